@@ -1,12 +1,10 @@
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 
-/** What balances count. */
 export interface BalanceCounters {
-  /** A metered request was settled, in millisatoshis: what it took, and what its balance could not bear. */
+  /** Charge of a metered request and the loss beyond its balance, in millisatoshis. */
   readonly settled: (chargedMsat: number, unpaidMsat: number) => void
 }
 
-/** Counts in the gateway's measurements. */
 export function balanceCounters(metrics: Metrics): BalanceCounters {
   const requests = metrics
     .counterCells('boltgate_metered_requests_total', 'Metered requests that were settled.', [])

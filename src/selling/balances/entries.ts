@@ -1,17 +1,13 @@
 import type { EntryBasis, NewEntry } from './balance.ts'
 
-/** An entry before it is known what it takes. */
+/** An entry before its charge is known. */
 export type Use = Omit<NewEntry, 'msat' | 'unpaidMsat'>
 
 type Column = ReadonlyArray<string | number | null>
 
-/**
- * The entries of one write of a slice: the first as it is, and the others column by column. An object for each of
- * thousands a second would outlive its request and be moved by the garbage collector, twice.
- */
 export class Entries {
   #first: NewEntry | null = null
-  /** Milliseconds after the first; the clock may have been set back. */
+  /** Milliseconds after the first; negative if the clock was set back. */
   readonly #after: number[] = []
   readonly #request: string[] = []
   readonly #model: Array<string | null> = []
@@ -29,7 +25,6 @@ export class Entries {
     return this.#first === null ? 0 : 1 + this.#request.length
   }
 
-  /** Adds what a request was charged and what it was not, in millisatoshis. */
   add(use: Use, msat: number, unpaidMsat: number): void {
     if (this.#first === null) {
       this.#first = { ...use, msat, unpaidMsat }
@@ -46,8 +41,8 @@ export class Entries {
   }
 
   /**
-   * The others as JSON for `balance_entries.more`: `request` is a list, and each other column a list, or the value that
-   * they all have. Null where there are none.
+   * The other entries as JSON for `balance_entries.more`: `request` is a list, other columns a list or one shared
+   * value. Null if there are none.
    */
   others(): string | null {
     if (this.#request.length === 0) return null

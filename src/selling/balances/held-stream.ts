@@ -3,42 +3,40 @@ import type { MeteredCharge, MeteredChargeOptions } from './metered-charge.ts'
 import type { Grown } from './ledger.ts'
 import { usedUp } from './metered-head.ts'
 
-/** Units of a response, and what they cost in millisatoshis. */
 export interface HeldCharge {
   readonly units: number
   readonly msat: number
 }
 
-/** An event stream whose events go out one by one, each once the balance covers it. */
+/** An event stream whose events go out once the balance covers them. */
 export class HeldStream {
   readonly #charge: MeteredCharge
   readonly #options: Pick<MeteredChargeOptions, 'ctx' | 'ledger' | 'metering' | 'reservation'>
   readonly #hidesUsage: boolean
-  /** What is covered and may go out. */
+  /** Covered by the balance; may go out. */
   #paid: Usage = { input: 0, output: 0 }
   #paidMsat = 0
   /** More was admitted than is covered. */
   #isShort = false
 
-  /** `hidesUsage`: usage reports are kept from the client, which did not ask for them. */
+  /** `hidesUsage`: withholds usage reports that the client did not request. */
   constructor(charge: MeteredCharge, options: MeteredChargeOptions, hidesUsage: boolean) {
     this.#charge = charge
     this.#options = options
     this.#hidesUsage = hidesUsage
   }
 
-  /** Takes the next event, and covers it if it can. */
   admit(event: Uint8Array): Grown | Promise<Grown> {
     this.#charge.take(event)
     return this.cover()
   }
 
-  /** Whether the event that was admitted last is a usage report that the client did not ask for. */
+  /** The last admitted event is a usage report that the client did not request. */
   get isHidden(): boolean {
     return this.#hidesUsage && this.#charge.body?.events?.isUsageChunk === true
   }
 
-  /** Covers what was admitted. What is refused may be asked for again; what is never covered is not charged. */
+  /** Covers admitted events. A refusal may be retried; what is never covered is not charged. */
   cover(): Grown | Promise<Grown> {
     const msat = this.#charge.soFarMsat
     const usage = { input: this.#options.metering.input, output: this.#charge.body?.unitsOut ?? 0 }
@@ -56,7 +54,7 @@ export class HeldStream {
     return grown
   }
 
-  /** Settles the stream: at what it reported when it came whole, else at what was covered. */
+  /** Settles a whole stream at its reported usage, any other at what was covered. */
   async finish(isWhole: boolean): Promise<HeldCharge> {
     const charge = this.#charge
     const read = isWhole && !this.#isShort ? charge.read(true) : null
@@ -69,24 +67,22 @@ export class HeldStream {
     return { units: charge.isCounted ? output : input + output, msat: chargedMsat }
   }
 
-  /** Settles a stream that broke off at what was covered; false where all of it was. */
+  /** Settles a broken stream at what was covered; false if that is everything. */
   settleShort(): boolean {
     if (this.#isShort) void this.#charge.settle(this.#paid, this.#paidMsat, 'usage')
     return this.#isShort
   }
 
-  /** Millisatoshis that are left of the balance, as far as this gateway knows. */
   get leftMsat(): number {
     const { ledger, reservation } = this.#options
     return Math.max(0, ledger.left(reservation.balanceId) ?? 0)
   }
 
-  /** Millisatoshis that the events that were admitted lack. */
   get lackingMsat(): number {
     return Math.max(0, this.#charge.soFarMsat - this.#paidMsat)
   }
 
-  /** Ends the response between two events, of which the last has said why. */
+  /** Ends the response between events, after an error event. */
   cut(): void {
     this.#options.ctx.response?.cut(usedUp(), new Uint8Array(0))
   }

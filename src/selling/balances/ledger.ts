@@ -16,48 +16,41 @@ import { SliceGrants } from './slice-grants.ts'
 import { SliceWrites } from './slice-writes.ts'
 import type { BalanceStore } from './store.ts'
 
-/** Amounts here are millisatoshis, and times milliseconds. */
+/** Amounts are millisatoshis, times milliseconds. */
 
-/** What came of asking for more: all of it, not enough is left, or the database could not be asked. */
 export type Grown = 'grown' | 'refused' | 'away'
 
-/** What was settled. */
 export interface Settled {
   readonly chargedMsat: number
-  /** What the usage cost beyond that and the balance could not bear. */
+  /** Cost beyond the balance. */
   readonly unpaidMsat: number
-  /** As of `Refused`, after it. */
   readonly leftMsat: number
 }
 
-/** What a ledger is built from. */
 export interface LedgerParts {
   readonly store: BalanceStore
   readonly database: Pick<Database, 'listen' | 'notify'>
   readonly clock: Clock
   readonly log: Log
-  /** Told of what a settled request took, and of what it lacked. */
+  /** Called with a request's charge and its unpaid rest. */
   readonly settled?: (chargedMsat: number, unpaidMsat: number) => void
-  /** `payment.leaseTimeout`: twice as long after its last write a dead gateway's slice is swept. */
+  /** `payment.leaseTimeout`: a dead gateway's slice is swept after twice this time without writes. */
   readonly timeout?: number
-  /** A name for tests; a random UUID for each process otherwise. */
+  /** Default: a random UUID for each process. Tests set it. */
   readonly gateway?: string
 }
 
-/** How long a dead gateway's lease is kept unless the configuration says otherwise. */
 const LEASE_TIMEOUT = 30_000
 const FLUSH_WITHIN = 1_000
-/** Names the balance that another gateway has too little free of; or, behind `CLOSED`, one that is closed. */
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
 const CLOSED = 'closed '
 
 /**
- * The balances as one gateway spends them. It holds a slice of each balance that is in use, granted by one statement;
- * requests reserve of it and are settled in memory, and what they took is written with that of others a tenth of a
- * second later. So a balance is never overdrawn, whatever several gateways do: what is reserved was granted.
- *
- * When a gateway dies, what its slices had reserved at their last write is billed to the balance (`sweep`), and the rest
- * goes back. What was used since that write is the seller's loss, and never more than the slice.
+ * The balances as one gateway spends them. One statement grants it a slice of each balance in use. Requests reserve and
+ * settle in memory; charges are written in batches every 100 ms. Several gateways never overdraw a balance, since every
+ * reservation was granted.
+ * If a gateway dies, `sweep` bills what its slices had reserved at their last write and returns the rest. Later use is
+ * the seller's loss, at most the slice.
  */
 export class Ledger {
   readonly gateway: string
@@ -90,7 +83,6 @@ export class Ledger {
     })
   }
 
-  /** Begins to give back what other gateways ask for. */
   async start(): Promise<void> {
     this.#unlisten ??= await this.#database.listen(GIVE_BACK_CHANNEL, heard => {
       if (heard.startsWith(CLOSED)) this.#end(heard.slice(CLOSED.length))
@@ -98,7 +90,7 @@ export class Ledger {
     })
   }
 
-  /** What the slices of this gateway hold of balances, for metrics and tests. */
+  /** Slices of this gateway, for metrics and tests. */
   get held(): { readonly slices: number; readonly msat: number; readonly reservedMsat: number } {
     const all = [...this.#slices.all]
     return {
@@ -109,13 +101,13 @@ export class Ledger {
   }
 
   /**
-   * Reserves a part of a balance for a request. At once where this gateway's slice has it; else a promise, which
-   * rejects when the database is away: nothing is known to be reserved then.
+   * Reserves for a request: synchronously if the slice has enough, else with a promise. A rejection means that the
+   * database is down and nothing is known to be reserved.
    */
   reserve(balanceId: string, msat: number): BalanceReservation | Promise<BalanceReservation | Refused> {
     let slice = this.#slices.current(balanceId)
     if (slice?.isGranted === true && !this.#isTrusted(slice)) {
-      // The database was away for long: somebody may have swept it.
+      // The database was down for long: the slice may have been swept.
       this.#slices.retire(slice)
       this.#writes.soon(slice)
       slice = undefined
@@ -126,15 +118,14 @@ export class Ledger {
   }
 
   /**
-   * Lets a reservation grow while its request is served: by `need` at least and `want` at most. At once where the slice
-   * has it; else more is asked for. It grows by nothing where it is not 'grown'. Of one reservation one at a time.
+   * Grows a reservation by `need` to `want`, one call at a time: synchronously if the slice has enough. Any result but
+   * 'grown' leaves it unchanged.
    */
   grow(reservation: BalanceReservation, need: number, want: number): Grown | Promise<Grown> {
-    // Every reservation is made by `Slice.hold`.
     const held = reservation as HeldReservation
     const { slice } = held
     if (held.isSettled || slice.state === 'lost') return 'refused'
-    // Somebody may have swept it: what is free in it is nobody's.
+    // It may have been swept, so its free part is not ours.
     if (!this.#isTrusted(slice)) return 'away'
     const { free } = slice
     if (free < need) return this.#growLater(held, need)
@@ -155,7 +146,7 @@ export class Ledger {
       return 'away'
     }
     if (got.kind === 'refused') return 'refused'
-    // The request ended meanwhile; what came is free again.
+    // The request ended meanwhile: free the grant.
     if (held.isSettled) slice.reserved -= got.msat
     else held.msat += got.msat
     this.#writes.soon(slice)
@@ -163,11 +154,10 @@ export class Ledger {
   }
 
   /**
-   * Ends a reservation with what the request cost, which may be nothing. More than was reserved is taken as far as the
-   * balance has it; the balance is then at zero, and the rest is the seller's loss. At once where the slice has it.
+   * Ends a reservation at the request's cost, which may be 0. Cost beyond the reservation is taken as far as the
+   * balance has it; the rest is the seller's loss. Synchronous if the slice has enough.
    */
   settle(reservation: BalanceReservation, msat: number, use: Use): Settled | Promise<Settled> {
-    // Every reservation is made by `Slice.hold`.
     const held = reservation as HeldReservation
     if (held.isSettled) return { chargedMsat: 0, unpaidMsat: 0, leftMsat: held.slice.left }
     held.isSettled = true
@@ -177,29 +167,24 @@ export class Ledger {
     return this.#settleOf(held.slice, held.msat, msat, msat, use)
   }
 
-  /**
-   * Lets go of a balance that is closed, here and at the other gateways: at once of what is not reserved, and of the rest as
-   * the requests end.
-   */
+  /** Releases a closed balance on all gateways: the free part now, the rest as requests end. */
   async letGo(balanceId: string): Promise<void> {
     this.#end(balanceId)
     await this.#database.notify(GIVE_BACK_CHANNEL, `${CLOSED}${balanceId}`)
   }
 
-  /** What is left of a balance as far as it is known here; null where this gateway has no slice of it. */
   left(balanceId: string): number | null {
     const slice = this.#slices.current(balanceId)
     return slice?.isGranted === true ? slice.left : null
   }
 
-  /** What the request of a balance that was settled last was charged, as far as this gateway remembers. */
+  /** Last charge of a balance, if this gateway remembers it. */
   lastCharged(balanceId: string): number | null {
     return this.#slices.current(balanceId)?.lastCharged ?? null
   }
 
   /**
-   * Settles what gateways that died had reserved, and gives the rest of their slices back; a periodic job's. Returns
-   * how many slices.
+   * Periodic job: settles what dead gateways had reserved and returns the rest of their slices. Returns their number.
    */
   async sweep(): Promise<number> {
     const gone = await this.#store.sweep(this.#clock.now(), 1_000)
@@ -211,10 +196,7 @@ export class Ledger {
     return gone.length
   }
 
-  /**
-   * Has what this gateway has charged to a balance written now; resolves when the database has it, or after a second
-   * without its answer.
-   */
+  /** Writes this gateway's charges to a balance. Resolves when they are stored, or after a second. */
   async flush(balanceId: string): Promise<void> {
     const slice = this.#slices.current(balanceId)
     if (slice?.isGranted !== true) return
@@ -224,12 +206,11 @@ export class Ledger {
     timer.cancel()
   }
 
-  /** Resolves when what is being written has been. */
   async written(): Promise<void> {
     await this.#writes.written()
   }
 
-  /** Writes all that was settled and gives back what is not reserved. Resolves when the database has it. */
+  /** Writes all charges and returns what is not reserved. */
   async close(): Promise<void> {
     this.#rest()
     await this.#unlisten?.()
@@ -245,7 +226,7 @@ export class Ledger {
     return slice
   }
 
-  /** Whether nobody can have swept it. */
+  /** False if the slice may have been swept. */
   #isTrusted(slice: Slice): boolean {
     return slice.keptUntil - (this.#times.kept - this.#times.trusted) > this.#clock.now()
   }
@@ -263,7 +244,7 @@ export class Ledger {
     return { chargedMsat: charged, unpaidMsat, leftMsat: slice.left }
   }
 
-  /** Of a slice that is lost nothing can be taken. */
+  /** A lost slice has nothing to take. */
   #unpaid(msat: number): Settled {
     this.#told(0, msat)
     return { chargedMsat: 0, unpaidMsat: msat, leftMsat: 0 }
@@ -276,14 +257,14 @@ export class Ledger {
       const got = await this.#grants.hold(slice, msat - held.msat, true)
       if (got.kind === 'reserved') more = got.msat
     } catch (error) {
-      // The request was served: what it cost beyond its reservation is lost, and nothing else.
+      // The response was served: only the cost beyond the reservation is lost.
       this.#log.warn(
         { balance: slice.balanceId, err: error },
         'A balance could not be asked for more than was reserved'
       )
     }
     if (slice.state === 'lost') return this.#unpaid(msat)
-    // Whoever waited before us may have taken what the database gave; what is free here is the balance's all the same.
+    // Earlier waiters may have taken the grant; the slice's free part is still the balance's.
     const own = Math.min(msat - held.msat - more, slice.free)
     if (own > 0) {
       slice.reserved += own
@@ -294,12 +275,11 @@ export class Ledger {
     return this.#settleOf(slice, has, charged, msat, use)
   }
 
-  /** Extends slices that are in use, and ends those that are not. */
+  /** Extends slices in use and ends idle ones. */
   #keep(): void {
     const now = this.#clock.now()
     const { idle, trusted } = this.#times
     for (const slice of this.#slices.all) {
-      // No row is there yet that a write could find: it would be taken for one that was swept.
       if (!slice.isGranted) continue
       if (slice.reserved > 0 || now - slice.usedAt >= idle || slice.keptUntil - now < trusted) this.#writes.soon(slice)
     }
@@ -315,7 +295,6 @@ export class Ledger {
     const slice = this.#slices.current(balanceId)
     if (slice === undefined) return
     this.#slices.retire(slice)
-    // What is still being granted goes back once it is here.
     if (slice.isGranted) this.#writes.now(slice)
   }
 

@@ -17,40 +17,38 @@ import type { Maybe } from '../../platform/state/state.ts'
 import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
 
-/** What one request takes of its balance. Amounts in millisatoshis. */
 export interface Metering {
-  /** The value that its prices hang on; null where they hang on none, or it is one of all others. */
+  /** Value that selects the price; null if prices do not depend on one, or it is not listed. */
   readonly model: string | null
   readonly reservedMsat: number
-  /** Units that are reckoned to go in. */
+  /** Estimated input units. */
   readonly input: number
-  /** What a usage costs, rounded up. */
+  /** Rounded up. */
   cost(usage: Usage): number
 }
 
-/** What one bitcoin costs, by currency, for the currencies that the prices are in. */
+/** Price of one bitcoin by currency. */
 type Rates = ReadonlyMap<FiatCurrency, Decimal>
 
 const NO_RATES: Rates = new Map()
-/** Bytes of a request for each unit that is reckoned to go in: text has three or more for each token, a token id two. */
+/** Bytes per estimated input unit: a token has three or more of text, a token id two. */
 const BYTES_PER_UNIT = 3
 const BYTES_PER_ID = 2
 const MOST_UNITS = 1e12
-/** Of a reservation; beyond it there is no balance. */
+/** Maximum reservation; no balance holds more. */
 const MOST_MSAT = 2 ** 52
 
-/** How the requests of one route, or of one endpoint, are metered: its configuration laid out once. */
+/** Metering of one route or endpoint. */
 export class Meter {
   readonly config: MeterConfig
-  /** How usage is read from a body; null where it stands elsewhere or is counted. */
+  /** How to read usage from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
   readonly #quotes: Quotes
   readonly #prices: FieldChoice<UnitPrices> | null
   readonly #fixed: UnitPrices | null
   readonly #currencies: readonly FiatCurrency[]
-  /** What goes in is priced by itself. */
   readonly #hasInput: boolean
-  /** The same for every request; null where it hangs on one. */
+  /** For every request alike; null if it depends on one. */
   readonly #always: Metering | null
 
   constructor(config: MeterConfig, quotes: Quotes) {
@@ -73,15 +71,15 @@ export class Meter {
         : null
   }
 
-  /** Whether the upstream reports the usage, so that nothing is known of it while the request is served. */
+  /** The upstream reports usage, so that it is unknown while the request is served. */
   get isReported(): boolean {
     const { usage } = this.config
     return this.form !== null || (typeof usage === 'object' && 'header' in usage)
   }
 
   /**
-   * Reads what a request's price and its reservation hang on; a promise only where the body or a rate is waited for.
-   * @throws LongError 400 that names the field that cannot be read, 413, 415; Unavailable without a rate
+   * Reads what the price and reservation depend on: synchronous unless it waits for the body or a rate.
+   * @throws LongError 400 with the unreadable field, 413, 415; Unavailable without a rate
    */
   begin(ctx: Context): Maybe<Metering> {
     return this.#always ?? this.#begin(ctx)
@@ -112,10 +110,10 @@ export class Meter {
     if (usage === 'requests') return { input: 0, output: 1 }
     const lists = await this.#lists(ctx)
     const { limits, others } = outputLimits(this.config, lists.hasInput)
-    // The largest: which of them the upstream follows is not known here.
+    // The largest, since the upstream may follow any of them.
     const limit = await largestOf(ctx, limits)
     let output = Math.max(limit ?? estimate.else, (await largestOf(ctx, others)) ?? 0)
-    // Without a limit a list of inputs is for embeddings, which have no output.
+    // Without a limit, lists of inputs are for embeddings, which have no output.
     output *= lists.prompts * (limit === null ? 1 : lists.inputs)
     if (usage === 'openai') output *= (await largestOf(ctx, ['n', 'best_of', 'n_cmpl'])) ?? 1
     if (!this.#hasInput) return { input: 0, output }
@@ -124,16 +122,15 @@ export class Meter {
     return { input: Math.ceil(bytes / (lists.hasIds ? BYTES_PER_ID : BYTES_PER_UNIT)), output }
   }
 
-  /** Reads how many responses a request asks for by lists. */
   async #lists(ctx: Context): Promise<Lists> {
     if (this.config.usage !== 'openai') return NO_LISTS
     for (const name of ['stream', 'stream_options.include_usage']) await requireFlag(ctx, name)
     const prompt = await readItems('prompt', ctx)
     const input = await readItems('input', ctx)
-    // vLLM takes prompts as embeddings, too, beside those in `prompt`.
+    // vLLM also takes prompts as embeddings, beside `prompt`.
     const embeds = await readItems('prompt_embeds', ctx)
-    // A list of texts, or of lists of token ids, has a response to each; a list of token ids or messages has one.
-    // Objects in `prompt` are prompts of llama.cpp, which has a name of its own for `n`, too.
+    // A list of texts or of token id lists has one response each; a list of token ids or messages has one. Objects in
+    // `prompt` are llama.cpp's, which also has its own name for `n`.
     return {
       prompts: Math.max(1, (prompt?.inputs ?? 0) + (prompt?.objects ?? 0)) + (embeds?.inputs ?? 0),
       inputs: Math.max(1, input?.inputs ?? 0),
@@ -170,19 +167,18 @@ function outputPrice(prices: UnitPrices): UnitAmount {
   return typeof prices === 'object' ? prices.output : prices
 }
 
-/** What the members `prompt` and `input` of a request ask for. */
 interface Lists {
-  /** Responses to `prompt`, and to `input`. */
+  /** Responses to `prompt` and `input`. */
   readonly prompts: number
   readonly inputs: number
   readonly hasInput: boolean
-  /** Token ids take the place of text. */
+  /** Token ids instead of text. */
   readonly hasIds: boolean
 }
 
 const NO_LISTS: Lists = { prompts: 1, inputs: 1, hasInput: false, hasIds: false }
 
-/** The largest of some members of the body that count units; null where none does. */
+/** Largest of the body's limits; null without any. */
 async function largestOf(ctx: Context, names: readonly string[]): Promise<number | null> {
   let most: number | null = null
   for (const name of names) {
@@ -192,13 +188,13 @@ async function largestOf(ctx: Context, names: readonly string[]): Promise<number
   return most
 }
 
-/** Requires true, false or null: a server that takes 1 for true would stream without its usage. */
+/** Requires a boolean: a server that takes 1 for true would stream without usage. */
 async function requireFlag(ctx: Context, name: string): Promise<void> {
   const value = await readField({ json: name }, ctx)
   if (value !== null && typeof value !== 'boolean') throw unreadable(`${JSON.stringify(name)} must be true or false`)
 }
 
-/** A member of the body that counts units; null where it is missing, or 0 or -1, which mean that there is no limit. */
+/** A limit in the body; null if missing, 0 or -1, which mean unlimited. */
 async function countOf(ctx: Context, name: string): Promise<number | null> {
   const value = await readField({ json: name }, ctx)
   if (value === null || value === 0 || value === -1) return null
@@ -217,7 +213,6 @@ function costOf(prices: UnitPrices, { input, output }: Usage, per: number, rates
   return cost > BigInt(MOST_MSAT) ? MOST_MSAT : Number(cost)
 }
 
-/** Millisatoshis of so many units. */
 function partOf(amount: UnitAmount, count: bigint, rates: Rates): bigint {
   if (typeof amount === 'number') return BigInt(amount) * count
   const rate = rates.get(fiatOf(amount).currency)

@@ -8,32 +8,30 @@ import { JsonUsage } from '../usage/json.ts'
 import type { Usage, UsageReader } from '../usage/usage.ts'
 import { codingOf, isEventStream } from './metered-head.ts'
 
-/** How a response reports its usage. */
 export interface ReadParts {
   readonly usage: UsageConfig | 'pieces'
-  /** How usage is read from a body; null where it is elsewhere or is counted. */
+  /** How to read usage from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
-  /** Units that go in by the estimate. */
+  /** Estimated input units. */
   readonly input: number
 }
 
-/** Whether the body must come uncompressed. */
+/** The body must come uncompressed. */
 export function readsBody({ usage, form }: Pick<ReadParts, 'usage' | 'form'>): boolean {
   return form !== null || usage === 'events' || usage === 'pieces'
 }
 
-/** Reads the body of one response. */
 export class MeteredBody {
-  /** An event stream that can be read, and ended between its events. */
+  /** An event stream that can be parsed, and so cut between events. */
   readonly isStream: boolean
-  /** Everything that flows is worth something, and not only what a response reports at its end. */
+  /** Bills bytes or seconds as they flow, not the final report. */
   readonly isCounted: boolean
-  /** The usage of an event stream that reports it; null of any other. */
+  /** Usage reported in an event stream; null for others. */
   readonly events: EventUsage | null = null
   readonly #usage: UsageReader | null
-  /** Tells where an event stream can be cut. */
+  /** Where an event stream can be cut. */
   readonly #boundaries: { readonly isBetween: boolean } | null
-  /** Finds the boundaries of an event stream that is charged by bytes or seconds. */
+  /** Finds event boundaries when bytes or seconds are charged. */
   readonly #reader: EventReader | null = null
 
   /** Calls `unreadable` with a content coding that the upstream was asked not to use. */
@@ -56,12 +54,11 @@ export class MeteredBody {
     }
   }
 
-  /** Whether the units of the body are known as it flows. */
+  /** Units are known as the body flows. */
   get hasUnits(): boolean {
     return this.#usage !== null
   }
 
-  /** Whether the body is between two events. */
   get isBetweenEvents(): boolean {
     return this.#boundaries?.isBetween === true
   }
@@ -75,12 +72,11 @@ export class MeteredBody {
     return this.#usage?.read(isWhole) ?? null
   }
 
-  /** Units that came out by now. */
   get unitsOut(): number {
     return this.isCounted ? (this.read(false)?.output ?? 0) : this.seen
   }
 
-  /** As of `UsageReader`. */
+  /** As in `UsageReader`. */
   get seen(): number {
     return this.#usage?.seen ?? 0
   }

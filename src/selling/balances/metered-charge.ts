@@ -13,7 +13,6 @@ import type { BalanceReservation } from './slice.ts'
 import type { EntryBasis } from './balance.ts'
 import type { RequestsUnderWay } from './under-way.ts'
 
-/** What a metered request is charged with. */
 export interface MeteredChargeOptions {
   readonly ctx: Context
   readonly ledger: Ledger
@@ -22,19 +21,19 @@ export interface MeteredChargeOptions {
   readonly metering: Metering
   readonly reservation: BalanceReservation
   readonly usage: UsageConfig | 'pieces'
-  /** How usage is read from a body; null where it is elsewhere or is counted. */
+  /** How to read usage from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
-  /** Where the request holds a place, which it leaves when it is settled. */
+  /** Concurrency slot that the request holds until it is settled. */
   readonly underWay: RequestsUnderWay | null
 }
 
-/** What one request costs by what its response reports: grows its reservation meanwhile, and settles it once. */
+/** Cost of one request by its response: grows the reservation meanwhile and settles it once. */
 export class MeteredCharge {
-  /** Null before the head, and where nothing is read of the response. */
+  /** Null before the head, and if the body is not read. */
   body: MeteredBody | null = null
-  /** When the request was forwarded, in the clock's monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   forwardedAt: number | null = null
-  /** The usage as the head told it; charged once the response is over, which may break off. */
+  /** Usage from the head, charged at the end, since the response may break off. */
   known: Usage | null = null
   readonly #options: MeteredChargeOptions
   #received = 0
@@ -48,7 +47,6 @@ export class MeteredCharge {
     return this.#isSettled
   }
 
-  /** An event stream that can be read. */
   get isStream(): boolean {
     return this.body?.isStream === true
   }
@@ -61,7 +59,6 @@ export class MeteredCharge {
     return this.#received === 0 || this.body?.isBetweenEvents === true
   }
 
-  /** Reads the body of a response. */
   open(head: Head): void {
     const { usage, form, metering, log, ctx } = this.#options
     this.body = new MeteredBody(head, { usage, form, input: metering.input }, coding => {
@@ -77,7 +74,6 @@ export class MeteredCharge {
     if (!this.#isSettled) this.body?.take(bytes)
   }
 
-  /** What the units cost that are known to have come out by now; 0 where a response reports only at its end. */
   get soFarMsat(): number {
     const { metering, usage } = this.#options
     if (usage === 'seconds') return 0
@@ -86,17 +82,17 @@ export class MeteredCharge {
     return metering.cost({ input: this.isCounted ? 0 : metering.input, output: seen })
   }
 
-  /** Reserves `msat` in all. */
+  /** Reserves `msat` in total. */
   grow(msat: number): Grown | Promise<Grown> {
     const { ledger, reservation, metering } = this.#options
     const need = msat - reservation.msat
     return need <= 0 ? 'grown' : ledger.grow(reservation, need, metering.reservedMsat)
   }
 
-  /** The usage of the response; of a part of it where it is not whole. Null where it was not reported. */
+  /** Usage of the whole or partial response; null if not reported. */
   read(isWhole: boolean): Usage | null {
     const { usage, clock } = this.#options
-    // Of bytes that were announced those that came are charged where the rest does not.
+    // A broken response with an announced length is charged by the bytes that came.
     if (this.known !== null && (isWhole || !this.isCounted)) return this.known
     if (usage !== 'seconds') return this.body?.read(isWhole) ?? null
     const since = this.forwardedAt ?? clock.monotonic()
@@ -104,8 +100,8 @@ export class MeteredCharge {
   }
 
   /**
-   * Settles a request that is over. A failed upstream is paid nothing. A client that left, or asked for more than the
-   * gateway passes on, is charged where the upstream has its request: the work is done.
+   * Settles a finished request. Upstream failures are free. If the client left or its response was too large, it pays
+   * once the upstream has the request.
    */
   settleOutcome({ delivered, source, error }: Outcome): void {
     const isOfClient = error instanceof ClientGone || (source !== 'error' && error instanceof ResponseTooLarge)
@@ -115,13 +111,13 @@ export class MeteredCharge {
     else void this.settle(null, 0, 'usage')
   }
 
-  /** With what the response reported, or what was counted; else with the reservation, but for one without a byte. */
+  /** By reported or counted usage, else the reservation; an empty response without either is free. */
   settleRead(isWhole: boolean): Settled | Promise<Settled> {
     const { metering } = this.#options
     const read = this.read(isWhole)
     if (read !== null) return this.settle(read, metering.cost(read), 'usage')
     if (isWhole && this.#received === 0) return this.settle(null, 0, 'usage')
-    // A client that asks for no usage, or leaves before it is reported, pays no less than what it has seen.
+    // A client that skips the usage report pays at least for what it has seen.
     const seen = this.body?.seen ?? 0
     const seenMsat = seen === 0 ? 0 : metering.cost({ input: metering.input, output: seen })
     return this.settle(null, Math.max(metering.reservedMsat, seenMsat), 'reservation')

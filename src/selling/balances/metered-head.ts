@@ -15,10 +15,10 @@ const BALANCE_USED_UP = defineError('BG_BALANCE_USED_UP', {
   fix: 'Buy another bundle and send the request again.'
 })
 
-/** Headers of a metered response, in millisatoshis. */
+/** Response headers of metered requests, in millisatoshis. */
 export const BALANCE_HEADER = 'X-Balance-Msat'
 export const CHARGED_HEADER = 'X-Charged-Msat'
-/** What the request before was charged, where that could not be told with its own head. */
+/** Charge of the previous request, if its own head could not have it. */
 export const LAST_CHARGED_HEADER = 'X-Last-Charged-Msat'
 
 const OUR_HEADERS = [BALANCE_HEADER, CHARGED_HEADER, LAST_CHARGED_HEADER].map(name => name.toLowerCase())
@@ -30,13 +30,12 @@ export function dropOurHeaders({ headers }: Head): void {
     for (const name of OUR_HEADERS) headers.delete(name)
 }
 
-/** Reports a charge in the head. */
 export function reportCharge(head: Head, settled: Settled): void {
   head.headers.append(CHARGED_HEADER, String(settled.chargedMsat))
   head.headers.append(BALANCE_HEADER, String(Math.max(0, settled.leftMsat)))
 }
 
-/** The usage that is known with the head of a response to `method`; null where only its body tells. */
+/** Usage known with the head of a response to `method`; null if only the body tells. */
 export function usageOfHead(head: Head, usage: UsageConfig | 'pieces', method: string): Usage | null {
   if (usage === 'requests' || (usage === 'pieces' && (method === 'HEAD' || !isEventStream(head))))
     return { input: 0, output: 1 }
@@ -45,13 +44,13 @@ export function usageOfHead(head: Head, usage: UsageConfig | 'pieces', method: s
     return said === null ? null : { input: 0, output: said }
   }
   if (usage !== 'bytes' || method === 'HEAD') return null
-  // Its length is that of what was not sent.
+  // Its Content-Length is that of the omitted body.
   if (head.status === 304) return { input: 0, output: 0 }
   const length = units(head.headers.get('content-length'))
   return length === null ? null : { input: 0, output: length }
 }
 
-/** Whether a successful response has a body, which may break off. */
+/** A successful response has a body, which may break off. */
 export function hasBody({ status }: Head, method: string): boolean {
   return status >= 200 && status <= 299 && status !== 204 && method !== 'HEAD'
 }
@@ -60,13 +59,13 @@ export function isEventStream(head: Head): boolean {
   return /^\s*text\/event-stream\s*(?:;|$)/i.test(head.headers.get('content-type') ?? '')
 }
 
-/** The coding of a body that cannot be read; null where it can. */
+/** Content coding of an unreadable body; else null. */
 export function codingOf(head: Head): string | null {
   const coding = head.headers.get('content-encoding')
   return coding === undefined || trimmed(coding).toLowerCase() === 'identity' ? null : coding
 }
 
-/** An `event: balance` for a client that reads the stream. */
+/** An `event: balance` for clients that read the stream. */
 export function balanceEvent(facts: object): Uint8Array {
   return Buffer.from(encodeEvent({ event: 'balance', data: JSON.stringify(facts) }))
 }

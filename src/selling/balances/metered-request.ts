@@ -21,31 +21,30 @@ import {
 import { readsBody } from './metered-body.ts'
 import { UsageChunkFilter } from './usage-chunk-filter.ts'
 
-/** What a request is metered with. */
 export interface MeteredOptions extends MeteredChargeOptions {
-  /** Of a session: its event streams go out event by event (`HeldStream`). */
+  /** Event streams of sessions go out event by event (`HeldStream`). */
   readonly isHeld: boolean
 }
 
-/** Milliseconds and bytes that a stream which has used up its balance may go on for, to the end of its event. */
+/** Limits, in milliseconds and bytes, for finishing an event after the balance is used up. */
 const EVENT_ENDS = 1_000
 const EVENT_REST = 16_384
 
 /**
- * One request that takes from a balance: what it reserved grows while its response flows, as far as the balance has it,
- * and is settled once, however it ends. Where nothing is left the response is ended.
+ * One request that takes from a balance. Its reservation grows while the response flows, and is settled once. An
+ * exhausted balance ends the response.
  */
 export class MeteredRequest {
   readonly #options: MeteredOptions
   readonly #charge: MeteredCharge
   #held: HeldStream | null = null
-  /** The request asks the upstream for usage that its client did not ask for. */
+  /** The client did not request the usage report. */
   #hidesUsage = false
-  /** The body comes through a filter of ours. */
+  /** The body passes through our filter. */
   #isFiltered = false
-  /** More is being asked for, or the response is being ended. */
+  /** Growing the reservation, or ending the response. */
   #asking: Promise<void> | null = null
-  /** Nothing is left; an event stream goes on to the end of its event, for so many bytes at most. */
+  /** The balance is exhausted; an event stream may finish its event. */
   #isUsedUp = false
   #grace = EVENT_REST
   #timer: Timer | null = null
@@ -55,12 +54,11 @@ export class MeteredRequest {
     this.#charge = new MeteredCharge(options)
   }
 
-  /** Has the upstream send its response so that the usage can be read. */
   forwarding(out: UpstreamRequest): void {
     const { clock, ctx, usage, form } = this.#options
     this.#charge.forwardedAt = clock.monotonic()
     if (readsBody(this.#options)) out.headers.set('Accept-Encoding', 'identity')
-    // A part of a response leaves out its usage.
+    // A partial response has no usage.
     if (form !== null) out.headers.delete('range')
     const { collected } = ctx.body
     const body = usage === 'openai' && collected !== null ? askingForUsage(collected) : null
@@ -69,7 +67,7 @@ export class MeteredRequest {
     this.#hidesUsage = true
   }
 
-  /** The head of the response: what is known by now is settled and told. */
+  /** Settles and reports what is known with the head. */
   head(head: Head): void | Promise<void> {
     const { ctx, usage, reservation, ledger, metering } = this.#options
     dropOurHeaders(head)
@@ -77,7 +75,7 @@ export class MeteredRequest {
     const isSold = this.#charge.forwardedAt !== null ? head.source === 'upstream' : head.source !== 'error'
     const known = !isSold || head.status >= 400 ? null : usageOfHead(head, usage, ctx.method)
     if (known !== null && usage === 'bytes') {
-      // More than the balance bears is counted as it flows, and ended there.
+      // A cost beyond the balance is counted as it flows, and cut.
       const grown = this.#charge.grow(metering.cost(known))
       if (grown instanceof Promise)
         return grown.then(later => this.#head(head, last, isSold, later === 'grown' ? known : null))
@@ -112,7 +110,6 @@ export class MeteredRequest {
     if (usage === 'seconds') this.#tick()
   }
 
-  /** Keeps the chunk that the client did not ask for from it. */
   #filter(head: Head): void {
     const events = this.#charge.body?.events ?? null
     const { response } = this.#options.ctx
@@ -122,12 +119,12 @@ export class MeteredRequest {
     response.filter(out => new UsageChunkFilter(events, bytes => this.#take(bytes), out))
   }
 
-  /** The stream whose events go out one by one; null for any other response. Known with the head. */
+  /** The held event stream; null for other responses. Known with the head. */
   get held(): HeldStream | null {
     return this.#held
   }
 
-  /** A promise where the upstream must wait: for what the ledger says, or for the end. */
+  /** Returns a promise for back-pressure: on the ledger, or to end the response. */
   chunk(bytes: Uint8Array): void | Promise<void> {
     if (this.#held === null && !this.#isFiltered) return this.#take(bytes)
   }
@@ -145,7 +142,7 @@ export class MeteredRequest {
     return this.#asking ?? this.#cover(this.#charge.soFarMsat)
   }
 
-  /** At every whole second: the one that begins must be reserved. */
+  /** Reserves each second that begins. */
   #tick(): void {
     const { clock, metering } = this.#options
     if (this.#charge.isSettled || this.#isUsedUp) return
@@ -156,7 +153,6 @@ export class MeteredRequest {
     })
   }
 
-  /** Reserves what the request costs by now, or ends its response. */
   #cover(msat: number): void | Promise<void> {
     const grown = this.#charge.grow(msat)
     if (grown === 'grown') return
@@ -183,7 +179,7 @@ export class MeteredRequest {
     })
   }
 
-  /** Settles at what flowed and ends the response: an event stream between its events, and anything else by a fault. */
+  /** Settles at what flowed and ends the response: event streams between events, others by an error. */
   async #end(error: LongError): Promise<void> {
     if (this.#charge.isSettled) return
     this.#timer?.cancel()
@@ -200,11 +196,11 @@ export class MeteredRequest {
     this.#options.ctx.response?.cut(error, last)
   }
 
-  /** The event behind the last of a stream; null where the response is none, or the charge is not known at once. */
+  /** Event after the last of a stream; null for other responses, or while the charge is pending. */
   last(): Uint8Array | null {
     const charge = this.#charge
     if (charge.isSettled || this.#held !== null) return null
-    // Behind an event without its blank line ours would become a part of it.
+    // After an event without its blank line, ours would become a part of it.
     const isWhole = charge.isBetweenEvents
     this.#timer?.cancel()
     const settled = charge.settleRead(true)
@@ -212,7 +208,6 @@ export class MeteredRequest {
     return balanceEvent({ charged_msat: settled.chargedMsat, balance_msat: Math.max(0, settled.leftMsat) })
   }
 
-  /** Settles a request that is over. */
   done(outcome: Outcome): void {
     if (this.#charge.isSettled) return
     this.#timer?.cancel()

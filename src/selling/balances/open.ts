@@ -15,7 +15,6 @@ import { Ledger } from './ledger.ts'
 import { Balances } from './service.ts'
 import { BalanceStore } from './store.ts'
 
-/** What balances are opened with. */
 export interface OpenBalancesParts {
   readonly challenges: Challenges
   readonly claims: Claims
@@ -29,12 +28,10 @@ export interface OpenBalancesParts {
   settings(): ChallengeSettings
 }
 
-/** How long entries and ended balances are kept. */
 const ENTRIES_KEPT = 90 * 86_400_000
 const BALANCES_KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
-/** Opens balances: what was paid beforehand and is used bit by bit. */
 export function openBalances(parts: OpenBalancesParts) {
   const { clock, database, log, metrics, prices, settings, verifier } = parts
   const store = new BalanceStore(database)

@@ -37,7 +37,6 @@ const BalanceView = Type.Object(
   },
   { title: 'Balance' }
 )
-/** A balance in a list. */
 export type BalanceView = Static<typeof BalanceView>
 const EntryView = Type.Object(
   {
@@ -52,24 +51,21 @@ const EntryView = Type.Object(
   },
   { title: 'BalanceEntry' }
 )
-/** What a request took from a balance. */
 export type BalanceEntryView = Static<typeof EntryView>
 
-/** Query of the lists; out of range is clamped (decision 12). */
+/** Out-of-range values are clamped (decision 12). */
 const Query = Type.Object({
   skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
   take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
 })
 const Params = Type.Object({ balanceId: Type.String() })
 
-/** What the operations of balances need. */
 export interface BalanceOperationParts {
   readonly store: BalanceStore
   readonly ledger: Pick<Ledger, 'flush'>
   readonly verifier: Pick<Verifier, 'proven'>
 }
 
-/** What buyers, merchants and the administrator may know of balances. */
 export function balanceOperations({ store, ledger, verifier }: BalanceOperationParts): AnyOperation[] {
   const own = async (ctx: Context, balanceId: string): Promise<void> => {
     const balance = await store.find(balanceId)

@@ -31,7 +31,6 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** What the service is built from. */
 export interface BalancesParts {
   readonly store: BalanceStore
   readonly ledger: Ledger
@@ -43,12 +42,12 @@ export interface BalancesParts {
   readonly log: Log
 }
 
-/** Why a session's request was refused, and what it needs in millisatoshis. */
+/** Reason of a session's refusal, with the missing millisatoshis. */
 export interface SessionShort extends Refused {
   readonly neededMsat: number
 }
 
-/** Meters requests that take from a balance: reserves before they are forwarded, settles when they are over. */
+/** Meters requests that take from a balance: reserves before forwarding, settles at the end. */
 export class Balances {
   readonly #parts: BalancesParts
   readonly #meters = new WeakMap<MeterConfig, Meter>()
@@ -60,16 +59,17 @@ export class Balances {
   }
 
   /**
-   * Reserves what a paid request of a metered route may use. Returns a 402 with a fresh challenge when the balance is too
-   * low, and null for a request that is unpaid or does not buy a balance. Synchronous when this gateway holds a slice of
-   * the balance and the reservation does not depend on the body.
-   * @throws LongError 400, 413 or 415 for a request that cannot be read, costs more than a balance holds, or is an upgrade
-   *   that cannot be metered; 429 when too many requests of the balance are in flight. Unavailable without database or rate.
+   * Reserves for a paid request of a metered route. Returns a 402 with a fresh challenge if the balance is too low, and
+   * null if the request is unpaid or buys no balance. Synchronous if this gateway holds a slice and the reservation
+   * does not depend on the body.
+   * @throws LongError 400, 413 or 415 if the request is unreadable, costs more than a balance holds, or is an upgrade
+   *   that cannot be metered; 429 if too many requests of the balance are in flight. Unavailable without database or
+   *   rate.
    */
   begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
     const { offer, payment } = ctx
     if (payment === null || offer === null || offer.meter === null) return null
-    // What takes from a session has been reserved already.
+    // Sessions have reserved already.
     if (ctx.isReserved) return null
     requireReadable(ctx, offer.meter.usage)
     const meter = this.#meterOf(offer.meter)
@@ -80,8 +80,7 @@ export class Balances {
   }
 
   /**
-   * The same of a session, which pays `unitMsat` for a response or for each event of an event stream, unless the route
-   * has a meter. A refusal where the balance cannot bear it.
+   * Reserves from a session, which pays `unitMsat` for each response or event unless the route has a meter.
    * @throws as `begin`
    */
   async beginSession(ctx: Context, balanceId: string, unitMsat: number): Promise<MeteredRequest | SessionShort> {
@@ -122,7 +121,7 @@ export class Balances {
       : this.#forward(ctx, payment, meter, metering, reserved)
   }
 
-  /** Lets a request go on that has its reservation, now or when it is its turn. */
+  /** Forwards a request with its reservation, now or in its turn. */
   #forward(
     ctx: Context,
     payment: RequestPayment,
@@ -151,7 +150,7 @@ export class Balances {
     return meter.isReported ? this.#underWay.enter(balanceId) : null
   }
 
-  /** Waits for a turn. One that does not come gives its reservation back. */
+  /** Waits for a turn; without one the reservation is released. */
   async #comes(
     turn: Promise<boolean>,
     ctx: Context,
@@ -210,10 +209,7 @@ export class Balances {
     })
   }
 
-  /**
-   * Refuses what a fresh balance could not bear either: another one would be paid for nothing. A session
-   * can be topped up for it.
-   */
+  /** Refuses what a fresh balance could not bear: buying one would not help. Sessions can be topped up instead. */
   async #requireBearable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
     const bundleMsat = 1000 * (await this.#parts.offers.inSatoshis(offer))
     if (offer.sessions !== null || reservedMsat <= bundleMsat) return
@@ -224,7 +220,7 @@ export class Balances {
     )
   }
 
-  /** Opens the balance that a payment bought, once for all time: what was paid is its first deposit. */
+  /** Opens the balance of a payment, once; the payment is its first deposit. */
   async #open(payment: RequestPayment, meter: Meter): Promise<boolean> {
     const challenge = await this.#parts.claims.find(payment.paymentHash)
     const now = this.#parts.clock.now()
@@ -267,7 +263,7 @@ export class Balances {
   }
 }
 
-/** So much for each unit, whatever it is. */
+/** A flat price for each unit. */
 function unitsOf(unitMsat: number): Metering {
   return { model: null, reservedMsat: unitMsat, input: 0, cost: ({ output }) => output * unitMsat }
 }

@@ -5,7 +5,6 @@ import type { SliceWrites } from './slice-writes.ts'
 import type { BalanceState, Grabbed } from './balance.ts'
 import type { BalanceStore } from './store.ts'
 
-/** What grants to a gateway's slices need. */
 export interface SliceGrantsParts {
   readonly store: BalanceStore
   readonly slices: Slices
@@ -13,14 +12,13 @@ export interface SliceGrantsParts {
   readonly clock: Clock
   readonly gateway: string
   readonly times: LeaseTimes
-  /** Asks other gateways to give back what they do not need of a balance. */
+  /** Asks other gateways to return what they do not need. */
   readonly askOthers: (balanceId: string) => Promise<void>
 }
 
-/** How long a request waits, in turns, for what other gateways hold of a balance that has too little free. */
+/** Delays in milliseconds of retries while other gateways hold what is missing. */
 const ASK_AGAIN = [50, 150, 400] as const
 
-/** Has the database grant more to slices, for the requests that wait for it. */
 export class SliceGrants {
   readonly #parts: SliceGrantsParts
 
@@ -28,7 +26,7 @@ export class SliceGrants {
     this.#parts = parts
   }
 
-  /** Reserves more than a slice has free. Rejects when the database is away: nothing is known to be reserved then. */
+  /** Reserves beyond the slice's free part. Rejects if the database is down; nothing is known to be reserved then. */
   hold(slice: Slice, msat: number, isPartial: boolean): Promise<HeldReservation | Refused> {
     const { promise, resolve, reject } = Promise.withResolvers<HeldReservation | Refused>()
     slice.waiting.push({ msat, isPartial, resolve, reject })
@@ -36,7 +34,7 @@ export class SliceGrants {
     return promise
   }
 
-  /** Serves those who wait for a slice in their order, with as few statements as can be. */
+  /** Serves waiters in order, with as few statements as possible. */
   async #serve(slice: Slice): Promise<void> {
     const { writes } = this.#parts
     slice.isGrabbing = true
@@ -45,7 +43,7 @@ export class SliceGrants {
       const [first] = slice.waiting
       if (first === undefined) break
       if (slice.state === 'lost') {
-        // What it is granted now nothing would be charged to.
+        // Nothing would be charged to a grant now.
         for (const { reject } of slice.waiting.splice(0)) reject(new Error('the slice of the balance was lost'))
         break
       }
@@ -58,13 +56,13 @@ export class SliceGrants {
       try {
         grabbed = await this.#grab(slice, first)
       } catch (error) {
-        // They all would wait for the same database.
+        // They all wait for the same database.
         for (const { reject } of slice.waiting.splice(0)) reject(error)
         break
       }
       if (grabbed !== null && grabbed.granted > 0) {
         tries = 0
-        // A partial one takes what there is; else it would be asked for once more.
+        // A partial one takes what there is; another grant would get no more.
         if (first.isPartial && slice.free < first.msat) {
           slice.waiting.shift()
           first.resolve(writes.hold(slice, slice.free))
@@ -79,7 +77,7 @@ export class SliceGrants {
       this.#refuse(slice, grabbed, first)
     }
     slice.isGrabbing = false
-    // One that was never granted anything has nothing to write.
+    // Without a grant there is nothing to write.
     if (!slice.isGranted && slice.waiting.length === 0) this.#parts.slices.forget(slice)
   }
 
@@ -99,7 +97,7 @@ export class SliceGrants {
       now
     })
     if (grabbed === null) return null
-    // What other statements of ours wrote meanwhile is in it, or will be told by their own answers.
+    // It includes our concurrent writes, or their own answers will report them.
     slice.leftInDatabase = grabbed.leftMsat
     if (grabbed.granted > 0) {
       slice.amount += grabbed.granted
@@ -108,7 +106,7 @@ export class SliceGrants {
     return grabbed
   }
 
-  /** Asks other gateways for what they do not need, where that could be enough, and waits a little. */
+  /** Asks other gateways for what could be enough, and waits a little. */
   async #othersGive(slice: Slice, grabbed: Grabbed, first: GrantWaiter, tries: number): Promise<boolean> {
     const pause = ASK_AGAIN[tries]
     const others = grabbed.heldMsat - slice.amount - (slice.writing?.spent ?? 0) - slice.spent
@@ -126,13 +124,13 @@ export class SliceGrants {
     return true
   }
 
-  /** Refuses the first, and whoever asks for as much or more. */
+  /** Refuses the first waiter and all that ask for as much or more. */
   #refuse(slice: Slice, grabbed: Grabbed | null, first: GrantWaiter): void {
     const why: Refused['why'] =
       grabbed === null
         ? 'unknown'
         : (whyNot(grabbed.state, grabbed.expiresAt, this.#parts.clock.now()) ?? 'insufficient')
-    // What others hold they have reserved, or they would have given it back.
+    // Others have reserved what they hold; else they would have returned it.
     const free = grabbed === null ? 0 : grabbed.leftMsat - grabbed.heldMsat + slice.free
     const leftMsat = Math.max(0, free)
     const all = new Set(

@@ -6,7 +6,6 @@ import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
 import type { SliceWrite } from './balance.ts'
 import type { BalanceStore } from './store.ts'
 
-/** What the writes of a gateway's slices need. */
 export interface SliceWritesParts {
   readonly store: BalanceStore
   readonly slices: Slices
@@ -16,18 +15,17 @@ export interface SliceWritesParts {
   readonly times: LeaseTimes
 }
 
-/** How long what was settled may wait to be written, in milliseconds: what a gateway that dies may lose. */
+/** Milliseconds that charges may wait for their write: what a dying gateway may lose. */
 export const WRITE_EVERY = 100
 const RETRY = 1_000
 
 /**
- * Writes what slices have spent and reserved, and gives back what they do not need: one write of a slice at a time, each
- * sent until it is answered.
+ * Writes what slices have spent and reserved and returns the rest: one write per slice at a time, retried until
+ * answered.
  */
 export class SliceWrites {
   readonly #parts: SliceWritesParts
   #dirty = new Set<Slice>()
-  /** The write of a slice that is under way. */
   readonly #running = new Map<Slice, Promise<void>>()
   #timer: Timer | null = null
   #isClosed = false
@@ -42,7 +40,7 @@ export class SliceWrites {
     return slice.hold(msat, this.#parts.clock.now())
   }
 
-  /** Has a slice written with others, within `WRITE_EVERY`. */
+  /** Schedules a batched write within `WRITE_EVERY`. */
   soon(slice: Slice): void {
     slice.isDirty = true
     this.#dirty.add(slice)
@@ -53,26 +51,24 @@ export class SliceWrites {
     })
   }
 
-  /** Has a slice written at once, or behind the write that is under way. */
   now(slice: Slice): void {
     if (slice.writing === null) this.#begin(slice)
     else this.soon(slice)
   }
 
-  /** Resolves when what is being written has been. */
   async written(): Promise<void> {
     await Promise.all(this.#running.values())
   }
 
-  /** Has a slice written now; resolves when the database has all that was settled of it until then. */
+  /** Writes a slice now; resolves when all its earlier charges are stored. */
   async flush(slice: Slice): Promise<void> {
-    // What is under way may have begun before the last of it.
+    // The running write may lack the latest charges.
     await this.#running.get(slice)
     if (slice.isDirty && slice.writing === null) this.#begin(slice)
     await this.#running.get(slice)
   }
 
-  /** Ends all slices: writes what was settled, and gives back what is not reserved. */
+  /** Writes all charges and returns what is not reserved. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#timer?.cancel()
@@ -82,7 +78,7 @@ export class SliceWrites {
       this.#parts.slices.retire(slice)
       this.#dirty.add(slice)
     }
-    // Twice for those that were being written.
+    // Twice, for slices with a write in flight.
     for (let time = 0; time < 2; time++) {
       this.#write()
       await this.written()
@@ -127,7 +123,7 @@ export class SliceWrites {
     slice.amount -= back
     slice.spent = 0
     slice.entries = new Entries()
-    // Whoever comes now begins another slice.
+    // New requests begin another slice.
     if (isLast) slices.retire(slice)
     const left = await this.#answered(slice, write)
     slice.writing = null
@@ -140,7 +136,7 @@ export class SliceWrites {
     }
   }
 
-  /** Sends a write until it is answered; null when the slice is not there, or the database refuses it. */
+  /** Retries a write until it is answered; null if the slice is gone or the database refuses it. */
   async #answered(slice: Slice, write: SliceWrite): Promise<number | null> {
     const { store, clock, log } = this.#parts
     for (;;) {
@@ -163,7 +159,7 @@ export class SliceWrites {
     }
   }
 
-  /** The slice was swept, or the database refuses what it has spent: nothing more is spent from it. */
+  /** Marks a slice swept, or its write refused: nothing more is spent from it. */
   #lose(slice: Slice, write: SliceWrite): void {
     this.#parts.log.error(
       { balance: slice.balanceId, gateway: this.#parts.gateway, msat: write.spent + slice.spent },

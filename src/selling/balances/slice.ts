@@ -2,66 +2,59 @@ import { randomUUID } from 'node:crypto'
 import { Entries } from './entries.ts'
 import type { SliceWrite } from './balance.ts'
 
-/** Amounts here are millisatoshis, and times milliseconds. */
 
-/** A part of a balance that one request has reserved; it may grow until it is settled, once. */
+/** One request's reservation, which may grow until it is settled once. */
 export interface BalanceReservation {
   readonly kind: 'reserved'
   readonly balanceId: string
   readonly msat: number
 }
 
-/** What a reservation was refused for. */
 export interface Refused {
   readonly kind: 'refused'
-  /** `insufficient`: less is free than is asked for; the others say what the balance is. */
+  /** `insufficient`: too little is free; the others are states of the balance. */
   readonly why: 'insufficient' | 'unknown' | 'expired' | 'closed'
-  /** What is left of the balance, less what others under way have reserved, as far as it is known here. */
+  /** Known rest of the balance, less other reservations. */
   readonly leftMsat: number
 }
 
-/** A reservation as the ledger has it. */
 export interface HeldReservation extends BalanceReservation {
   msat: number
   readonly slice: Slice
   isSettled: boolean
 }
 
-/** A request that waits for the database to grant more. */
 export interface GrantWaiter {
   readonly msat: number
-  /** Takes as much as there is where there is less. */
+  /** Accepts a partial grant. */
   readonly isPartial: boolean
   readonly resolve: (held: HeldReservation | Refused) => void
   readonly reject: (error: unknown) => void
 }
 
-/** The part of a balance that this gateway was granted and spends from. */
+/** The part of a balance that this gateway was granted. */
 export class Slice {
   readonly id = randomUUID()
   readonly balanceId: string
-  /** Granted, and neither spent nor given back; `reserved` is a part of it. */
+  /** Granted, and neither spent nor returned; includes `reserved`. */
   amount = 0
   reserved = 0
-  /** Spent, and in no write yet; with the entries of it. */
+  /** Spent but not yet written, with its entries. */
   spent = 0
   entries = new Entries()
-  /** What the last answer of the database said is left of the balance. */
+  /** Rest of the balance in the database's last answer. */
   leftInDatabase = 0
   writes = 0
-  /** What is being written, until the database has taken it. */
+  /** In flight, until it is stored. */
   writing: SliceWrite | null = null
   isDirty = false
-  /** Until when nobody sweeps it, as of its last write that was answered; 0 while it was granted nothing. */
+  /** No sweep before then, as of the last answered write; 0 without a grant. */
   keptUntil = 0
-  /**
-   * `current` serves what comes; `retired` gives back what no request has reserved, and ends with the last of them; of
-   * one that is `lost` nothing can be written.
-   */
+  /** `current` serves requests; `retired` ends with its last reservation; `lost` can no longer be written. */
   state: 'current' | 'retired' | 'lost' = 'current'
   usedAt: number
   lastCharged: number | null = null
-  /** Asked for by another gateway: what is not reserved goes back with the next write. */
+  /** Another gateway needs it: the next write returns what is not reserved. */
   isAskedFor = false
   waiting: GrantWaiter[] = []
   isGrabbing = false
@@ -71,17 +64,15 @@ export class Slice {
     this.usedAt = now
   }
 
-  /** Whether there is a row of it that a write could find. */
+  /** Its row exists. */
   get isGranted(): boolean {
     return this.keptUntil > 0
   }
 
-  /** What no request has reserved. */
   get free(): number {
     return this.amount - this.reserved
   }
 
-  /** What is left of the balance, as far as it is known here. */
   get left(): number {
     return this.leftInDatabase - this.spent - (this.writing?.spent ?? 0) - this.reserved
   }
@@ -94,7 +85,7 @@ export class Slice {
   }
 }
 
-/** The slices of one gateway: the current one of each balance, and all that are not written to their end. */
+/** The slices of one gateway: the current one of each balance, and all that are not fully written. */
 export class Slices {
   readonly #current = new Map<string, Slice>()
   readonly #all = new Set<Slice>()
@@ -107,7 +98,6 @@ export class Slices {
     return this.#current.get(balanceId)
   }
 
-  /** Begins a slice, which is granted nothing yet. */
   open(balanceId: string, now: number): Slice {
     const slice = new Slice(balanceId, now)
     this.#current.set(balanceId, slice)
@@ -115,13 +105,12 @@ export class Slices {
     return slice
   }
 
-  /** Nothing more is reserved of it. */
   retire(slice: Slice): void {
     slice.state = 'retired'
     this.#leave(slice)
   }
 
-  /** It is written to its end, or there is nothing to write. */
+  /** Fully written, or nothing to write. */
   forget(slice: Slice): void {
     this.#all.delete(slice)
     this.#leave(slice)
@@ -132,19 +121,21 @@ export class Slices {
   }
 }
 
-/** How long a gateway's slices are its own, in milliseconds. */
+/** Milliseconds. */
 export interface LeaseTimes {
-  /** Nobody sweeps a slice for so long after a write. */
+  /** No sweep for this long after a write. */
   readonly kept: number
-  /** Its holder trusts it for so long after a write. */
+  /** Its holder trusts it for this long after a write. */
   readonly trusted: number
-  /** How often slices in use are extended. */
+  /** Interval of extending slices in use. */
   readonly beat: number
-  /** A slice that nobody uses for so long goes back. */
+  /** An unused slice is returned after this. */
   readonly idle: number
 }
 
-/** `timeout`: milliseconds of `payment.leaseTimeout`; twice as long after its last write a dead gateway's slice is swept. */
+/**
+ * `timeout`: `payment.leaseTimeout` in milliseconds; a dead gateway's slice is swept after twice that without writes.
+ */
 export function leaseTimes(timeout: number): LeaseTimes {
   return {
     kept: timeout * 2,

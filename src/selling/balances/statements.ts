@@ -2,20 +2,18 @@ import { overRows } from '../../platform/database/given-rows.ts'
 import { SLICES, type Grab, type SliceWrite } from './balance.ts'
 
 /**
- * Every statement locks the balance first and its slices behind it, so that no two wait for each other; `found` is
- * where that happens, and what it answers are the rows as they stand once they are locked.
- *
- * PostgreSQL lets an UPDATE begin with the row as it was when the statement began, and checks that before it looks for
- * the row of now. So each sets all four amounts that the table's check compares, from the row that was locked: with one
- * of them old a write that is right would be refused.
+ * Every statement locks the balance before its slices, to avoid deadlocks, in `found`. Its rows are those read after
+ * locking.
+ * A concurrent UPDATE in PostgreSQL first checks constraints against the statement's old snapshot. So each sets all
+ * four amounts of the table's check from the locked row; one stale amount would refuse a correct write.
  */
 
-/** A column of the entry at `at` of those in `more`, which is one value where they all have the same. */
+/** A column of the entry at `at` in `more`, a single value if all share it. */
 function other(column: string): string {
   return `case jsonb_typeof(others->'${column}') when 'array' then others #>> array['${column}', at::text] else others->>'${column}' end`
 }
 
-/** Each entry by itself, with the columns of `balance_entries`; `id` and `nth` are their order. To be said after `from`. */
+/** One row per entry, with the columns of `balance_entries`, ordered by `id` and `nth`. Follows `from`. */
 export const EACH_ENTRY = `(
   select row.id, row.balance_id, entry.*
   from balance_entries as row cross join lateral (
@@ -27,7 +25,7 @@ export const EACH_ENTRY = `(
     from (select more::jsonb as others offset 0) as parsed
       cross join generate_series(0, jsonb_array_length(others->'request') - 1) as at) as entry) as each_entry`
 
-/** Takes parts of balances for slices. */
+/** Grants parts of balances to slices. */
 export const GRAB = overRows<Grab>(
   {
     balance: ['text', row => row.balanceId],
@@ -63,7 +61,7 @@ export const GRAB = overRows<Grab>(
   { locks: true }
 )
 
-/** Writes what slices have done. The row of a slice that was written already changes nothing and is answered alike. */
+/** Writes what slices have done. Idempotent: a repeated write changes nothing and gets the same answer. */
 export const WRITE = overRows<SliceWrite>(
   {
     balance: ['text', row => row.balanceId],

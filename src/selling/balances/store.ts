@@ -57,13 +57,12 @@ const entries: Records<Entry> = records({
 
 const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), chargedMsat: amount('reserved_msat') })
 
-/** Bytes of a slice's write beside its entries, and of one of those, roughly. */
 const WRITE_BYTES = 300
 const ENTRY_BYTES = 50
 
 /**
- * The rows of balances. Every method is one statement, so any number of callers in any number of processes get the
- * results they would get one after the other, and the table refuses a balance below zero.
+ * The rows of balances. Every method is one statement, so that concurrent callers are serialized; the table refuses
+ * negative balances.
  */
 export class BalanceStore {
   readonly #database: Database
@@ -81,8 +80,8 @@ export class BalanceStore {
   }
 
   /**
-   * Opens a balance with its first deposit, once; a repetition changes nothing. With `sql` as a part of its transaction.
-   * Returns whether it was opened now.
+   * Opens a balance with its first deposit, once; within a transaction if `sql` is given. Returns whether it opened
+   * now.
    */
   async open(balance: NewBalance, sql: Sql = this.#database.sql): Promise<boolean> {
     const opened = await sql`
@@ -98,7 +97,10 @@ export class BalanceStore {
     return opened.count > 0
   }
 
-  /** Adds a deposit to an open balance, once; with `sql` as a part of its transaction. Returns whether the balance has it. */
+  /**
+   * Adds a deposit to an open balance, once; within a transaction if `sql` is given. Returns whether the balance has
+   * it.
+   */
   async topUp(
     balanceId: string,
     paymentHash: string,
@@ -106,7 +108,7 @@ export class BalanceStore {
     now: number,
     sql: Sql = this.#database.sql
   ): Promise<boolean> {
-    // Of two at once the second does not see the first's row, but for its conflict with it.
+    // Of two concurrent ones, the second sees the first's row only by the conflict.
     const [row] = await sql<{ has: boolean }[]>`
       with locked as materialized (select id from balances where id = ${balanceId} and state = 'open' for update),
       deposit as (
@@ -127,8 +129,8 @@ export class BalanceStore {
   }
 
   /**
-   * Takes parts of balances for slices, with those of others in one statement; null where there is no such balance.
-   * After a lost answer the slice may have more than its gateway knows, which goes back when it ends.
+   * Grants to a slice, batched with others; null for an unknown balance. A lost answer may grant more than the gateway
+   * knows; ending the slice returns it.
    */
   async grab(grab: Grab): Promise<Grabbed | null> {
     const row = await this.#grabs.add(grab)
@@ -136,15 +138,15 @@ export class BalanceStore {
   }
 
   /**
-   * Writes what a slice has done, with others in one statement. Of one slice one at a time; the same one may be sent
-   * again. Returns what is left of the balance; null when the slice was swept.
+   * Writes a slice, batched with others; one write per slice at a time, and it may be repeated. Returns the rest of the
+   * balance; null if the slice was swept.
    */
   async write(write: SliceWrite): Promise<number | null> {
     const row = await this.#writes.add(write)
     return row === null ? null : remains.read(row).remaining
   }
 
-  /** Settles slices that no gateway has kept until `now`, at what they had reserved; at most `limit`. */
+  /** Settles up to `limit` slices whose lease ended before `now`, at what they had reserved. */
   async sweep(now: number, limit: number): Promise<readonly Swept[]> {
     const at = new Date(now)
     return await swept.all(this.#database.sql`
@@ -170,15 +172,15 @@ export class BalanceStore {
       select balance_id, gateway, reserved_msat from found`)
   }
 
-  /** Lets no slice take any more of it; with `sql` as a part of its transaction. Returns whether it was open. */
+  /** Stops all grants; within a transaction if `sql` is given. Returns whether it was open. */
   async close(id: string, sql: Sql = this.#database.sql): Promise<boolean> {
     const done = await sql`update balances set state = 'closed' where id = ${id} and state = 'open'`
     return done.count > 0
   }
 
   /**
-   * Records, once, a refund of a closed balance, of which no slice may hold a part. Returns whether it was recorded; a
-   * balance that has less refuses.
+   * Records the refund of a closed balance without slices, once. Returns whether it was recorded; an insufficient
+   * balance refuses.
    */
   async refunded(id: string, msat: number, sql: Sql = this.#database.sql): Promise<boolean> {
     const done = await sql`
@@ -187,7 +189,6 @@ export class BalanceStore {
     return done.count > 0
   }
 
-  /** Balances, newest first; of all merchants when `merchantId` is left out. */
   async list({ skip, take, merchantId }: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]> {
     const { sql } = this.#database
     const whose = merchantId === undefined ? sql`true` : sql`merchant_id = ${merchantId}`
@@ -195,7 +196,7 @@ export class BalanceStore {
       select ${this.#now()} from balances where ${whose} order by opened_at desc, id desc limit ${take} offset ${skip}`)
   }
 
-  /** Columns of a balance as it stands. One that was opened was not revoked then, so `opened_at` tells what came behind. */
+  /** Columns of a balance with its revocation. Only revocations after `opened_at` count. */
   #now() {
     const { sql } = this.#database
     const revoked = isRevoked(sql, {
@@ -208,7 +209,6 @@ export class BalanceStore {
       (select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat`
   }
 
-  /** Entries of one balance, newest first. */
   async entries(balanceId: string, { skip, take }: Page): Promise<readonly Entry[]> {
     const { sql } = this.#database
     return await entries.all(sql`
@@ -216,7 +216,6 @@ export class BalanceStore {
       where balance_id = ${balanceId} order by id desc, nth desc limit ${take} offset ${skip}`)
   }
 
-  /** Deletes entries made before, at most `limit`. */
   async purgeEntries(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       delete from balance_entries where id in (
@@ -225,7 +224,7 @@ export class BalanceStore {
     return gone.count
   }
 
-  /** Deletes balances that ended before and that no slice holds a part of, with their deposits; at most `limit`. */
+  /** Deletes up to `limit` balances that ended before and have no slices, with their deposits. */
   async purge(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       with gone as (
@@ -237,7 +236,6 @@ export class BalanceStore {
     return gone.count
   }
 
-  /** Resolves when nothing is being written any more. */
   async drained(): Promise<void> {
     await Promise.all([this.#grabs.drained(), this.#writes.drained()])
   }

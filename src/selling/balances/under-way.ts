@@ -2,10 +2,8 @@ import { RATE_LIMITED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 
-/** Maximum concurrent requests of one balance, and maximum requests that wait for a place. */
 const MOST = 16
 const MOST_WAITING = 64
-/** Milliseconds. */
 const WAIT = 30_000
 
 interface Waiter {
@@ -18,8 +16,8 @@ interface Under {
 }
 
 /**
- * Bounds the requests of one balance whose cost is known only at their end. A reservation is an estimate: images, files
- * and earlier responses are not in the body. What they cost beyond it can be lost once for each request under way.
+ * Bounds concurrent requests of a balance whose cost is known only at their end. Images, files and earlier responses
+ * escape the estimate; each request in flight can lose their cost.
  */
 export class RequestsUnderWay {
   readonly #clock: Clock
@@ -30,9 +28,9 @@ export class RequestsUnderWay {
   }
 
   /**
-   * Takes a place, or waits for one. Returns null when a place is free. Resolves with false, without a place, when an
-   * earlier request cost more than the balance had.
-   * @throws LongError 429 when there is no place within 30 seconds, or 64 requests wait already
+   * Returns null if a slot is free, else waits for one. Resolves with false, without a slot, if an earlier request
+   * overran the balance.
+   * @throws LongError 429 after 30 seconds, or if 64 requests wait
    */
   enter(balanceId: string): Promise<boolean> | null {
     let under = this.#balances.get(balanceId)
@@ -44,7 +42,7 @@ export class RequestsUnderWay {
     return under.waiting.length < MOST_WAITING ? this.#wait(under) : Promise.reject(busy())
   }
 
-  /** Gives a place back. `isShort`: its request cost more than the balance had. */
+  /** Frees a slot. `isShort`: the request overran the balance. */
   leave(balanceId: string, isShort: boolean): void {
     const under = this.#balances.get(balanceId)
     if (under === undefined) return

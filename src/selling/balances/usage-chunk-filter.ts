@@ -1,21 +1,20 @@
 import type { BodyFilter } from '../../engine/message/context.ts'
 import type { EventUsage } from '../usage/events.ts'
 
-/** A longer event is no usage report: it passes in pieces. */
+/** A longer event is no usage report and passes in pieces. */
 const LONGEST = 16_384
 
-/** Passes an event stream on without the chunk that reports its usage. */
+/** Removes the usage chunk from an event stream. */
 export class UsageChunkFilter implements BodyFilter {
   readonly #reader: EventUsage
   readonly #take: (bytes: Uint8Array) => void | Promise<void>
   readonly #out: (bytes: Uint8Array) => void
-  /** The beginning of an event, as copies. */
   #kept: Buffer[] = []
   #size = 0
-  /** The beginning of this event has passed. */
+  /** The start of this event has passed. */
   #isPassing = false
 
-  /** `take` feeds the reader, and returns a promise where the upstream must wait. */
+  /** `take` feeds the reader and returns a promise for back-pressure. */
   constructor(reader: EventUsage, take: (bytes: Uint8Array) => void | Promise<void>, out: (bytes: Uint8Array) => void) {
     this.#reader = reader
     this.#take = take
@@ -23,7 +22,7 @@ export class UsageChunkFilter implements BodyFilter {
   }
 
   write(bytes: Uint8Array): void | Promise<void> {
-    // What passes begins at `from`, and the event that is being read at `at`.
+    // Passed bytes begin at `from`, the current event at `at`.
     let [from, at] = [0, 0]
     this.#reader.onEvent = end => {
       if (this.#reader.isUsageChunk && !this.#isPassing) {
