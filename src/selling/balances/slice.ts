@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { Entries } from './entries.ts'
 import type { SliceWrite } from './balance.ts'
 
-
 /** One request's reservation, which may grow until it is settled once. */
 export interface BalanceReservation {
   readonly kind: 'reserved'
