@@ -1,18 +1,16 @@
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { ClosedBy } from './store.ts'
 
-/** What sessions count. Amounts in satoshis. */
 export interface SessionCounters {
   readonly opened: (depositSats: number) => void
   readonly toppedUp: (depositSats: number) => void
   readonly closed: (by: ClosedBy) => void
   readonly refund: (result: 'confirmed' | 'failed' | 'skipped', sats: number) => void
-  /** A stream waits for a deposit; and one has waited in vain. */
+  /** A stream waits for a deposit, or has waited in vain. */
   readonly paused: () => void
   readonly timedOut: () => void
 }
 
-/** Counts in the gateway's measurements. `counts`: sessions that are open, and refunds that somebody must see to. */
 export function sessionCounters(
   metrics: Metrics,
   counts: () => Promise<{ readonly open: number; readonly stuck: number }>

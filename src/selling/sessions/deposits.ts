@@ -15,7 +15,6 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { SessionActionRefused } from './refused.ts'
 
-/** What deposits are checked with. */
 export interface DepositParts {
   readonly claims: Claims
   readonly revocations: Revocations
@@ -27,8 +26,8 @@ export interface DepositParts {
 }
 
 /**
- * The challenge that a session's credential echoes, exactly as it was made here for a deposit; null where it is none, or
- * was revoked. It may be used or expired.
+ * The challenge that a session's credential echoes, exactly as made here for a deposit, even used or expired. Null if
+ * there is none or it is revoked.
  * @throws Unavailable
  */
 async function depositOf(
@@ -43,8 +42,9 @@ async function depositOf(
 }
 
 /**
- * The challenge of a deposit that was paid: known, unedited, and with its preimage. One that is shown after its end is
- * good where its provider has the money. @throws Unavailable where that cannot be known
+ * The paid challenge of a deposit: known, unedited, with its preimage. After its expiry the provider must confirm the
+ * payment.
+ * @throws Unavailable if that cannot be known
  */
 export async function paidDeposit(
   parts: DepositParts,
@@ -61,7 +61,7 @@ export async function paidDeposit(
     )
   const isPreimage = preimageMatches(preimage, request.paymentHash)
   const isLate = challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt)
-  // Nobody else is worth a question to the provider.
+  // Query the provider only for real preimages.
   if (isLate && !(isPreimage && (await hasMoney(parts, challenge))))
     throw new SessionActionRefused(
       'lightning/challenge-expired',
@@ -75,11 +75,13 @@ export async function paidDeposit(
   return challenge
 }
 
-/** Whether the provider that made a deposit's invoice says that it was paid. @throws Unavailable */
+/**
+ * The provider reports the deposit's invoice as paid.
+ * @throws Unavailable
+ */
 async function hasMoney({ payees, settlements, log }: DepositParts, challenge: Challenge): Promise<boolean> {
   const { paymentHash, settledAt, providerSlot, providerKind, chargeId } = challenge
   if (settledAt !== null) return true
-  // What was written there came from a payee's own slot.
   const maker = payees.maker(null, providerSlot as ProviderSlot, providerKind)
   const state = await maker?.lookUp(chargeId).catch((error: unknown) => {
     throw unseen(error)
@@ -107,7 +109,7 @@ function unseen(cause?: unknown): Unavailable {
   )
 }
 
-/** What the deposit's invoice was found to be of when it was made. */
+/** Network of the deposit's invoice. */
 export function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
   return network as InvoiceNetwork // Nothing else is written.
 }

@@ -3,12 +3,11 @@ import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { ReplayRecord, State } from '../../platform/state/state.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 
-/** How long the response to an open is kept for a repetition. */
+/** Milliseconds to keep the response to an open for repetitions. */
 const KEPT = 300_000
-/** The largest response that is kept, as for idempotency keys. */
+/** Maximum response size, as for idempotency keys. */
 const LARGEST = 1_048_576
 
-/** Records the response to an open, unless it is an error of the server, a stream, incomplete or too large. */
 export class KeptOpen {
   readonly #state: State
   readonly #key: string
@@ -48,7 +47,7 @@ export class KeptOpen {
       })
   }
 
-  /** Nothing comes of it. */
+  /** Releases the claim without a response. */
   async abandon(): Promise<void> {
     await this.#state.abandon(this.#key, this.#token)
   }

@@ -3,10 +3,10 @@ import type { Log } from '../../platform/telemetry/log.ts'
 
 const CHANNEL = 'boltgate_sessions'
 
-/** Told once, when a session got a deposit or was closed; another wait begins anew. */
+/** Called once, at the session's next deposit or close. */
 type Waiting = () => void
 
-/** Tells all gateways of sessions that got a deposit or were closed, for the streams that wait for that. */
+/** Notifies all gateways of deposits and closes, for streams that wait. */
 export class SessionNews {
   readonly #database: Pick<Database, 'listen' | 'notify'>
   readonly #log: Log
@@ -24,7 +24,7 @@ export class SessionNews {
     })
   }
 
-  /** Never rejects: what is told has been written, and whoever waits looks by itself now and then. */
+  /** Never rejects: the change is stored, and waiting streams also poll. */
   async tell(id: string): Promise<void> {
     this.#hear(id)
     try {
@@ -34,7 +34,7 @@ export class SessionNews {
     }
   }
 
-  /** Calls `heard` at the next news of a session, unless the function that is returned was called before. */
+  /** Calls `heard` at the session's next change; returns a cancel function. */
   wait(id: string, heard: Waiting): () => void {
     const waiting = this.#waiting.get(id) ?? new Set()
     this.#waiting.set(id, waiting.add(heard))

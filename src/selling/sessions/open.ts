@@ -12,7 +12,6 @@ import { SessionRefunds } from './refunds.ts'
 import { PrepaidSessions, type PrepaidSessionsParts } from './service.ts'
 import { SessionStore } from './store.ts'
 
-/** What sessions are opened with. */
 export interface OpenSessionsParts extends Omit<
   PrepaidSessionsParts,
   'store' | 'refunds' | 'overrides' | 'news' | 'counters' | 'payees'
@@ -23,11 +22,11 @@ export interface OpenSessionsParts extends Omit<
   readonly random: Random
 }
 
-/** After so long a session that ended is forgotten, once its balance is. */
+/** Milliseconds that an ended session is kept. */
 const KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
-/** Opens prepaid sessions of the Payment scheme. */
+/** Opens the prepaid sessions of the Payment scheme. */
 export function openSessions(parts: OpenSessionsParts) {
   const { balanceStore, clock, database, log, metrics } = parts
   const store = new SessionStore(database)

@@ -49,7 +49,6 @@ const SessionView = Type.Object(
   },
   { title: 'PrepaidSession' }
 )
-/** A prepaid session as the operator sees it. */
 export type PrepaidSessionView = Static<typeof SessionView>
 
 const Query = Type.Object({
@@ -100,7 +99,6 @@ const SettlementInput = Type.Object(
   { title: 'SessionSettlement' }
 )
 
-/** What the operations of sessions need. */
 export interface PrepaidOperationParts {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
@@ -108,7 +106,6 @@ export interface PrepaidOperationParts {
   readonly clock: Clock
 }
 
-/** `/api/admin/sessions`: what the operator sees of sessions, and can do about refunds that failed. */
 export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidOperationParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   const one = { description: 'The session as it stands.', schema: SessionView }

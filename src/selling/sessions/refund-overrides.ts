@@ -10,14 +10,12 @@ import { isDue, isLost, refundingOf, standingOf } from './refund-rules.ts'
 import type { SessionRefunds } from './refunds.ts'
 import type { PrepaidSession, Refunding, SessionStore } from './store.ts'
 
-/** What an operator found of a refund. */
 export interface SessionSettlement {
   readonly outcome: 'sent' | 'not-sent'
   readonly settledBy: string
   readonly reason: string
 }
 
-/** What overrides are written with. */
 export interface RefundOverridesParts {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
@@ -26,7 +24,7 @@ export interface RefundOverridesParts {
   readonly log: Log
 }
 
-/** Changes refunds of sessions at the request of an operator, or of the client, which may name another invoice. */
+/** Changes refunds at the request of an operator, or of the client, which may name another invoice. */
 export class RefundOverrides {
   readonly #parts: RefundOverridesParts
 
@@ -35,8 +33,8 @@ export class RefundOverrides {
   }
 
   /**
-   * Sends a refund now that is known not to have been sent, to another invoice where one is given.
-   * @throws LongError 404; 409 where it may have been sent; 400 for an invoice that cannot take it, or is another session's
+   * Sends a refund that was certainly not sent, to another invoice if given.
+   * @throws LongError 404; 409 if it may have been sent; 400 for an invoice that cannot take it or is another session's
    */
   async sendAgain(id: string, invoice: string | null): Promise<PrepaidSession> {
     const { database, store, clock, refunds } = this.#parts
@@ -64,9 +62,8 @@ export class RefundOverrides {
   }
 
   /**
-   * Writes what an operator found of a refund: what the provider's records show of one whose outcome was lost, that one
-   * was paid by other means, or that one is not to be retried.
-   * @throws LongError 404; 409 for one that is settled, that the provider took, or that may still be on its way
+   * Records an operator's finding: the outcome of a lost refund, payment by other means, or no further retry.
+   * @throws LongError 404; 409 if settled, accepted by the provider, or possibly in flight
    */
   async settle(id: string, { outcome, settledBy, reason }: SessionSettlement): Promise<PrepaidSession> {
     const { database, store, clock, log, refunds } = this.#parts

@@ -10,13 +10,12 @@ import {
 } from '../../lightning/providers/payout-states.ts'
 import type { PrepaidSession, Refunding } from './store.ts'
 
-/** Milliseconds after which a lost refund is not sent again automatically: a node may have pruned old payments. */
+/** Milliseconds in which a lost refund is resent automatically; later a node may have pruned the payment. */
 const SENT_AGAIN_WITHIN = 86_400_000
-/** Refusals by the provider after which a refund fails. */
+/** Provider refusals after which a refund fails. */
 const MOST_REFUSALS = 10
 /**
- * What is withheld from a refund to pay its routing fee, by the number of refusals so far: the whole rest goes out first,
- * and less of it only where no route is that cheap. The larger of both counts.
+ * Withheld for the routing fee, by refusals so far: the first attempt sends the whole rest. The larger value counts.
  */
 const FEE_STEPS = [
   { sats: 0, percent: 0 },
@@ -24,7 +23,6 @@ const FEE_STEPS = [
   { sats: 10, percent: 5 }
 ] as const
 
-/** How a refund stands, in the protocol's three words. */
 export function toldRefund(session: PrepaidSession): SessionRefund {
   const { refundStatus, refundSats } = session
   if (refundStatus === 'skipped') return { refundSats: 0, refundStatus: 'skipped' }
@@ -32,20 +30,20 @@ export function toldRefund(session: PrepaidSession): SessionRefund {
   return { refundSats: refundSats > 0 ? refundSats : leftSats(session), refundStatus: 'failed' }
 }
 
-/** What is left of a session in whole satoshis: nothing smaller can be paid out. */
+/** Rest in whole satoshis, the smallest payable unit. */
 function leftSats({ depositedMsat, spentMsat, refundedMsat }: PrepaidSession): number {
   return Math.floor((depositedMsat - spentMsat - refundedMsat) / 1000)
 }
 
-/** Whether the refund of a session can be sent now: it has not begun, or its next attempt is due. */
+/** The refund can be sent now: it has not begun, or its retry is due. */
 export function isDue(session: PrepaidSession, now: number): boolean {
   const { closedAt, heldMsat, refundStatus, refundCheckAt } = session
   return closedAt !== null && heldMsat === 0 && refundStatus === null && (refundCheckAt ?? 0) <= now
 }
 
 /**
- * Satoshis to send: what is left, less what its routing fee may be, which the client pays. 0 where the
- * fee may take all of it. `payout` is what the provider can do; null while it is not configured.
+ * Satoshis to send: the rest less the maximum routing fee, which the client pays; 0 if the fee may take it all.
+ * `payout`: the provider's capability, null if not configured.
  */
 export function amountToSend(session: PrepaidSession, payout: Capabilities['payout'] | null): number {
   const left = leftSats(session)
@@ -56,9 +54,9 @@ export function amountToSend(session: PrepaidSession, payout: Capabilities['payo
 }
 
 /**
- * What becomes of a refund that was certainly not sent, because of `cause`: when it is sent again, null for never, and how
- * often it has been refused. Only refusals of the payment itself are counted; a provider that cannot be reached, or
- * whose key is no good, is asked again until it pays or an operator settles the refund.
+ * Next state of a refund that was certainly not sent because of `cause`: its retry (null for never) and number of
+ * refusals. Only refusals of the payment count. An unreachable provider or a bad key is retried until it pays or an
+ * operator settles the refund.
  */
 export function afterUnsent(
   session: PrepaidSession,
@@ -74,7 +72,7 @@ export function afterUnsent(
   return { retryAt: Math.max(nextCheck({ createdAt: session.closedAt ?? now }, now), now + pause), refusals }
 }
 
-/** The refund of a session; null where none has begun, or there was nothing to send. */
+/** Null if none has begun or there was nothing to send. */
 export function refundingOf(session: PrepaidSession): Refunding | null {
   const { refundStatus: status, refundReference: reference, refundBegunAt: createdAt, refundAskedAt } = session
   if (status === null || status === 'skipped' || reference === null || createdAt === null) return null
@@ -83,7 +81,7 @@ export function refundingOf(session: PrepaidSession): Refunding | null {
     reference,
     status,
     createdAt,
-    // A gateway of before the column was there leaves it out.
+    // Older gateways leave the column out.
     askedAt: Math.max(createdAt, refundAskedAt ?? 0),
     amountSats: session.refundSats,
     feeSats: session.refundFeeSats,
@@ -93,16 +91,13 @@ export function refundingOf(session: PrepaidSession): Refunding | null {
   }
 }
 
-/**
- * Whether somebody may be sending the refund now: its request may be on its way, and nobody who sent it has told the
- * client yet that its outcome is not known.
- */
+/** The request may be in flight, and its sender has not reported an unknown outcome yet. */
 export function isBeingSent(session: PrepaidSession, now: number): boolean {
   const refund = refundingOf(session)
   return refund !== null && isUnheard(refund) && session.toldStatus === null && now - refund.askedAt < SEND_WITHIN
 }
 
-/** The same request whenever it is sent and looked up, so that a provider recognizes it. */
+/** The same for each attempt and lookup, so that the provider recognizes it. */
 export function requestOf(session: PrepaidSession, { reference, amountSats }: Refunding): PayoutRequest {
   return {
     reference,
@@ -115,8 +110,8 @@ export function requestOf(session: PrepaidSession, { reference, amountSats }: Re
 }
 
 /**
- * Whether a refund that its provider does not know is sent again as it was, where that pays an invoice at most once: once the
- * last request can no longer be on its way, for ten minutes, and once after all gateways were down for longer.
+ * A refund unknown to its provider may be resent unchanged, if invoices are paid at most once. For ten minutes after
+ * the last request can no longer be in flight, and once after a longer outage of all gateways.
  */
 export function isSentAgain(refund: Refunding, now: number): boolean {
   const { createdAt, askedAt } = refund
@@ -128,20 +123,18 @@ export function isSentAgain(refund: Refunding, now: number): boolean {
   )
 }
 
-/** Whether a refund that its provider does not know was certainly not sent, and may be sent again under another reference. */
+/** A refund unknown to its provider was certainly not sent; another reference is safe. */
 export function isNeverSent(refund: Refunding, now: number): boolean {
   const silence = now - refund.askedAt
   return isUnheard(refund) && silence >= UNKNOWN_GRACE && silence < SENT_AGAIN_WITHIN
 }
 
-/** The refund after its provider said that it does not know it; the grace begins with the last request. */
+/** The refund after its provider does not know it; the grace period begins with the last request. */
 export function afterSilence(refund: Refunding, now: number): Refunding {
   return now - refund.askedAt < UNKNOWN_GRACE ? refund : afterUnknown(refund, now)
 }
 
-/**
- * Whether an operator may say what became of a refund: nobody knows, and no request can be on its way any more.
- */
+/** An operator may settle the refund: its outcome is unknown and no request can be in flight. */
 export function isLost(refund: Refunding, now: number): boolean {
   return isUnheard(refund) && now - refund.askedAt >= UNKNOWN_GRACE
 }

@@ -37,7 +37,6 @@ import {
 import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
 import type { SessionNews } from './news.ts'
 
-/** What sessions are closed and refunded with. */
 export interface SessionRefundsParts {
   readonly store: SessionStore
   readonly balances: Pick<BalanceStore, 'close' | 'refunded'>
@@ -51,22 +50,21 @@ export interface SessionRefundsParts {
   readonly log: Log
 }
 
-/** A session's use is written so often at most, as a part of its idle time; so it is closed as much later. */
+/** Fraction of the idle time between writes of a session's use; closing is later by as much. */
 export const TOUCH_EACH = 0.1
 
-/** How long whoever closes a session waits for the gateways that still hold a part of it. */
+/** Milliseconds that a close waits for gateways that hold slices. */
 const HELD_WAIT = 5_000
 const LOOK_EVERY = 100
 const BATCH = 100
 const UNHEARD = 'The provider has never heard of it: nothing was sent.'
-/** How long one process has to look a refund up before others may. */
+/** Milliseconds that one process has to look up a refund. */
 const LOOK = 60_000
 
 /**
- * Ends sessions: closes them first, so that nothing more is spent from them, and then pays back what is left. The row says
- * so before the provider is asked. What was certainly not sent is sent again later, until it is sent, its invoice expires or
- * is refused too often, or an operator settles it. What is uncertain is looked up, and sent again where that cannot pay
- * twice (decision 340).
+ * Closes sessions, so that nothing more is spent, then refunds the rest. The row is written before the provider is
+ * asked. A refund that was certainly not sent is retried until it is sent, its invoice expires or is refused too often,
+ * or an operator settles it. An uncertain one is looked up, and resent if it cannot pay twice (decision 340).
  */
 export class SessionRefunds {
   readonly #parts: SessionRefundsParts
@@ -75,9 +73,7 @@ export class SessionRefunds {
     this.#parts = parts
   }
 
-  /**
-   * Closes an open session; false where it was closed before, or is not as `still` says. No refund is sent yet.
-   */
+  /** Closes an open session without a refund; false if it was closed before or `still` fails. */
   async close(
     id: string,
     by: ClosedBy,
@@ -100,9 +96,8 @@ export class SessionRefunds {
   }
 
   /**
-   * Refunds a closed session where that is due, and returns the state of its refund as its client is told it: one that
-   * is not known to be sent is `failed`, since the protocol has no word for it. Never sends twice: while
-   * another gateway sends it, this waits for the outcome.
+   * Sends a due refund of a closed session and returns its state for the client. An unconfirmed one is `failed`, since
+   * the protocol has no word for it. Never sends twice: waits while another gateway sends.
    */
   async refund(id: string): Promise<SessionRefund> {
     const { store, clock } = this.#parts
@@ -123,7 +118,7 @@ export class SessionRefunds {
     }
   }
 
-  /** Closes and refunds sessions that nobody uses, and those whose end has come. */
+  /** Closes and refunds idle and expired sessions. */
   async sweep(): Promise<void> {
     const { store, clock } = this.#parts
     const now = clock.now()
@@ -135,21 +130,20 @@ export class SessionRefunds {
       })
   }
 
-  /** Sends refunds that are due: their gateway died or held a part of the balance, or an earlier attempt sent nothing. */
   async begin(): Promise<void> {
     const { store, clock } = this.#parts
     for (const id of await store.unrefunded(clock.now(), BATCH)) await this.#careful(id, () => this.send(id))
   }
 
-  /** Looks up refunds whose outcome is not known, and sends those again that were certainly lost on their way. */
+  /** Looks up refunds with unknown outcomes; resends those certainly lost. */
   async followUp(): Promise<void> {
     const { store, clock } = this.#parts
     for (const id of await store.takeDue(clock.now(), LOOK, BATCH)) await this.#careful(id, () => this.#lookUp(id))
   }
 
   /**
-   * Sends a refund that is due, with more for its routing fee where it was refused for less. Null where there was nothing
-   * to send, or another gateway sends it.
+   * Sends a due refund, with more for routing if it was refused for less. Null if there was nothing to send, or another
+   * gateway sends it.
    */
   async send(id: string): Promise<PrepaidSession | null> {
     for (;;) {
@@ -160,7 +154,7 @@ export class SessionRefunds {
     }
   }
 
-  /** Writes that the refund is being sent, or why it cannot be; null where there is nothing to send. */
+  /** Writes that the refund is being sent, or why it cannot be; null if there is nothing to send. */
   async #reserve(id: string): Promise<{ readonly session: PrepaidSession; readonly refund: Refunding } | null> {
     const { database, store, balances, clock, counters } = this.#parts
     return await database.transaction(async sql => {
@@ -183,7 +177,7 @@ export class SessionRefunds {
     })
   }
 
-  /** A refund that begins now. */
+  /** A new refund. */
   draft(session: PrepaidSession): Refunding {
     const { clock, random } = this.#parts
     const now = clock.now()
@@ -202,8 +196,8 @@ export class SessionRefunds {
   }
 
   /**
-   * Asks the provider, for what the row says that it is asked for now. What it is not certain about stays pending.
-   * `askedBefore`: when the same refund was asked for earlier, with an outcome that is not known.
+   * Asks the provider for the refund in the row; an uncertain outcome stays pending. `askedBefore`: time of an earlier
+   * request with an unknown outcome.
    */
   async #ask(
     session: PrepaidSession,
@@ -214,12 +208,12 @@ export class SessionRefunds {
     const { id } = session
     let payout: Payout
     try {
-      // A process that was suspended may resume after others have sent it.
+      // A suspended process may resume after others have sent it.
       if (clock.now() - refund.askedAt >= SEND_WITHIN)
         throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
       payout = await this.#payee(session).payOut(requestOf(session, refund))
     } catch (error) {
-      // What refuses a second request says nothing about the first while that may be on its way.
+      // A refusal of the second request says nothing about the first while that may be in flight.
       const isFirstUnknown = askedBefore !== null && clock.now() - askedBefore < UNKNOWN_GRACE
       if (isNothingSent(error) && !isFirstUnknown) return await this.#unsent(id, refund, error)
       log.warn(
@@ -250,8 +244,8 @@ export class SessionRefunds {
   }
 
   /**
-   * Sends a refund again that its provider knows nothing of: the same request, by one gateway at a time. Only for a
-   * provider that pays it once at most.
+   * Resends the same request that the provider does not know, by one gateway at a time. Only for providers that pay it
+   * at most once.
    */
   async #sendLost(id: string, seen: Refunding): Promise<void> {
     const { database, store, clock, log } = this.#parts
@@ -272,7 +266,6 @@ export class SessionRefunds {
     await this.#ask(lost.session, lost.refund, seen.askedAt)
   }
 
-  /** Writes what the provider says of a refund. */
   async #heard(id: string, seen: Refunding, payout: Payout): Promise<PrepaidSession | null> {
     return payout.status === 'failed'
       ? await this.#unsent(id, seen, new ProviderRefused('request', 'The payment provider could not send it.'), payout)
@@ -280,8 +273,8 @@ export class SessionRefunds {
   }
 
   /**
-   * Puts a refund back that was certainly not sent, because of `cause`, so that it is sent again later, or ends it.
-   * `payout`: how the provider says that it failed, where it took it.
+   * Resets a refund that was certainly not sent because of `cause` for a retry, or ends it. `payout`: the provider's
+   * report of the failure, if it took the request.
    */
   async #unsent(
     id: string,
@@ -296,7 +289,7 @@ export class SessionRefunds {
       const current = session === null ? null : refundingOf(session)
       if (session === null || current === null || current.reference !== seen.reference || !isOpen(current))
         return session
-      // Where it was asked for again meanwhile, that request decides.
+      // A later request decides.
       if (payout === null && (current.askedAt !== seen.askedAt || !isUnheard(current))) return session
       const now = clock.now()
       const { retryAt, refusals } = afterUnsent(session, cause, this.#payoutOf(session), now)
@@ -315,7 +308,6 @@ export class SessionRefunds {
     })
   }
 
-  /** Writes what the refund has become that was `seen`, with the balance once it is confirmed. */
   async #change(
     id: string,
     seen: Refunding,
@@ -327,7 +319,7 @@ export class SessionRefunds {
       const session = await store.lock(sql, id)
       const refund = session === null ? null : refundingOf(session)
       if (session === null || refund === null) return session
-      // What is heard of one that was given up says nothing of the one in its place.
+      // News of an abandoned refund says nothing about its replacement.
       if (refund.reference !== seen.reference) return session
       const next = change(refund, clock.now())
       if (next === refund) return session
@@ -336,7 +328,7 @@ export class SessionRefunds {
     })
   }
 
-  /** Writes the refund, with its balance once it is confirmed; the rows are locked. */
+  /** Writes the refund, and its balance once confirmed; the rows are locked. */
   async write(
     sql: Parameters<SessionStore['refund']>[0],
     session: PrepaidSession,
@@ -354,13 +346,11 @@ export class SessionRefunds {
     )
   }
 
-  /** What took the deposit, null where that is not configured: another kind in its slot is another account. */
+  /** Account that took the deposit, null if not configured: another kind in its slot is another account. */
   #maker({ providerSlot, providerKind }: PrepaidSession): Payee | null {
-    // The slot was written from a payee's own.
     return this.#parts.payees.maker(null, providerSlot as ProviderSlot, providerKind)
   }
 
-  /** What the provider can pay out; null while it is not configured. */
   #payoutOf(session: PrepaidSession): Capabilities['payout'] | null {
     return this.#maker(session)?.capabilities.payout ?? null
   }
@@ -373,7 +363,7 @@ export class SessionRefunds {
     )
   }
 
-  /** One session that cannot be helped must not keep the others waiting. */
+  /** One failing session must not block the others. */
   async #careful(id: string, run: () => Promise<unknown>): Promise<void> {
     try {
       await run()

@@ -1,6 +1,5 @@
 import type { SessionFailureSlug } from '../../lightning/payment-scheme/payment-problem.ts'
 
-/** A session refuses a request. */
 export class SessionActionRefused extends Error {
   override name = 'SessionActionRefused'
   readonly slug: SessionFailureSlug

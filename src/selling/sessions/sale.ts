@@ -11,24 +11,21 @@ import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 import { SessionStream } from './stream.ts'
 
-/** What a session's request is served with. */
 export interface SessionSaleParts {
   readonly ctx: Context
-  /** The session's id. */
   readonly id: string
   readonly metered: MeteredRequest
   readonly clock: Clock
   readonly news: SessionNews
   readonly counters: SessionCounters
-  /** The session as its rows say now. */
+  /** Reads the session's rows. */
   standing(): Promise<PrepaidSession | null>
-  /** Told when the request is over. */
+  /** Called when the request is over. */
   used(): void
 }
 
-/** One request that a session pays for. */
 export class SessionSale {
-  /** Where the response to an open is kept for its repetitions. */
+  /** Keeps the response to an open for repetitions. */
   kept: KeptOpen | null = null
   readonly #parts: SessionSaleParts
   #stream: SessionStream | null = null
@@ -55,7 +52,7 @@ export class SessionSale {
     const { held } = metered
     this.kept?.head(head, held !== null)
     if (held === null || ctx.response === null) return
-    // Events are added to it.
+    // Events are added.
     head.headers.delete('content-length')
     ctx.response.filter(out => {
       this.#stream = new SessionStream({ ...this.#parts, held }, out)

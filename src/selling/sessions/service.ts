@@ -43,7 +43,6 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** What the service is built from. */
 export interface PrepaidSessionsParts extends DepositParts {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
@@ -62,24 +61,23 @@ export interface PrepaidSessionsParts extends DepositParts {
 type Credential<A extends SessionPayload['action']> = SessionCredential & { readonly payload: PayloadOf<A> }
 type PayloadOf<A> = Exclude<SessionPayload, { readonly action: Exclude<SessionPayload['action'], A> }>
 
-/** A session that this gateway has seen open; the ledger knows when it is so no more. */
+/** A session last seen open here; the ledger knows when that ends. */
 interface Known {
   readonly idleMs: number
   touchedAt: number
 }
 
-/** How many sessions are remembered. */
 const KNOWN = 100_000
-/** How long the claim of a repeated open is held for one that died. */
+/** Milliseconds after which the claim of a repeated open expires, should its holder die. */
 const CLAIMED = 300_000
-/** A session ends so long before its return invoice, or by a tenth of its life, so that it can still be paid back. */
+/** A session ends this long before its return invoice, or a tenth of its life, to leave time for the refund. */
 const END_BEFORE = 600_000
-/** And never lives longer. */
+/** Maximum life. */
 const LONGEST = 90 * 86_400_000
 
 /**
- * Prepaid sessions (draft-lightning-session-00): opens them with a deposit, serves their requests from the balance, adds
- * deposits, and closes them. A credential is judged before anything of it is used up; what is unclear is 503.
+ * Prepaid sessions (draft-lightning-session-00): opens them with a deposit, serves requests, adds deposits and closes.
+ * A credential is validated before anything is consumed; uncertainty is 503.
  */
 export class PrepaidSessions {
   readonly #parts: PrepaidSessionsParts
@@ -90,8 +88,8 @@ export class PrepaidSessions {
   }
 
   /**
-   * Sees to a request that carries a credential of the session intent; null for every other. What is answered at once is
-   * a reply: of topUp and close, a kept one of a repeated open, and every refusal, with fresh challenges.
+   * Handles a credential of the session intent; null for other requests. Returns a reply to topUp, close, a repeated
+   * open with a kept response, and refusals, which carry fresh challenges.
    * @throws Unavailable, and what the offer or the meter throws
    */
   begin(ctx: Context, offers: RouteOffers): Promise<SessionSale | Reply | null> | null {
@@ -111,7 +109,7 @@ export class PrepaidSessions {
     } catch (error) {
       if (!(error instanceof SessionActionRefused)) throw error
       const offer = await offers.due(ctx)
-      // What costs nothing is served to anybody.
+      // A free request needs no session.
       if (offer === null) return null
       const { slug, message: detail, shortage } = error
       return await this.#parts.challenges.answer(ctx, offer, {
@@ -171,7 +169,7 @@ export class PrepaidSessions {
     }
   }
 
-  /** Writes the session, its balance and the use of the challenge in one transaction. */
+  /** Writes session, balance and the use of the challenge in one transaction. */
   async #store(
     challenge: Challenge,
     openChallenge: string,
@@ -224,7 +222,7 @@ export class PrepaidSessions {
             'lightning/invalid-return-invoice',
             'Another session is paid back to this invoice, and an invoice can be paid once'
           )
-        // Somebody was faster with the same credential.
+        // The same credential was used concurrently.
         const before = error instanceof SessionActionRefused ? await store.find(id) : null
         if (before?.openChallenge === openChallenge) return null
         throw error
@@ -236,8 +234,8 @@ export class PrepaidSessions {
   }
 
   /**
-   * The response to an earlier request with the same open; else where this one's is kept, null where it cannot be. The
-   * money is the rows' matter: what is not kept is served as bearer.
+   * Response to an earlier request with the same open, else where to keep this one, null if impossible. The rows guard
+   * the money; a response that was not kept is served again.
    */
   async #kept(ctx: Context, challengeId: string): Promise<Reply | KeptOpen | null> {
     const { state, log } = this.#parts
@@ -294,7 +292,7 @@ export class PrepaidSessions {
     })
   }
 
-  /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client. */
+  /** A revoked session serves nothing; it is closed when idle or by its client. */
   #refuseRevoked(id: string): void {
     if (this.#parts.revocations.hasPayment(id))
       throw new SessionActionRefused(
@@ -312,7 +310,7 @@ export class PrepaidSessions {
     return known
   }
 
-  /** Notes the use of a session, a few times in its idle time. */
+  /** Records use, a few times per idle time. */
   #touch(id: string, known: Known): void {
     const { store, clock, log } = this.#parts
     const now = clock.now()
@@ -340,7 +338,7 @@ export class PrepaidSessions {
       await store.touch(id, now, sql)
       return claim
     })
-    // A repetition is answered alike and changes nothing.
+    // A repetition gets the same answer and changes nothing.
     if (claimed.first) {
       claims.count(claimed, 'payment')
       counters.toppedUp(amountSats)
@@ -350,7 +348,6 @@ export class PrepaidSessions {
     return this.#replied(id, TOPPED_UP, null)
   }
 
-  /** Closes a session. Closing it again says how its refund stands now, and may name another invoice for it. */
   async #close(challengeId: string, { sessionId: id, preimage, returnInvoice }: PayloadOf<'close'>): Promise<Reply> {
     const { store, refunds, overrides, clock } = this.#parts
     const session = await store.find(id)

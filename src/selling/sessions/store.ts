@@ -5,70 +5,68 @@ import type { SessionRefund as ToldRefund } from '../../lightning/payment-scheme
 import type { KindName } from '../../lightning/providers/provider.ts'
 import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-states.ts'
 
-/** Times here are milliseconds since the epoch; satoshis where it says so, else millisatoshis. */
+/** Times are milliseconds since the epoch; amounts millisatoshis unless named otherwise. */
 
 /** Who closed a session: its client, nobody's using it, the end of its return invoice, or the operator. */
 export type ClosedBy = 'client' | 'idle' | 'end' | 'operator'
 
-/** What a session is opened with. */
 export interface NewSession {
-  /** Payment hash of the first deposit, which is its balance's id too. */
+  /** Payment hash of the first deposit, also its balance's id. */
   readonly id: string
-  /** Id of the challenge that opened it. */
+  /** Challenge that opened it. */
   readonly openChallenge: string
   readonly network: InvoiceNetwork
-  /** Of the first deposit, at the provider that pays back what is left. */
+  /** First deposit's charge, at the provider that refunds. */
   readonly chargeId: string
   readonly providerSlot: string
   readonly providerKind: KindName
   readonly openedAt: number
-  /** How long it may rest. */
+  /** Idle timeout. */
   readonly idleMs: number
   /** BOLT 11 without an amount, in lower case. */
   readonly returnInvoice: string
   readonly returnHash: string
 }
 
-/** A session's row, with what its balance says. */
+/** A session's row with its balance. */
 export interface PrepaidSession extends NewSession {
   readonly usedAt: number
   readonly closedAt: number | null
   readonly closedBy: ClosedBy | null
-  /** Id of the challenge that closed it, where a client did; and what that was told. */
+  /** Challenge by which a client closed it, and the answer it got. */
   readonly closeChallenge: string | null
   readonly toldSats: number | null
   readonly toldStatus: ToldRefund['refundStatus'] | null
-  /** Null until the refund has begun, and between attempts; `skipped` where too little was left to send. */
+  /** Null until the refund begins, and between attempts; `skipped` if too little was left. */
   readonly refundStatus: RefundStatus | 'skipped' | null
   readonly refundReference: string | null
   readonly refundSats: number
   readonly refundFeeSats: number
-  /** The provider's own id; null while it is not known whether it took the request. */
+  /** The provider's id; null while unknown. */
   readonly refundPayoutId: string | null
   readonly refundBegunAt: number | null
-  /** When the provider was last asked to send it. */
+  /** Last request to the provider. */
   readonly refundAskedAt: number | null
   readonly refundEndedAt: number | null
-  /** When it is looked up next; while it has not begun, when it is sent at the earliest. */
+  /** Next lookup; before it begins, the earliest time to send. */
   readonly refundCheckAt: number | null
-  /** How often the provider has refused to send it to this invoice. */
+  /** Provider refusals for this invoice. */
   readonly refundRefusals: number
-  /** Why it failed, or why it waits for another attempt. */
+  /** Reason of the failure or the pending retry. */
   readonly refundFault: string | null
-  /** Who said what became of it, and why, where only the provider's records showed that. */
   readonly settledBy: string | null
   readonly settledWhy: string | null
   readonly depositedMsat: number
   readonly spentMsat: number
   readonly refundedMsat: number
   readonly heldMsat: number
-  /** When it is closed at the latest. */
+  /** Closed at the latest then. */
   readonly expiresAt: number
 }
 
 /** A refund that has begun. */
 export interface Refunding extends PaidOut {
-  /** When the provider was last asked to send it; when it began, where it was asked once. */
+  /** Last request to the provider; the begin if there was one only. */
   readonly askedAt: number
   readonly reference: string
   readonly amountSats: number
@@ -113,11 +111,10 @@ const columns = {
 const sessions: Records<PrepaidSession> = records(columns)
 const ids = records({ id: text() })
 
-/** Which sessions an administrator lists; `stuck`: money is left that nobody sends by itself. */
+/** Filters of the list; `stuck`: money is left that is not sent automatically. */
 export const SESSION_VIEWS = ['all', 'open', 'stuck'] as const
 export type SessionViewName = (typeof SESSION_VIEWS)[number]
 
-/** The rows of sessions, on PostgreSQL or the embedded database. */
 export class SessionStore {
   readonly #database: Database
 
@@ -125,7 +122,7 @@ export class SessionStore {
     this.#database = database
   }
 
-  /** @throws a unique violation of `sessions_return_hash` where another session is paid back to the same invoice */
+  /** @throws unique violation of `sessions_return_hash` if another session refunds to the same invoice */
   async open(sql: Sql, session: NewSession): Promise<void> {
     const { openedAt, idleMs } = session
     await sql`
@@ -142,19 +139,19 @@ export class SessionStore {
       from sessions join balances using (id) where id = ${id}`)
   }
 
-  /** The same, both rows locked until the transaction ends; the balance's first, as everywhere. */
+  /** Locks both rows for the transaction; the balance's first, as everywhere, to avoid deadlocks. */
   async lock(sql: Sql, id: string): Promise<PrepaidSession | null> {
     await sql`select from balances where id = ${id} for update`
     await sql`select from sessions where id = ${id} for update`
     return this.find(id, sql)
   }
 
-  /** Notes that it was used. */
+  /** Records its use. */
   async touch(id: string, now: number, sql: Sql = this.#database.sql): Promise<void> {
     await sql`update sessions set used_at = greatest(used_at, ${new Date(now)}) where id = ${id} and closed_at is null`
   }
 
-  /** Marks it closed, once. */
+  /** Closes it, once. */
   async close(sql: Sql, id: string, by: ClosedBy, challenge: string | null, now: number): Promise<boolean> {
     const done = await sql`
       update sessions set closed_at = ${new Date(now)}, closed_by = ${by}, close_challenge = ${challenge}
@@ -162,7 +159,7 @@ export class SessionStore {
     return done.count > 0
   }
 
-  /** Notes and returns what a client that closes it is told: the refund as it is now, and the same for good once it has ended well. */
+  /** Records and returns the answer to a closing client: the refund as it is now, final once it has succeeded. */
   async tell(id: string, { refundSats, refundStatus }: ToldRefund): Promise<ToldRefund> {
     const told = records({
       refundSats: amount('told_sats'),
@@ -176,7 +173,7 @@ export class SessionStore {
     return row ?? { refundSats, refundStatus }
   }
 
-  /** Writes how the refund stands; the row is locked. `checkAt` null: nobody looks it up. */
+  /** Writes the refund's state; the row is locked. `checkAt` null: no lookup. */
   async refund(sql: Sql, id: string, refund: Refunding, fault: string | null, checkAt: number | null): Promise<void> {
     await sql`
       update sessions set refund_status = ${refund.status}, refund_reference = ${refund.reference},
@@ -186,17 +183,20 @@ export class SessionStore {
       where id = ${id}`
   }
 
-  /** Nothing is left that could be sent. The row is locked. */
+  /** Nothing payable is left. The row is locked. */
   async skip(sql: Sql, id: string, now: number): Promise<void> {
     await sql`update sessions set refund_status = 'skipped', refund_ended_at = ${new Date(now)} where id = ${id}`
   }
 
-  /** Another invoice for a refund that is not under way. The row is locked. @throws as `open` */
+  /**
+   * Replaces the invoice of a refund that is not in flight. The row is locked.
+   * @throws as `open`
+   */
   async returnTo(sql: Sql, id: string, invoice: string, hash: string): Promise<void> {
     await sql`update sessions set return_invoice = ${invoice}, return_hash = ${hash} where id = ${id}`
   }
 
-  /** Makes a refund that was certainly not sent one that begins at `retryAt`. The row is locked. */
+  /** Resets a refund that was certainly not sent to begin at `retryAt`. The row is locked. */
   async putBack(sql: Sql, id: string, retryAt: number, refusals: number, fault: string | null): Promise<void> {
     await sql`
       update sessions set refund_status = null, refund_reference = null, refund_sats = 0, refund_fee_sats = 0,
@@ -214,8 +214,8 @@ export class SessionStore {
   }
 
   /**
-   * Open ones that nobody has used for their idle time and `grace` of it, or whose end has come, while no request of
-   * theirs is under way; the longest idle first.
+   * Open ones past their end, or unused for their idle time plus the `grace` fraction, without requests in flight;
+   * longest idle first.
    */
   async idle(now: number, grace: number, limit: number): Promise<ReadonlyArray<{ id: string; by: 'idle' | 'end' }>> {
     const found = await records({ id: text(), by: text<'idle' | 'end'>() }).all(this.#database.sql`
@@ -228,7 +228,7 @@ export class SessionStore {
     return found
   }
 
-  /** Closed ones whose refund is due: no gateway holds a part of the balance any more. */
+  /** Closed ones with a due refund and no slices left. */
   async unrefunded(now: number, limit: number): Promise<readonly string[]> {
     const found = await ids.all(this.#database.sql`
       select id from sessions join balances using (id)
@@ -238,7 +238,7 @@ export class SessionStore {
     return found.map(({ id }) => id)
   }
 
-  /** Refunds to look up, each taken for as long as `again`. */
+  /** Refunds to look up, each claimed for `again`. */
   async takeDue(now: number, again: number, limit: number): Promise<readonly string[]> {
     const found = await ids.all(this.#database.sql`
       update sessions set refund_check_at = ${new Date(now + again)} where id in (
@@ -248,7 +248,7 @@ export class SessionStore {
     return found.map(({ id }) => id)
   }
 
-  /** Newest first; those that are stuck oldest first. `lostBefore`: refunds begun before are lost if still unknown. */
+  /** Newest first; stuck ones oldest first. `lostBefore`: unknown refunds begun earlier are lost. */
   async list(
     view: SessionViewName,
     lostBefore: number,
@@ -262,7 +262,7 @@ export class SessionStore {
       from sessions join balances using (id) where ${which} order by ${order} limit ${page.take} offset ${page.skip}`)
   }
 
-  /** How many are open and how many refunds have failed or were lost, for measurements. */
+  /** For metrics: open sessions, and failed or lost refunds. */
   async counts(lostBefore: number): Promise<{ readonly open: number; readonly stuck: number }> {
     const { sql } = this.#database
     const [row] = await records({ open: amount(), stuck: amount() }).all(sql`
@@ -271,7 +271,6 @@ export class SessionStore {
     return row ?? { open: 0, stuck: 0 }
   }
 
-  /** Deletes rows of sessions whose balances are gone. */
   async purge(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       delete from sessions where id in (
@@ -281,7 +280,7 @@ export class SessionStore {
   }
 }
 
-/** Refunds that failed, that the provider has not acknowledged, or that could not be sent, since `before`. */
+/** Refunds since `before` that failed, could not be sent, or lack the provider's acknowledgment. */
 function stuck(sql: Sql, before: number) {
   const since = new Date(before)
   return sql`(refund_status = 'failed'

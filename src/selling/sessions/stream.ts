@@ -10,7 +10,6 @@ import type { SessionCounters } from './counters.ts'
 import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 
-/** What a stream is paid from. */
 export interface SessionStreamParts {
   readonly id: string
   readonly held: HeldStream
@@ -20,47 +19,45 @@ export interface SessionStreamParts {
   standing(): Promise<PrepaidSession | null>
 }
 
-/** How long a stream waits for a deposit (draft-lightning-session-00, Streaming). */
+/** Milliseconds that a stream waits for a deposit (draft-lightning-session-00, Streaming). */
 const WAIT = 60_000
-/** How often it looks by itself, since news may be lost. */
+/** Polling interval in milliseconds, since notifications may be lost. */
 const LOOK = 5_000
-/** An event that is longer is let through in pieces; it counts when it ends. */
+/** A longer event passes in pieces and counts at its end. */
 const LONGEST_EVENT = 1_048_576
 
-/** An event, or a comment, that waits for its turn. */
 interface Piece {
   readonly bytes: Buffer
   readonly kind: Boundary
 }
 
-/** A member of the chunks of OpenAI's chats. Their clients read it of every event, so that ours must have it. */
+/** OpenAI clients read this member of every chat chunk, so our events need it. */
 const CHOICES = Buffer.from('"choices"')
 
 /**
- * An event stream that a session pays for event by event: each goes out once it is covered. Where the balance does not
- * bear the next one the client is told, and the stream waits for a deposit, for a minute. The receipt comes last, before
- * a `[DONE]`.
+ * An event stream that a session pays for event by event: each goes out once covered. If the balance is too low, the
+ * client is notified and the stream waits for a deposit. The receipt comes last, before a `[DONE]`.
  */
 export class SessionStream implements BodyFilter {
   readonly #parts: SessionStreamParts
   readonly #out: (bytes: Uint8Array) => void
   readonly #reader: EventReader
-  /** Beginning of an event, as copies. */
+  /** Start of an event, as copies. */
   #rest: Buffer[] = []
   #size = 0
-  /** The bytes that are being read, and from where on they are not kept yet. */
+  /** Bytes being read, and the offset of those not kept yet. */
   #piece: Buffer = Buffer.alloc(0)
   #from = 0
-  /** Whole events that wait for the one before them. */
+  /** Events that wait for the one before. */
   readonly #queue: Piece[] = []
   #running: Promise<void> | null = null
-  /** A `[DONE]`, which goes out behind the receipt, if nothing else comes. */
+  /** A `[DONE]`, held back until after the receipt. */
   #done: Buffer | null = null
-  /** The events are chunks of a chat; null before the first. */
+  /** The events are chat chunks; null before the first. */
   #isChat: boolean | null = null
   #timer: Timer | null = null
   #wake: (() => void) | null = null
-  /** Nothing more goes out: the client has left, or the stream has ended for want of a deposit. */
+  /** The client has left, or the stream ended without a deposit. */
   #isOver = false
 
   constructor(parts: SessionStreamParts, out: (bytes: Uint8Array) => void) {
@@ -75,7 +72,7 @@ export class SessionStream implements BodyFilter {
 
   write(bytes: Uint8Array): void | Promise<void> {
     if (this.#isOver) return
-    // A copy: the connection uses its memory again, and what waits is written later.
+    // A copy: the connection reuses its memory.
     this.#piece = Buffer.from(bytes)
     this.#from = 0
     this.#reader.feed(this.#piece)
@@ -85,7 +82,7 @@ export class SessionStream implements BodyFilter {
   }
 
   async end(): Promise<void> {
-    // Behind an event without its blank line the receipt would become a part of it.
+    // After an event without its blank line, the receipt would become a part of it.
     this.#piece = Buffer.from(this.#reader.isBetween ? '' : '\n\n')
     this.#from = 0
     this.#reader.feed(this.#piece)
@@ -94,7 +91,7 @@ export class SessionStream implements BodyFilter {
     if (!this.#isOver) await this.#finish(true)
   }
 
-  /** The response is over, however it ended. */
+  /** Ends the response, in any state. */
   close(): void {
     this.#isOver = true
     this.#wakeUp()
@@ -121,7 +118,7 @@ export class SessionStream implements BodyFilter {
     this.#size = 0
   }
 
-  /** Lets out what waits, as far as it is covered at once; a promise for the rest. */
+  /** Releases what is covered now; returns a promise for the rest. */
   #run(): void | Promise<void> {
     if (this.#running !== null) return this.#running
     while (this.#queue.length > 0 && !this.#isOver) {
@@ -163,7 +160,7 @@ export class SessionStream implements BodyFilter {
 
   #pass({ bytes, kind }: Piece): void {
     if (this.#isOver) return
-    // The rest of a line's end must not bring it out before the receipt.
+    // The rest of a line ending must not release it before the receipt.
     if (this.#done !== null && kind === 'none') {
       this.#done = Buffer.concat([this.#done, bytes])
       return
@@ -173,7 +170,7 @@ export class SessionStream implements BodyFilter {
     if (kind !== 'done') this.#out(bytes)
   }
 
-  /** Waits until what was admitted is covered; false where the stream has ended meanwhile. */
+  /** Waits for coverage; false if the stream ended meanwhile. */
   async #isCovered(first: Grown): Promise<boolean> {
     if (first === 'grown') return true
     const { clock, held, counters, standing, id } = this.#parts
@@ -184,7 +181,7 @@ export class SessionStream implements BodyFilter {
       if (grown === 'grown') return true
       if (grown === 'away')
         throw new Unavailable('Balance unavailable', 'The balance of the session could not be asked.', 5)
-      // Before anybody is told: a deposit that comes from now on is heard of.
+      // Subscribe before notifying the client, so that no deposit is missed.
       const news = this.#news(Math.min(LOOK, until - clock.monotonic()))
       const session = await standing()
       if (session === null || session.closedAt !== null) {
@@ -211,7 +208,7 @@ export class SessionStream implements BodyFilter {
     }
   }
 
-  /** Resolves at the next news of the session, or when the time is over. */
+  /** Resolves at the session's next change or after `ms`. */
   async #news(ms: number): Promise<void> {
     const { clock, news, id } = this.#parts
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -230,7 +227,7 @@ export class SessionStream implements BodyFilter {
     this.#wake?.()
   }
 
-  /** The receipt, and behind it the `[DONE]` that was held back. */
+  /** Sends the receipt, then the held `[DONE]`. */
   async #finish(isWhole: boolean): Promise<void> {
     const { clock, id } = this.#parts
     const { units, msat } = await this.#settled(isWhole)
@@ -249,7 +246,7 @@ export class SessionStream implements BodyFilter {
     if (!this.#isOver) this.#out(Buffer.from(encodeEvent({ event, data: own })))
   }
 
-  /** Ends the response between two events; the upstream is let go. */
+  /** Ends the response between events and releases the upstream. */
   #over(): void {
     this.#isOver = true
     this.#queue.length = 0
