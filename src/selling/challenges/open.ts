@@ -34,42 +34,40 @@ import { priceList, routePrices } from './pricing.ts'
 import { leaseOperations, revocationOperations } from './revocation-operations.ts'
 import { Challenges } from './service.ts'
 
-/** What changes when the configuration is read again. */
+/** What a configuration reload changes. */
 export interface ChallengeRules {
   readonly settings: ChallengeSettings
   readonly keys: TokenKeyRing
 }
 
-/** What the parts of pay-per-request are opened with. */
+/** Dependencies of pay-per-request. */
 export interface SellingOptions extends ChallengeRules {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
   readonly counters: ChallengeCounters
   readonly payee: FindPayee
-  /** What fiat is worth; no price in fiat can be sold when left out. */
+  /** Exchange rates; without them no price in fiat can be sold. */
   readonly rates?: Prices
-  /** Asks price servers; over HTTP when left out. */
+  /** Queries price servers; default: over HTTP. */
   readonly askServer?: AskServer
-  /** Asks people; they get what programs get when left out. */
+  /** Checkout pages for browsers; without it they get what programs get. */
   readonly paywall?: PaywallSurroundings
   /** Called once for each challenge, at its first successful verification. */
   readonly paid?: OnPaid
-  /** Where the reputation of clients and free calls are kept; the memory of this process when left out. */
+  /** Store of client reputation and free calls; default: this process' memory. */
   readonly state?: State
   readonly random?: Random
-  /** Tests put faults here. */
+  /** Tests inject faults here. */
   readonly store?: ChallengeStore
   /** Refuses what cannot be delivered before it is sold. */
   readonly requireSellable?: (ctx: Context) => void
-  /** Name of this process in its leases; random when left out. */
+  /** Name of this process in its leases; default: random. */
   readonly gateway?: string
 }
 
-/** The parts of pay-per-request, each for the callers that need it. */
 export type Selling = ReturnType<typeof openSelling>
 
-/** Opens the parts of pay-per-request. */
 export function openSelling(options: SellingOptions) {
   const { clock, counters, database, log, random = systemRandom, rates = new NoPrices() } = options
   let rules: ChallengeRules = options
@@ -116,8 +114,8 @@ export function openSelling(options: SellingOptions) {
     verifier,
     ...changing,
     /**
-     * Takes new settings and keys. Requests under way may see either; with other keys all tokens are verified anew.
-     * Invoices made ahead are discarded.
+     * Applies new settings and keys. Requests in flight may see either; other keys invalidate all verified tokens.
+     * Discards invoices made ahead.
      */
     configure(next: ChallengeRules): void {
       const rekeyed = next.keys !== rules.keys
@@ -125,11 +123,11 @@ export function openSelling(options: SellingOptions) {
       minting.clear()
       if (rekeyed) verifier.forget()
     },
-    /** Follows revocations and former prices. Call once the database has been migrated. */
+    /** Follows revocations and former prices. Call after the migrations. */
     async start(): Promise<void> {
       await Promise.all([revocations.start(), offers.prices.start()])
     },
-    /** Ends timers and writes the spends that are still on their way. */
+    /** Ends timers and flushes pending writes. */
     async close(): Promise<void> {
       minting.close()
       await revocations.close()
@@ -140,7 +138,6 @@ export function openSelling(options: SellingOptions) {
   }
 }
 
-/** What pay-per-request is opened with in a gateway. */
 export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   readonly clock: Clock
   readonly database: Database
@@ -149,9 +146,8 @@ export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   readonly merchants: Merchants
   readonly metrics: Metrics
   readonly events: ProviderEvents
-  /** What fiat is worth. */
   readonly prices: Prices
-  /** How people are asked. */
+  /** Checkout pages. */
   readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
   readonly state: State
   requireSellable(ctx: Context): void
@@ -159,7 +155,7 @@ export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   publicUrl(): string
 }
 
-/** Opens pay-per-request: its parts, the producer API, and the operations that revoke what was sold. */
+/** Opens pay-per-request with the producer API and the revocation operations. */
 export function openChallenges(parts: OpenChallengesParts) {
   const { clock, config, database, events, keys, log, merchants, metrics, state } = parts
   const listeners: OnPaid[] = []
@@ -198,21 +194,21 @@ export function openChallenges(parts: OpenChallengesParts) {
   events.listen({ paid: paymentHash => settlements.settled(paymentHash) })
   return {
     ...selling,
-    /** Adds who is called with challenges whose payment is claimed first, in the transaction of the claim. */
+    /** Adds a listener for the first payment claim of each challenge, in the claim's transaction. */
     onPaid: (listener: OnPaid) => {
       listeners.push(listener)
     },
-    /** Counts what is sold without a credential. */
+    /** Counts sales without a credential. */
     sold: (source: SaleSource) => (amountSats: number) => {
       counters.payment(source, 'invoice', amountSats)
     },
-    /** What `/api/l402/pricing` says. */
+    /** Body of `/api/l402/pricing`. */
     priceList: () => priceList(config()),
-    /** Offers the prices of a configuration's routes from now on. */
+    /** Offers the prices of a configuration's routes. */
     offer: (next: GatewayConfig) => {
       offers.prices.ask(routePrices(next))
     },
-    /** Takes the settings of another configuration; the function that is returned takes the former ones again. */
+    /** Applies another configuration's settings; returns a function that restores the former ones. */
     configure: (next: GatewayConfig) => {
       const before = { settings: selling.settings(), keys: selling.keys() }
       selling.configure({ ...before, settings: challengeSettings(next) })

@@ -25,7 +25,6 @@ import {
   TokenVerdict
 } from './schema.ts'
 
-/** What the operations of pay-per-request need. */
 export interface ChallengeOperationParts extends ProducerParts, ProducerVerifierParts {
   config(): GatewayConfig
 }
@@ -68,12 +67,12 @@ function problem(description: string, schema: OperationResponse['schema'] = Prob
 const invalid = problem('Something in the request is not valid; the type says what.')
 const away = problem('A part that is needed is away; nothing was done. Retry-After says when to come back.')
 
-/** The idempotency key of the request's headers, the standard name first (decision 20); null when neither is there. */
+/** The idempotency key in the headers, the standard name first (decision 20). */
 function headerKey(headers: ReadonlyHeaders): string | null {
   return headers.get('idempotency-key') ?? headers.get('x-idempotency-key') ?? null
 }
 
-/** The producer API, the price list, the status of a token, and the ping (contract, Pay-per-request gating). */
+/** Producer API, price list, token status and ping (contract, Pay-per-request gating). */
 export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
   const producer = new Producer(parts)
   const verifier = new ProducerVerifier(parts)

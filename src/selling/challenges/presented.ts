@@ -8,25 +8,23 @@ import type { Challenge, SentChallenge } from '../holding/challenge.ts'
 import { badCredential, type SaleRefusal } from '../verifying/verdict.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
 
-/** Reasons of refusals that say nothing about whether the client has paid. */
+/** Refusals that leave open whether the client has paid. */
 const UNREAD: ReadonlySet<string> = new Set(['malformed', 'macaroon'])
 const PAID = 'The invoice of this challenge is paid: do not pay again.'
 const HOW = 'Send Authorization: L402 <macaroon>:<preimage>, with the preimage as 64 lower-case hex characters.'
 
-/** What a presented challenge is found with. */
 export interface PresentedOptions extends Pick<VerifierOptions, 'claims' | 'clock' | 'keys' | 'revocations'> {
   readonly verifier: Verifier
 }
 
-/** A challenge that is sent again, and what its 402 says. */
 export interface Presented {
   readonly challenge: SentChallenge
   readonly refusal: SaleRefusal
 }
 
 /**
- * Finds the challenge that a client has paid, or was sent, for this offer, when its credential cannot be read. A client
- * that gets another invoice for it pays again, as often as it asks. Null where the request shows none.
+ * Finds the challenge that a client has paid or was sent for this offer, if its credential is unreadable. Another
+ * invoice would make it pay again on each attempt. Null if the request shows none.
  * @throws Unavailable
  */
 export async function presentedAgain(
@@ -44,7 +42,7 @@ export async function presentedAgain(
   for (const paymentHash of new Set([...signed, ...proven])) {
     const challenge = await options.claims.find(paymentHash)
     if (challenge === null || !isSoldAlike(challenge, offer) || challenge.resource !== offer.tokenPath) continue
-    // Nodes that route a payment know its preimage, and get no macaroon for it.
+    // Routing nodes know the preimage; they get no macaroon for it.
     if (!signed.has(paymentHash) && challenge.clientKey !== clientNetwork(ctx.clientAddress)) continue
     const isPaid = proven.has(paymentHash) || challenge.settledAt !== null || challenge.paidAt !== null
     if (!isGood(challenge, offer, isPaid, options)) continue
@@ -54,7 +52,6 @@ export async function presentedAgain(
   return null
 }
 
-/** Whether a credential for it would be taken once it can be read, or its invoice can still be paid. */
 function isGood(
   challenge: Challenge,
   offer: Offer,
@@ -65,7 +62,6 @@ function isGood(
   return isPaid ? challenge.tokenExpiresAt > clock.now() : isPayable(challenge, offer, clock.now())
 }
 
-/** What is wrong with the credential, and that nothing is to be paid twice. */
 function unread(refused: SaleRefusal, isPaid: boolean): SaleRefusal {
   const paid = isPaid ? [PAID] : []
   if (refused.kind === 'none') return badCredential(['The credential could not be read.', ...paid, HOW].join(' '))

@@ -10,12 +10,12 @@ import type { PriceList } from './schema.ts'
 
 const PROXIES = '/l402/proxy/*'
 
-/** Of a place whose price hangs on the request. */
+/** Price that depends on the request. */
 const VARIES = 'varies'
 
 /**
- * What the operator's routes cost, by place; of a table each value has a place of its own besides, and of calls inside
- * messages each line of the price list.
+ * Prices of the operator's routes by place. Each value of a price table has its own place, and each call inside
+ * messages its own line.
  */
 export function routePrices(config: Priced): ReadonlyMap<string, string> {
   return new Map(
@@ -41,9 +41,9 @@ export function routePrices(config: Priced): ReadonlyMap<string, string> {
 }
 
 /**
- * The price list (contract, Pay-per-request gating: /api/l402/pricing; decision 127): what the operator's routes cost,
- * each call that has one, the ping among them, and one line for all proxies of merchants, whose prices are theirs. Free
- * routes are left out. What is no number of satoshis says `varies`, and `price` says how.
+ * The price list (contract, Pay-per-request gating: /api/l402/pricing; decision 127): the operator's priced routes and
+ * calls, the ping, and one line for all proxies of merchants. Prices that are no number of satoshis say `varies`;
+ * `price` explains.
  */
 export function priceList(config: Priced): PriceList {
   const { payment, routes } = config
@@ -83,12 +83,11 @@ export function priceList(config: Priced): PriceList {
   }
 }
 
-/** Whether a route has more to tell than the price of one request. */
+/** The route has more to report than a price per request. */
 function sellsMore({ meter, sessions, free }: Priced['routes'][number]): boolean {
   return meter !== undefined || sessions !== undefined || free !== undefined
 }
 
-/** What a route sells or gives beside single requests, in words. */
 function pricedWords(price: PriceConfig, { meter, sessions, free }: Priced['routes'][number]): string {
   return [
     meter === undefined ? priceWords(price) : `${priceWords(price)} for ${meterWords(meter)}`,

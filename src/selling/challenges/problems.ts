@@ -10,7 +10,7 @@ import {
 } from '../../engine/operations/error-kinds.ts'
 import { PROVIDER_KEY_REQUIRED, PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 
-/** What the producer API says by itself; plan caps have their own (decisions 102 and 103). */
+/** Slugs of the producer API; plan caps have their own (decisions 102 and 103). */
 export type ProducerSlug =
   | 'invalid-request'
   | 'invalid-price'
@@ -38,16 +38,16 @@ const kinds: Readonly<Record<ProducerSlug, TitledKind>> = Object.freeze({
   'service-unavailable': { ...SERVICE_UNAVAILABLE, title: 'Service unavailable' }
 })
 
-/** What a problem of the producer API may carry besides its kind. */
+/** Optional members of a problem. */
 export interface ProblemDetails {
-  /** Messages by field, as the general validation problem has them. */
+  /** Messages by field, as in the general validation problem. */
   readonly errors?: FieldErrors
-  /** Whole seconds; 5 where a 503 says nothing else. */
+  /** Whole seconds; 5 for a 503 unless given. */
   readonly retryAfter?: number
   readonly cause?: unknown
 }
 
-/** `application/problem+json` of the producer API, with a member `error` that repeats the title (decision 101). */
+/** `application/problem+json` of the producer API; its member `error` repeats the title (decision 101). */
 export class ProducerProblem extends ProblemError {
   readonly slug: ProducerSlug
   override readonly cause: unknown
@@ -70,9 +70,8 @@ export class ProducerProblem extends ProblemError {
 }
 
 /**
- * What does not fit the schemas, as a problem of the producer API: a price or an idempotency key that is there and
- * wrong has its own type, everything else, a missing member too, is an invalid request (contract, Errors: Producer
- * create challenge).
+ * Maps a schema violation to a problem. A wrong price or idempotency key has its own type; all else, missing members
+ * too, is an invalid request (contract, Errors: Producer create challenge).
  */
 export function invalidInput(base: string, error: ValidationError): ProducerProblem {
   const fields = Object.entries(error.errors)

@@ -4,29 +4,28 @@ import type { Challenge } from '../holding/challenge.ts'
 import { optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
 import { challengeRows } from '../holding/sql/rows.ts'
 
-/** A page of rows; clamped by the caller. */
 export interface RowPage {
   readonly limit: number
   readonly offset: number
 }
 
-/** Which of a merchant's challenges are listed. Times in milliseconds since the epoch. */
+/** Filter of a merchant's challenges. Times in milliseconds since the epoch. */
 export interface ChallengeFilter extends RowPage {
   readonly status: ChallengeStatus | null
   /** Created then or later. */
   readonly since: number | null
-  /** What separates unpaid from expired. */
+  /** Separates unpaid from expired. */
   readonly now: number
 }
 
-/** A resource that a merchant has sold through the producer API. Times in milliseconds since the epoch. */
+/** A resource sold through the producer API. Times in milliseconds since the epoch. */
 export interface ProducerEndpoint {
   readonly resource: string
   readonly createdAt: number
   readonly retiredAt: number | null
 }
 
-/** Rows with how many there are without paging. */
+/** Rows with their total without paging. */
 export interface Counted<T> {
   readonly rows: readonly T[]
   readonly total: number
@@ -39,8 +38,8 @@ const endpointRows: Records<ProducerEndpoint> = records({
 })
 
 /**
- * What the producer API reads and writes besides the challenges' own rows. The methods that take `sql` are steps of one
- * transaction that begins with `lock`.
+ * Rows of the producer API besides the challenges. Methods that take `sql` are steps of one transaction that begins
+ * with `lock`.
  */
 export class ProducerStore {
   readonly #database: Database
@@ -49,24 +48,21 @@ export class ProducerStore {
     this.#database = database
   }
 
-  /**
-   * Locks the merchant's row until the transaction ends, so that counts and what follows from them happen one after the
-   * other.
-   */
+  /** Locks the merchant's row for the transaction, to serialize counts and their consequences. */
   async lock(sql: Sql, merchantId: number): Promise<void> {
     const [row] = await sql`select id from merchants where id = ${merchantId} for update`
     // Without a row nothing is locked, and the caps would not hold.
     if (row === undefined) throw new Error(`there is no merchant ${merchantId} to lock`)
   }
 
-  /** The challenge that a key is bound to, live or not; null when the key is new. */
+  /** The challenge that a key is bound to, live or not; null for a new key. */
   async byKey(sql: Sql, merchantId: number, key: string): Promise<Challenge | null> {
     return await challengeRows.one(sql`
       select challenges.* from producer_keys join challenges using (payment_hash)
       where producer_keys.merchant_id = ${String(merchantId)} and producer_keys.idempotency_key = ${key}`)
   }
 
-  /** Binds a key to a challenge that has been inserted; a binding before it ends. */
+  /** Binds a key to an inserted challenge; replaces its former binding. */
   async bindKey(sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void> {
     await sql`
       insert into producer_keys (merchant_id, idempotency_key, payment_hash) values (${String(merchantId)}, ${key}, ${paymentHash})
@@ -78,14 +74,13 @@ export class ProducerStore {
       select resource, created_at, retired_at from producer_endpoints where merchant_id = ${String(merchantId)} and resource = ${resource}`)
   }
 
-  /** Notes a resource as sold; nothing happens when it is known. */
   async addEndpoint(sql: Sql, merchantId: number, resource: string, now: number): Promise<void> {
     await sql`
       insert into producer_endpoints (merchant_id, resource, created_at) values (${String(merchantId)}, ${resource}, ${new Date(now)})
       on conflict do nothing`
   }
 
-  /** The merchant's challenges of the producer API since a time. */
+  /** Challenges of the producer API since a time. */
   async countSince(sql: Sql, merchantId: number, since: number): Promise<number> {
     const [row] = await sql<{ made: number }[]>`
       select count(*)::int as made from challenges
@@ -93,10 +88,10 @@ export class ProducerStore {
     return row?.made ?? 0
   }
 
-  /** Retires a resource; false when the merchant never sold it. Repeating keeps the first time. */
+  /** Retires a resource; false if the merchant never sold it. Repeating keeps the first time. */
   async retire(merchantId: number, resource: string, now: number): Promise<boolean> {
     return await this.#database.transaction(async tx => {
-      // A create that has looked at this resource finishes first.
+      // A create that has read this resource finishes first.
       await this.lock(tx, merchantId)
       const retired = await tx`
         update producer_endpoints set retired_at = coalesce(retired_at, ${new Date(now)}::timestamptz)
@@ -105,7 +100,6 @@ export class ProducerStore {
     })
   }
 
-  /** Newest first. */
   async endpoints(merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>> {
     const { sql } = this.#database
     const merchant = String(merchantId)
@@ -118,7 +112,6 @@ export class ProducerStore {
     return { rows, total: count?.total ?? 0 }
   }
 
-  /** The merchant's own challenge of the producer API, or null. */
   async get(merchantId: number, paymentHash: string): Promise<Challenge | null> {
     return await challengeRows.one(this.#database.sql`
       select * from challenges where payment_hash = ${paymentHash} and merchant_id = ${String(merchantId)} and source = 'producer'`)

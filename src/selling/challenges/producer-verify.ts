@@ -24,7 +24,6 @@ import {
   type PaymentRefusedVerdict
 } from '../verifying/verdict.ts'
 
-/** What producers' verifications are done with. */
 export interface ProducerVerifierParts {
   readonly claims: Claims
   readonly clock: Clock
@@ -37,12 +36,12 @@ export interface ProducerVerifierParts {
 
 interface GoodToken {
   readonly challenge: Challenge
-  /** What the token is good for: the challenge's resource, or less where its holder has narrowed it. */
+  /** The challenge's resource, or less if the holder attenuated the token. */
   readonly resource: string
 }
 
 /**
- * Judges what payers hand to merchants who serve their resources themselves (contract, Producer API; decisions 106, 107
+ * Verifies credentials for merchants who serve their resources themselves (contract, Producer API; decisions 106, 107
  * and 109).
  */
 export class ProducerVerifier {
@@ -53,9 +52,9 @@ export class ProducerVerifier {
   }
 
   /**
-   * A classic token. Its first verification makes the challenge paid, an expired one too; it may be repeated until the
-   * token ends.
-   * @throws ProducerProblem 503 when the database is away: nothing is said about the token then
+   * Verifies a classic token, repeatably until it expires. The first verification marks the challenge paid, even an
+   * expired one.
+   * @throws ProducerProblem 503 without the database, which leaves the token's validity open
    */
   async verify(merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
     const token = await this.#asked(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
@@ -66,8 +65,8 @@ export class ProducerVerifier {
   }
 
   /**
-   * A modern credential, which is consumed: of any number of calls exactly one is told that it is valid.
-   * @throws ProducerProblem 503 when the database is away; the same call may be repeated
+   * Consumes a modern credential: exactly one call gets valid.
+   * @throws ProducerProblem 503 without the database; the same call may be repeated
    */
   async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
     const { clock, counters, settings } = this.#parts
@@ -85,10 +84,7 @@ export class ProducerVerifier {
     return { valid: true, consumed: true, resource, merchantId: merchant.id, amountSats, paymentHash, receipt }
   }
 
-  /**
-   * Whether a request carries a classic token that stands by itself; compared with no path, price or merchant (decision
-   * 128).
-   */
+  /** The request carries a valid classic token; path, price and merchant are not compared (decision 128). */
   async status(headers: ReadonlyHeaders): Promise<TokenStatus> {
     const { tokens } = this.#parts.verifier
     const credential = readCredential(headers.pairs)
@@ -100,7 +96,7 @@ export class ProducerVerifier {
     try {
       refused = await tokens.standing(token)
     } catch (error) {
-      // The response is 200 whatever is said in it (decision 128).
+      // The response is always 200 (decision 128).
       if (!(error instanceof Unavailable)) throw error
       return { authenticated: false, message: 'The token cannot be looked up at the moment' }
     }
@@ -201,7 +197,7 @@ export class ProducerVerifier {
   }
 }
 
-/** A store may call itself `producer` too, so the service's name alone does not say where a challenge was made. */
+/** A store may also be named `producer`, so the service alone does not tell the challenge's source. */
 function sold(challenge: Challenge, merchant: Merchant): boolean {
   return challenge.source === 'producer' && challenge.merchantId === String(merchant.id)
 }

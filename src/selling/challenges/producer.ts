@@ -34,7 +34,7 @@ import type { Challenge, NewChallenge, SentChallenge } from '../holding/challeng
 import type { ChallengeStore } from '../holding/store.ts'
 import { sentAgain } from '../minting/wording.ts'
 
-/** Value of the services caveat of producers' tokens (decision 113). */
+/** Services caveat of producers' tokens (decision 113). */
 export const PRODUCER_SERVICE = serviceCaveat('producer')
 
 export interface ProducerParts {
@@ -47,11 +47,11 @@ export interface ProducerParts {
   keys(): TokenKeyRing
   settings(): ChallengeSettings
   publicUrl(): string
-  /** Proxies of a merchant that are not deleted; they count for the same cap (decision 84). */
+  /** Undeleted proxies of a merchant, which count for the same cap (decision 84). */
   countProxies(sql: Sql, merchantId: number): Promise<number>
 }
 
-/** A created challenge; `replayed` if its idempotency key had made it before. */
+/** `replayed`: its idempotency key had made it before. */
 export interface Created {
   readonly body: CreatedChallenge
   readonly replayed: boolean
@@ -79,13 +79,13 @@ class KeyTaken extends Error {}
 
 /**
  * Challenges for resources that merchants serve themselves (contract, Producer API; decisions 84 to 87 and 101 to 110).
- * All errors are problems of `{publicUrl}/problems`, a database that is away 503.
+ * Errors are problems of `{publicUrl}/problems`; a database outage is 503.
  */
 export class Producer {
   readonly #parts: ProducerParts
   readonly #store: ProducerStore
-  // Creates in progress by merchant and key: duplicates wait instead of making invoices that are dropped. The look for
-  // the key's challenge is part of it: outside it could miss a create that ends meanwhile.
+  // Creates in progress by merchant and key: duplicates wait instead of making wasted invoices. Covers the lookup of
+  // the key's challenge, which could miss a create that ends meanwhile.
   readonly #running = new Map<string, Running>()
 
   constructor(parts: ProducerParts) {
@@ -93,14 +93,12 @@ export class Producer {
     this.#store = new ProducerStore(parts.database)
   }
 
-  /** Base of the problem types (decision 103). */
   get problemBase(): string {
     return `${this.#parts.publicUrl()}/problems`
   }
 
   /**
-   * Makes a challenge, or returns the one that the idempotency key has made.
-   * @param headerKey of the request's header, which takes precedence over the body's
+   * Makes a challenge, or returns the idempotency key's. @param headerKey takes precedence over the body's
    * @throws ProblemError 400, 402, 409, 503
    */
   async create(merchant: Merchant, input: ChallengeInput, headerKey: string | null): Promise<Created> {
@@ -128,7 +126,6 @@ export class Producer {
     }
   }
 
-  /** A page of the merchant's challenges. */
   async list(merchant: Merchant, query: ChallengeQuery): Promise<ChallengePage> {
     const { clock } = this.#parts
     const page = clamped(query)
@@ -145,7 +142,7 @@ export class Producer {
     }
   }
 
-  /** One challenge. @throws ProducerProblem 404 for an unknown one and for another merchant's alike */
+  /** @throws ProducerProblem 404 if unknown or another merchant's */
   async get(merchant: Merchant, paymentHash: string): Promise<ChallengeView> {
     const row = isHex32(paymentHash) ? await this.#asked(() => this.#store.get(merchant.id, paymentHash)) : null
     if (row === null)
@@ -157,7 +154,7 @@ export class Producer {
     return challengeAt(row, this.#parts.clock.now())
   }
 
-  /** The merchant's resources, retired ones included. */
+  /** Includes retired ones. */
   async endpoints(merchant: Merchant, query: EndpointQuery): Promise<EndpointPage> {
     const page = clamped(query)
     const { rows, total } = await this.#asked(() => this.#store.endpoints(merchant.id, page))
@@ -172,7 +169,7 @@ export class Producer {
     }
   }
 
-  /** Ends a resource: no more challenges for it, and its place under the cap is free. What was paid stays good. */
+  /** Ends new challenges for a resource and frees its place under the cap. Paid tokens stay valid. */
   async retire(merchant: Merchant, resource: string): Promise<void> {
     const now = this.#parts.clock.now()
     const known = resource.isWellFormed() && (await this.#asked(() => this.#store.retire(merchant.id, resource, now)))
@@ -199,8 +196,8 @@ export class Producer {
   }
 
   /**
-   * The live challenge of the wish's key; null when it is free. @throws ProducerProblem 409 when it was made for
-   * something else
+   * The live challenge of the key; null if it is free.
+   * @throws ProducerProblem 409 if it was made for something else
    */
   async #bound(merchant: Merchant, wish: Wish): Promise<SentChallenge | null> {
     const bound = await this.#store.byKey(this.#parts.database.sql, merchant.id, wish.key ?? '')
@@ -220,7 +217,7 @@ export class Producer {
     return isPayableAt(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
   }
 
-  /** Finds or makes the challenge of a key; null when another process was quicker. */
+  /** Finds or makes the challenge of a key; null if another process was faster. */
   async #lead(slot: string, merchant: Merchant, wish: Wish): Promise<Found | null> {
     const found = this.#find(merchant, wish)
     this.#running.set(slot, { wish, found })
@@ -240,7 +237,7 @@ export class Producer {
 
   async #make(merchant: Merchant, wish: Wish, key: string | null): Promise<SentChallenge> {
     const { database, minting } = this.#parts
-    // Once without a lock, so that a reached cap costs no invoice; the check under the lock decides.
+    // Without a lock first, so that a reached cap costs no invoice; the check under the lock decides.
     await this.#recorded(() => this.#check(database.sql, merchant, wish))
     try {
       const { challenge } = await minting.mint(this.#offer(merchant, wish), {
@@ -280,7 +277,10 @@ export class Producer {
     if (wish.key !== null) await store.bindKey(tx, merchant.id, wish.key, made.paymentHash)
   }
 
-  /** The plan's caps and retired resources (decisions 84, 85, 87 and 102). @throws ProblemError 402, 409 */
+  /**
+   * The plan's caps and retired resources (decisions 84, 85, 87 and 102).
+   * @throws ProblemError 402, 409
+   */
   async #check(sql: Sql, merchant: Merchant, wish: Wish): Promise<void> {
     const { clock } = this.#parts
     const caps = planCaps(this.#parts.config().plans, merchant.tier)
@@ -314,7 +314,7 @@ export class Producer {
       path: wish.resource,
       tokenPath: wish.resource,
       wildcard: wish.resource.endsWith('/*'),
-      // The producer serves the resource, by any method.
+      // The producer serves any method.
       method: '*',
       query: '',
       tokenValiditySeconds: Math.max(1, Math.floor(tokenValidity / 1000)),
@@ -343,7 +343,7 @@ export class Producer {
     return time
   }
 
-  /** A failure while a challenge is recorded is 503, and no challenge was issued (contract, Errors). */
+  /** A failure to record is 503, and no challenge was issued (contract, Errors). */
   #recorded<T>(step: () => Promise<T>): Promise<T> {
     return this.#or('challenge-not-recorded', 'The challenge could not be durably recorded, so none was issued.', step)
   }
@@ -361,7 +361,7 @@ export class Producer {
       return await step()
     } catch (error) {
       if (error instanceof GatewayError || error instanceof KeyTaken) throw error
-      // Recording fails by 503 only; a read that fails with the database there is a bug.
+      // Recording fails by 503 only; a failed read with the database up is a bug.
       if (slug === 'service-unavailable' && !isConnectionFault(error)) throw error
       throw new ProducerProblem(this.problemBase, slug, detail, { cause: error })
     }
@@ -377,7 +377,7 @@ function clamped(query: { readonly limit?: number; readonly offset?: number }): 
   return { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
 }
 
-/** Text for an invoice: the database and wallets take no control characters. */
+/** Removes control characters, which the database and wallets refuse. */
 function plain(text: string): string {
   return text
     .toWellFormed()

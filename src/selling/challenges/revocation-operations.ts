@@ -10,11 +10,10 @@ import type { AmbiguousLease } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 
-/** What the operations that revoke need. */
 export interface RevocationParts {
   readonly claims: Pick<Claims, 'find'>
   readonly revocations: Pick<Revocations, 'revoke'>
-  /** The account that has this proxy; null when there is none. */
+  /** Null for an unknown proxy. */
   ownerOf(proxyId: string): Promise<number | null>
   isMerchant(merchantId: number): Promise<boolean>
 }
@@ -47,9 +46,8 @@ const missing = (what: string) => ({
 })
 
 /**
- * Taking back what was sold: one payment, or everything that was issued for a proxy or an account up to now, by the
- * operator for all and by merchants for their own. No plan is asked for it: a leaked token is to be stopped by whoever
- * finds it.
+ * Revokes one payment, or everything issued for a proxy or account until now: the operator for all, merchants for their
+ * own. Open to every plan, so that a leaked token can always be stopped.
  */
 export function revocationOperations(parts: RevocationParts): AnyOperation[] {
   return [...ofOperator(parts), ...ofMerchants(parts)]
@@ -157,7 +155,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
   ]
 }
 
-/** @param merchantId whose payment it must be; null for the operator, who may revoke every one */
+/** @param merchantId required owner of the payment; null for the operator, who may revoke any */
 async function revokePayment(
   { claims, revocations }: RevocationParts,
   paymentHash: string,
@@ -183,7 +181,7 @@ function proxyNotFound(): LongError {
 
 const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 
-/** Query of the list; out of range is clamped (decision 12). */
+/** Out-of-range values are clamped (decision 12). */
 const Query = Type.Object({
   skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
   take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
@@ -204,7 +202,7 @@ const Ambiguous = Type.Object(
   { title: 'AmbiguousLease' }
 )
 
-/** `GET /api/admin/leases/ambiguous`: payments whose gateway died while their request was under way (decision 183). */
+/** `GET /api/admin/leases/ambiguous`: payments whose gateway died during their request (decision 183). */
 export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOperation[] {
   return [
     defineOperation({

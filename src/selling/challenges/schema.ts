@@ -2,9 +2,9 @@ import type { Challenge } from '../holding/challenge.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 
-/** Highest price of one challenge, in satoshis (decision 105). */
+/** Maximum price in satoshis (decision 105). */
 const MAX_CHALLENGE_SATS = 1_000_000_000
-/** Longest idempotency key of a challenge (contract, Limits). */
+/** Maximum length of an idempotency key (contract, Limits). */
 export const MAX_KEY_CHARS = 200
 
 const nullable = (type: 'string', description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
@@ -25,7 +25,7 @@ export const ChallengeInput = Type.Object(
     description: Type.Optional(
       Type.String({ maxLength: 1000, description: 'Stands on the invoice; the resource when left out.' })
     ),
-    // Its length is looked at by hand, because a header may have taken its place.
+    // Checked separately, because a header may replace it.
     idempotencyKey: Type.Optional(
       Type.String({
         'x-openapi': { minLength: 1, maxLength: MAX_KEY_CHARS, pattern: '\\S' },
@@ -59,10 +59,9 @@ export type CreatedChallenge = Static<typeof CreatedChallenge>
 
 const status = Type.Enum(['paid', 'unpaid', 'expired'])
 
-/** How a challenge stands, computed when it is read (decision 109). */
 export type ChallengeStatus = Static<typeof status>
 
-/** A challenge as list and get show it (contract, Pay-per-request challenge). Neither macaroon nor preimage. */
+/** Never includes macaroon or preimage (contract, Pay-per-request challenge). */
 export const ChallengeView = Type.Object(
   {
     paymentHash: Type.String(),
@@ -223,17 +222,15 @@ export const PriceList = Type.Object(
 )
 export type PriceList = Static<typeof PriceList>
 
-/** Whether the invoice of a challenge is live. */
 export function isPayableAt(challenge: Challenge, now: number): boolean {
   return challenge.expiresAt > now
 }
 
-/** Paid from its first verification on, else expired from the invoice's expiry on (decision 109). */
+/** Paid from its first verification on, else expired after the invoice's expiry (decision 109). */
 function statusOf(challenge: Challenge, now: number): ChallengeStatus {
   return challenge.paidAt !== null ? 'paid' : isPayableAt(challenge, now) ? 'unpaid' : 'expired'
 }
 
-/** A challenge as the producer API returns it. */
 export function challengeAt(challenge: Challenge, now: number): ChallengeView {
   return {
     paymentHash: challenge.paymentHash,
