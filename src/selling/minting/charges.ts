@@ -5,7 +5,7 @@ import type { KindName } from '../../lightning/providers/provider.ts'
 export interface ChallengeOfCharge {
   readonly chargeId: string
   readonly paymentHash: string
-  /** Null for the operator's own routes. */
+  /** Null for the operator's routes. */
   readonly merchantId: number | null
   /** Its invoice is recorded as paid. */
   readonly isSettled: boolean
@@ -16,16 +16,16 @@ export interface OpenChallenges {
   /** Null for the operator. */
   readonly merchantId: number | null
   /**
-   * No charge of theirs is older, in milliseconds since the epoch. One made ahead is older than its challenge, by no more
-   * than the challenge had left then.
+   * Oldest charge, in milliseconds since the epoch. One made ahead precedes its challenge by at most the challenge's
+   * life.
    */
   readonly since: number
 }
 
-/** Milliseconds after an invoice's expiry in which it is still polled, so that payments survive an outage. */
+/** Milliseconds of polling after expiry, so that payments survive an outage. */
 const LAST_NEWS = 24 * 3_600_000
 
-/** Challenges by the charges of their providers. Reads only. */
+/** Challenges by their provider's charges, read-only. */
 export class ChallengeCharges {
   readonly #database: Database
 
@@ -33,7 +33,7 @@ export class ChallengeCharges {
     this.#database = database
   }
 
-  /** The challenges of these charges, as far as a provider of this kind in this slot made them. */
+  /** Only challenges that a provider of this kind in this slot made. */
   async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
     const rows = await this.#database.sql<
       Array<{ charge_id: string; payment_hash: string; merchant_id: string | null; is_settled: boolean }>
@@ -49,9 +49,9 @@ export class ChallengeCharges {
   }
 
   /**
-   * Accounts with challenges whose payment matters: of routes and proxies, which could be handed out again, and of orders
-   * and plans, for which no credential may ever come; those also for a day after their expiry. Producers' are handed out
-   * by key alone, paid or not. `now` in milliseconds since the epoch.
+   * Accounts with challenges whose payment matters, up to a day after expiry: those of routes and proxies may be handed
+   * out again, those of orders and plans may never see a credential. Producers' are handed out by key alone, paid or
+   * not. `now` in milliseconds since the epoch.
    */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`

@@ -9,7 +9,6 @@ import type { SentChallenge } from '../holding/challenge.ts'
 
 type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>
 
-/** Challenges for the deposits of sessions, which stand in a 402 beside that for the one request. */
 export class DepositChallenges {
   readonly #minting: Minting
   readonly #options: DepositOptions
@@ -19,7 +18,7 @@ export class DepositChallenges {
     this.#options = options
   }
 
-  /** Null where no deposit can be asked for at the moment: clients that pay for each request are served all the same. */
+  /** Null if no deposit can be requested now; paying per request still works. */
   async make(ctx: Context, offer: Offer, sessions: SessionsConfig): Promise<DepositChallenge | null> {
     try {
       const unitSats = offer.meter === null ? await this.#options.offers.inSatoshis(offer) : 1
@@ -42,7 +41,7 @@ export class DepositChallenges {
     }
   }
 
-  /** One that was handed out before may have been paid since, which its provider alone knows. */
+  /** A reused one may have been paid since, which only its provider knows. */
   async #unpaidDeposit(ctx: Context, offer: Offer): Promise<SentChallenge> {
     for (;;) {
       const { challenge, again } = await this.#minting.forRequest(ctx, offer)
@@ -54,7 +53,7 @@ export class DepositChallenges {
   async #isPaidFor(offer: Offer, { chargeId }: SentChallenge): Promise<boolean> {
     const state = await (await this.#options.payee(offer)).lookUp?.(chargeId)
     const status = state?.status ?? 'unpaid'
-    // What is under way or came in part is neither: nobody is told to pay it, and it is noted as sold by nobody.
+    // A pending or partial payment is neither payable nor a sale.
     if (status !== 'unpaid' && status !== 'paid') throw new Error(`the deposit of the challenge is ${status}`)
     return status === 'paid'
   }

@@ -24,23 +24,22 @@ export type PricedOffer = Offer & { readonly amountSats: number }
 /** An invoice that may be sent. */
 interface Sound {
   readonly charge: MadeCharge
-  /** The charge's invoice, decoded. */
+  /** Its decoded invoice. */
   readonly invoice: Invoice
 }
 
-/** An invoice that may be sent, with its payee. */
+/** A checked invoice with its payee. */
 export interface Invoiced extends Sound {
   readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
 }
 
-/** A provider made an invoice that must not be sent; the log has the reason. */
+/** The invoice must not be sent; the log has the reason. */
 class UnusableInvoice extends Unavailable {
   constructor({ errorMembers }: Offer, cause: unknown) {
     super(PROVIDER_UNAVAILABLE, 'The payment provider gave no usable invoice.', 5, errorMembers, cause)
   }
 }
 
-/** What invoices are made with. */
 export interface InvoicingOptions {
   readonly clock: Clock
   readonly log: Log
@@ -49,18 +48,15 @@ export interface InvoicingOptions {
   readonly payee: FindPayee
 }
 
-/** Sources with prices known ahead; invoices of the others are for one cart, month or resource. */
+/** Sources with prices known ahead; others invoice one cart, month or resource. */
 const FIXED: ReadonlySet<ChallengeSource> = new Set(['route', 'proxy', 'ping'])
 
-// Provider clients have timeouts of their own; this one bounds the wait of a payer if one fails to.
+// Bounds a payer's wait should a provider client's own timeout fail.
 const PROVIDER_MS = 20_000
-/** Back-off after a provider refused an invoice with the longer life of one made ahead. */
+/** Back-off after a provider refused the longer life of an invoice made ahead. */
 const REFUSED_MS = 600_000
 
-/**
- * Invoices for challenges: checked against the price, from the provider, or from a stock of those made ahead, which have
- * no row until they are handed out.
- */
+/** Makes invoices and checks them against the price. Those made ahead have no row until they are handed out. */
 export class Invoicing {
   readonly #options: InvoicingOptions
   readonly #stock: Stock<Sound & Perishable>
@@ -76,22 +72,22 @@ export class Invoicing {
     })
   }
 
-  /** Invoices made ahead that are ready. */
+  /** Invoices ready in stock. */
   get ahead(): number {
     return this.#stock.level
   }
 
-  /** Discards invoices made ahead. */
+  /** Discards the stock. */
   clear(): void {
     this.#stock.clear()
   }
 
-  /** The same, and makes no more. */
+  /** Discards the stock and stops refilling. */
   close(): void {
     this.#stock.close()
   }
 
-  /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402. */
+  /** Requests one invoice. Any fault of it or its provider is 503, never a 402. */
   async invoice(offer: PricedOffer, request: MintRequest): Promise<Invoiced> {
     const { tokenExpires } = request
     const isKeyed = request.keyed === true || request.uncapped === true
@@ -114,8 +110,8 @@ export class Invoicing {
   }
 
   /**
-   * An invoice made ahead for this price and description; null on a miss. None while the provider's circuit breaker is
-   * open: whether its invoices can be paid is not known then.
+   * Takes a stocked invoice of this price and description; null on a miss. None while the circuit breaker is open,
+   * since payability is unknown.
    */
   #ready(payee: ChallengePayee, offer: PricedOffer): Sound | null {
     const { ahead = null } = payee
@@ -134,8 +130,8 @@ export class Invoicing {
   }
 
   /**
-   * Makes an invoice ahead, with twice the usual life. It may be handed out in the first half of it, while `payable`
-   * seconds are left: a 402 promises no less than it does without a stock.
+   * Makes an invoice with twice the usual life. It is handed out in its first half, so that a 402 promises as much as
+   * without a stock.
    */
   async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<Sound & Perishable> {
     const asked = this.#options.clock.now()
@@ -163,7 +159,7 @@ export class Invoicing {
     )
   }
 
-  /** @throws Unavailable, and logs what is wrong */
+  /** @throws Unavailable, and logs the fault */
   #checked(payee: ChallengePayee, offer: PricedOffer, charge: MadeCharge): Invoice {
     try {
       const invoice = decodeInvoice(charge.invoice, { signature: 'named' })
@@ -186,7 +182,6 @@ export class Invoicing {
     }
   }
 
-  /** An invoice that comes after the timeout is dropped. */
   async #inTime<T>(asked: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     const timer = this.#options.clock.after(PROVIDER_MS, () => {
@@ -209,7 +204,7 @@ export class Invoicing {
   #providerFault(offer: Offer, error: unknown): Error {
     if (error instanceof ConfigurationMissing) return error
     if (error instanceof ProviderKeyRequired) {
-      // Payers see no account facts; the merchant's own calls get what is missing.
+      // Payers see no account details; the merchant's own calls do.
       if (offer.source !== 'proxy') return error
       return new Unavailable(
         PROXY_UNAVAILABLE,
@@ -229,20 +224,20 @@ export class Invoicing {
   }
 }
 
-/** Seconds for which an invoice may be paid: never beyond its token, or a late payment would buy nothing. */
+/** Payable seconds: never beyond the token, or a late payment would buy nothing. */
 export function payableSeconds(offer: Offer): number {
   return Math.min(offer.invoiceExpirySeconds, offer.tokenValiditySeconds)
 }
 
-/** Expiry by the invoice and by its provider, in milliseconds since the epoch. */
+/** The earlier expiry of invoice and provider, in milliseconds since the epoch. */
 export function endOf(invoice: Pick<Invoice, 'expiresAt'>, charge: Pick<MadeCharge, 'expiresAt'>): number {
   return Math.min(invoice.expiresAt * 1000, charge.expiresAt)
 }
 
-// The longest, with its packet.
+// Maximum, with its packet.
 const PRICE_CAVEAT_BYTES = 40
 
-/** Bytes left for a description beside a path and a price in fiat. */
+/** Bytes left for a description besides a path and a fiat price. */
 function roomBeside(tokenPath: string, fiat: string | null): number {
   return descriptionRoom(Buffer.byteLength(tokenPath) + (fiat === null ? 0 : PRICE_CAVEAT_BYTES))
 }

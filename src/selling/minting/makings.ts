@@ -1,35 +1,33 @@
 import type { OpenInvoice, SentChallenge } from '../holding/challenge.ts'
 
-/** A challenge that is being made. */
 export interface Making {
   readonly made: Promise<SentChallenge>
   readonly binding: string
-  /** Milliseconds since the epoch; its row is no older. */
+  /** Milliseconds since the epoch; no later than its row. */
   readonly begunAt: number
-  /** Known with its invoice; from then on it may have a row. */
+  /** Known with its invoice; a row may exist from then on. */
   paymentHash: string | null
 }
 
-/** A count of one client's open rows in progress. */
 export interface Counting {
-  /** Challenges made since it began, which its rows may hold or not. */
+  /** Made since it began; its rows may include them. */
   readonly meanwhile: OpenInvoice[]
 }
 
-/** Open challenges of a client in a place, and those of one binding. */
+/** A client's open challenges in a place, and those of one binding. */
 export interface Held {
   readonly inPlace: number
   readonly ofRequest: number
 }
 
-/** Rows: counts of those older than everything in the making, and the others one by one. */
+/** Rows: counts of those older than every pending challenge, the others one by one. */
 export interface OpenRows extends Held {
   readonly recent: readonly OpenInvoice[]
 }
 
 /**
- * Challenges that this process is making, by client and place. A count of rows may or may not include them: a row is
- * written before its making ends. The payment hashes let each be counted exactly once.
+ * Pending challenges of this process, by client and place. A count of rows may or may not include them, since a row
+ * precedes the end. Payment hashes let each count exactly once.
  */
 export class Makings {
   readonly #running = new Map<string, Set<Making>>()
@@ -49,7 +47,7 @@ export class Makings {
     })
   }
 
-  /** Call before rows are counted, and `counted` after `held`. */
+  /** Call before counting rows, and `counted` after `held`. */
   counting(client: string): Counting {
     const counting: Counting = { meanwhile: [] }
     add(this.#countings, client, counting)
@@ -60,14 +58,14 @@ export class Makings {
     take(this.#countings, client, counting)
   }
 
-  /** Begin of the client's oldest making, in milliseconds since the epoch; `now` without any. */
+  /** Start of the client's oldest pending challenge, in milliseconds since the epoch; else `now`. */
   since(client: string, now: number): number {
     let since = now
     for (const { begunAt } of this.#running.get(client) ?? []) since = Math.min(since, begunAt)
     return since
   }
 
-  /** How many challenges the client holds: rows, those made meanwhile, and those being made. */
+  /** The client's challenges: rows, those made meanwhile, and pending ones. */
   held(client: string, rows: OpenRows, counting: Counting, binding: string): Held {
     const known = new Map<string, string>()
     for (const open of rows.recent) known.set(open.paymentHash, open.binding)
@@ -84,7 +82,7 @@ export class Makings {
     return { inPlace: known.size + nameless, ofRequest }
   }
 
-  /** The client's, newest first. */
+  /** Newest first. */
   running(client: string): readonly Making[] {
     return [...(this.#running.get(client) ?? [])].toReversed()
   }

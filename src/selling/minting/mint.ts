@@ -34,18 +34,17 @@ const PRICE_OVER_LIMIT = defineError('BG_PRICE_OVER_LIMIT', {
   fix: 'The merchant raises that limit or lowers the price.'
 })
 
-/** What challenges are made with. `keys` is asked each time, since a reload changes it. */
+/** `keys` and settings are read on each call, since a reload changes them. */
 export interface MintOptions {
   readonly store: ChallengeStore
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
-  /** What fiat is worth. */
+  /** Exchange rates. */
   readonly rates: Prices
   keys(): TokenKeyRing
 }
 
-/** Makes one challenge: an invoice for both schemes, checked against the price, and written before it is sent. */
 export class Mint {
   readonly #options: MintOptions
   readonly #invoicing: Invoicing
@@ -113,8 +112,8 @@ export class Mint {
     }
     const remade = wordingOf(offer, settings.macaroonLocation)
     const macaroon = macaroonOf(row, remade, rootKey)
-    // Gateways of the version before hand out the rows of idempotency keys, and read what is written here alone.
-    // Of a deposit's request the row does not have all.
+    // Older gateways hand out rows of idempotency keys and read only these columns. A deposit's `request` is not
+    // derivable from its row.
     const isKept = row.idempotencyKey !== null || offer.deposit !== undefined
     const wording = isKept ? { macaroon, request: payment?.request ?? null } : remade
     const challenge: NewChallenge = { ...row, payment, wording }
@@ -134,12 +133,15 @@ export class Mint {
     }
   }
 
-  /** The offer with its price in satoshis, at the rate of this moment. @throws Unavailable when there is no rate */
+  /**
+   * Converts the price to satoshis at the current rate.
+   * @throws Unavailable without a rate
+   */
   async #inSatoshis(offer: Offer): Promise<PricedOffer> {
     const { amountSats, fiat, errorMembers, mostSats = MAX_PRICE_SATS } = offer
     if (fiat === null) {
       if (amountSats === null) throw new TypeError('an offer has a price in satoshis or in fiat')
-      // Its price has just been seen to be there.
+      // Its price was checked above.
       return offer as PricedOffer
     }
     const { currency, amount } = fiatOf(fiat)
@@ -195,7 +197,7 @@ export class Mint {
   }
 }
 
-/** The root key of a token id that this ring has just made. */
+/** Root key of a token id that this ring has just made. */
 export function rootKeyOf(keys: TokenKeyRing, tokenId: Uint8Array): Uint8Array {
   const rootKey = keys.rootKey(tokenId)
   if (rootKey === null) throw new Error('The key ring does not know the generation of its own token id')

@@ -25,54 +25,49 @@ import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './min
 import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
 
-/** What a challenge is bound to, besides the offer. */
+/** Bindings of a challenge besides the offer. */
 export interface MintRequest {
-  /** Whose open invoices are counted: the client's network. */
+  /** Client network whose open invoices count. */
   readonly clientKey: string
   /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
   readonly idempotencyKey?: string | null
-  /** Random text of the only holder it may be reused for; any of the client's network when left out. */
+  /** Random id of the only holder that may reuse it; default: any of the client's network. */
   readonly holder?: string
-  /** Above the client's cap, an unpaid invoice of the same price may be reused for this request (decision 175). */
+  /** Above the client's cap, an unpaid invoice of the same price may be reused (decision 175). */
   readonly shares?: boolean
-  /** The caller has caps of its own (plans): nothing is reused and no cap on open invoices applies. */
+  /** The caller has its own caps (plans): no reuse, no cap on open invoices. */
   readonly uncapped?: boolean
-  /** Requested with a key, or by a job: comes before anonymous clients where a provider's budget is short. */
+  /** From an API key or job: precedes anonymous clients when a provider's budget is short. */
   readonly keyed?: boolean
-  /**
-   * Replaces the INSERT of the row, for a caller that writes more in the same transaction. The challenge is sent once it
-   * has resolved.
-   */
+  /** Replaces the row's INSERT to write more in the same transaction. The challenge is sent once it resolves. */
   readonly record?: (challenge: NewChallenge) => Promise<void>
-  /** Unix seconds at which the macaroon ends, where it is not issuance and validity (decision 136). */
+  /** Macaroon expiry in Unix seconds, unless issuance plus validity (decision 136). */
   readonly tokenExpires?: number
 }
 
 /** A challenge that may be sent. */
 export interface Minted {
   readonly challenge: SentChallenge
-  /** It was made for an earlier request (decision 122). */
+  /** Made for an earlier request (decision 122). */
   readonly again: boolean
 }
 
-/** What challenges are made, and handed out again, with. */
 export interface MintingOptions extends MintOptions, InvoicingOptions {
   readonly counters: ChallengeCounters
   readonly offers: Offers
   readonly revocations: Revocations
   readonly settlements: Settlements
-  /** Asked each time, since a reload changes them. */
+  /** Read on each call, since a reload changes them. */
   settings(): ChallengeSettings
 }
 
-/** Maximum characters of a path: both challenge lines stay under 8 KB together. */
+/** Maximum path length in characters, to keep both challenge lines under 8 KB together. */
 export const MAX_PRICED_PATH = 1024
 
 /**
- * Decides which challenge a client is sent. Within one process a client gets every challenge below its caps, each with
- * an invoice of its own, and none above; of several processes each may overshoot by what the others are making at that
- * moment. No cap of one client is filled by another (decision 175).
+ * Chooses a client's challenge. One process gives each client its own invoices below its caps and none above. Several
+ * processes may overshoot by what others are making. No client fills another's cap (decision 175).
  */
 export class Minting {
   readonly #options: MintingOptions
@@ -89,22 +84,22 @@ export class Minting {
     this.#deposits = new DepositChallenges(this, options)
   }
 
-  /** Invoices made ahead that are ready. */
+  /** Invoices ready in stock. */
   get invoicesAhead(): number {
     return this.#invoicing.ahead
   }
 
-  /** Discards invoices made ahead: the settings have changed. */
+  /** Discards the stock after a settings change. */
   clear(): void {
     this.#invoicing.clear()
   }
 
-  /** Ends timers and discards invoices made ahead. */
+  /** Ends timers and discards the stock. */
   close(): void {
     this.#invoicing.close()
   }
 
-  /** A challenge for a request that has not paid, under the caps of its client; see `mint`. */
+  /** A challenge for an unpaid request, under its client's caps; see `mint`. */
   async forRequest(ctx: Context, offer: Offer, how: Pick<MintRequest, 'holder' | 'shares'> = {}): Promise<Minted> {
     return this.mint(offer, {
       ...how,
@@ -113,7 +108,7 @@ export class Minting {
     })
   }
 
-  /** The same, with the challenge of a session's deposit where its route sells sessions. */
+  /** Adds the deposit's challenge if the route sells sessions. */
   async withDeposit(ctx: Context, offer: Offer, shares: boolean): Promise<[SentChallenge, DepositChallenge | null]> {
     const { sessions } = offer
     if (
@@ -130,11 +125,10 @@ export class Minting {
   }
 
   /**
-   * A challenge for the offer: a new one, or the newest of this client's when it holds too many open ones for the same
-   * request.
-   * @throws Unavailable 503 with Retry-After: the provider or the database is away, or the offer is closed
-   * @throws RateLimited 429: this client holds too many open invoices in this place
-   * @throws LongError 414: the path is longer than a challenge can carry
+   * A new challenge, or the client's newest if it holds too many for the same request. @throws Unavailable 503 with
+   * Retry-After: provider or database down, or offer closed
+   * @throws RateLimited 429: too many open invoices in this place
+   * @throws LongError 414: path too long for a challenge
    */
   async mint(offer: Offer, request: MintRequest): Promise<Minted> {
     const { closed, errorMembers } = offer
@@ -174,7 +168,7 @@ export class Minting {
       const { newest } = outstanding
       const sent = newest !== null && this.#stillGood(newest, settings) ? sentAgain(newest, this.#options.keys()) : null
       if (sent !== null) return this.#again(sent)
-      // Those may have been paid by now; their rows have it.
+      // These may be paid by now; their rows tell.
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
       const last = this.#makings.running(client).find(making => making.binding === binding)
       if (last !== undefined) return this.#again(await last.made)
@@ -204,10 +198,7 @@ export class Minting {
     }
   }
 
-  /**
-   * Whether an earlier challenge can be reused, if its keys are live: it is not revoked, and has a challenge for every
-   * scheme.
-   */
+  /** Reusable: keys live, not revoked, and a challenge for every scheme. */
   #stillGood(challenge: Challenge, settings: ChallengeSettings): boolean {
     if (this.#options.revocations.covers(challenge)) return false
     return challenge.payment !== null || !settings.schemes.includes('payment') || challenge.network === 'testnet'
@@ -223,7 +214,7 @@ export class Minting {
     return { challenge, again: false }
   }
 
-  /** A macaroon for this request on an unpaid invoice of the client's at the same price; null where there is none. */
+  /** A macaroon on the client's unpaid invoice of the same price; null without one. */
   async #shared(
     offer: Offer,
     clientKey: string,
@@ -236,10 +227,10 @@ export class Minting {
     const payableUntil = clock.now() + leastPayable(offer)
     const query = { clientKey, place, source, service, merchantId, amountSats, price, asked, payableUntil }
     let newest = await this.#orUnavailable(offer, () => store.shareable(query))
-    // In a burst the first invoices are still being created and have no row yet.
+    // In a burst the first invoices are pending, without rows.
     for (const { made, binding } of newest === null ? this.#makings.running(client) : []) {
       if (binding.startsWith(HOLDER_MARK)) continue
-      // The request that creates it reports the error.
+      // The creating request reports the error.
       const challenge = await made.catch(() => null)
       if (challenge !== null && isSoldAlike(challenge, offer)) newest = challenge
       if (newest !== null) break
@@ -254,9 +245,7 @@ export class Minting {
     })
   }
 
-  /**
-   * Queries a client's open invoices, before the provider is called: a database that is down costs no invoice.
-   */
+  /** Runs before the provider is called, so that a database outage costs no invoice. */
   async #orUnavailable<T>(offer: Offer, ask: () => Promise<T>): Promise<T> {
     try {
       return await ask()
@@ -271,14 +260,14 @@ export class Minting {
     }
   }
 
-  /** The digest that a new Payment challenge is bound to, or null (decision 121). */
+  /** Digest bound to a new Payment challenge, or null (decision 121). */
   async #digest(ctx: Context, offer: Offer): Promise<string | null> {
     if (offer.callDigest !== undefined) return offer.callDigest
     if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.#options.settings(), ctx.headers).includes('payment'))
       return null
-    // A client that expects 100 gets its 402 before it sends the body.
+    // With Expect: 100-continue the 402 precedes the body.
     if (ctx.expectsContinue && ctx.body.collected === null) return null
-    // Not kept: the payer sends it again, with the credential.
+    // Not kept: the payer sends it again with the credential.
     const digest = new DigestOfPieces()
     await ctx.body.each(piece => {
       digest.add(piece)
@@ -287,10 +276,10 @@ export class Minting {
   }
 }
 
-// Bits enough for one client's open invoices.
+// Enough bits for one client's open invoices.
 const BINDING_CHARS = 22
 
-/** What requests that may share an invoice have in common (decision 122), as one short text. */
+/** Short text of what requests that share an invoice have in common (decision 122). */
 function bindingOf(offer: Offer, digest: string | null, holder: string | undefined): string {
   const whole = hash(
     'sha256',
@@ -303,7 +292,7 @@ function bindingOf(offer: Offer, digest: string | null, holder: string | undefin
       offer.query,
       offer.amountSats,
       digest,
-      // Left out where null, so that invoices open at an upgrade are reused.
+      // Omitted if null, so that invoices open during an upgrade are reused.
       ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked]),
       ...(holder === undefined ? [] : ['holder', holder]),
       ...(offer.deposit === undefined ? [] : [offer.deposit])

@@ -9,28 +9,28 @@ import type { Challenge } from '../holding/challenge.ts'
 
 export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network'>
 
-/** Who is paid for an offer: one provider account, and its fallbacks. */
+/** One provider account with its fallbacks. */
 export interface ChallengePayee extends InOrder<ChallengePayee> {
   readonly slot: string
   readonly kind: string
-  /** Null, or left out, where no invoice is made ahead. */
+  /** Null or absent: no invoices made ahead. */
   readonly ahead?: InvoicesAhead | null
   createInvoice(request: ChargeRequest): Promise<MadeCharge>
-  /** The state of a charge. */
+  /** State of a charge. */
   lookUp?(chargeId: string): Promise<ChargeState | null>
 }
 
-/** Finds who is paid for an offer. @throws ProviderKeyRequired, ConfigurationMissing */
+/** @throws ProviderKeyRequired, ConfigurationMissing */
 export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePayee>
 
 export interface FindPayeeParts {
   readonly merchants: Pick<Merchants, 'byId'>
   readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'maker' | 'inOrder'>
-  /** Called when a provider has made an invoice for an account, null for the operator. Never throws. */
+  /** Called for each invoice a provider made; account null for the operator. Never throws. */
   charged(account: Merchant | null, slot: ProviderSlot, kind: KindName): void
 }
 
-/** Finds the account at a provider that an offer pays. */
+/** Finds the provider account that an offer pays. */
 export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPayee {
   const charging = (account: Merchant | null, payee: Payee): ChallengePayee => ({
     slot: payee.slot,
@@ -39,7 +39,7 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
     lookUp: chargeId => payee.lookUp(chargeId),
     createInvoice: async request => {
       const charge = await payee.createInvoice(request)
-      // Not before: a provider that is away would use up the attempt to register for its first invoice.
+      // Not before: an unreachable provider would use up the registration attempt of its first invoice.
       charged(account, payee.slot, payee.kind)
       return charge
     },
@@ -54,22 +54,22 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
   }
 }
 
-/** Looks up a challenge's charge at the account that made it; null where that is gone. Throws what `Payee.lookUp` does. */
+/** Looks up a charge at the account that made it; null if that is gone. Throws as `Payee.lookUp`. */
 export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants' | 'payees'>) {
   return async (challenge: Challenge): Promise<ChargeState | null> => {
     const { merchantId, providerSlot, providerKind, chargeId } = challenge
     const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
     if (merchantId !== null && merchant === null) return null
-    // Only slots of payees are written.
+    // Only payees' slots are written.
     const maker = payees.maker(merchant, providerSlot as ProviderSlot, providerKind)
     return maker === null ? null : await maker.lookUp(chargeId)
   }
 }
 
-/** Names the rate limit of a challenge's provider: of one account, or of all that call it. */
+/** Rate limit of a challenge's provider: of one account, or of all. */
 export function countedOf({ payees }: Pick<FindPayeeParts, 'payees'>) {
   return ({ merchantId, providerSlot, providerKind }: Challenge): string => {
-    // Only slots of payees are written.
+    // Only payees' slots are written.
     const seat = payees.inOrder(providerSlot as ProviderSlot).find(({ name }) => name === providerKind)
     return seat?.polling?.isShared === true ? seat.provider.kind : `${providerSlot} ${providerKind} ${merchantId ?? ''}`
   }

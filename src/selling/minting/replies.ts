@@ -22,9 +22,9 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
 /**
- * The body of a first 402, and of one after a legacy credential failed (contract, Pay-per-request gating; decision
- * 120), which says why in `detail`. Where a classic token is renewed, its other members are those of the contract's
- * refusal (decision 177).
+ * Body of a 402 without a credential, or after a legacy one failed, with the reason in `detail` (contract,
+ * Pay-per-request gating; decision 120). A renewed classic token adds the members of the contract's refusal (decision
+ * 177).
  */
 export interface PaymentRequiredBody {
   readonly error: 'Payment Required'
@@ -35,15 +35,12 @@ export interface PaymentRequiredBody {
     readonly invoice: string
     readonly amount_sats: number
     readonly payment_hash: string
-    /** ISO 8601: when the invoice can no longer be paid (decision 126). */
+    /** ISO 8601 expiry of the invoice (decision 126). */
     readonly expires_at: string
   }
 }
 
-/**
- * The value of the Payment line, from its parameters: exactly the line that was sent when the challenge was
- * made. Null where the challenge has no Payment part.
- */
+/** The Payment line, byte for byte as first sent; null without a Payment part. */
 export function paymentLine(challenge: SentChallenge): string | null {
   const { payment, digest, invoice, amountSats } = challenge
   if (payment === null) return null
@@ -52,9 +49,8 @@ export function paymentLine(challenge: SentChallenge): string | null {
 }
 
 /**
- * Which schemes the response offers, in their order: the offer's own or else the configuration's, as far as
- * Accept-Payment does not ask for another. A client that has just presented a Payment credential (`paysByPayment`)
- * speaks that scheme, and some read the first line only.
+ * Schemes of a response in order: the offer's or the configuration's, filtered by Accept-Payment. `paysByPayment`: the
+ * client just used Payment, which goes first, since some clients read the first line only.
  */
 export function offeredSchemes(
   settings: ChallengeSettings,
@@ -67,29 +63,29 @@ export function offeredSchemes(
   const usual = order === null ? settings.schemes : inOrder(settings.schemes, order)
   if (!headers.has('accept-payment')) return paysByPayment && settings.orderByClient ? paymentFirst(usual) : usual
   const schemes = challengeSchemes(usual, headers.all('accept-payment').join(', '))
-  // With a fixed order the client can still leave the Payment line out, but not move it.
+  // With a fixed order the client can only drop the Payment line.
   return settings.orderByClient || schemes.length < usual.length ? schemes : usual
 }
 
-/** What a 402 says of sessions: the challenge for a deposit, and what its units cost. */
+/** Session part of a 402: the deposit's challenge and the unit costs. */
 export interface DepositChallenge {
   readonly challenge: SentChallenge
   readonly terms: SessionTerms
 }
 
-/** The value of the session's line, as it was made; null where the challenge has no Payment part. */
+/** The session's line as first made; null without a Payment part. */
 function sessionLine({ payment }: SentChallenge): string | null {
   return payment === null
     ? null
     : `Payment id="${payment.id}", realm="${payment.realm}", method="lightning", intent="session", request="${payment.request}", expires="${payment.expires}"`
 }
 
-/** Where the session's line stands, by what the client accepts; `nowhere` where none need be made. */
+/** Position of the session's line by what the client accepts; `nowhere` if none is needed. */
 export function placeOfSession(headers: ReadonlyHeaders): SessionPlace {
   return sessionPlace(headers.has('accept-payment') ? headers.all('accept-payment').join(', ') : null)
 }
 
-/** The session's line among the others: behind the charge's, or before all of them. */
+/** Puts the session's line behind the charge's, or first. */
 function withSession(lines: string[], deposit: DepositChallenge | null, headers: ReadonlyHeaders): string[] {
   const line = deposit === null ? null : sessionLine(deposit.challenge)
   if (line === null) return lines
@@ -99,7 +95,7 @@ function withSession(lines: string[], deposit: DepositChallenge | null, headers:
   return charge < 0 ? [...lines, ...own] : lines.toSpliced(charge + 1, 0, ...own)
 }
 
-/** The same for readers of the body; nothing where there is no line, whose id a session is opened with. */
+/** The session in the body; nothing without a line, whose id opens the session. */
 function sessionMember(deposit: DepositChallenge | null): object {
   if (deposit === null || sessionLine(deposit.challenge) === null) return {}
   const { challenge, terms } = deposit
@@ -116,7 +112,7 @@ function sessionMember(deposit: DepositChallenge | null): object {
   }
 }
 
-/** One WWW-Authenticate line for each scheme, as a flat list of headers. */
+/** A WWW-Authenticate line per scheme, as a flat header list. */
 export function challengeLines(
   challenge: SentChallenge,
   schemes: readonly Scheme[],
@@ -136,9 +132,8 @@ export function challengeLines(
 }
 
 /**
- * The 402: with the contract's body, or as a problem when a Payment credential was refused, when the client prefers
- * problems, or when L402 is not offered (decision 126). What speaks against the credential that was sent stands in
- * either.
+ * The 402: the contract's body, or a problem if a Payment credential was refused, the client prefers problems, or L402
+ * is not offered (decision 126). Either names what is wrong with the credential.
  */
 export function paymentRequired(
   challenge: SentChallenge,
@@ -196,7 +191,7 @@ export function paymentRequired(
   return reply(JSON_TYPE, lines, body)
 }
 
-/** What speaks against a credential, in words; null where none was sent. */
+/** Reason of a credential's refusal; null if none was sent. */
 function detailOf(refused: SaleRefusal): string | null {
   if (refused.kind === 'none') return null
   if (refused.kind !== 'used-up') return refused.detail
@@ -204,9 +199,7 @@ function detailOf(refused: SaleRefusal): string | null {
   return `The balance of this credential is used up: ${balanceMsat} millisatoshis are left and this request needs ${requiredMsat}`
 }
 
-/**
- * What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name.
- */
+/** Members of the contract's refusal, without its name. */
 function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' | 'session' }>): Readonly<Record<string, unknown>> {
   if (refused.kind === 'none') return {}
   if (refused.kind === 'used-up')
@@ -219,9 +212,7 @@ function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' | 'session' }>): 
   return why
 }
 
-/**
- * The contract's response to a classic credential that is refused, without a challenge: 400, 401 or 403 (decision 111).
- */
+/** Refuses a classic credential without a challenge: 400, 401 or 403 (decision 111). */
 export function classicRefused(refused: ClassicRefused): Reply {
   return {
     status: refused.status,

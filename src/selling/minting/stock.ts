@@ -12,20 +12,20 @@ export interface StockWish<T extends Perishable> {
   readonly key: string
   /** Whose concurrent calls are limited. */
   readonly maker: string
-  /** Maximum of this key that are ready. */
+  /** Maximum ready items of this key. */
   readonly most: number
-  /** Milliseconds for which a new item can be handed out. */
+  /** Milliseconds during which a new item can be handed out. */
   readonly keeps: number
   make(): Promise<T>
 }
 
-/** Whether a request was served from the stock; `unused` items expired or were discarded. */
+/** `unused`: items that expired or were discarded. */
 export type StockResult = 'hit' | 'miss' | 'unused'
 
 export interface StockParts {
   readonly clock: Clock
   counted(result: StockResult, count: number): void
-  /** Back-off of a key after a failure, in milliseconds. */
+  /** Milliseconds of back-off after a failure. */
   pauseAfter(error: unknown): number
 }
 
@@ -33,38 +33,36 @@ interface Shelf<T> {
   /** Oldest first. */
   readonly ready: T[]
   making: number
-  /** Target of ready and pending items together. */
+  /** Target of ready and pending items. */
   size: number
   /** Monotonic milliseconds, as `restsUntil`. */
   askedAt: number
   restsUntil: number
-  /** Was evicted: pending items are discarded too. */
+  /** Evicted: pending items are discarded too. */
   isGone: boolean
 }
 
 /** Least recently used keys beyond these are evicted. */
 const MOST_KEYS = 200
-/** Maximum of all keys together, ready or pending: some 2 KB each. */
+/** Maximum ready and pending items of all keys, about 2 KB each. */
 const MOST = 2_000
-/** Concurrent calls: fewer than the connections to one host, so that requests that wait are not held up. */
+/** Concurrent calls: fewer than connections per host, so that waiting requests are not delayed. */
 const AT_ONCE = 24
 const AT_ONCE_OF_MAKER = 16
-/** Back-off of a key whose items expire too soon to be kept: a retry would bring the same. */
+/** Back-off if items expire too soon to be kept: a retry would get the same. */
 const LONG_PAUSE = 600_000
-/** Milliseconds between requests of one burst, and for how long a burst postpones refills above this fill level. */
+/** Maximum gap in milliseconds within a burst, and how long a burst postpones refills above this fill level. */
 const BURST_GAP = 50
 const BURST = 1_000
 const BURST_LEAVES = 1 / 4
 
 /**
- * Items made ahead of demand, each handed out once: creating an invoice takes its provider a while.
- *
- * Follows demand without a forecast. A miss raises the target of its key by one, unless it is the first within the
- * lifetime of an item; an item that expired unused, or could not be made, lowers it by one. Each item taken is replaced.
- * So no key begins more calls than it had requests, and nothing begins but after a request.
- *
- * A burst is served from what is ready: refills wait up to a second, since creating an invoice costs more CPU than
- * handing one out, also at a provider on the same machine.
+ * Items made ahead, each handed out once, since a provider takes a while to create an invoice.
+ * Follows demand without a forecast. A miss raises its key's target by one, unless it is the first within an item's
+ * lifetime. An item that expired unused or failed lowers it by one. Each taken item is replaced, so a key makes no more
+ * calls than it had requests.
+ * During a burst, refills wait up to a second: creating an invoice costs more CPU than handing one out, also at a local
+ * provider.
  */
 export class Stock<T extends Perishable> {
   readonly #parts: StockParts
@@ -84,13 +82,12 @@ export class Stock<T extends Perishable> {
     this.#parts = parts
   }
 
-  /** Items that are ready. */
   get level(): number {
     this.#sweep()
     return this.#ready
   }
 
-  /** Takes an item that is ready; null on a miss. */
+  /** Null on a miss. */
   take(wish: StockWish<T>): T | null {
     if (this.#isClosed) return null
     const { clock, counted } = this.#parts
@@ -118,7 +115,7 @@ export class Stock<T extends Perishable> {
     this.#postponed.clear()
   }
 
-  /** The same for good. Does not wait for pending items. */
+  /** Discards everything for good. Does not wait for pending items. */
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
@@ -200,7 +197,7 @@ export class Stock<T extends Perishable> {
       void this.#make(shelf, wish)
   }
 
-  /** Milliseconds until the burst may be over; 0 without one. */
+  /** Milliseconds until the burst may end; 0 without one. */
   #burstLasts(): number {
     if (this.#takenAt === this.#burstSince) return 0
     const now = this.#parts.clock.monotonic()
@@ -219,7 +216,6 @@ export class Stock<T extends Perishable> {
         shelf.size--
         shelf.restsUntil = clock.monotonic() + LONG_PAUSE
       } else {
-        // Calls may end out of order.
         const at = shelf.ready.findLastIndex(({ handOutUntil }) => handOutUntil <= made.handOutUntil) + 1
         shelf.ready.splice(at, 0, made)
         this.#ready++

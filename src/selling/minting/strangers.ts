@@ -1,25 +1,25 @@
 import { StateUnavailable, type Maybe, type State } from '../../platform/state/state.ts'
 import type { Stranger } from '../../lightning/provider-calls/budgets.ts'
 
-/** Half-life of unpaid invoices: an hour later an eighth of them counts. */
+/** Half-life of unpaid invoices: an eighth counts after an hour. */
 const UNPAID_HALF_LIFE = 20 * 60_000
-/** With this half-life the tally of a steady place is its invoices in a minute. */
+/** With this half-life, a steady place's tally is its invoices per minute. */
 const MINUTE_HALF_LIFE = 60_000 * Math.LN2
-/** How long a payment is remembered. */
+/** Milliseconds that a payment is remembered. */
 const PAYING_MS = 24 * 3_600_000
-/** What a refused wish still counts as, so that a client that retries comes behind those that have not asked. */
+/** Weight of a refused request, so that retries rank behind first requests. */
 const REFUSED = 0.02
 
-/** A client's wish for an invoice, ranked among those of all clients without a key. */
+/** A client's request for an invoice, ranked among clients without a key. */
 export interface Wish {
   readonly stranger: Stranger
-  /** Call when no invoice was made. */
+  /** Call if no invoice was made. */
   refused(): void
 }
 
 /**
- * Reputation of clients without a key: recent unpaid invoices, load on the requested place, and whether they have paid.
- * Decides only who comes first where a provider's budget is short; shared by all processes with Redis.
+ * Reputation of clients without a key: recent unpaid invoices, load on the place, and past payments. Ranks them when a
+ * provider's budget is short; Redis shares it among processes.
  */
 export class Strangers {
   readonly #state: State
@@ -28,7 +28,7 @@ export class Strangers {
     this.#state = state
   }
 
-  /** Counts a wish immediately, so that concurrent ones do not each count as the first. `clientKey`: the network. */
+  /** Counts immediately, so that concurrent requests do not each count as the first. `clientKey`: the network. */
   async wish(clientKey: string, place: string): Promise<Wish> {
     try {
       const [unpaid, inPlace, paid] = await Promise.all([
@@ -50,13 +50,13 @@ export class Strangers {
     }
   }
 
-  /** The client has paid for one of its invoices. */
+  /** Records that the client has paid. */
   paid(clientKey: string): void {
     this.#later(() => this.#state.set(paidBy(clientKey), '1', PAYING_MS))
     this.#later(() => this.#state.tally(unpaidOf(clientKey), -Number.MAX_SAFE_INTEGER, UNPAID_HALF_LIFE))
   }
 
-  /** Does not wait; the write may be lost. */
+  /** Fire and forget; the write may be lost. */
   #later(write: () => Maybe<unknown>): void {
     const written = write()
     if (!(written instanceof Promise)) return

@@ -6,7 +6,7 @@ import type { Offer } from '../offers/offer.ts'
 import { payableSeconds } from './invoicing.ts'
 import type { Challenge, NewChallenge, RemadeWording, SentChallenge } from '../holding/challenge.ts'
 
-/** What the macaroon of a new challenge is made of, besides what its row has anyway. */
+/** Parts of a new challenge's macaroon that its row lacks. */
 export function wordingOf(
   { tokenPath, wildcard }: Pick<Offer, 'tokenPath' | 'wildcard'>,
   location: string
@@ -15,7 +15,7 @@ export function wordingOf(
   return { location, caveatPath: exact === tokenPath ? null : exact }
 }
 
-/** A row's macaroon, the same each time. @param rootKey of its token id */
+/** A row's macaroon, deterministic. @param rootKey of its token id */
 export function macaroonOf(
   row: Omit<NewChallenge, 'wording' | 'payment'>,
   { location, caveatPath }: RemadeWording,
@@ -24,7 +24,7 @@ export function macaroonOf(
   const caveats = issueCaveats({
     service: row.service,
     path: caveatPath ?? row.resource,
-    // Made exact before, where it had to be.
+    // Exact already where required.
     wildcard: true,
     merchantId: row.merchantId,
     chargeId: row.chargeId,
@@ -37,9 +37,8 @@ export function macaroonOf(
 }
 
 /**
- * A stored challenge as it was sent, byte for byte. Null when that cannot be had, so that nobody pays for what would be
- * refused: the master secret that it was made with is not live any more, or its Payment challenge's id is of another
- * `request`.
+ * A stored challenge as first sent, byte for byte. Null if its master secret is no longer live or its Payment id is of
+ * another `request`: a payment would be refused.
  */
 export function sentAgain(challenge: Challenge, keys: TokenKeyRing): SentChallenge | null {
   const { wording, payment, digest, amountSats, invoice, network, paymentHash } = challenge
@@ -48,8 +47,7 @@ export function sentAgain(challenge: Challenge, keys: TokenKeyRing): SentChallen
   const macaroon = 'macaroon' in wording ? wording.macaroon : macaroonOf(challenge, wording, rootKey)
   if (payment === null) return { ...challenge, payment, macaroon }
   const kept = 'macaroon' in wording ? wording.request : null
-  // Of an invoice on testnet there is no Payment challenge; the other networks are called there what they are called
-  // here.
+  // Payment has no testnet; the other networks share our names.
   const request = kept ?? encodeRequest(String(amountSats), invoice, network, paymentHash)
   const intent = isOfDeposit(challenge.service) ? 'session' : 'charge'
   const slots = { ...payment, method: 'lightning', intent, request, digest, opaque: null }
@@ -57,20 +55,20 @@ export function sentAgain(challenge: Challenge, keys: TokenKeyRing): SentChallen
   return { ...challenge, payment: { ...payment, request }, macaroon }
 }
 
-/** Seconds for which an invoice that is handed out again can be paid at least (decision 122). */
+/** Minimum payable seconds of a reused invoice (decision 122). */
 export const MIN_PAYABLE_SECONDS = 120
 
-/** The same in milliseconds; half the invoice's life where that is shorter. */
+/** In milliseconds; half the invoice's life if shorter. */
 export function leastPayable(offer: Offer): number {
   return Math.min(MIN_PAYABLE_SECONDS, payableSeconds(offer) / 2) * 1000
 }
 
-/** Whether an invoice that has not been paid can be handed out again. */
+/** The unpaid invoice can be handed out again. */
 export function isPayable(challenge: Challenge, offer: Offer, now: number): boolean {
   return challenge.expiresAt >= now + leastPayable(offer)
 }
 
-/** Whether a challenge was made in an offer's place, for the same service and at the very same price. */
+/** Made in the offer's place, for its service and exact price. */
 export function isSoldAlike(challenge: Challenge, offer: Offer): boolean {
   return (
     challenge.source === offer.source &&
@@ -84,8 +82,8 @@ export function isSoldAlike(challenge: Challenge, offer: Offer): boolean {
 }
 
 /**
- * A client's unpaid challenge with a macaroon for another request of the same price (decision 175). Its invoice buys one
- * of the two: the first credential that is shown has the payment. The Payment challenge stays with the first request.
+ * The client's unpaid challenge with a macaroon for another request of the same price (decision 175). Its invoice buys
+ * one of the two: the first credential shown. The Payment challenge stays with the first request.
  */
 export function sharedWith(
   challenge: Challenge,
