@@ -7,146 +7,130 @@ import type { CallBudget, CallLimits } from '../provider-calls/budgets.ts'
 import type { KindName, Provider } from '../providers/provider.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
-/** No key can be made of a folder; the message says what is missing and where. */
+/** No key can be made from a folder; the message names what is missing and where. */
 export const NODE_FOLDER = defineError('BG_NODE_FOLDER', {
   cause: "`boltgate key` found no certificate or macaroon in the node's folder, or one with too few permissions.",
   fix: 'Name the folder, file or network, or bake a macaroon with the command in the message.'
 })
 
 /**
- * A kind of provider, whole: what the configuration, the budgets and the poller must know of it, and how it is opened.
- * Each kind is a folder that exports one, and a line in `kinds.ts`.
+ * A provider kind: what configuration, budgets and poller must know, and how to open it. Each kind is a folder that
+ * exports one, and a line in `kinds.ts`.
  *
- * All that an account needs beside the operator's `url` and `timeout` stands in its key: merchants have nothing else to
- * give. A kind that is reached at its owner's host has host, certificate and secret in one text, such as lnd's address
- * (decision 71).
+ * All that an account needs beside the operator's `url` and `timeout` is in its key, since merchants give nothing else.
+ * A key to a host of its owner's holds host, certificate and secret, such as lnd's (decision 71).
  */
 export interface ProviderKind {
-  /** As `gateway.yaml`, our rows and our metrics have it; never changed once it was released. */
+  /** Name in `gateway.yaml`, our rows and our metrics; never changed after release. */
   readonly name: KindName
   /**
-   * Makes invoices without money and lives in this process: needs no key, serves both slots as one, is refused in
-   * production.
+   * Runs in this process and makes invoices without money: no key, one account for both slots, refused in production.
    */
   readonly isSandbox: boolean
-  /**
-   * What is called over the network; null where nothing is. Such a kind has no budget, no breaker, and is not polled.
-   */
+  /** Null without network calls: then no budget, no breaker, no polling. */
   readonly calls: KindCalls | null
-  /** What a key must be allowed to do, as its provider spells it; left out where keys have no scopes. */
+  /** Permissions of a key, as the provider spells them; absent where keys have no scopes. */
   readonly scopes?: readonly KeyScope[]
-  /** It pays nothing out, so that nothing that came in through it can be refunded: `boltgate check` says so. */
+  /** Cannot pay out, so nothing received can be refunded. `boltgate check` warns. */
   readonly onlyReceives?: true
-  /** It pays no invoice that leaves the amount to it, as return invoices of sessions do. */
+  /** Pays no invoice without an amount, as return invoices of sessions are. */
   readonly wantsAmounts?: true
   /**
-   * What is wrong with the form of a key, as far as it can be seen without asking anybody; undefined where nothing is.
-   * The text says what would be right, and repeats nothing of the key.
+   * What is wrong with a key's form, checked offline; undefined when valid. The text states what is right and never
+   * repeats the key.
    */
   keyFault(key: string): string | undefined
-  /** How a key is made from what a node of this kind keeps on its own machine; left out where it keeps nothing. */
+  /** Makes a key from a local node's files; absent where there are none. */
   readonly onMachine?: {
-    /** The folder in its owner's home, such as `.lnd`. */
+    /** Folder in the owner's home, such as `.lnd`. */
     readonly folder: string
     /** @throws CodedError */
     keyOf(folder: NodeFolder): NodeKey
   }
-  /** @throws what says that the options cannot be, such as a key of another form */
+  /** @throws on invalid options, such as a malformed key */
   open(options: KindOptions): Provider
-  /** Background jobs of a kind that keeps something in our database; declared once, however many slots it stands in. */
+  /** Background jobs of a kind with rows in our database; declared once for both slots. */
   jobs?(options: Pick<KindOptions, 'clock' | 'database'>): readonly JobDeclaration[]
 }
 
-/** Something that a key must be allowed to do. */
 export interface KeyScope {
   readonly scope: string
-  /** What it is for, to whoever makes the key. */
+  /** Shown to the person who makes the key. */
   readonly purpose: string
 }
 
-/** What a key is made from, on the machine of the node. */
 export interface NodeFolder {
-  /** The node's own folder, such as `~/.lnd`. */
+  /** The node's folder, such as `~/.lnd`. */
   readonly dir: string
-  /** The file of what authorizes; one that is found in the folder where it is null. */
+  /** Credential file; null to search the folder. */
   readonly credential: string | null
-  /** Name of the network, as the node's folders have it; only needed where there are several. */
+  /** Network name, as in the node's folders; required only when there are several. */
   readonly network: string | null
-  /** `host:port`, or the host alone, under which the gateway reaches the node. */
+  /** `host:port`, or the host alone, where the gateway reaches the node. */
   readonly address: string | null
-  /** A public authority signed the certificate that is shown there, so that none is pinned. */
+  /** A public authority signed the certificate, so none is pinned. */
   readonly isPublic: boolean
 }
 
-/** A key, and what its owner should know of it. */
 export interface NodeKey {
   readonly key: string
   readonly remarks: readonly string[]
 }
 
-/** How a kind is called. */
 export interface KindCalls {
-  /** Origin of its public service; null where each key names a host of its own. */
+  /** Origin of its public service; null where keys name a host. */
   readonly address: string | null
-  /** Whose calls the provider counts: all from our address, or those of each key. `callsPerMinute` is about these. */
+  /** What the provider counts calls by; `callsPerMinute` applies to the same. */
   readonly counted: 'address' | 'key'
   /**
-   * What may be called, with something to spare. What a provider's own 429 says counts on top.
+   * Call limits with a margin. The provider's own 429 counts on top.
    * @param url `lightning.<slot>.url`; null for the kind's public address
-   * @param perMinute the operator's figure in the place of that under which invoices are made; null for the kind's
+   * @param perMinute the operator's figure instead of the kind's for making invoices; null for the kind's
    */
   limits(url: string | null, perMinute: number | null): CallLimits
-  /**
-   * An account pays for invoices that nobody pays, so that none is made before somebody asks, unless the operator says
-   * otherwise. Left out where only payments cost.
-   */
+  /** Unpaid invoices cost money, so none is made ahead unless the operator says so. */
   readonly billsInvoices?: true
-  /** How much of it the poller may use. */
+  /** The poller's share. */
   polling(url: string | null): Polling
   /**
-   * The host that is called with a key, where keys choose it: one merchant's dead node must not stop the others. Empty
-   * for a text that is no key. Left out where the configuration alone says which host it is.
+   * Host that a key names, so that one merchant's dead node does not block the others. Empty for an invalid key; absent
+   * where configuration alone names the host.
    */
   hostOf?(key: Secret<string> | null): string
 }
 
-/** What the poller may ask of a kind. */
 export interface Polling {
-  /** HTTP calls in any minute. */
+  /** HTTP calls per minute. */
   readonly perMinute: number
-  /** Whether all accounts share them, because the provider counts our address; else each account has as many. */
+  /** Whether all accounts share them, since the provider counts by our address. */
   readonly isShared: boolean
-  /** HTTP calls that one listing and one look-up take. */
+  /** HTTP calls per listing and per look-up. */
   readonly costs: { readonly list: number; readonly lookUp: number }
 }
 
-/** What a kind is opened with, for one slot. */
 export interface KindOptions {
   /** `lightning.<slot>.url`; null for the kind's public address. */
   readonly url: string | null
   /**
-   * `lightning.<slot>.key`: the very object that calls are made with, so that no merchant's key of the same text is taken for it. Its
-   * host may be private, a merchant's must not.
+   * `lightning.<slot>.key`, compared by identity so that a merchant's equal key does not match. Only its host may be
+   * private.
    */
   readonly ownKey: Secret<string> | null
-  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
+  /** Milliseconds for one provider operation, across its HTTP calls. */
   readonly timeout: number
   readonly clock: Clock
-  /** What calls are taken from; none of our own where it is left out. */
+  /** Unlimited where absent. */
   readonly budget?: CallBudget
-  /** Every host that a key or a provider's answer names must pass it (decision 71). */
+  /** Checks every host that a key or a response names (decision 71). */
   readonly guard: AddressGuard
   readonly database: Database
   /** Absolute path of the data folder. */
   readonly dataDir: string
   /**
-   * Public address of the slot's receiver, for a kind that is told it in each charge; null where nobody could reach it.
-   * Asked for at each charge, since the public address may be known only after the start.
+   * Public address of the slot's receiver, sent with each charge; null where it is unreachable. Read per charge, since
+   * it may be known only after the start.
    */
   receiver(): string | null
-  /**
-   * For a kind whose invoices are paid within this process: told of each of them that was. It looks the payment up
-   * before it resolves, and does not reject.
-   */
+  /** Reports an invoice paid within this process. Looks the payment up before it resolves; never rejects. */
   settled(paymentHash: string): Promise<void>
 }

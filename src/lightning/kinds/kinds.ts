@@ -11,7 +11,7 @@ import { opennode } from './opennode/kind.ts'
 import { sandbox } from './sandbox/sandbox.ts'
 import { strike } from './strike/strike.ts'
 
-/** Every kind of provider, in the order in which people are told of them. A new one is a folder and a line here. */
+/** Every kind, in display order. A new one is a folder and a line here. */
 export const providerKinds: readonly ProviderKind[] = [
   sandbox,
   strike,

@@ -51,19 +51,17 @@ import {
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
-  // It calls back only for keys that may also pay, and nothing we know signs it: it makes news quicker, and does not
-  // replace asking.
+  // Callbacks are unsigned and need a key that may also pay, so polling stays authoritative.
   notifies: false,
-  // It pays under a lock of the wallet, and refuses what its ledger has as paid or pending.
+  // Pays under a wallet lock and refuses what its ledger lists as paid or pending.
   payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 10, percent: 0.5 } })
 })
 
-/** Minutes that an invoice may be good: outside of it Blink takes four hours without a word. */
+/** Minutes. Outside its range Blink silently uses four hours. */
 const MOST_MINUTES = 1_440
-/** Transactions of one page, and pages of one call. */
 const PAGE = 100
 const MAX_PAGES = 5
-/** Codes of what Blink finds before it sends anything. */
+/** Codes of errors found before anything is sent. */
 const BEFORE_SENDING = /^(INSUFFICIENT_BALANCE|CANT_PAY_SELF|INVOICE_DECODE_ERROR|INVALID_INPUT|ROUTE_FINDING_ERROR)$/
 
 const BlinkEvent = Type.Object({
@@ -71,20 +69,19 @@ const BlinkEvent = Type.Object({
   transaction: part({ initiationVia: part({ paymentHash: orNull(Hash) }) })
 })
 
-/** Where a listing was left. */
 interface Place {
   readonly asOf: number
   readonly after: string
 }
 
 /**
- * Blink, a custodial wallet, by its GraphQL API. The id of a charge is its payment hash (decision 116); money comes into the
- * account's wallet in bitcoin.
+ * Blink, a custodial wallet, over its GraphQL API. Charge ids are payment hashes (decision 116). Uses the account's
+ * bitcoin wallet.
  *
- * Known gaps; the API was read in Blink's public schema and source, and no account was tried:
- * - an invoice is good for whole minutes, and for a day at most;
- * - a payment takes no limit for its fee, which Blink caps itself;
- * - payments between its own accounts stay inside, and are told as any other.
+ * Known gaps; read in Blink's public schema and source, never tried live:
+ * - invoices last whole minutes, a day at most;
+ * - payments take no fee limit; Blink caps fees itself;
+ * - payments between Blink accounts stay internal and look like any other.
  */
 export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider {
   readonly kind = 'blink'
@@ -107,7 +104,6 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
     })
   }
 
-  /** What came in, newest first. */
   async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
@@ -128,7 +124,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
     })
   }
 
-  /** Blink signs with a secret that it does not tell: the address that it calls holds a token instead. */
+  /** Blink's signing secret is not disclosed, so the callback address carries a token. */
   async subscribe(
     key: Secret<string>,
     url: string,
@@ -141,7 +137,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
     })
   }
 
-  /** Only what was received is read, over Lightning or from another account of Blink's. */
+  /** Reads incoming payments only, over Lightning or from another Blink account. */
   readNotification(_headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification | null {
     const { eventType, transaction } = parseNotification(BlinkEvent, body)
     if (!/^receive\.(lightning|intraledger)$/.test(eventType ?? '')) return null
@@ -184,7 +180,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
         message: `Blink did not pay: ${refused.message}`,
         isBefore: BEFORE_SENDING.test(refused.code)
       }
-    // Whatever it says, its fee and time stand with the transaction.
+    // Fee and time stand with the transaction.
     return { outcome: 'unclear', cause: unusableResponse('a payment that is not in the list yet') }
   }
 }
@@ -205,14 +201,14 @@ async function newInvoice(
   return lightningCharge(invoice.paymentRequest, invoice.paymentHash, amountSats)
 }
 
-/** The wallet in an answer. @throws ProviderRefused with Blink's reason, ProviderUnavailable where it gives none */
+/** @throws ProviderRefused with Blink's reason, ProviderUnavailable without one */
 function walletOf({ data, errors: [error] }: BlinkResult): BlinkWallet {
   const wallet = readResponse(BlinkData, data)?.me?.defaultAccount?.walletById
   if (wallet !== null && wallet !== undefined) return wallet
   throw error === undefined ? unusableResponse('no wallet') : blinkRefusal(error)
 }
 
-/** Blink, a custodial wallet. It makes 60 invoices a minute for an account, and blocks it for five minutes after more. */
+/** Blink allows 60 invoices a minute per account and blocks it for five minutes beyond. */
 export const blink: ProviderKind = {
   name: 'blink',
   isSandbox: false,
@@ -222,7 +218,7 @@ export const blink: ProviderKind = {
     limits: (url, perMinute) => {
       if (perMinute !== null) return { ofAddress: {}, ofAccount: { burst: perMinute, perMinute } }
       const isTheirs = url === null || /(^|\.)blink\.sv$/.test(new URL(url).hostname)
-      // Together no more than 55 in any minute.
+      // No more than 55 in any minute, together.
       return { ofAddress: {}, ofAccount: isTheirs ? { burst: 15, perMinute: 40 } : NO_LIMIT }
     },
     polling: () => ({ perMinute: 12, isShared: false, costs: { list: 1, lookUp: 1 } })

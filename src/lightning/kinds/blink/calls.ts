@@ -10,30 +10,27 @@ import { requireResponse, type JsonRecord } from '../../provider-calls/responses
 import { BlinkData, BlinkResponse, PayloadErrors, type BlinkError } from './responses.ts'
 import { WALLETS } from './documents.ts'
 
-/** Blink's public service. Its test service, on signet, is https://api.staging.blink.sv. */
+/** The test service, on signet, is https://api.staging.blink.sv. */
 export const BLINK_LIVE = 'https://api.blink.sv'
 
-/** What the kind needs, as `KindOptions` has it. */
 export interface BlinkOptions {
   /** Null for the public service. */
   readonly url: string | null
-  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
+  /** Milliseconds for one provider operation, across its HTTP calls. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget
 }
 
-/** What calls with a key are made by. */
 export type BlinkCall = readonly [call: CallProvider, walletId: string]
 
-/** Accounts whose wallet is remembered: it never changes. */
+/** Accounts whose wallet id is cached; it never changes. */
 const MAX_WALLETS = 10_000
 
-/** Calls to Blink with a key, for the account's wallet in bitcoin. */
+/** Calls to Blink for the account's bitcoin wallet. */
 export class BlinkCalls {
   readonly #http: ProviderHttp
   readonly #budget: CallBudget
-  /** By a digest of the key. */
   readonly #wallets = new LRUCache<string, string>({ max: MAX_WALLETS })
 
   constructor({ url, timeout, clock, budget = noBudget('blink', clock) }: BlinkOptions) {
@@ -48,7 +45,10 @@ export class BlinkCalls {
     })
   }
 
-  /** Runs calls with a key and its wallet. @throws ProviderRefused 'key' for none, and for one without a wallet in bitcoin */
+  /**
+   * Runs calls with a key and its wallet.
+   * @throws ProviderRefused 'key' for an unknown key or an account without a bitcoin wallet
+   */
   async within<T>(
     key: Secret<string> | null,
     run: (...at: BlinkCall) => Promise<T>,
@@ -67,7 +67,7 @@ export class BlinkCalls {
       standing
     )
     return await work.catch(async (error: unknown) => {
-      // It says so with status 200; what the budget itself refuses asked nobody.
+      // Arrives with status 200. The budget's own refusal never reached Blink.
       if (error instanceof ProviderUnavailable && error.fault === 'rate' && !(error instanceof NothingSent))
         await this.#budget.refused(undefined, key.reveal(), error.retryAfter)
       throw error
@@ -79,43 +79,36 @@ export class BlinkCalls {
   }
 }
 
-/** The id of the wallet in bitcoin; null where the account has none. */
 function btcWalletOf({ data }: BlinkResult): string | null {
   return readResponse(BlinkData, data)?.me?.defaultAccount?.wallets[0]?.id ?? null
 }
 
 /**
- * Blink's GraphQL (blinkbitcoin/blink, its public schema): every call is one POST, and says with status 200 what went
- * wrong, either beside the data or inside the operation's own payload.
+ * Blink's GraphQL (blinkbitcoin/blink, public schema). Errors arrive with status 200, beside the data or in the
+ * operation's payload.
  */
 
-/** One operation. */
 export interface BlinkOperation {
-  /** As the document names it. */
   readonly name: string
   readonly document: string
-  /** The scope that a key needs for it. */
   readonly scope: 'READ' | 'RECEIVE' | 'WRITE'
 }
 
-/** What an operation answered. */
 export interface BlinkResult {
   readonly data: JsonRecord | null
-  /** Of the operation as a whole. */
   readonly errors: readonly BlinkError[]
 }
 
-/** Seconds for which Blink blocks an account that asked too often. */
+/** Seconds for which Blink blocks an account after a 429. */
 const BLOCKED = 300
 const AWAY = /^(INTERNAL_SERVER_ERROR|UNEXPECTED_CLIENT_ERROR|UNKNOWN_CLIENT_ERROR|LND_OFFLINE|SERVICE_ERROR|DB_ERROR)$/
 
-/** What an error with a status of its own says; null when its body says nothing. */
+/** The error in a body with an error status; null when it holds none. */
 function blinkMessage(body: unknown): string | null {
   const response = readResponse(BlinkResponse, body)
   return response?.errors[0]?.message ?? response?.error?.message ?? null
 }
 
-/** Asks, and gives what was said, errors included. @throws ProviderRefused, ProviderUnavailable for what is no result */
 export async function askBlink(
   call: CallProvider,
   { name, document, scope }: BlinkOperation,
@@ -129,14 +122,13 @@ export async function askBlink(
   return { data, errors }
 }
 
-/** The payload of a mutation. @throws ProviderRefused, ProviderUnavailable for its errors */
+/** @throws ProviderRefused, ProviderUnavailable for a mutation's errors */
 export function payloadOf(result: BlinkResult, field: string, { scope }: BlinkOperation): unknown {
   const refused = mutationRefusal(result, field, scope)
   if (refused !== null) throw blinkRefusal(refused)
   return result.data?.[field]
 }
 
-/** The first thing that is wrong with what a mutation asked for, if anything. @throws for other faults */
 export function mutationRefusal(
   { data, errors }: BlinkResult,
   field: string,
@@ -154,12 +146,11 @@ function requireNoFault(errors: readonly BlinkError[], scope: string): void {
   }
 }
 
-/** What an error of Blink's means for who asked. */
 export function blinkRefusal({ message }: BlinkError): ProviderRefused {
   return new ProviderRefused('request', `Blink refused the request: ${message}`)
 }
 
-/** What is wrong with the key, or with Blink, by an error's code; null where it is what was asked. */
+/** Faults of the key or of Blink, by error code; null for faults of the request. */
 function faultOf({ code }: BlinkError, scope: string): ProviderRefused | ProviderUnavailable | null {
   if (/^(NOT_AUTHENTICATED|UNAUTHENTICATED)$/.test(code))
     return new ProviderRefused('key', 'Blink does not accept this key.')

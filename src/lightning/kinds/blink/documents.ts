@@ -1,22 +1,19 @@
 import type { BlinkOperation } from './calls.ts'
 
-/** What Blink is asked, each document under its own name. */
+/** Blink's GraphQL documents. */
 
-/** Which wallets the account has. */
 export const WALLETS: BlinkOperation = {
   name: 'Wallets',
   scope: 'READ',
   document: 'query Wallets { me { defaultAccount { wallets { id walletCurrency } } } }'
 }
 
-/** What a key may do. */
 export const KEY_SCOPES: BlinkOperation = {
   name: 'Scopes',
   scope: 'READ',
   document: 'query Scopes { authorization { scopes } }'
 }
 
-/** A new invoice. */
 export const CREATE: BlinkOperation = {
   name: 'LnInvoiceCreate',
   scope: 'RECEIVE',
@@ -24,7 +21,6 @@ export const CREATE: BlinkOperation = {
     'mutation LnInvoiceCreate($input: LnInvoiceCreateInput!) { lnInvoiceCreate(input: $input) { invoice { paymentRequest paymentHash } errors { code message } } }'
 }
 
-/** How an invoice stands, and what came in for it. */
 export const CHARGE: BlinkOperation = {
   name: 'ChargeByHash',
   scope: 'READ',
@@ -32,7 +28,6 @@ export const CHARGE: BlinkOperation = {
     'query ChargeByHash($walletId: WalletId!, $paymentHash: PaymentHash!) { me { defaultAccount { walletById(walletId: $walletId) { invoiceByPaymentHash(paymentHash: $paymentHash) { paymentStatus } transactionsByPaymentHash(paymentHash: $paymentHash) { direction status createdAt settlementAmount } } } } }'
 }
 
-/** What was sent for an invoice. */
 export const PAYMENTS: BlinkOperation = {
   name: 'PaymentsByHash',
   scope: 'READ',
@@ -40,7 +35,6 @@ export const PAYMENTS: BlinkOperation = {
     'query PaymentsByHash($walletId: WalletId!, $paymentHash: PaymentHash!) { me { defaultAccount { walletById(walletId: $walletId) { transactionsByPaymentHash(paymentHash: $paymentHash) { direction status createdAt settlementFee } } } } }'
 }
 
-/** A page of what came and went, newest first. */
 export const TRANSACTIONS: BlinkOperation = {
   name: 'Transactions',
   scope: 'READ',
@@ -48,7 +42,6 @@ export const TRANSACTIONS: BlinkOperation = {
     'query Transactions($walletId: WalletId!, $first: Int!, $after: String) { me { defaultAccount { walletById(walletId: $walletId) { transactions(first: $first, after: $after) { edges { node { direction status createdAt settlementAmount initiationVia { ... on InitiationViaLn { paymentHash } } } } pageInfo { endCursor hasNextPage } } } } } }'
 }
 
-/** Pays an invoice that has an amount. */
 export const PAY: BlinkOperation = {
   name: 'LnInvoicePaymentSend',
   scope: 'WRITE',
@@ -56,7 +49,7 @@ export const PAY: BlinkOperation = {
     'mutation LnInvoicePaymentSend($input: LnInvoicePaymentInput!) { lnInvoicePaymentSend(input: $input) { status errors { code message } } }'
 }
 
-/** Pays one that leaves it to us. */
+/** Pays an invoice without an amount. */
 export const PAY_AMOUNT: BlinkOperation = {
   name: 'LnNoAmountInvoicePaymentSend',
   scope: 'WRITE',
@@ -64,7 +57,6 @@ export const PAY_AMOUNT: BlinkOperation = {
     'mutation LnNoAmountInvoicePaymentSend($input: LnNoAmountInvoicePaymentInput!) { lnNoAmountInvoicePaymentSend(input: $input) { status errors { code message } } }'
 }
 
-/** Has Blink call us. */
 export const ADD_ENDPOINT: BlinkOperation = {
   name: 'CallbackEndpointAdd',
   scope: 'WRITE',

@@ -5,9 +5,9 @@ import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, JsonRecord, Seconds } from '../../provider-calls/responses.ts'
 import type { ChargeState, SettledCharge } from '../../providers/provider.ts'
 
-/*
- * Responses of Blink's operations (blinkbitcoin/blink, its public schema). Amounts are satoshis, negative where they go
- * out; times are seconds.
+/**
+ * Responses of Blink (blinkbitcoin/blink, public schema). Amounts are satoshis, negative when outgoing; times are
+ * seconds.
  */
 
 const Sats = Type.Decode(Type.Unknown(), value => Math.ceil(Math.abs(Number.isFinite(value) ? Number(value) : 0)))
@@ -18,11 +18,10 @@ const Transaction = Type.Object({
   settlementAmount: Sats,
   settlementFee: Sats,
   createdAt: Seconds,
-  /** Null where it was not paid by an invoice. */
+  /** Null unless paid by invoice. */
   initiationVia: part({ paymentHash: orNull(Hash) })
 })
 
-/** The wallet that an operation asked for. */
 export const BlinkWallet = Type.Object({
   invoiceByPaymentHash: part({ paymentStatus: Type.Unknown() }),
   transactionsByPaymentHash: fittingItems(Transaction),
@@ -33,7 +32,6 @@ export const BlinkWallet = Type.Object({
 })
 export type BlinkWallet = StaticDecode<typeof BlinkWallet>
 
-/** What any query answers. */
 export const BlinkData = Type.Object({
   me: part({
     defaultAccount: part({
@@ -44,10 +42,9 @@ export const BlinkData = Type.Object({
   authorization: part({ scopes: fittingItems(Type.String()) })
 })
 
-/** The payload of `lnInvoiceCreate`. */
 export const BlinkInvoice = Type.Object({ invoice: Type.Object({ paymentRequest: Text, paymentHash: Hash }) })
 
-/** Codes stand in the error or in its extensions; empty where there is none. Messages become one short line. */
+/** Codes appear in the error or in its extensions; empty where absent. */
 const BlinkError = Type.Decode(
   part({ code: orNull(Text), message: orNull(Text), extensions: part({ code: orNull(Text) }) }),
   error => {
@@ -60,17 +57,16 @@ const BlinkError = Type.Decode(
 )
 export type BlinkError = StaticDecode<typeof BlinkError>
 
-/** The whole body. `errors` are those of the operation, `error` is that of a status of its own. */
+/** `errors` belong to the operation, `error` to an error status. */
 export const BlinkResponse = Type.Object({
   data: orNull(JsonRecord),
   errors: fittingItems(BlinkError),
   error: part({ message: orNull(Text) })
 })
 
-/** The errors in the payload of a mutation. */
 export const PayloadErrors = Type.Object({ errors: fittingItems(BlinkError) })
 
-/** How a charge stands; null when it cannot be used. `now` in milliseconds, for one that is paid and does not say when. */
+/** A charge's status; null when unusable. `now` (ms) stands in for a missing time of payment. */
 export function readBlinkState(wallet: BlinkWallet, now: number): ChargeState | null {
   switch (wallet.invoiceByPaymentHash?.paymentStatus) {
     case 'PAID': {
@@ -86,7 +82,7 @@ export function readBlinkState(wallet: BlinkWallet, now: number): ChargeState | 
   }
 }
 
-/** What was sent for one invoice, of several attempts the best; null where there was none. */
+/** The best of several attempts to pay an invoice; null for none. */
 export function readBlinkPayment(wallet: BlinkWallet, paymentHash: string): SentPayment | null {
   const sent = wallet.transactionsByPaymentHash.filter(one => !isIncoming(one))
   const best =
@@ -96,7 +92,7 @@ export function readBlinkPayment(wallet: BlinkWallet, paymentHash: string): Sent
   return sentPayment(paymentHash, ours[best.status], best.settlementFee, best.createdAt, 'Blink')
 }
 
-/** A page of transactions, newest first; null when it is none. `next` is where the next one begins. */
+/** A page of transactions, newest first; null when unusable. `next` is the next page's cursor. */
 export function readBlinkPage({ transactions }: BlinkWallet): {
   readonly charges: readonly SettledCharge[]
   readonly oldest: number | null

@@ -50,7 +50,6 @@ const capabilities: Capabilities = Object.freeze({
   payout: Object.freeze({ lightning: true, chain: false })
 })
 
-/** The permissions of a key, as BTCPay spells them. */
 const SCOPES = Object.freeze({
   create: 'btcpay.store.cancreateinvoice',
   view: 'btcpay.store.canviewinvoices',
@@ -78,35 +77,33 @@ const calls: KeyedKind<BtcpayKey> = {
   }
 }
 
-/** Invoices of one page, and pages of one call. */
+/** Invoices per page, and pages per call. */
 const PAGE = 100
 const MAX_PAGES = 5
-/** What a store tells us of. */
 const EVENTS = ['InvoiceSettled']
 
 const BtcpayEvent = Type.Object({ type: orNull(Text), invoiceId: orNull(BtcpayId) })
 
-/** Where a listing was left, which goes on over the same invoices. */
 interface Place {
   readonly asOf: number
   readonly skip: number
 }
 
 /**
- * A store of a BTCPay Server, by its Greenfield API: each charge is an invoice of the store that is paid over Lightning
- * alone, and its id is BTCPay's. Refunds are paid by the Lightning node of the store, where the key may use it.
+ * A BTCPay Server store over its Greenfield API. Each charge is a store invoice payable over Lightning only; its id is
+ * BTCPay's. The store's Lightning node pays refunds where the key permits.
  *
- * Known gaps; the API was read in BTCPay's source at 2.4, and no server was tried:
- * - it counts the time of an invoice in whole minutes;
- * - what was settled is listed by when it was made, so that a list goes back to the oldest that is awaited;
- * - when a payment of the node ended is not said: it is told by when it began.
+ * Known gaps; read in BTCPay's source at 2.4, never tried:
+ * - invoices last whole minutes;
+ * - settled invoices are listed by creation time, so a list goes back to the oldest awaited one;
+ * - the node does not report when a payment ended: its start is used.
  */
 export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> implements Provider {
   readonly kind = 'btcpay'
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
     super(new KeyedCalls(calls, options))
     this.#options = options
@@ -122,12 +119,14 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
       if (id !== chargeId) throw unusableResponse('another invoice')
       if (status === 'unpaid' || status === 'expired') return { status, receivedSats: 0, settledAt: null }
       const { receivedSats, paidAt } = await methodOf(call, server, chargeId)
-      // One that its owner has marked as paid has no payments.
+      // An invoice its owner marked as paid has no payments.
       return { status, receivedSats, settledAt: status === 'paid' ? (paidAt ?? this.#options.clock.now()) : null }
     })
   }
 
-  /** Settled invoices made since the oldest that is awaited, newest first. One that moves a page repeats, and skips nothing. */
+  /**
+   * Settled invoices created since the oldest awaited one, newest first. A shifted page repeats entries, never skips.
+   */
   async listSettled(key: Secret<string>, { since, oldest, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
@@ -144,7 +143,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
           scope: SCOPES.view
         })
         const page = requireResponse(BtcpayPage, response.body)
-        // When it was paid stands with the invoice alone.
+        // Only the invoice says when it was paid.
         for (const invoice of page) if (invoice?.status === 'paid') charges.push({ chargeId: invoice.id, state: null })
         if (page.length < PAGE) return { charges, reach: 'whole', asOf, position: null }
       }
@@ -175,7 +174,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
     })
   }
 
-  /** Signed with HMAC-SHA256 over the bytes, by the secret that the webhook was registered with. */
+  /** Signed with HMAC-SHA256 over the bytes, by the webhook's secret. */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     const { type, invoiceId } = parseNotification(BtcpayEvent, body)
     if (type === null || !EVENTS.includes(type)) return null
@@ -187,7 +186,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
     return await newInvoice(call, server, request)
   }
 
-  /** Makes an invoice, lists webhooks, and asks the node for a payment that nobody made. */
+  /** Makes an invoice, lists webhooks and looks up an unknown payment. */
   protected async tryKey(call: CallProvider, server: BtcpayKey): Promise<KeyVerdict> {
     const { network } = await newInvoice(call, server, KEY_CHECK)
     const hears = await isAllowed(() =>
@@ -222,7 +221,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
     call: CallProvider,
     server: BtcpayKey
   ): Promise<Sending> {
-    // Its node would take 0 for no limit at all.
+    // The node reads 0 as no limit.
     if (feeLimitSats === 0) throw new ProviderRefused('request', 'BTCPay cannot be asked to pay without a routing fee.')
     const { paymentHash, isAmountless } = payable(invoice)
     const response = await call({
@@ -230,7 +229,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
       path: `${storePath(server)}/lightning/BTC/invoices/pay`,
       body: {
         BOLT11: invoice,
-        // It takes an amount as one in the place of the invoice's own.
+        // The node takes this amount instead of the invoice's own.
         ...(isAmountless ? { amount: String(amountSats * 1000) } : {}),
         maxFeeFlat: String(feeLimitSats),
         sendTimeout: secondsToPay(this.#options.timeout)
@@ -239,7 +238,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
       accepts: [400, 404, 422]
     })
     if (response.status >= 400) {
-      // Something in front of it may answer so too.
+      // A proxy may answer this way too.
       if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
       return {
         outcome: 'refused',
@@ -292,7 +291,7 @@ async function newInvoice(
   return { ...charge, chargeId: made.id, checkoutUrl: made.checkoutUrl }
 }
 
-/** The order as the store's list of invoices shows it; what is not known is left out. */
+/** The order as BTCPay's invoice list shows it. */
 function orderFields(order: ChargeOrder | undefined): Readonly<Record<string, unknown>> {
   if (order === undefined) return {}
   const { orderId, customerEmail, customerName, metadata } = order
@@ -310,8 +309,8 @@ async function methodOf(call: CallProvider, server: BtcpayKey, id: string, cost 
 }
 
 /**
- * Whether BTCPay itself says that it knows no such thing.
- * @throws ProviderRefused where it knows no such store or its Lightning; ProviderUnavailable for another 404
+ * Whether BTCPay reports an unknown item.
+ * @throws ProviderRefused for an unknown store or store without Lightning; ProviderUnavailable for another 404
  */
 function isUnknown({ status, body, said }: ProviderResponse, code: string): boolean {
   if (status !== 404) return false
@@ -321,7 +320,7 @@ function isUnknown({ status, body, said }: ProviderResponse, code: string): bool
   throw new ProviderRefused('request', `BTCPay refused the request: ${said ?? found}`)
 }
 
-/** Whether a call is allowed; what it is told beside that does not matter. */
+/** Whether a call is permitted; its result is ignored. */
 async function isAllowed(call: () => Promise<unknown>): Promise<boolean> {
   try {
     await call()

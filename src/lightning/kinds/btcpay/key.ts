@@ -7,9 +7,8 @@ import {
 } from '../../provider-calls/address-key.ts'
 import type { KeyedServer } from '../../provider-calls/keyed-calls.ts'
 
-/** How to reach and use a store of a BTCPay Server. */
 export interface BtcpayKey extends KeyedServer {
-  /** Letters and digits, as it stands in paths. */
+  /** Letters and digits: it appears in paths. */
   readonly store: string
   readonly apiKey: Secret<string>
 }
@@ -24,7 +23,10 @@ const form: AddressKeyForm<'store' | 'key'> = {
   optional: []
 }
 
-/** Reads `btcpay+https://host/path?store=…&key=…`, or `btcpay+http://…` for one without TLS. @throws AddressKeyError */
+/**
+ * Reads `btcpay+https://host/path?store=…&key=…`, or `btcpay+http://…` without TLS.
+ * @throws AddressKeyError
+ */
 export function readBtcpayKey(text: string): BtcpayKey {
   const { origin, base, parameters } = readAddressKey(text, form)
   const { store = '', key = '' } = parameters

@@ -3,7 +3,6 @@ import type { ProviderKind } from '../kind.ts'
 import { BtcpayProvider } from './btcpay.ts'
 import { readBtcpayKey } from './key.ts'
 
-/** A store of a BTCPay Server. It limits no calls of keys: ours spare a server that is often small. */
 export const btcpay: ProviderKind = {
   name: 'btcpay',
   isSandbox: false,

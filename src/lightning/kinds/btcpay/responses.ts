@@ -4,15 +4,13 @@ import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
 import type { ChargeState } from '../../providers/provider.ts'
 
-/*
- * Responses of BTCPay's Greenfield API (btcpayserver/btcpayserver, read at 2.4). Amounts of invoices are decimal texts in
- * bitcoin, those of its Lightning node texts of millisatoshis; times are seconds.
+/**
+ * Responses of BTCPay's Greenfield API (btcpayserver/btcpayserver, read at 2.4). Invoice amounts are decimal bitcoin
+ * strings, node amounts strings of millisatoshis; times are seconds.
  */
 
-/** The way of paying whose invoices these are. */
 export const LIGHTNING = 'BTC-LN'
 
-/** An id as BTCPay gives it to invoices and webhooks: letters and digits. */
 export const BtcpayId = Type.String({ pattern: '^[A-Za-z0-9]{1,64}$' })
 export const BtcpayObject = Type.Object({ id: BtcpayId })
 
@@ -22,17 +20,16 @@ const ErrorBody = Type.Object({
   missingPermission: orNull(Type.String({ pattern: '^[a-z.]{1,100}$' }))
 })
 
-/** An error of BTCPay; what it does not say is null. */
 export function btcpayError(body: unknown): StaticDecode<typeof ErrorBody> {
   return readResponse(ErrorBody, body) ?? { message: null, code: null, missingPermission: null }
 }
 
-/** What an error of BTCPay says; null when its body says nothing. Of a bad body it is a list of faults. */
+/** The message of an error; null when it has none. Validation errors arrive as a list. */
 export function btcpayMessage(body: unknown): string | null {
   return btcpayError(Array.isArray(body) ? body[0] : body).message
 }
 
-/** An invoice of a store. `refunded` never; `settledAt` stands with its payments. */
+/** A store invoice. `refunded` never; payments say `settledAt`. */
 export const BtcpayInvoice = mapped(
   Type.Object({
     id: BtcpayId,
@@ -56,7 +53,7 @@ function statusOf(status: unknown, additional: unknown): ChargeState['status'] |
       return 'paid'
     case 'Expired':
       return additional === 'PaidPartial' ? 'underpaid' : additional === 'PaidLate' ? 'paid' : 'expired'
-    // Nothing came in time, or its owner has marked it so.
+    // Expired unpaid, or marked so by its owner.
     case 'Invalid':
       return 'expired'
     default:
@@ -64,10 +61,9 @@ function statusOf(status: unknown, additional: unknown): ChargeState['status'] |
   }
 }
 
-/** A page of invoices; null in place of what cannot be used, which counts too. */
 export const BtcpayPage = Type.Array(orNull(BtcpayInvoice))
 
-/** Whole satoshis of bitcoin as a decimal text or number, rounded down; null for what is none. */
+/** Whole satoshis from decimal bitcoin, rounded down; null when invalid. */
 const BtcAmount = Type.Decode(Type.Unknown(), value => {
   const text = typeof value === 'number' ? value.toFixed(8) : value
   const [matched, whole = '', rest = ''] =
@@ -75,7 +71,6 @@ const BtcAmount = Type.Decode(Type.Unknown(), value => {
   return matched === undefined ? null : Number(whole) * 1e8 + Number(rest.slice(0, 8).padEnd(8, '0'))
 })
 
-/** How an invoice is paid over Lightning, of all its payment methods. */
 export const BtcpayMethod = mapped(
   fittingItems(
     Type.Object({
@@ -89,16 +84,15 @@ export const BtcpayMethod = mapped(
     method === undefined
       ? null
       : {
-          /** BOLT 11; null while there is none. */
           invoice: method.destination,
           receivedSats: method.paymentMethodPaid,
-          /** When the last payment came, in milliseconds since the epoch; null where none has. */
+          /** Time of the last payment, in milliseconds since the epoch; null for none. */
           paidAt: Math.max(0, ...method.payments.map(({ receivedDate }) => receivedDate ?? 0)) || null
         }
 )
 export type BtcpayMethod = StaticDecode<typeof BtcpayMethod>
 
-/** A payment of the store's node. When it ended is not said. */
+/** A payment of the store's node. Its end is not reported. */
 export const BtcpayPayment = mapped(
   Type.Object({
     paymentHash: Hash,

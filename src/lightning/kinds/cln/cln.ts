@@ -57,7 +57,7 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  // Of a paid hash `pay` gives the first outcome and `xpay` an error; what is under way is not begun again.
+  // For a paid hash `pay` returns the first outcome and `xpay` an error; neither restarts a pending payment.
   payout: Object.freeze({ lightning: true, chain: false, once: true })
 })
 
@@ -68,7 +68,7 @@ const calls: KeyedKind<ClnKey> = {
   secretOf: ({ rune }) => rune,
   authorize: rune => ({ rune }),
   messageOf: body => readClnFault(body)?.message ?? null,
-  // clnrest answers so for every error of a method.
+  // clnrest returns 500 for every method error.
   refusals: [500],
   meaningOf: runeFault,
   untrusted: {
@@ -79,18 +79,18 @@ const calls: KeyedKind<ClnKey> = {
   }
 }
 
-/** Codes with which a payment fails before anything is sent: no route, too dear, expired, bad parameters. */
+/** Failures before anything is sent: no route, fee too high, expired, bad parameters. */
 const BEFORE_SENDING = new Set<number>([205, 206, 207, CLN_CODES.badParameters])
-/** Characters of the node's own warnings that the check shows. */
+/** Characters of the node's own warnings in a check. */
 const MAX_WARNING = 300
 
 /**
- * A Core Lightning node of its owner's, over clnrest. The key is its address with a rune; the id of a
- * charge is its payment hash (decision 116). The rune needs the methods `invoice`, `listinvoices`, `waitanyinvoice` and
- * `getinfo`; for refunds also `listpays`, `xpay` and, before version 24.11, `pay`.
+ * A Core Lightning node over clnrest. The key is its address with a rune; charge ids are payment hashes (decision 116).
+ * The rune needs `invoice`, `listinvoices`, `waitanyinvoice` and `getinfo`; refunds also need `listpays`, `xpay` and,
+ * before 24.11, `pay`.
  *
- * Known gap; read in the node's source at 26.06, and no node was tried: it pays on chain without any reference by which a
- * payout could be found again, so that we do not.
+ * Known gap; read in the node's source at 26.06, never tried: on-chain payments carry no reference to find them by, so
+ * there are none.
  */
 export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Provider {
   readonly kind = 'cln'
@@ -98,7 +98,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
   readonly #options: KeyedOptions
   readonly #keyed: KeyedCalls<ClnKey>
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
     const keyed = new KeyedCalls(calls, options)
     super(keyed)
@@ -137,7 +137,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     return lightningCharge(invoice, paymentHash, request.amountSats)
   }
 
-  /** Tries each method that receiving needs; then whether it may pay. */
+  /** Tries each method that receiving needs, then payouts. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
     const info = requireResponse(ClnInfo, (await rpc(call, 'getinfo', {})).body)
     const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
@@ -198,8 +198,8 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
 }
 
 /**
- * Makes an invoice under a label of its own, by which it is found where the answer was lost. The node takes no JSON
- * escapes, so that no character that needs one may stand in the description.
+ * Makes an invoice under a unique label, which finds it after a lost response. The node rejects JSON escapes, so the
+ * description must need none.
  */
 async function newInvoice(
   call: CallProvider,
@@ -233,7 +233,7 @@ async function invoicesOf(
   return requireResponse(ClnInvoices, (await rpc(call, 'listinvoices', { ...by })).body).invoices
 }
 
-/** What the rune lacks to pay; null where nothing. Called without parameters a method that may be called refuses them. */
+/** What the rune lacks to pay; null for nothing. Called without parameters, a permitted method rejects them. */
 async function missingForRefunds(call: CallProvider, paymentHash: string): Promise<string | null> {
   const lacks = async (
     method: string,
@@ -254,7 +254,6 @@ async function missingForRefunds(call: CallProvider, paymentHash: string): Promi
   return missing.length === 0 ? null : missing.join(' and ')
 }
 
-/** How to reach and use a Core Lightning node. */
 export interface ClnKey extends KeyedServer {
   readonly rune: Secret<string>
 }
@@ -269,12 +268,13 @@ const form: AddressKeyForm<'ca' | 'rune'> = {
   optional: ['ca']
 }
 
-/** A name that certificates of clnrest always hold; of others but the host it knows none. */
+/** Name in every certificate of clnrest, which knows none but this and its host. */
 const NAME = 'cln'
 
 /**
- * Reads `clnrest://host:port?ca=…&rune=…`: `ca` is base64url of the node's ca.pem and may be left out
- * where a public authority signed the certificate; `clnrest+http://` is for a node without TLS. @throws AddressKeyError
+ * Reads `clnrest://host:port?ca=…&rune=…`: `ca` is base64url of the node's ca.pem, omitted for a certificate of a
+ * public authority. `clnrest+http://` is for a node without TLS.
+ * @throws AddressKeyError
  */
 export function readClnKey(text: string): ClnKey {
   const { origin, base, parameters } = readAddressKey(text, form)
@@ -289,7 +289,7 @@ export function readClnKey(text: string): ClnKey {
   }
 }
 
-/** A Core Lightning node of its owner's, by clnrest. It has no limits of its own: ours spare it and our database. */
+/** Core Lightning has no limits of its own: ours spare the node and our database. */
 export const cln: ProviderKind = {
   name: 'cln',
   isSandbox: false,
@@ -300,7 +300,7 @@ export const cln: ProviderKind = {
       ofAddress: {},
       ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
     }),
-    // It tells of one paid invoice a call.
+    // Each call returns one paid invoice.
     polling: () => ({ perMinute: 240, isShared: false, costs: { list: 10, lookUp: 1 } }),
     hostOf: addressKeyHost('cln', readClnKey)
   },

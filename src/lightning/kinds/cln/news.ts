@@ -7,34 +7,33 @@ import { ClnInvoiceState } from './responses.ts'
 import { CLN_CODES, rpc } from './rpc.ts'
 
 /**
- * Where the node's news were left: JSON, kept by the poller for each account. While `search` is there, the first paid
- * invoice that may be ours is looked for, between a count known to be older and one known to be newer.
+ * The poller's position at a node, kept as JSON per account. While `search` is set, the first paid invoice that may be
+ * ours is searched between an older and a newer count.
  */
 interface Place {
-  /** `https://host:port`: another node counts anew. */
+  /** `https://host:port`: another node has its own counts. */
   readonly node: string
-  /** The count behind which news begin. */
+  /** Count after which news begin. */
   readonly index: number
-  /** The hash of the invoice that was paid at that count, which shows that the node still counts as it did. */
+  /** Hash of the invoice paid at that count; shows that the node's counts still hold. */
   readonly hash: string | null
   readonly search: { readonly newer: number | null; readonly step: number } | null
-  /** When the part of the list that is being read was begun; null between lists. */
+  /** When the current part of the list was begun; null between lists. */
   readonly began: number | null
 }
 
-/** Above every count of paid invoices. */
+/** Above every count. */
 export const NO_COUNT = Number.MAX_SAFE_INTEGER
 /** Seconds for which the node holds a call open. */
 const WAIT = 60
-/** Calls of one listing. */
 const MAX_CALLS = 10
-/** The first step of a search from the oldest; each is twice the one before. */
+/** First step of a search from the oldest; each doubles the one before. */
 const FIRST_STEP = 64
 
 /**
- * What was paid at a node, in the order in which it was: `waitanyinvoice` tells the first invoice paid after a count, and
- * each has its own. So nothing is passed over, and no list of everything is ever asked for. A node that is read for the
- * first time may have any number of paid invoices: the first that may be ours is found by halving.
+ * Payments at a node, in order. `waitanyinvoice` returns the first invoice paid after a count and every payment has its
+ * own, so none is skipped and nothing is listed in full. On first contact, bisection finds the first invoice that may
+ * be ours.
  */
 export async function paidAtNode(
   call: CallProvider,
@@ -52,7 +51,7 @@ export async function paidAtNode(
   const asOf = place.began ?? clock.now()
   if (place.search === null && place.hash !== null && place.began === null) {
     const marked = await next(place.index - 1)
-    // One that is gone leaves news behind it; a node that knows nothing there counts anew.
+    // A deleted invoice leaves later ones behind; a rebuilt node knows none.
     const isKnown = marked !== null && (marked.paymentHash === place.hash || marked.payIndex > place.index)
     if (!isKnown) place = beginning(node)
   }
@@ -68,7 +67,7 @@ export async function paidAtNode(
   return { charges, reach: 'more', asOf, position: JSON.stringify({ ...place, began: asOf } satisfies Place) }
 }
 
-/** One step nearer to the first invoice that was paid at `since` or later: counts and times rise together. */
+/** One bisection step towards the first invoice paid since `since`: counts and times rise together. */
 async function searched(
   place: Place,
   { newer, step }: NonNullable<Place['search']>,
@@ -86,14 +85,15 @@ async function searched(
       search: isFound ? null : { newer, step: newer === null && place.hash !== null ? step * 2 : step }
     }
   }
-  // Nothing old behind it: what is looked for is the first paid one after some count below.
+  // Nothing older follows: the target is the first payment after a lower count.
   if (probe <= place.index || probe - place.index <= 1) return { ...place, search: null }
   return { ...place, search: { newer: probe, step } }
 }
 
 /**
- * Gives each invoice that is paid from now on, by calls that the node holds open until the next one. The node ends a wait
- * behind a count that it has not reached with whatever is paid next. @throws ProviderRefused, ProviderUnavailable
+ * Yields each payment from now on, by long polls. Behind a count not yet reached, the node returns whatever is paid
+ * next.
+ * @throws ProviderRefused, ProviderUnavailable
  */
 export async function followPaid(
   call: CallProvider,
@@ -103,7 +103,7 @@ export async function followPaid(
   for (let after = NO_COUNT; ;) {
     const begun = clock.monotonic()
     const paid = await paidAfter(call, after, WAIT)
-    // A node that holds no call open would be asked without a pause.
+    // A node that ends calls early would be polled without pause.
     if (paid === null && clock.monotonic() - begun < (WAIT * 1000) / 2) throw unusableResponse('no wait for a payment')
     if (paid === null) continue
     after = paid.payIndex
@@ -111,7 +111,7 @@ export async function followPaid(
   }
 }
 
-/** The first invoice paid after a count, for which the node waits so long; null where there is none. */
+/** The first invoice paid after a count, within the node's wait; null for none. */
 export async function paidAfter(call: CallProvider, after: number, seconds: number): Promise<ClnInvoiceState | null> {
   const parameters = { lastpay_index: after, timeout: seconds }
   const response = await rpc(call, 'waitanyinvoice', parameters, [CLN_CODES.nothingPaid])

@@ -4,34 +4,33 @@ import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, JsonRecord, wholeOf } from '../../provider-calls/responses.ts'
 
-/*
+/**
  * Responses of Core Lightning's RPC over clnrest (docs.corelightning.org). Amounts are millisatoshis, times seconds.
- * Preimages of paid invoices stand in some of them; nothing here reads those.
+ * Some hold preimages of paid invoices; none is read.
  */
 
 const BY = 'The node'
 
-/** Versions before 23.05 wrote millisatoshis as a text that ends with `msat`. */
+/** Versions before 23.05 write millisatoshis as text ending in `msat`. */
 const Msat = Type.Decode(Type.Unknown(), value =>
   wholeOf(typeof value === 'string' ? value.replace(/msat$/, '') : value)
 )
 
-/** Milliseconds since the epoch of a time in seconds, which may have a fraction; null where there is none. */
+/** Milliseconds since the epoch, from seconds with an optional fraction; null where absent. */
 const Time = Type.Decode(
   Type.Unknown(),
   value => wholeOf(typeof value === 'number' ? Math.floor(value) : value) * 1000 || null
 )
 
-/** An error of the RPC, which clnrest gives at the top of the body. */
 const ClnFault = Type.Object({ code: Type.Number(), message: orNull(Text) })
 
-/** The error in a response; null where it holds none. */
+/** The RPC error in a response; null for none. */
 export function readClnFault(body: unknown): { readonly code: number; readonly message: string } | null {
   const fault = readResponse(ClnFault, body)
   return fault === null ? null : { code: fault.code, message: fault.message ?? '' }
 }
 
-/** The response to `invoice`, and an item of `listinvoices`. Its warnings say why nobody may be able to pay it. */
+/** Response to `invoice`, and an item of `listinvoices`. Warnings explain why payments may fail. */
 export const ClnInvoice = mapped(JsonRecord, body => {
   const made = readResponse(Type.Object({ bolt11: Text, payment_hash: Hash }), body)
   if (made === null) return null
@@ -42,7 +41,7 @@ export const ClnInvoice = mapped(JsonRecord, body => {
 })
 export type ClnInvoice = StaticDecode<typeof ClnInvoice>
 
-/** How an invoice stands: an item of `listinvoices`, and the response to `waitanyinvoice`. */
+/** An item of `listinvoices`, and the response to `waitanyinvoice`. */
 export const ClnInvoiceState = mapped(
   Type.Object({
     payment_hash: Hash,
@@ -53,7 +52,7 @@ export const ClnInvoiceState = mapped(
   }),
   ({ payment_hash, status, pay_index, amount_received_msat, paid_at }) => ({
     paymentHash: payment_hash,
-    /** The node's own count of paid invoices at which it was paid; 0 while it is not. */
+    /** The node's count of paid invoices at this payment; 0 while unpaid. */
     payIndex: wholeOf(pay_index),
     state:
       status === 'paid'
@@ -63,10 +62,8 @@ export const ClnInvoiceState = mapped(
 )
 export type ClnInvoiceState = StaticDecode<typeof ClnInvoiceState>
 
-/** The response to `listinvoices`. */
 export const ClnInvoices = Type.Object({ invoices: Type.Array(Type.Unknown()) })
 
-/** The response to `getinfo`. */
 export const ClnInfo = Type.Object({ network: Text })
 
 const Attempt = Type.Object({
@@ -79,7 +76,7 @@ const Attempt = Type.Object({
 })
 const ClnPays = Type.Object({ pays: Type.Array(Attempt) })
 
-/** The response to `listpays` of one hash: the best of its attempts; null when there is none, undefined when unusable. */
+/** Response to `listpays` of one hash: its best attempt; null for none, undefined when unusable. */
 export function readClnPays(body: unknown, paymentHash: string): SentPayment | null | undefined {
   const attempts = readResponse(ClnPays, body)?.pays
   if (attempts === undefined || attempts.some(one => one.payment_hash !== paymentHash)) return undefined
@@ -99,10 +96,7 @@ const ClnPaid = Type.Object({
   amount_msat: Msat
 })
 
-/**
- * The response to `xpay`, or to `pay`, which tells a status; null when it does not say for certain that it was paid.
- * `now` in milliseconds.
- */
+/** Response to `xpay`, or to `pay`, which has a status; null unless certainly paid. `now` in milliseconds. */
 export function readClnPaid(body: unknown, paymentHash: string, now: number): SentPayment | null {
   const paid = readResponse(ClnPaid, body)
   return paid !== null && (paid.status === undefined || paid.status === 'complete')

@@ -2,23 +2,22 @@ import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/error
 import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
 import { readClnFault } from './responses.ts'
 
-/** Codes of the RPC and of runes. */
 export const CLN_CODES = Object.freeze({
   badParameters: -32_602,
   noMethod: -32_601,
   runeUnknown: 1501,
   runeForbids: 1502,
   runeBlacklisted: 1503,
-  /** `waitanyinvoice` heard of nothing in time. */
+  /** `waitanyinvoice` timed out. */
   nothingPaid: 904
 })
 
-/** Seconds to wait where a rune's own rate is used up. */
+/** Seconds to wait when the rune's own rate is exhausted. */
 const RUNE_RATE_WAIT = 60
 
 /**
- * Calls a method of the node with named parameters. The codes in `codes` are handed back with their status; every other
- * error is thrown. @throws ProviderRefused for the rune and for what the node refuses
+ * Calls a method with named parameters. Errors in `codes` are returned with their status, others thrown.
+ * @throws ProviderRefused for the rune and for requests that the node rejects
  */
 export async function rpc(
   call: CallProvider,
@@ -46,7 +45,7 @@ export async function rpc(
   throw new ProviderRefused('request', `The node refused the request: ${response.said ?? String(fault.code)}`)
 }
 
-/** What an error of the rune means; null for every other. A rune whose own rate is used up is answered with the same code. */
+/** The meaning of a rune error; null for others. An exhausted rune rate shares its code. */
 export function runeFault(
   { status, body }: ProviderResponse,
   scope: string | null

@@ -49,18 +49,17 @@ import {
 } from './responses.ts'
 import type { ProviderKind } from '../kind.ts'
 
-/** What the kind needs. */
 export interface LnbitsOptions extends KeyedOptions {
-  /** Public address of our receiver; null where nobody could reach it. */
+  /** Public address of our receiver; null where it is unreachable. */
   receiver(): string | null
 }
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
-  // Its webhook is not signed and sent once or twice: it makes news quicker, and does not replace asking.
+  // Webhooks are unsigned and sent once or twice, so polling stays authoritative.
   notifies: false,
-  // It refuses a hash that it has a payment of, whatever became of that.
+  // Refuses a hash it has a payment for, whatever its outcome.
   payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 2, percent: 1 } })
 })
 
@@ -73,7 +72,7 @@ const calls: KeyedKind<LnbitsKey> = {
   secretOf: ({ apiKey }) => apiKey,
   authorize: key => ({ 'x-api-key': key }),
   messageOf: lnbitsMessage,
-  // It answers so for every invoice and payment that it refuses.
+  // LNbits returns 520 for every invoice and payment it refuses.
   refusals: [520],
   meaningOf,
   untrusted: {
@@ -82,40 +81,38 @@ const calls: KeyedKind<LnbitsKey> = {
   }
 }
 
-/** Payments of one page, and pages of one call. */
+/** Payments per page, and pages per call. */
 const PAGE = 100
 const MAX_PAGES = 5
-/** Milliseconds for which an LNbits that refused to call our receiver is not asked to. */
+/** Milliseconds without webhooks after an LNbits refused our receiver's address. */
 const UNHEARD = 3_600_000
-/** What LNbits finds before it sends anything. */
+/** Errors found before anything is sent. */
 const BEFORE_SENDING =
   /you must reserve|insufficient balance|amountless invoices|invalid bolt11|bolt11|expired|not allowed|too (?:low|high|small|large)/i
 
-/** Where a listing was left. */
 interface Place {
   readonly asOf: number
   readonly offset: number
 }
 
 /**
- * LNbits, one wallet of somebody's instance. The key is its address with the wallet's invoice key, or with its admin key,
- * which refunds need; the id of a charge is its payment hash (decision 116).
+ * One wallet of an LNbits instance. The key is its address with the invoice key, or the admin key for refunds; charge
+ * ids are payment hashes (decision 116).
  *
  * Known gaps; tried at 1.6:
- * - LNbits gives the preimage of a paid invoice to anybody who knows its hash, so that a preimage alone shows less here
- *   than elsewhere: credentials need the challenge beside it;
- * - an invoice that was paid while LNbits was down, and has expired since, stays failed there;
- * - the instance says nothing of the network of its invoices but in these;
- * - it takes no limit for the fee of a payment, holds back 1 % for it, and pays no invoice without an amount.
+ * - LNbits discloses a paid invoice's preimage to anyone with its hash, so credentials also need the challenge;
+ * - an invoice paid while LNbits was down and expired since stays failed there;
+ * - only invoices show the instance's network;
+ * - payments take no fee limit, reserve 1 %, and need an invoice with an amount.
  */
 export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> implements Provider {
   readonly kind = 'lnbits'
   readonly capabilities = capabilities
   readonly #options: LnbitsOptions
-  /** Origins that do not call our receiver, with until when that is believed. */
+  /** Origins that refuse our receiver, with the time of the next try. */
   readonly #unheard = new LRUCache<string, number>({ max: 1000 })
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: LnbitsOptions) {
     super(new KeyedCalls(calls, options))
     this.#options = options
@@ -139,7 +136,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
     return await super.createPayout(key, request)
   }
 
-  /** What came in, by when it last changed, newest first. A page that moves while it is read repeats, and skips nothing. */
+  /** Incoming payments by last change, newest first. A shifted page repeats entries, never skips. */
   async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
@@ -151,7 +148,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
           call,
           `limit=${PAGE}&offset=${offset}&sortby=updated_at&direction=desc&status=success&amount%5Bgt%5D=0`
         )
-        // A filter that a version does not know is left out by it without a word.
+        // Versions silently ignore filters they do not know.
         const settled = fitting(page).filter(({ amountMsat, status }) => amountMsat > 0 && status === 'success')
         for (const payment of settled)
           if ((payment.updatedAt ?? Infinity) >= since)
@@ -164,7 +161,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
     })
   }
 
-  /** Not signed: the address that LNbits calls holds a token of ours, which says whose payment it may be about. */
+  /** Unsigned: the callback address holds a token that names the payment. */
   readNotification(_headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification {
     const event = parseNotification(Type.Object({ payment_hash: orNull(Hash) }), body)
     return {
@@ -192,7 +189,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
     }
   }
 
-  /** Reads the wallet, which shows whose key it is, and makes an invoice. */
+  /** Reads the wallet, which verifies the key, and makes an invoice. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
     const { id } = requireResponse(LnbitsWallet, (await call({ method: 'GET', path: '/api/v1/wallet' })).body)
     const { network } = await newInvoice(call, KEY_CHECK, null)
@@ -209,7 +206,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
   }
 }
 
-/** LNbits says with 404 that it does not know a key, and with 403 that one may not pay. */
+/** LNbits returns 404 for an unknown key and 403 for one that may not pay. */
 function meaningOf({ status, said }: ProviderResponse): ProviderRefused | null {
   if (status === 404 && said !== null && /wallet not found/i.test(said))
     return new ProviderRefused(
@@ -247,7 +244,6 @@ async function newInvoice(
   return lightningCharge(made.invoice, made.paymentHash, amountSats)
 }
 
-/** The payment of a hash in one direction; null when the wallet has none. */
 async function paymentOf(call: CallProvider, paymentHash: string, way: 'in' | 'out'): Promise<LnbitsPayment | null> {
   const response = await call({ method: 'GET', path: `/api/v1/payments/${paymentHash}`, accepts: [404] })
   if (response.status === 404) {
@@ -259,7 +255,7 @@ async function paymentOf(call: CallProvider, paymentHash: string, way: 'in' | 'o
   if (found.paymentHash !== paymentHash) throw unusableResponse('a payment of another hash')
   const isWanted = (payment: LnbitsPayment): boolean => payment.amountMsat > 0 === (way === 'in')
   if (isWanted(found)) return found
-  // A wallet that pays its own invoice has both, and answers with the one that goes out.
+  // A wallet that pays its own invoice has both and returns the outgoing one.
   if (way === 'out') return null
   const page = await pageOf(call, `limit=10&payment_hash=${paymentHash}`)
   return page.find(payment => payment?.paymentHash === paymentHash && isWanted(payment)) ?? null
@@ -279,7 +275,7 @@ async function send(call: CallProvider, invoice: string): Promise<Sending> {
     accepts: [400, 520]
   })
   if (response.status >= 400) {
-    // A page of something in front of it answers so too.
+    // A proxy's page answers this way too.
     if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
     return {
       outcome: 'refused',
@@ -304,9 +300,8 @@ function apiKeyOf(key: Secret<string>): Secret<string> | null {
   }
 }
 
-/** How to reach and use a wallet of an LNbits. */
 export interface LnbitsKey extends KeyedServer {
-  /** The wallet's invoice key, or its admin key: 32 hex characters. */
+  /** The wallet's invoice or admin key: 32 hex characters. */
   readonly apiKey: Secret<string>
 }
 
@@ -320,7 +315,10 @@ const form: AddressKeyForm<'key'> = {
   optional: []
 }
 
-/** Reads `lnbits+https://host/path?key=…`, or `lnbits+http://…` for one without TLS. @throws AddressKeyError */
+/**
+ * Reads `lnbits+https://host/path?key=…`, or `lnbits+http://…` without TLS.
+ * @throws AddressKeyError
+ */
 export function readLnbitsKey(text: string): LnbitsKey {
   const { origin, base, parameters } = readAddressKey(text, form)
   const { key = '' } = parameters
@@ -331,7 +329,7 @@ export function readLnbitsKey(text: string): LnbitsKey {
   return { origin, base, certificate: null, servername: null, apiKey: new Secret(key) }
 }
 
-/** A wallet of an LNbits. As it comes, an instance takes 200 calls a minute from one address. */
+/** By default an instance takes 200 calls a minute from one address. */
 export const lnbits: ProviderKind = {
   name: 'lnbits',
   isSandbox: false,

@@ -5,25 +5,25 @@ import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash } from '../../provider-calls/responses.ts'
 import type { ChargeState } from '../../providers/provider.ts'
 
-/*
- * Responses of LNbits (lnbits/lnbits, tried at 1.6). Amounts are millisatoshis, negative where they go out; times have no
- * zone and are UTC. Preimages of invoices that nobody has paid stand in them: nothing here reads those.
+/**
+ * Responses of LNbits (lnbits/lnbits, tried at 1.6). Amounts are millisatoshis, negative when outgoing; times are UTC
+ * without a zone. They hold preimages of unpaid invoices; none is read.
  */
 
-/** Of a bad body `detail` is a list of faults. */
+/** Validation errors put a list in `detail`. */
 const ErrorBody = Type.Object({
   detail: orNull(Type.Union([Text, Type.Array(Type.Unknown())])),
   error: orNull(Text)
 })
 
-/** What an error of LNbits says; null when its body says nothing. */
+/** The message of an error; null when the body has none. */
 export function lnbitsMessage(body: unknown): string | null {
   const { detail = null, error = null } = readResponse(ErrorBody, body) ?? {}
   if (typeof detail === 'string') return detail
   return readResponse(Type.Object({ msg: Text }), detail?.[0])?.msg ?? error
 }
 
-/** A payment of a wallet, in or out, as it is listed and as a new one is answered. */
+/** A payment of a wallet, in or out, as listed and as created. */
 export const LnbitsPayment = mapped(
   Type.Object({
     payment_hash: Hash,
@@ -37,19 +37,17 @@ export const LnbitsPayment = mapped(
   }),
   ({ payment_hash, bolt11, payment_request, amount, fee, status, updated_at, time }) => ({
     paymentHash: payment_hash,
-    /** BOLT 11; null where the response has none. */
     invoice: bolt11 ?? payment_request,
-    /** Below 0 where it goes out. */
     amountMsat: amount,
     feeMsat: Math.abs(fee ?? 0),
     status,
-    /** When it last changed, in milliseconds since the epoch. */
+    /** Last change, in milliseconds since the epoch. */
     updatedAt: timeOf(updated_at ?? time)
   })
 )
 export type LnbitsPayment = StaticDecode<typeof LnbitsPayment>
 
-/** Without `details` a look-up tells what it tells anybody, so that the key counted for nothing. `paid` is the truth. */
+/** Without `details` the look-up is the public one, so the key had no effect. `paid` is authoritative. */
 export const LnbitsLookUp = mapped(
   Type.Object({ paid: Type.Boolean(), details: Type.Unknown() }),
   ({ paid, details }) => {
@@ -59,26 +57,25 @@ export const LnbitsLookUp = mapped(
   }
 )
 
-/** A page of payments; null in place of what cannot be used, which counts too. */
+/** A page of payments; unusable items are null and still count. */
 export const LnbitsPage = Type.Object({ data: Type.Array(orNull(LnbitsPayment)) })
 
-/** The wallet of a key; only an admin key is told its id. */
 export const LnbitsWallet = Type.Object({ balance: Type.Number(), id: orNull(Text) })
 
-/** How a charge stands, from its payment. LNbits knows no part of an amount. */
+/** A charge's status. LNbits has no partial payments. */
 export function lnbitsState({ status, amountMsat, updatedAt }: LnbitsPayment): ChargeState {
   return status === 'success'
     ? { status: 'paid', receivedSats: Math.floor(amountMsat / 1000), settledAt: updatedAt }
     : nothingReceived(status === 'pending' ? 'unpaid' : 'expired')
 }
 
-/** How a payout stands, from its payment. The fee of one under way is only what is held back for it. */
+/** A payout's status. The fee of a pending one is only the reserve. */
 export function lnbitsPayout({ paymentHash, status, feeMsat, updatedAt }: LnbitsPayment): SentPayment {
   const ours = { success: 'confirmed', pending: 'processing', failed: 'failed' } as const
   return sentPayment(paymentHash, ours[status], Math.ceil(feeMsat / 1000), updatedAt, 'LNbits')
 }
 
-/** Milliseconds since the epoch of an ISO time, which is UTC where it has no zone, or of seconds. */
+/** Milliseconds since the epoch, from an ISO time (UTC without a zone) or seconds. */
 function timeOf(value: unknown): number | null {
   if (typeof value === 'number') return Number.isFinite(value) && value > 0 ? Math.floor(value) * 1000 : null
   if (typeof value !== 'string') return null

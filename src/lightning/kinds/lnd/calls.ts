@@ -3,8 +3,8 @@ import { macaroonFault, readFault } from './responses.ts'
 import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
 
 /**
- * A call to lnd. Its 500 is read, since lnd answers it for a bad macaroon and for much that is no fault of the node;
- * what says something else is handed back, for `ok` or the caller to judge.
+ * A call to lnd. lnd returns 500 for a bad macaroon and for many requests, so its body is read; other errors are
+ * returned for `ok` or the caller.
  * @throws ProviderRefused for the macaroon, NothingSent while the node is locked, and what `call` throws
  */
 export async function ask(call: CallProvider, wanted: ProviderCall): Promise<ProviderResponse> {
@@ -27,15 +27,12 @@ export async function ask(call: CallProvider, wanted: ProviderCall): Promise<Pro
       'key',
       'The node does not accept the macaroon in the key: it is of another node, or was revoked. Take one of this node.'
     )
-  // lnd says so before it looks at the call.
+  // lnd checks this before the call.
   if (meaning === 'locked') throw new NothingSent('The lnd node is locked or still starting.', 30, undefined, 'server')
   return response
 }
 
-/**
- * The answer, if it is one: what lnd could not do for reasons of its own is a fault of the node. @throws
- * ProviderUnavailable
- */
+/** @throws ProviderUnavailable for any other status: lnd's own failure */
 export function ok(response: ProviderResponse): ProviderResponse {
   if (response.status < 400) return response
   throw new ProviderUnavailable(
@@ -46,10 +43,7 @@ export function ok(response: ProviderResponse): ProviderResponse {
   )
 }
 
-/**
- * Whether lnd itself says that it knows no such invoice or payment; builds before 0.18 say so with 500. A 404 of
- * something in front of lnd says nothing.
- */
+/** Whether lnd reports an unknown invoice or payment; builds before 0.18 use 500. A proxy's 404 proves nothing. */
 export function isUnknown({ status, body }: ProviderResponse): boolean {
   const fault = status < 400 ? null : readFault(body)
   return (

@@ -8,21 +8,21 @@ import { permissionsOf } from './permissions.ts'
 import { CodedError } from '../../../platform/system/errors.ts'
 
 const REST_PORT = '8080'
-/** The gateway's own name for one that was baked for it, and then what lnd makes; the first that is there is taken. */
+/** Ours first, then lnd's own; the first found is used. */
 const OWN_MACAROON = 'boltgate.macaroon'
 const LND_MACAROONS = ['invoice.macaroon', 'admin.macaroon']
 const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
 const REFUNDING = ['offchain:write', 'onchain:read', 'onchain:write']
 const NEEDED = ['invoices:read', 'invoices:write']
-/** Harmless, and used where it is there. */
+/** Harmless; used when granted. */
 const ALSO_USED = ['info:read']
 
-/** The command that bakes a macaroon of the least rights. */
+/** Bakes a macaroon with the fewest rights. */
 const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')}`
 
 /**
- * Makes the text of an lnd key from what lies in lnd's folder: `tls.cert`, a macaroon, and the port of REST in
- * `lnd.conf`. @throws NodeFolderError
+ * Makes an lnd key from lnd's folder: `tls.cert`, a macaroon, and the REST port in `lnd.conf`.
+ * @throws NodeFolderError
  */
 export function keyOfFolder({ dir, credential, network, address, isPublic }: NodeFolder): NodeKey {
   if ((credential === null || !isPublic) && !isFolder(dir))
@@ -74,12 +74,12 @@ function certificateOf(dir: string): Buffer {
     return new X509Certificate(read(file, 'The certificate')).raw
   } catch (error) {
     if (error instanceof CodedError) throw error
-    // OpenSSL's own text says nothing that helps.
+    // OpenSSL's message does not help.
     throw new CodedError(NODE_FOLDER, `${file} is not an X.509 certificate.`)
   }
 }
 
-/** @throws NodeFolderError where there is none, or several networks have some */
+/** @throws NodeFolderError for none, or for several networks */
 function findMacaroon(dir: string, network: string | null): string {
   const own = join(dir, OWN_MACAROON)
   if (existsSync(own)) return own
@@ -139,7 +139,7 @@ function shortened(names: readonly string[]): string {
   return names.length > 4 ? `${shown} and ${names.length - 4} more` : shown
 }
 
-/** The port of `restlisten` in `lnd.conf`, or lnd's own. */
+/** Port of `restlisten` in `lnd.conf`, or lnd's default. */
 function portOf(dir: string): string {
   const file = join(dir, 'lnd.conf')
   const lines = existsSync(file) ? read(file, 'The settings').toString('utf8') : ''

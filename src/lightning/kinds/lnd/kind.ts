@@ -4,7 +4,7 @@ import { keyOfFolder } from './folder.ts'
 import { lndHost, LndProvider } from './lnd.ts'
 import { readLndConnect } from './lndconnect.ts'
 
-/** A node of its owner's, by lnd's REST API. It publishes no limits: ours spare the node and our database. */
+/** lnd publishes no limits: ours spare the node and our database. */
 export const lnd: ProviderKind = {
   name: 'lnd',
   isSandbox: false,
@@ -15,7 +15,7 @@ export const lnd: ProviderKind = {
       ofAddress: {},
       ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
     }),
-    // A node of the merchant's own has no limit, but other things to do.
+    // A merchant's own node has no limit but other work to do.
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: lndHost
   },

@@ -50,26 +50,26 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  // lnd pays no hash again that was paid or is under way.
+  // lnd never pays a hash again that was paid or is pending.
   payout: Object.freeze({ lightning: true, chain: true, once: true })
 })
 
-/** lnd's own default, which tools that make keys for wallets write. */
+/** lnd's default gRPC port, which wallet key tools write. */
 const GRPC_PORT = '10009'
 const AT_GRPC = `The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
-/** Permissions of a macaroon that a message shows. */
+/** Macaroon permissions in a message. */
 const MAX_SHOWN = 12
 
-/** Milliseconds for which it is believed whether a node has announced channels. */
+/** Milliseconds for which the need of route hints is cached. */
 const HINTS_KEPT = 600_000
 
 /**
- * A node of its owner's, by lnd's REST API. The key is its lndconnect address (decision 71); the id of a charge is its
- * payment hash (decision 116). Its macaroon needs `invoices:read` and `invoices:write`; for refunds also
- * `offchain:read` and `offchain:write`, on chain `onchain:read` and `onchain:write`.
+ * A node over lnd's REST API. The key is its lndconnect address (decision 71); charge ids are payment hashes (decision
+ * 116). The macaroon needs `invoices:read` and `invoices:write`; refunds also need `offchain:read`, `offchain:write`
+ * and, on chain, `onchain:read` and `onchain:write`.
  *
- * Known gaps: lnd sends no notification over HTTP, so payments are learnt of by looking; and it does not tell an
- * address of the wallet that belongs to one invoice, so invoices are payable over Lightning alone.
+ * Known gaps: lnd has no HTTP notifications, so payments are polled. It ties no wallet address to an invoice, so
+ * invoices are Lightning only.
  */
 export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> implements Provider {
   readonly kind = 'lnd'
@@ -78,7 +78,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   readonly #keyed: KeyedCalls<LndConnection>
   readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
 
-  /** @throws AddressKeyError for an operator's key that is none, TypeError for a url that is not https */
+  /** @throws AddressKeyError for an invalid operator's key, TypeError for a url without https */
   constructor(options: KeyedOptions) {
     if (options.url !== null && new URL(options.url).protocol !== 'https:')
       throw new TypeError(
@@ -108,8 +108,8 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   }
 
   /**
-   * Pays over Lightning with the payment hash as what keeps it single: lnd pays none twice, and one that it knows
-   * already is looked up. Over the chain our reference is the transaction's label; one that is found is not sent again.
+   * Over Lightning the payment hash makes this idempotent: a known payment is looked up. On chain our reference is the
+   * transaction's label, and a labeled transaction is not sent again.
    */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     return await this.calls.within(key, async call =>
@@ -134,7 +134,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     )
   }
 
-  /** lnd's own stream of invoices (`SubscribeInvoices`), without a backlog. */
+  /** lnd's invoice stream (`SubscribeInvoices`), without a backlog. */
   async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
     const call = { path: '/v1/invoices/subscribe', scope: 'invoices:read' }
     await this.#keyed.follow(key, signal, ({ lines }) =>
@@ -146,8 +146,8 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   }
 
   /**
-   * Whether invoices must say through which unannounced channels the node is reached, since it has no others. Where the
-   * macaroon may not see the channels they say so too: what nobody can pay is worse than what shows a channel.
+   * Whether invoices need route hints to unannounced channels. True where the macaroon may not read channels: an
+   * unpayable invoice is worse than a disclosed channel.
    */
   async #needsHints(call: CallProvider, origin: string): Promise<boolean> {
     const { clock } = this.#options
@@ -162,7 +162,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     return await newInvoice(call, request, await this.#needsHints(call, origin))
   }
 
-  /** Reads the node's info, where the macaroon may; lists an invoice, makes one, and asks for payouts of nothing. */
+  /** Reads the node's info where permitted, lists and makes an invoice, and tries empty payouts. */
   protected async tryKey(call: CallProvider, connection: LndConnection): Promise<KeyVerdict> {
     return await tried(call).catch((error: unknown) => {
       throw mistaken(error, connection)
@@ -170,9 +170,9 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   }
 }
 
-/** @throws ProviderRefused for what the macaroon lacks, ProviderUnavailable */
+/** @throws ProviderRefused for missing permissions, ProviderUnavailable */
 async function tried(call: CallProvider): Promise<KeyVerdict> {
-  // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
+  // Receiving does not need the node's info: only a bad key counts here.
   const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
     .then(response => readLndNetwork(ok(response).body))
     .catch((error: unknown) => {
@@ -190,9 +190,9 @@ async function tried(call: CallProvider): Promise<KeyVerdict> {
   )
 }
 
-/** What the owner of a key is told of the mistakes that its check can tell for certain; any other error as it is. */
+/** Rewrites errors with a certain cause for the key's owner. */
 function mistaken(error: unknown, { origin, macaroon }: LndConnection): unknown {
-  // The certificate was accepted there, and no HTTP came back.
+  // The certificate was accepted and no HTTP followed.
   const isSilent = error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)
   if (isSilent && isAtGrpc(origin)) return new ProviderRefused('key', AT_GRPC)
   if (!(error instanceof ProviderRefused) || error.scope === null) return error
@@ -211,12 +211,12 @@ function isAtGrpc(origin: string): boolean {
   return new URL(origin).port === GRPC_PORT
 }
 
-/** The host of a key, by which breakers tell nodes apart; empty for a text that is no key. */
+/** The host of a key, for breakers; empty for an invalid key. */
 export const lndHost = addressKeyHost('lnd', readLndConnect)
 
 /**
- * The commonest mistake in a key, said beside what failed. It stays an unavailability, and says as before whether
- * anything was sent: REST may be served at that port.
+ * Adds the most common key mistake to an error. It stays unavailable and keeps whether anything was sent: REST may be
+ * served at that port.
  */
 function named(error: unknown, { origin }: LndConnection): unknown {
   if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || !isAtGrpc(origin)) return error
@@ -232,7 +232,7 @@ async function hasPublicChannel(call: CallProvider): Promise<boolean> {
     const { body } = ok(await ask(call, { method: 'GET', path, scope: 'offchain:read' }))
     return (readResponse(LndChannels, body)?.channels?.length ?? 0) > 0
   } catch (error) {
-    // So many that they are not read.
+    // Too many to read.
     if (error instanceof OversizedResponse) return true
     if (error instanceof ProviderRefused && error.reason === 'scope') return false
     throw error

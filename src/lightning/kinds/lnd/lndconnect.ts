@@ -9,17 +9,14 @@ import {
   type AddressKeyForm
 } from '../../provider-calls/address-key.ts'
 
-/** How to reach and use an lnd node. */
 export interface LndConnection {
-  /** `https://host:port` of its REST API; the host in lower case, an IPv6 address in brackets. */
+  /** `https://host:port` of its REST API; lower case, IPv6 in brackets. */
   readonly origin: string
-  /** The only certificate that is trusted there, as PEM; null when the public authorities are. */
+  /** The pinned certificate as PEM; null to trust public authorities. */
   readonly certificate: string | null
-  /**
-   * A name that the certificate holds, where it does not hold the host: the certificate says who answers, not the name.
-   */
+  /** A name in the certificate when it lacks the host: the pin identifies the node. */
   readonly servername: string | null
-  /** Lower-case hex, as the header takes it. */
+  /** Lower-case hex, as in the header. */
   readonly macaroon: Secret<string>
 }
 
@@ -33,13 +30,13 @@ const form: AddressKeyForm<'cert' | 'macaroon'> = {
   optional: ['cert']
 }
 const MAX_MACAROON_BYTES = 4096
-/** The first byte of a macaroon in the binary format 2, the one that lnd writes. */
+/** First byte of a binary macaroon, version 2, as lnd writes it. */
 const MACAROON_V2 = 2
 
 /**
- * Reads `lndconnect://host:port?cert=…&macaroon=…` (decision 71), strictly: the port is that of REST, `cert` is
- * base64url of the node's tls.cert as DER or PEM and may be left out where a public authority signed it, `macaroon` is
- * base64url of the macaroon file. @throws AddressKeyError
+ * Reads `lndconnect://host:port?cert=…&macaroon=…` (decision 71). The port is REST's, `cert` base64url of tls.cert as
+ * DER or PEM, omitted for a public authority's, `macaroon` base64url of the file.
+ * @throws AddressKeyError
  */
 export function readLndConnect(text: string): LndConnection {
   const { origin, hostname, parameters } = readAddressKey(text, form)
@@ -59,9 +56,7 @@ export function readLndConnect(text: string): LndConnection {
   }
 }
 
-/**
- * A DNS name of the certificate to ask for and to check, where the host is not in it: lnd's own always hold localhost.
- */
+/** A DNS name to check when the certificate lacks the host: lnd's own hold localhost. */
 function nameOf(certificate: X509Certificate, hostname: string): string | null {
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   const isNamed = isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)

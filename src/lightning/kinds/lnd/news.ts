@@ -6,61 +6,55 @@ import { OversizedResponse, StreamSilent, type CallProvider } from '../../provid
 import { requireResponse } from '../../provider-calls/responses.ts'
 import type { SettledCharge, SettledList, SettledSince } from '../../providers/provider.ts'
 
-/** A settled invoice from which the node is asked for what was settled after it. */
+/** A settled invoice after which the node is asked for news. */
 interface Mark {
-  /** lnd's own count of settled invoices; at least 2. */
+  /** lnd's settle index; at least 2. */
   readonly index: number
   readonly hash: string
 }
 
-/** A reading of the node's invoices from the newest backwards, page after page. */
+/** A scan of the node's invoices, newest first. */
 interface Scan {
-  /** Looking for a mark, or reading everything that may be ours. */
+  /** Searching for a mark, or reading all that may be ours. */
   readonly wants: 'mark' | 'all'
   /** lnd's add index before which the next page ends; 0 for the newest. */
   readonly offset: number
-  /** When it began, in milliseconds since the epoch. */
+  /** Start, in milliseconds since the epoch. */
   readonly began: number
 }
 
-/** Where the node's news were left. JSON, kept by the poller for each account. */
+/** The poller's position, kept as JSON per account. */
 interface Place {
-  /** `https://host:port`: another node counts anew. */
+  /** `https://host:port`: another node has its own counts. */
   readonly node: string
-  /** Good once no scan is left to do, since what was settled before it has been read then. */
+  /** Valid once no scan is left. */
   readonly mark: Mark | null
   readonly scan: Scan | null
-  /** Streams one after the other in which nothing came. */
+  /** Consecutive empty streams. */
   readonly silences: number
-  /**
-   * Until when the node is not asked for a stream, because something before it holds them back; milliseconds since the
-   * epoch.
-   */
+  /** No stream is tried before this time (ms since the epoch), since a proxy buffers them. */
   readonly deafUntil: number
 }
 
-/** Invoices of one page; where one is too large, as many fewer. */
+/** Invoices per page; fewer where they are large. */
 const PAGE = 200
 const SMALLEST_PAGE = 8
-/** Pages of one call. */
 const MAX_PAGES = 5
-/** Milliseconds that a stream's first line may take, and after which one that says no more has said all. */
+/** Milliseconds until a stream's first line, and the silence after which it counts as read. */
 const FIRST_LINE = 3_000
 const QUIET = 250
-/** Bytes of a stream that are read: below the size of an answer that is. */
+/** Bytes of a stream that are read; below the response limit. */
 const MOST_BYTES = 512 * 1024
-/** Milliseconds until a stream is tried again that did not arrive. */
+/** Milliseconds before retrying a stream that did not arrive. */
 const DEAF = 3_600_000
 
 /**
- * What was settled at a node, in the order in which it was settled: lnd counts settled invoices, and its stream of
- * invoices begins behind any count. So nothing is passed over, however many invoices nobody paid lie between. The
- * stream begins with the invoice that was read last, which shows that the node still counts as it did; where it does
- * not, or where something before the node holds streams back, all invoices that may be ours are read anew.
+ * Settled invoices in order of settlement. lnd numbers them and its stream starts after any number, so none is skipped,
+ * however many unpaid ones lie between. The stream starts with the invoice read last, which shows that numbers still
+ * hold. Otherwise, or where a proxy buffers streams, all invoices that may be ours are rescanned.
  *
- * lnd has no way to ask for the count itself, or for the first settled invoice by it. So at first a settled invoice is
- * looked for, as the mark, and then everything that may be ours is read once; a node with less than two settled
- * invoices is read whole each time.
+ * lnd cannot be asked for the number itself. So the first run looks for a settled invoice as the mark and then reads
+ * everything once; a node with fewer than two is read whole each time.
  */
 export async function settledAtNode(
   call: CallProvider,
@@ -80,7 +74,7 @@ export async function settledAtNode(
       position: written({ ...place, mark: streamed.mark, silences: 0 })
     }
   }
-  // Once, it may be that the node has settled less than the mark says, as a rebuilt one has; a new mark will show it.
+  // Once may mean a rebuilt node with fewer settlements than the mark; a new mark will show.
   const silences = streamed.type === 'silence' ? place.silences + 1 : 0
   return await scanned(
     call,
@@ -90,7 +84,7 @@ export async function settledAtNode(
   )
 }
 
-/** What a stream brought: news, nothing at all, or another invoice than the mark in its place. */
+/** News, nothing, or another invoice than the mark. */
 type Streamed =
   | { readonly type: 'news'; readonly settled: readonly InvoiceState[]; readonly mark: Mark; readonly isWhole: boolean }
   | { readonly type: 'silence' | 'other' }
@@ -111,7 +105,7 @@ async function streamedFrom(call: CallProvider, mark: Mark, clock: Clock): Promi
     throw error
   }
   const stream = requireResponse(InvoiceLines, body)
-  // What is added meanwhile comes in between.
+  // Invoices added meanwhile shift pages.
   const [first, ...settled] = invoicesOf(
     stream.lines.map(({ result }) => result),
     clock
@@ -137,7 +131,7 @@ async function scanned(
     const newest = scan.wants === 'mark' ? newestMark(page.invoices) : null
     if (newest !== null) {
       mark = newest
-      // What is settled from here on comes behind the mark; what was settled before is read now, these pages too.
+      // Later settlements follow the mark; earlier ones are read now, these pages included.
       settled.length = 0
       scan = { wants: 'all', offset: 0, began: clock.now() }
     } else if (page.isLast || (scan.wants === 'all' && page.invoices.some(({ createdAt }) => createdAt < oldest))) {
@@ -167,7 +161,6 @@ async function pageOf(
 ): Promise<{
   readonly invoices: readonly InvoiceState[]
   readonly isLast: boolean
-  /** Where the next older page begins; 0 when there is none. */
   readonly next: number
 }> {
   const from = wants === 'all' ? `&creation_date_start=${Math.max(Math.floor(oldest / 1000), 0)}` : ''
@@ -194,7 +187,7 @@ function newestMark(invoices: readonly InvoiceState[]): Mark | null {
   return newest === undefined ? null : { index: newest.settleIndex, hash: newest.paymentHash }
 }
 
-/** Newest first; lnd counts whole seconds. */
+/** Newest first; lnd has whole seconds. */
 function chargesOf(settled: readonly InvoiceState[], since: number): readonly SettledCharge[] {
   return settled
     .filter(({ state }) => (state.settledAt ?? Infinity) >= Math.floor(since / 1000) * 1000)
@@ -206,7 +199,7 @@ function written(place: Place): string {
   return JSON.stringify(place)
 }
 
-/** The beginning, for a place at another node and for none. */
+/** Starts over for another node. */
 function readPlace(position: string | null, node: string): Place {
   // Written by this file alone.
   const place = position === null ? null : (JSON.parse(position) as Place)

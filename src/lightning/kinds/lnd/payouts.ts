@@ -14,22 +14,22 @@ import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } 
 import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../providers/provider.ts'
 
-/** Blocks in which a transaction should be confirmed. */
+/** Blocks until confirmation is expected. */
 const TARGET_BLOCKS = 6
 
-/** Above every block's height: before it stand all confirmed transactions, after it those that are not. */
+/** Above every height: confirmed transactions are below it, unconfirmed above. */
 const NO_BLOCK = 2_147_483_647
 const PAGE = 100
 const MAX_PAGES = 50
-/** Milliseconds: a payout that was not known so long ago will not be among older transactions. */
+/** Milliseconds; older transactions are not searched for a payout. */
 const LOOK_BACK = 60 * 24 * 3_600_000
 
-/** Statuses with which lnd says no before it sends. */
+/** Statuses with which lnd refuses before sending. */
 const NOES = [400, 404, 409, 412]
 
 /**
- * Pays an invoice; `timeout` milliseconds are those of the whole call. One that lnd knows already is looked up.
- * @throws ProviderRefused when lnd could not pay: it does not try later. PayoutUncertain when its answer was lost
+ * Pays an invoice within `timeout` milliseconds; a payment lnd knows is looked up.
+ * @throws ProviderRefused when lnd failed for good, PayoutUncertain when its response was lost
  */
 export async function sendOverLightning(
   call: CallProvider,
@@ -63,12 +63,12 @@ export async function sendOverLightning(
   })
 }
 
-/** The node's payment of an invoice as it stands; null when it knows none. */
+/** The node's payment of an invoice; null when unknown. */
 export async function findLightningPayout(call: CallProvider, invoice: string): Promise<SentPayment | null> {
   const hash = Buffer.from(payable(invoice).paymentHash, 'hex')
-  // URL-safe, and with the padding that Node leaves out and lnd insists on.
+  // URL-safe, with the padding that Node omits and lnd requires.
   const name = hash.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
-  // The stream stays open while the payment is under way; its first line is how it stands.
+  // Open while the payment is pending; its first line is the current state.
   const response = await ask(call, {
     method: 'GET',
     path: `/v2/router/track/${name}?no_inflight_updates=false`,
@@ -83,9 +83,9 @@ export async function findLightningPayout(call: CallProvider, invoice: string): 
 }
 
 /**
- * Sends to an address, `now` in milliseconds. lnd would send twice: our reference is the label by which a transaction
- * is found.
- * @throws ProviderRefused when lnd could not send, PayoutUncertain when its answer was lost
+ * Sends to an address, `now` in milliseconds. lnd would send twice: our reference is the label to find a transaction
+ * by.
+ * @throws ProviderRefused when lnd could not send, PayoutUncertain when its response was lost
  */
 export async function sendOverChain(
   call: CallProvider,
@@ -110,14 +110,14 @@ export async function sendOverChain(
     if (sent === null) throw unsent(response)
     return payoutOf(sent)
   }
-  // Sent, whatever comes of asking for its fee, which stays 0 then (decision 61).
+  // Sent, even if the fee look-up fails and it stays 0 (decision 61).
   const sent = await unconfirmed(call, label).catch(() => null)
   return payoutOf(sent ?? { transactionHash: hash, label, feeSats: 0, at: null })
 }
 
 /**
- * The transaction of a payout, `now` in milliseconds; null when the wallet has none.
- * @throws ProviderUnavailable where the wallet has more transactions of late than are looked through
+ * The transaction of a payout, `now` in milliseconds; null for none.
+ * @throws ProviderUnavailable when the wallet has more recent transactions than are searched
  */
 export async function findChainPayout(call: CallProvider, request: PayoutRequest, now: number): Promise<Payout | null> {
   const label = labelOf(request)
@@ -138,7 +138,7 @@ function payoutOf({ transactionHash, feeSats, at }: WalletTransaction): Payout {
   return { payoutId: transactionHash, status: 'confirmed', feeSats, transactionHash, processedAt: at }
 }
 
-/** Sends; what was certainly not sent is thrown as it is. */
+/** Errors that prove nothing was sent pass unchanged. */
 async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderResponse> {
   try {
     return await ask(call, { ...wanted, accepts: NOES })
@@ -147,9 +147,7 @@ async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderR
   }
 }
 
-/**
- * What it means that lnd knows nothing of a payment after it answered: if it was lnd that said no, nothing was sent.
- */
+/** After lnd itself refused, an unknown payment means nothing was sent. */
 function unsent({ status, body, said }: ProviderResponse): ProviderRefused | PayoutUncertain {
   const fault = status < 400 ? null : readFault(body)
   if (fault === null || fault.code === CODE_UNAVAILABLE)
@@ -165,13 +163,13 @@ async function transactions(call: CallProvider, query: string): Promise<readonly
   return fitting(requireResponse(LndTransactions, body).transactions)
 }
 
-/** The transaction of this label among those without a block. */
+/** Searches unconfirmed transactions. */
 async function unconfirmed(call: CallProvider, label: string): Promise<WalletTransaction | null> {
   const found = await transactions(call, `start_height=${NO_BLOCK}&end_height=-1`)
   return found.find(one => one.label === label) ?? null
 }
 
-/** The same among those in blocks, newest first; complete when it saw all that can be of interest. */
+/** Searches confirmed ones, newest first; complete when all relevant ones were seen. */
 async function confirmed(
   call: CallProvider,
   label: string,
@@ -184,7 +182,7 @@ async function confirmed(
       `start_height=${NO_BLOCK}&end_height=1&index_offset=${page * PAGE}&max_transactions=${PAGE}`
     )
     const found = list.find(one => one.label === label) ?? null
-    // A build that knows no pages answers all at once.
+    // A build without pagination returns all.
     const isComplete = list.length !== PAGE || list.some(({ at }) => at !== null && at < now - LOOK_BACK)
     if (found !== null || isComplete) return { found, isComplete: true }
   }
@@ -192,8 +190,8 @@ async function confirmed(
 }
 
 /**
- * The permissions that a macaroon lacks to pay out. A payout that names nobody is refused by the node, tried at 0.20,
- * before it looks at anything else but the macaroon. `invoice` is one that nobody has paid.
+ * Payout permissions the macaroon lacks. lnd 0.20 rejects a payout without a destination only after checking the
+ * macaroon. `invoice` is an unpaid one.
  */
 export async function missingForPayouts(
   call: CallProvider,

@@ -1,6 +1,6 @@
 import { decodeMacaroon, MacaroonError } from '../../l402/macaroon.ts'
 
-/** What the bakery that lnd uses writes before its message. */
+/** Version byte that lnd's bakery writes first. */
 const BAKERY_VERSION = 3
 const BYTES = 2
 const OPERATIONS = 3
@@ -8,9 +8,8 @@ const ENTITY = 1
 const ACTION = 2
 
 /**
- * What a macaroon of lnd may do, as `lncli bakemacaroon` spells it, such as `invoices:read`; null for one that does not
- * say, since it was made by something else. Its identifier is a message of gopkg.in/macaroon-bakery.v2, `MacaroonId`:
- * nonce, number of the root key, and operations, each an entity with its actions.
+ * Permissions of an lnd macaroon, spelled as `lncli bakemacaroon` does, such as `invoices:read`; null for another
+ * issuer's. The identifier is `MacaroonId` of gopkg.in/macaroon-bakery.v2: nonce, root key id, and operations.
  */
 export function permissionsOf(macaroon: Uint8Array): string[] | null {
   let identifier: Uint8Array
@@ -37,7 +36,7 @@ function text(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('utf8')
 }
 
-/** The fields of a protobuf message whose fields are all bytes; null for any other. */
+/** Fields of a protobuf message with bytes fields only; null for others. */
 function fields(message: Uint8Array): Array<{ readonly number: number; readonly bytes: Uint8Array }> | null {
   const found = []
   for (let at = 0; at < message.length;) {

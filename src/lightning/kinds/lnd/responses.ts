@@ -6,9 +6,9 @@ import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
 import type { ChargeState } from '../../providers/provider.ts'
 
-/*
- * Responses of lnd's REST API (lightning.engineering/api-docs/api/lnd). Its 64-bit numbers are texts, its bytes base64 of
- * either alphabet. Proto's zero values and empty lists may be left out.
+/**
+ * Responses of lnd's REST API (lightning.engineering/api-docs/api/lnd). 64-bit numbers are strings, bytes base64 of
+ * either alphabet. Zero values and empty lists may be omitted.
  */
 
 const HashBytes = mapped(Text, value => {
@@ -16,22 +16,22 @@ const HashBytes = mapped(Text, value => {
   return bytes.length === 32 ? bytes.toString('hex') : null
 })
 
-/** Error of lnd: `code` is gRPC's. A stream wraps it once more. */
+/** `code` is gRPC's. Streams wrap it once more. */
 export interface LndFault {
   readonly code: number
-  /** One short line; may be empty. */
+  /** One short line, may be empty. */
   readonly message: string
 }
 
 const CODE_UNKNOWN = 2
-/** The node went away while it was asked. */
+/** The node shut down during the call. */
 export const CODE_UNAVAILABLE = 14
 const MAX_MESSAGE = 200
 
 const Fault = Type.Object({ code: Type.Unknown(), message: Type.Unknown() })
 const ErrorBody = Type.Object({ error: Type.Unknown(), code: Type.Unknown(), message: Type.Unknown() })
 
-/** The error in a response; null where it holds none. */
+/** The error in a response; null for none. */
 export function readFault(body: unknown): LndFault | null {
   const outer = readResponse(ErrorBody, body)
   const inner = readResponse(Fault, outer?.error) ?? outer
@@ -43,23 +43,21 @@ export function readFault(body: unknown): LndFault | null {
   }
 }
 
-/** What an error means, as far as it concerns the macaroon or the node as a whole; null for all others. */
+/** A fault of the macaroon or the whole node; null for others. */
 export function macaroonFault({ code, message }: LndFault): 'scope' | 'key' | 'locked' | null {
   if (code === 7 || /permission denied/i.test(message)) return 'scope'
   if (code === 16 || /verification failed|macaroon/i.test(message)) return 'key'
-  // Not the code for unavailable: a node that goes down answers it for calls that it has begun.
+  // Not the code for unavailable: a node shutting down returns it for calls already begun.
   return /wallet (is )?(locked|not created)|waiting to start|starting up|not yet ready/i.test(message) ? 'locked' : null
 }
 
-/** The response to `POST /v1/invoices`. */
 export const NewInvoice = Type.Object({ payment_request: Text, r_hash: HashBytes })
 
-/** An invoice as it stands. */
 export interface InvoiceState {
   readonly paymentHash: string
   /** Milliseconds since the epoch. */
   readonly createdAt: number
-  /** lnd's count of settled invoices, at which this one was settled; 0 while it is not. */
+  /** lnd's settle index; 0 while unsettled. */
   readonly settleIndex: number
   readonly state: ChargeState
 }
@@ -75,7 +73,7 @@ const LndInvoice = Type.Object({
   settled: Type.Unknown()
 })
 
-/** An invoice of lnd, `now` in milliseconds; null when it cannot be used. */
+/** An invoice of lnd, `now` in milliseconds; null when unusable. */
 export function readInvoice(value: unknown, now: number): InvoiceState | null {
   const invoice = readResponse(LndInvoice, value)
   const state = invoice === null ? null : stateOf(invoice, now)
@@ -84,12 +82,12 @@ export function readInvoice(value: unknown, now: number): InvoiceState | null {
   return { paymentHash, createdAt: created * 1000, settleIndex, state }
 }
 
-/** Seconds of an lnd invoice that was asked for without an expiry. */
+/** Default expiry of lnd, in seconds. */
 const DEFAULT_EXPIRY = 86_400
 
 function stateOf(invoice: StaticDecode<typeof LndInvoice>, now: number): ChargeState | null {
   const { creation_date: created, expiry, settled, amt_paid_sat: receivedSats, settle_date: settledAt } = invoice
-  // OPEN is the zero value; `settled` is that of builds without a state.
+  // OPEN is the zero value; `settled` comes from builds without a state.
   switch (invoice.state ?? (invoice.state === undefined && settled !== true ? 'OPEN' : 'SETTLED')) {
     case 'SETTLED':
       return { status: 'paid', receivedSats, settledAt }
@@ -104,10 +102,10 @@ function stateOf(invoice: StaticDecode<typeof LndInvoice>, now: number): ChargeS
   }
 }
 
-/** The response to `GET /v1/invoices`: invoices as they came, and where the next older page begins; 0 for nowhere. */
+/** Response to `GET /v1/invoices`, with the next older page's offset; 0 for the end. */
 export const LndInvoices = Type.Object({ invoices: Type.Array(Type.Unknown()), first_index_offset: Whole })
 
-/** A line of `GET /v1/invoices/subscribe`, and what was read of several. */
+/** A line of `GET /v1/invoices/subscribe`. */
 export const InvoiceLine = mapped(Type.Object({ result: Type.Unknown() }), ({ result }) =>
   result === undefined ? null : { result }
 )
@@ -115,15 +113,14 @@ export const InvoiceLines = Type.Object({ lines: Type.Array(InvoiceLine), isCut:
 
 const LndInfo = Type.Object({ chains: orNull(Type.Array(part({ network: orNull(Text) }))) })
 
-/** What the response to `GET /v1/getinfo` calls the node's network; null where it does not say. */
+/** The network in `GET /v1/getinfo`; null where absent. */
 export function readLndNetwork(body: unknown): string | null {
   return readResponse(LndInfo, body)?.chains?.[0]?.network ?? null
 }
 
-/** The response to `GET /v1/channels`. */
 export const LndChannels = Type.Object({ channels: orNull(Type.Array(Type.Unknown())) })
 
-/** Why lnd could not pay, in words for the payee's side. */
+/** Failure reasons, worded for the payee. */
 const REASONS: Readonly<Record<string, string>> = Object.freeze({
   FAILURE_REASON_TIMEOUT: 'The node found no working route in time.',
   FAILURE_REASON_NO_ROUTE: 'The node found no route to the Lightning invoice within the fee limit.',
@@ -134,13 +131,13 @@ const REASONS: Readonly<Record<string, string>> = Object.freeze({
 
 const STATUSES = { SUCCEEDED: 'confirmed', FAILED: 'failed', IN_FLIGHT: 'processing', INITIATED: 'processing' } as const
 
-/** Milliseconds; 0 for none. As a whole they do not fit into a number; without the last six digits they do. */
+/** Milliseconds; 0 for none. Drops six digits, since nanoseconds exceed safe integers. */
 const Nanoseconds = Type.Decode(Type.Unknown(), value => {
   const time = Number((typeof value === 'string' ? value : '').slice(0, -6))
   return Number.isSafeInteger(time) ? time : 0
 })
 
-/** A payment in a line of `/v2/router/send` or `/v2/router/track`. */
+/** A line of `/v2/router/send` or `/v2/router/track`. */
 export const LndPayment = mapped(
   Type.Object({
     result: Type.Object({
@@ -153,28 +150,26 @@ export const LndPayment = mapped(
     })
   }),
   ({ result: { payment_hash, status, fee_sat, failure_reason, creation_time_ns, htlcs } }): SentPayment => {
-    // When the last attempt ended; where none found a route, when the payment began.
+    // End of the last attempt; without a route, the payment's start.
     const at = Math.max(0, ...htlcs.map(({ resolve_time_ns }) => resolve_time_ns)) || creation_time_ns
     const sent = sentPayment(payment_hash, STATUSES[status], fee_sat, at || null, 'The node')
     return sent.reason === null ? sent : { ...sent, reason: REASONS[failure_reason ?? ''] ?? sent.reason }
   }
 )
 
-/** The response to `POST /v1/transactions`: the transaction's hash. */
 export const SentCoins = Type.Object({ txid: Hash })
 
-/** A transaction of the node's wallet. */
+/** A wallet transaction. */
 const WalletTransaction = mapped(
   Type.Object({ tx_hash: Hash, label: orNull(Text), total_fees: Whole, time_stamp: Seconds }),
   ({ tx_hash, label, total_fees, time_stamp }) => ({
     transactionHash: tx_hash,
     label: label ?? '',
     feeSats: total_fees,
-    /** Milliseconds since the epoch; null where lnd does not say. */
+    /** Milliseconds since the epoch; null where absent. */
     at: time_stamp
   })
 )
 export type WalletTransaction = StaticDecode<typeof WalletTransaction>
 
-/** The response to `GET /v1/transactions`. */
 export const LndTransactions = Type.Object({ transactions: Type.Array(orNull(WalletTransaction)) })
