@@ -4,26 +4,25 @@ import { Secret } from '../../../platform/keys/secrets.ts'
 import { AddressKeyError } from '../../provider-calls/address-key.ts'
 import type { KeyedServer } from '../../provider-calls/keyed-calls.ts'
 
-/** Whom a Lightning address pays. Nothing in it is secret: it says who gets the money. */
+/** A Lightning address, which is public. */
 export interface LnurlKey extends KeyedServer {
   /** Path and query of the pay request. */
   readonly path: string
-  /** Names the address: a digest of where its pay request is. */
+  /** Digest of the pay request's location. */
   readonly account: string
-  /** The pay request's own address; calls are counted by it. */
+  /** Full address of the pay request; calls are counted by it. */
   readonly address: Secret<string>
 }
 
-/** Where something is, as LNURL servers name it. */
+/** A location that an LNURL server names. */
 export interface LnurlPlace {
-  /** `scheme://host:port`, always with the port. */
+  /** `scheme://host:port`, always with a port. */
   readonly origin: string
-  /** Path and query. */
   readonly path: string
 }
 
 const FORM = 'name@domain, or the LNURL of a pay link, such as LNURL1… or lnurlp://host/path'
-/** LUD-16, with the tag behind `+` that some servers know. */
+/** LUD-16, with the `+` tag that some servers support. */
 const ADDRESS = /^([a-z0-9._+-]+)@([a-z0-9.-]+(?::[0-9]{1,5})?)$/
 const LINK = /^(?:lightning:)?(lnurl1[02-9ac-hj-np-z]+)$/
 const SCHEMES: Readonly<Record<string, string>> = {
@@ -34,8 +33,9 @@ const SCHEMES: Readonly<Record<string, string>> = {
 const MAX_CHARS = 2_048
 
 /**
- * Reads a Lightning address (LUD-16), an LNURL (LUD-01) or `lnurlp://` (LUD-17). Behind `+` stands how the server is called,
- * as in other keys; plain HTTP is for hosts of the operator's. @throws AddressKeyError
+ * Reads a Lightning address (LUD-16), an LNURL (LUD-01) or `lnurlp://` (LUD-17). The scheme's `+` suffix names the
+ * protocol, as in other keys; plain HTTP is for the operator's hosts.
+ * @throws AddressKeyError
  */
 export function readLnurlKey(text: string): LnurlKey {
   const place = readPlace(text)
@@ -61,7 +61,7 @@ function readPlace(text: string): LnurlPlace | null {
   return protocol === undefined ? null : lnurlPlace(`${protocol}${text.slice(scheme.length)}`)
 }
 
-/** The address in an LNURL (LUD-01). @throws AddressKeyError */
+/** @throws AddressKeyError for an invalid LNURL (LUD-01) */
 function readLink(link: string): string {
   const read = bech32.decodeUnsafe(link as `${string}1${string}` /* what LINK matched */, MAX_CHARS * 2)
   const bytes = read === undefined ? undefined : bech32.fromWordsUnsafe(read.words)
@@ -70,10 +70,7 @@ function readLink(link: string): string {
   return Buffer.from(bytes).toString('latin1')
 }
 
-/**
- * Where an address leads that an LNURL server, or a key, names; null where it is none that is called: no HTTP, a user
- * name in it, or something that two readers would take for two things.
- */
+/** Location that a server or a key names; null unless HTTP, with a user name, or where parsers could disagree. */
 export function lnurlPlace(text: string): LnurlPlace | null {
   if (text.length > MAX_CHARS || !/^https?:\/\/[\x21-\x5b\x5d-\x7e]+$/i.test(text) || !URL.canParse(text)) return null
   const url = new URL(text)

@@ -23,7 +23,6 @@ import { LnurlStore } from './store.ts'
 import { periodic } from '../../../platform/jobs/jobs.ts'
 import type { ProviderKind } from '../kind.ts'
 
-/** What the kind needs. */
 export interface LnurlOptions extends KeyedOptions {
   readonly database: Database
 }
@@ -40,10 +39,10 @@ const calls: KeyedKind<LnurlKey> = {
   server: 'server of the Lightning address',
   read: readLnurlKey,
   secretOf: ({ address }) => address,
-  // Whoever it pays, nobody need prove who asks.
+  // LNURL has no credentials.
   authorize: () => ({}),
   messageOf: lnurlMessage,
-  // It is a stranger, and says little.
+  // Untrusted servers with short responses.
   largest: 64 * 1024,
   untrusted: {
     pinned: 'The server of the Lightning address shows another TLS certificate than is trusted.',
@@ -51,43 +50,41 @@ const calls: KeyedKind<LnurlKey> = {
   }
 }
 
-/** Milliseconds for which the terms of an address are believed, and of how many addresses. */
+/** Milliseconds and addresses for which terms are cached. */
 const TERMS_KEPT = 120_000
 const MAX_TERMS = 1_000
-/** Milliseconds that an invoice must at least be good for: the server chooses how long it is. */
+/** Minimum milliseconds of an invoice, whose expiry the server chooses. */
 const LEAST_TIME = 30_000
-/** Characters of a comment, however many more a server takes. */
+/** Characters of a comment, even where servers accept more. */
 const MAX_COMMENT = 200
 
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308]
 const MAX_REDIRECTS = 3
 const ACCEPTED = [200, 400, 404, ...REDIRECTS]
 
-/** What a server said; `refusal` is its reason where it does not know something or will not do it, mostly with status 200. */
+/** A server's response; `refusal` is the reason of an LNURL error, mostly sent with status 200. */
 interface LnurlResponse {
   readonly body: unknown
   readonly refusal: string | null
 }
 
-/** Calls a place, at the host of the address or at one that it has named. */
 type CallPlace = (place: LnurlPlace) => Promise<LnurlResponse>
 
-/** An invoice, and where is asked whether it was paid. */
+/** An invoice and its verify location. */
 interface Made {
   readonly charge: Charge
   readonly verify: LnurlPlace
 }
 
 /**
- * A Lightning address, or an LNURL to pay (LUD-06, -16), whose server says whether an invoice was paid (LUD-21): it only
- * receives. The key is the address itself; the id of a charge is its payment hash (decision 116). Where is
- * asked whether it was paid is kept in our database and shown to nobody, since the preimage stands there afterwards.
+ * A Lightning address or LNURL-pay (LUD-06, -16) whose server supports verify (LUD-21); receives only. The key is the
+ * address; charge ids are payment hashes (decision 116). Verify locations stay secret in our database, since they later
+ * disclose the preimage.
  *
  * Known gaps:
- * - a server that hands out somebody else's invoices cannot be told from an honest one; its word on them counts for its
- *   own account alone;
- * - it chooses how long an invoice is good, and shows what is paid, not when: that is when it was first seen;
- * - addresses of Tor are not called.
+ * - a server that hands out another payee's invoices is undetectable; its word counts for its own account alone;
+ * - the server chooses the expiry, and reports no time of payment: the first sighting is used;
+ * - Tor addresses are not called.
  */
 export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlKey]> implements Provider {
   readonly kind = 'lnurl'
@@ -96,7 +93,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
   readonly #store: LnurlStore
   readonly #terms = new LRUCache<string, { readonly terms: LnurlTerms; readonly until: number }>({ max: MAX_TERMS })
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: LnurlOptions) {
     super(new LnurlCalls(options))
     this.#options = options
@@ -128,7 +125,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     return charge
   }
 
-  /** Goes the whole way: the terms, an invoice over the least amount, and the question whether it was paid. */
+  /** Runs the whole flow: terms, an invoice over the minimum, and verify. */
   protected async tryKey(call: CallPlace, server: LnurlKey): Promise<KeyVerdict> {
     this.#terms.delete(server.account)
     const { least, most } = await this.#termsOf(call, server)
@@ -171,12 +168,12 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     const query = `amount=${amountSats * 1000}${comment(request.description, terms.comment)}`
     const path = `${callback.path}${callback.path.includes('?') ? '&' : '?'}${query}`
     const made = await call({ origin: callback.origin, path })
-    // It may have other terms by now.
+    // Terms may have changed.
     if (made.refusal !== null) this.#terms.delete(server.account)
     const response = requireResponse(LnurlInvoice, accepted(made))
     const charge = lightningCharge(response.pr, null, amountSats)
     const descriptionHash = invoiceOrNull(response.pr)?.descriptionHash ?? null
-    // Left out by some, which LUD-06 has come to allow; one of another text is another's invoice.
+    // Some omit it, as LUD-06 now allows; another hash means another payee's invoice.
     if (descriptionHash !== null && descriptionHash !== terms.descriptionHash)
       throw unusableResponse('an invoice for something else')
     if (charge.expiresAt < this.#options.clock.now() + LEAST_TIME)
@@ -192,7 +189,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
   }
 }
 
-/** Calls to the servers of addresses, and to hosts that they name. */
+/** Calls to servers of addresses, and to hosts they name. */
 class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
   readonly #calls: KeyedCalls<LnurlKey>
 
@@ -219,8 +216,7 @@ class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
 }
 
 /**
- * Calls a place and follows redirects, since no key is sent along: addresses at www or an own domain are often
- * redirected. Every host passes the address guard.
+ * Follows redirects, which are common at www and own domains and expose no key. Every host passes the address guard.
  */
 async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlResponse> {
   let place = first
@@ -250,7 +246,7 @@ function accepted({ body, refusal }: LnurlResponse): unknown {
   throw new ProviderRefused('request', `The server of the Lightning address refused: ${refusal}`)
 }
 
-/** Whether an invoice was paid; null where the server says that it knows of none. */
+/** Whether an invoice was paid; null when unknown to the server. */
 async function settlement(call: CallPlace, verify: LnurlPlace, paymentHash: string): Promise<boolean | null> {
   const { body, refusal } = await call(verify)
   if (refusal !== null) return null
@@ -259,7 +255,7 @@ async function settlement(call: CallPlace, verify: LnurlPlace, paymentHash: stri
   return response.isSettled
 }
 
-/** What a server shows to its owner beside a payment, if it takes a comment (LUD-12). */
+/** The comment shown to the payee, where supported (LUD-12). */
 function comment(description: string, most: number): string {
   const text = [...description.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')]
     .slice(0, Math.min(most, MAX_COMMENT))
@@ -268,11 +264,11 @@ function comment(description: string, most: number): string {
 }
 
 const HOUR = 3_600_000
-/** Milliseconds after the end of an invoice for which it can still be asked whether it was paid. */
+/** Milliseconds after expiry for which an invoice can be verified. */
 const KEPT = 90 * 24 * HOUR
 const PURGE_BATCH = 500
 
-/** A Lightning address at anybody's server, which says whether its invoices were paid (LUD-21). */
+/** A Lightning address whose server supports verify (LUD-21). */
 export const lnurl: ProviderKind = {
   name: 'lnurl',
   isSandbox: false,
@@ -280,7 +276,7 @@ export const lnurl: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    // Hardly any server says what it allows: this is what a busy till asks.
+    // Few servers publish limits: this suits a busy shop.
     limits: (_url, perMinute) => ({
       ofAddress: {},
       ofAccount: perMinute === null ? { burst: 60, perMinute: 120 } : { burst: perMinute, perMinute }
@@ -295,7 +291,7 @@ export const lnurl: ProviderKind = {
     return [
       periodic('lnurl-purge', HOUR, 'Forgets old invoices of Lightning addresses', async () => {
         while ((await store.purge(clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH) {
-          /* there may be more */
+          // Repeats while full batches remain.
         }
       })
     ]

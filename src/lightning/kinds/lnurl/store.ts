@@ -3,16 +3,16 @@ import type { Sql } from '../../../platform/database/database.ts'
 import { overRows } from '../../../platform/database/given-rows.ts'
 import { moment, optional, records, text, type Records } from '../../../platform/database/rows.ts'
 
-/** Where is asked whether an invoice was paid. Whoever has `verify` can fetch the preimage once it is. */
+/** Where to verify an invoice. After payment, `verify` discloses the preimage. */
 export interface LnurlCharge {
-  /** Whose it is: `LnurlKey.account`. */
+  /** `LnurlKey.account` of its owner. */
   readonly account: string
   /** 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly verify: string
-  /** Milliseconds since the epoch, as the one below. */
+  /** Milliseconds since the epoch, as `settledAt`. */
   readonly expiresAt: number
-  /** When it was first seen as paid; null while it was not. */
+  /** First seen paid; null before. */
   readonly settledAt: number | null
 }
 
@@ -40,12 +40,11 @@ const INSERT = overRows<NewCharge>(
     select wanted.nth from wanted join made using (account, payment_hash)`
 )
 
-/** Invoices of Lightning addresses in the table `lnurl_charges`. */
 export class LnurlStore {
   readonly #sql: Sql
   readonly #inserts: Batch<NewCharge, boolean>
 
-  /** `sql` is the database's own handle. */
+  /** `sql`: the database's own handle. */
   constructor(sql: Sql) {
     this.#sql = sql
     this.#inserts = new Batch({
@@ -54,7 +53,7 @@ export class LnurlStore {
     })
   }
 
-  /** @returns false where the account has had this invoice before */
+  /** @returns false for an invoice the account already has */
   async insert(charge: NewCharge): Promise<boolean> {
     return await this.#inserts.add(charge)
   }
@@ -64,7 +63,10 @@ export class LnurlStore {
     return await rows.one(sql`select * from lnurl_charges where account = ${account} and payment_hash = ${paymentHash}`)
   }
 
-  /** It was seen as paid at `now` (milliseconds). @returns when it was first */
+  /**
+   * Records payment seen at `now` (milliseconds).
+   * @returns when it was first seen
+   */
   async settled({ account, paymentHash }: LnurlCharge, now: number): Promise<number> {
     const sql = this.#sql
     const row = await rows.one(sql`
@@ -73,7 +75,10 @@ export class LnurlStore {
     return row?.settledAt ?? now
   }
 
-  /** Forgets what ended before `before` (milliseconds), at most `limit` of it. @returns how many went */
+  /**
+   * Deletes up to `limit` rows that expired before `before` (milliseconds).
+   * @returns the count
+   */
   async purge(before: number, limit: number): Promise<number> {
     const sql = this.#sql
     const gone = await sql`

@@ -23,36 +23,36 @@ import { Conversation, UndecryptableError, type Encryption } from './conversatio
 import { WalletSilent } from './faults.ts'
 import { Relay } from './relay.ts'
 
-/** What of NIP-47 is called. */
+/** Methods of NIP-47 in use. */
 export type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
 
-/** An error of a wallet that the caller reads itself. */
+/** A wallet error that the caller handles. */
 export interface NwcError {
-  /** As NIP-47 or the wallet has it, in capitals. */
+  /** As sent, in capitals. */
   readonly code: string
-  /** For people: one short line. */
+  /** One short line for people. */
   readonly said: string
 }
 
-/** A wallet within one time limit. */
+/** A wallet under one time limit. */
 export interface NwcWallet {
   readonly key: NwcKey
-  /** Our public key in this connection. */
+  /** Our public key for this connection. */
   readonly client: string
-  /** What the two of us encrypt with. */
+  /** Encrypts between us and the wallet. */
   readonly conversation: Conversation
-  /** The relays of the key that are used. */
+  /** The key's relays in use. */
   readonly relays: readonly Relay[]
   /**
-   * Asks for something; gives the result, or an error of a code that `accepts` takes.
+   * Sends a request. Returns the result, or an error whose code `accepts` takes.
    * @throws ProviderRefused, ProviderUnavailable
    */
   ask(method: NwcMethod, parameters: JsonRecord, accepts?: (code: string) => boolean): Promise<NwcResponse>
-  /** The wallet's announcement, the newest that one of its relays has; null where none has one. */
+  /** The newest announcement on its relays; null for none. */
   announced(): Promise<NostrEvent | null>
 }
 
-/** What a wallet answered: its result, or an error that was asked for. */
+/** A wallet's result, or an accepted error. */
 export type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError }
 
 const words: ServerWords = {
@@ -64,35 +64,33 @@ const words: ServerWords = {
   secured: 'take a relay with wss://'
 }
 
-/** Relays whose connections are kept; only idle ones above it are let go. */
+/** Cached relay connections; above it idle ones are evicted. */
 const MAX_RELAYS = 1000
-/** Seconds for which relays and wallets take a request for a present one: clocks differ. */
+/** Seconds for which relays and wallets accept a request: clocks differ. */
 const REQUEST_LIFE = 60
-/** Seconds to wait where a wallet asks for it. */
 const RATE_WAIT = 5
-/** Milliseconds without an answer after which the wallet's announcement is read, and for which that is believed. */
+/** Milliseconds of silence before the announcement is read, and its cache TTL. */
 const PROBE_AFTER = 2_000
 const BELIEVED = 3_600_000
-/** Reads may be asked for a second time. */
+/** Safe to repeat. */
 const READS = new Set<NwcMethod>(['get_info', 'lookup_invoice', 'list_transactions'])
 
 /**
- * Requests to wallets over the relays that keys name (NIP-47, NIP-44). A relay has one connection for all keys that name
- * it, and whoever trusts it alike; an address that a merchant gave is checked at each connection (decisions 71 and 92).
- * It keeps no secret.
+ * Requests to wallets over the relays in keys (NIP-47, NIP-44). Keys with the same relay and trust share one
+ * connection. Merchants' addresses are checked at each connection (decisions 71 and 92). Stores no secrets.
  */
 export class NwcCalls {
   readonly #options: KeyedOptions
   readonly #budget: CallBudget
   readonly #ownOrigin: string | null
-  /** The one used longest ago first. */
+  /** Least recently used first. */
   readonly #relays = new Map<string, Relay>()
-  /** What wallets without NIP-44 offer instead, null for nothing that is spoken here, and until when that is believed. */
+  /** Older encryption of wallets without NIP-44, null for none we support, with its expiry. */
   readonly #old = new LRUCache<string, { readonly encryption: Encryption | null; readonly until: number }>({
     max: MAX_RELAYS
   })
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
     if (options.ownKey !== null) readNwcKey(options.ownKey.reveal().trim())
     this.#options = options
@@ -101,8 +99,8 @@ export class NwcCalls {
   }
 
   /**
-   * Runs requests with a key under one time limit; `standing` says for whom.
-   * @throws ProviderRefused 'key' for a key of another form and a relay that must not be called; what `run` throws
+   * Runs requests with a key under one time limit, on behalf of `standing`.
+   * @throws ProviderRefused 'key' for a malformed key or a forbidden relay; what `run` throws
    */
   async within<T>(
     key: Secret<string> | null,
@@ -141,9 +139,9 @@ export class NwcCalls {
       await this.#budget.spend(undefined, secret, standing)
       const content = conversation.encrypt(JSON.stringify({ method, params: parameters }), encryption)
       const event = this.#request(key, content, encryption)
-      // A wallet without NIP-44 cannot read the request and does not answer.
+      // A wallet without NIP-44 cannot read the request and stays silent.
       let isUnread = false
-      // Not `AbortSignal.any`, which ends after all that waits for the limit: the relay would be given up first.
+      // `AbortSignal.any` would fire last and let the relay be given up first.
       const until = new AbortController()
       const end = (): void => {
         until.abort()
@@ -151,9 +149,9 @@ export class NwcCalls {
       limit.addEventListener('abort', end)
       if (limit.aborted) end()
       const probed = async (): Promise<void> => {
-        // Nothing is known where it cannot be read.
+        // Unreadable means unknown.
         await announced().catch(() => null)
-        // A payment waits whatever the wallet announces: it must not be asked for twice.
+        // A payment waits regardless, since it must not be sent twice.
         isUnread = encryption === 'nip44_v2' && method !== 'pay_invoice' && this.#oldOf(key) !== null
         if (isUnread) end()
       }
@@ -196,7 +194,10 @@ export class NwcCalls {
     return { key, client: publicKeyOf(secret), conversation, relays, ask, announced }
   }
 
-  /** How to encrypt for a wallet: by NIP-44, unless it was seen to offer less. @throws ProviderRefused 'key' */
+  /**
+   * NIP-44, unless the wallet was seen to lack it.
+   * @throws ProviderRefused 'key'
+   */
   #encryptionOf(key: NwcKey): Encryption {
     const old = this.#oldOf(key)
     if (old === null) return 'nip44_v2'
@@ -228,7 +229,7 @@ export class NwcCalls {
     })
   }
 
-  /** What a merchant's key names is guarded, even where the operator's names the same. */
+  /** A merchant's relay stays guarded even when the operator names the same one. */
   #relay(address: WebSocketAddress, isTrusted: boolean): Relay {
     const { guard, timeout, clock } = this.#options
     const name = `${isTrusted ? 'own' : 'guarded'} ${address.url}`
@@ -252,7 +253,7 @@ export class NwcCalls {
   }
 }
 
-/** The first that succeeds; else what the relay says that the request may have reached, or the first's fault. */
+/** The first success. Otherwise the fault of a relay that the request may have reached, or the first fault. */
 async function first<T>(works: ReadonlyArray<() => Promise<T>>): Promise<T> {
   try {
     return await Promise.any(works.map(work => work()))
@@ -261,7 +262,10 @@ async function first<T>(works: ReadonlyArray<() => Promise<T>>): Promise<T> {
   }
 }
 
-/** What those gave that succeeded. @throws what `first` does, where none did */
+/**
+ * All successes.
+ * @throws like `first` when there is none
+ */
 async function all<T>(works: ReadonlyArray<() => Promise<T>>): Promise<readonly T[]> {
   const ends = await Promise.allSettled(works.map(work => work()))
   const given = ends.filter(end => end.status === 'fulfilled').map(({ value }) => value)
@@ -269,7 +273,7 @@ async function all<T>(works: ReadonlyArray<() => Promise<T>>): Promise<readonly 
   throw telling(new AggregateError(ends.flatMap(end => (end.status === 'rejected' ? [end.reason] : []))))
 }
 
-/** Of several faults the one that says least of what certainly did not happen: a request counts as sent if one sent it. */
+/** The least certain of several faults: the request counts as sent if any relay sent it. */
 function telling(error: unknown): unknown {
   if (!(error instanceof AggregateError)) return error
   const faults: readonly unknown[] = error.errors
@@ -292,7 +296,7 @@ const Reply = Type.Object({
 })
 type Reply = StaticDecode<typeof Reply>
 
-/** @throws ProviderUnavailable for what cannot be used, without a word of what stood there */
+/** @throws ProviderUnavailable for unusable replies, without their content */
 function readReply(event: NostrEvent, method: NwcMethod, conversation: Conversation): Reply {
   let text: string
   try {
@@ -312,7 +316,7 @@ function errorOf({ error }: Reply, secret: string): NwcError | null {
   return { code, said: saidInShort(error.message, secret) ?? code }
 }
 
-/** What a wallet's error means for any method. */
+/** Meanings of wallet errors shared by all methods. */
 function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused | ProviderUnavailable {
   switch (code) {
     case 'UNAUTHORIZED':
@@ -337,6 +341,5 @@ function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused
   }
 }
 
-/** For wallets with which no encryption is shared. */
 export const NO_ENCRYPTION =
   'The wallet takes neither NIP-44 nor NIP-04, by which requests are encrypted here: another version of it, or another wallet, does.'

@@ -1,10 +1,9 @@
 import { createCipheriv, createDecipheriv, randomBytes, createECDH, createHmac } from 'node:crypto'
 import { equalBytes } from '../../../platform/keys/constant-time.ts'
 
-/** How messages are encrypted, as NIP-47 names it. */
+/** Encryption schemes, as NIP-47 names them. */
 export type Encryption = 'nip44_v2' | 'nip04'
 
-/** A message that was not encrypted for us. */
 export class UndecryptableError extends Error {
   override name = 'UndecryptableError'
 }
@@ -12,7 +11,7 @@ export class UndecryptableError extends Error {
 const IV_BYTES = 16
 const NIP04 = /^([A-Za-z0-9+/]+={0,2})\?iv=([A-Za-z0-9+/]{22}==)$/
 
-/** What two keys encrypt their messages to each other with. Both are hex. */
+/** Encrypts messages between two keys, both hex. */
 export class Conversation {
   readonly #nip44: Buffer
   readonly #nip04: Buffer
@@ -31,8 +30,8 @@ export class Conversation {
   }
 
   /**
-   * The text of a message in either form. NIP-04 has no code of its own, so that only messages whose signature was verified
-   * may be given. @throws UndecryptableError
+   * Decrypts either form. NIP-04 has no authentication: pass only messages with a verified signature.
+   * @throws UndecryptableError
    */
   decrypt(message: string): string {
     try {
@@ -49,9 +48,8 @@ export class Conversation {
   }
 }
 
-/** Encryption of Nostr messages between two keys, version 2 (NIP-44). */
+/** NIP-44 version 2 encryption between two Nostr keys. */
 
-/** A message that was not encrypted so, or not for us. */
 export class Nip44Error extends Error {
   override name = 'Nip44Error'
 }
@@ -60,24 +58,24 @@ const VERSION = 2
 const NONCE_BYTES = 32
 const MAC_BYTES = 32
 const MAX_TEXT = 65_535
-/** Characters of the shortest and the longest message in base64. */
+/** Shortest and longest message, in base64 characters. */
 const SHORTEST = 132
 const LONGEST = 87_472
 
-/** What two keys share: 32 bytes, the same from either side. Both are 32 bytes. */
+/** ECDH secret, 32 bytes, equal from both sides. Keys are 32 bytes. */
 export function sharedX(secret: Uint8Array, publicKey: Uint8Array): Buffer {
   const ours = createECDH('secp256k1')
   ours.setPrivateKey(secret)
-  // Of the two points with this x either will do: the shared x is the same.
+  // Both points with this x give the same shared x.
   return ours.computeSecret(Buffer.concat([Buffer.of(2), publicKey]))
 }
 
-/** What messages are encrypted with, from what the two keys share. */
+/** The conversation key, from the shared secret. */
 export function conversationKey(shared: Uint8Array): Buffer {
   return hmac(Buffer.from('nip44-v2'), shared)
 }
 
-/** A text of 1 to 65,535 bytes, encrypted, as base64. `nonce`: 32 bytes that are never used twice. */
+/** Encrypts 1 to 65,535 bytes of text as base64. `nonce`: 32 bytes, never reused. */
 export function encrypt(text: string, key: Uint8Array, nonce: Uint8Array = randomBytes(NONCE_BYTES)): string {
   const bytes = Buffer.from(text, 'utf8')
   if (bytes.length < 1 || bytes.length > MAX_TEXT) throw new Nip44Error(`the text has ${bytes.length} bytes`)
@@ -90,11 +88,14 @@ export function encrypt(text: string, key: Uint8Array, nonce: Uint8Array = rando
   return Buffer.concat([Buffer.of(VERSION), nonce, hidden, hmac(macKey, nonce, hidden)]).toString('base64')
 }
 
-/** The text of a message; nothing of it is looked at before its code was found right. @throws Nip44Error */
+/**
+ * Decrypts a message after verifying its MAC.
+ * @throws Nip44Error
+ */
 export function decrypt(message: string, key: Uint8Array): string {
   if (message.length < SHORTEST || message.length > LONGEST) throw new Nip44Error('the message has no length of one')
   const bytes = Buffer.from(message, 'base64')
-  // Node skips what it does not know; only what comes out the same was understood whole.
+  // Node skips invalid characters; only a round trip proves that all was read.
   if (bytes.toString('base64') !== message) throw new Nip44Error('the message is not base64')
   if (bytes[0] !== VERSION) throw new Nip44Error('the message has another version')
   const nonce = bytes.subarray(1, 1 + NONCE_BYTES)
@@ -109,7 +110,7 @@ export function decrypt(message: string, key: Uint8Array): string {
   return padded.toString('utf8', 2, 2 + length)
 }
 
-/** Bytes that a text of so many takes: the next of a few steps, so that its length is not shown. */
+/** Padded length in bytes, which hides the exact length. */
 export function paddedLength(length: number): number {
   if (length <= 32) return 32
   const next = 2 ** (Math.floor(Math.log2(length - 1)) + 1)
@@ -117,14 +118,14 @@ export function paddedLength(length: number): number {
   return step * (Math.floor((length - 1) / step) + 1)
 }
 
-/** Keys of one message: HKDF-Expand (RFC 5869) to 76 bytes, which Node has only together with its other half. */
+/** Message keys: HKDF-Expand (RFC 5869) to 76 bytes, which Node offers only with Extract. */
 function messageKeys(key: Uint8Array, nonce: Uint8Array) {
   const one = hmac(key, nonce, Buffer.of(1))
   const two = hmac(key, one, nonce, Buffer.of(2))
   const three = hmac(key, two, nonce, Buffer.of(3))
   return {
     cipherKey: one,
-    // OpenSSL's begins with the counter.
+    // OpenSSL's IV starts with the counter.
     iv: Buffer.concat([Buffer.alloc(4), two.subarray(0, 12)]),
     macKey: Buffer.concat([two.subarray(12), three.subarray(0, 12)])
   }

@@ -1,23 +1,23 @@
 import type { Clock } from '../../../platform/system/clock.ts'
 import { isGenuine, type NostrEvent } from './event.ts'
 
-/** Messages, events and characters that one relay may send in a second, and events of one author. */
+/** Messages, events and characters per relay and second, and events per author. */
 const PER_SECOND = Object.freeze({ messages: 1_000, events: 200, chars: 4 * 1024 * 1024, ofAuthor: 20 })
 const SECOND = 1_000
-/** What a request of ours allows on top: its answer, and what the relay says around it; at most for so many requests. */
+/** Extra allowance per pending request, up to a maximum. */
 const PER_REQUEST = Object.freeze({ messages: 4, events: 1, most: 1_000 })
-/** Events that are not genuine, on one connection. */
+/** Invalid signatures per connection. */
 const MAX_FORGED = 20
-/** Signatures that are verified in one turn of the loop; each takes about a millisecond. */
+/** Signatures verified per event loop turn; each takes about 1 ms. */
 const PER_TURN = 10
 
 /**
- * Limits the work that one connection to a relay can cause. A relay is chosen by a merchant, so it may send anything:
- * events are counted before they are parsed, and few signatures are verified in each turn of the loop.
+ * Limits the work that a relay connection can cause, since merchants choose relays. Events are counted before parsing
+ * and few signatures are verified per turn.
  */
 export class EventGate {
   readonly #clock: Clock
-  /** The relay floods or forges: the connection must end. */
+  /** The relay floods or forges: close the connection. */
   readonly #abused: () => void
   #since = -Infinity
   #messages = 0
@@ -35,14 +35,14 @@ export class EventGate {
     this.#abused = abused
   }
 
-  /** Counts a message; false when it must not be read. */
+  /** Counts a message; false when over the limit. */
   takes(text: string): boolean {
     if (this.#isClosed) return false
     const now = this.#clock.monotonic()
     if (now - this.#since >= SECOND) {
       this.#since = now
       this.#chars = 0
-      // What requests allowed is kept until it is used.
+      // Allowances persist until used.
       this.#messages = Math.min(this.#messages, 0)
       this.#events = Math.min(this.#events, 0)
       this.#authors.clear()
@@ -56,21 +56,21 @@ export class EventGate {
     return !isFlood
   }
 
-  /** A request goes out, which will be answered. */
+  /** Registers a request, whose response is allowed on top. */
   asked(): void {
     const { messages, events, most } = PER_REQUEST
     this.#messages = Math.max(this.#messages - messages, -messages * most)
     this.#events = Math.max(this.#events - events, -events * most)
   }
 
-  /** Counts an event of an author; false when it has sent too many in this second. */
+  /** Counts an author's event; false when over the limit for this second. */
   takesFrom(author: string): boolean {
     const count = (this.#authors.get(author) ?? 0) + 1
     this.#authors.set(author, count)
     return count <= PER_SECOND.ofAuthor
   }
 
-  /** Calls `genuine` if the event is genuine and still wanted by then. */
+  /** Calls `genuine` if the event is valid and still wanted. */
   verify(event: NostrEvent, isWanted: () => boolean, genuine: (event: NostrEvent) => void): void {
     const check = (): void => {
       if (this.#isClosed || !isWanted()) return
@@ -83,7 +83,7 @@ export class EventGate {
     this.#plan()
   }
 
-  /** Verifies nothing any more. */
+  /** Stops verifying. */
   close(): void {
     this.#isClosed = true
     this.#queue.length = 0

@@ -4,11 +4,9 @@ import { Type } from 'typebox'
 import { readResponse, SafeInteger } from '../../../engine/formats/response-schema.ts'
 import { Hash } from '../../provider-calls/responses.ts'
 
-/** What travels over Nostr (NIP-01), in its own spelling. */
 export interface NostrEvent {
   /** SHA-256 of all but the signature: 64 lower-case hex characters. */
   readonly id: string
-  /** Who signed it, likewise. */
   readonly pubkey: string
   /** Seconds since the epoch. */
   readonly created_at: number
@@ -18,22 +16,21 @@ export interface NostrEvent {
   readonly sig: string
 }
 
-/** Kinds of events of Nostr Wallet Connect (NIP-47). */
+/** Event kinds of Nostr Wallet Connect (NIP-47). */
 export const KINDS = Object.freeze({
   info: 13_194,
   request: 23_194,
   response: 23_195,
-  /** In NIP-04. */
+  /** NIP-04 encrypted. */
   oldNotification: 23_196,
   notification: 23_197
 })
 
-/** The public key of a private one: both are hex. */
 export function publicKeyOf(secret: string): string {
   return Buffer.from(xOnlyPointFromScalar(Buffer.from(secret, 'hex'))).toString('hex')
 }
 
-/** Signs an event with a private key, which is hex (BIP 340). */
+/** Signs an event (BIP 340). The key is hex. */
 export function signEvent(
   secret: string,
   event: Pick<NostrEvent, 'created_at' | 'kind' | 'tags' | 'content'>
@@ -44,7 +41,7 @@ export function signEvent(
   return { ...whole, id, sig: Buffer.from(sig).toString('hex') }
 }
 
-/** Tags, values of a tag and characters of each are bounded: events of NIP-47 have a few short ones. */
+/** Tags are bounded: NIP-47 events have a few short ones. */
 const Event = Type.Object({
   id: Hash,
   pubkey: Hash,
@@ -55,12 +52,12 @@ const Event = Type.Object({
   sig: Type.String({ pattern: '^[0-9a-f]{128}$' })
 })
 
-/** An event as it was received, whose signature is not verified; null for anything else and for one of absurd size. */
+/** An event with an unverified signature; null when malformed or oversized. */
 export function readNostrEvent(value: unknown): NostrEvent | null {
   return readResponse(Event, value)
 }
 
-/** Whether whom it names has signed it, and nothing of it was changed. */
+/** Whether id and signature are valid. */
 export function isGenuine(event: NostrEvent): boolean {
   return (
     event.id === idOf(event) &&
@@ -68,7 +65,7 @@ export function isGenuine(event: NostrEvent): boolean {
   )
 }
 
-/** The first value of a tag; null where there is none. */
+/** First value of a tag; null without one. */
 export function tagOf({ tags }: NostrEvent, name: string): string | null {
   return tags.find(([one]) => one === name)?.[1] ?? null
 }

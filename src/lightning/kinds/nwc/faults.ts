@@ -1,10 +1,9 @@
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
 import { saidInShort } from '../../provider-calls/provider-call.ts'
 
-/** The relay has the request and the wallet says nothing, as wallets do to connections that they do not know. */
+/** The relay has the request and the wallet is silent, as wallets are to unknown connections. */
 export class WalletSilent extends ProviderUnavailable {}
 
-/** What is said of a request whose time is over: whether it went out, and whether the relay said that it has it. */
 export function lateResponse({
   isSent,
   isTaken
@@ -23,7 +22,7 @@ export function lateResponse({
   )
 }
 
-/** What a relay means that takes no request, or listens to none (NIP-01: the first word says why). */
+/** Meaning of a relay's rejection of a request or subscription (NIP-01: its first word is the reason). */
 export function relayRefusal(reason: string): Error {
   const said = saidInShort(reason, null)
   const words = said === null ? '.' : `: ${said}`
@@ -39,27 +38,27 @@ export function relayRefusal(reason: string): Error {
   )
 }
 
-/** The connection broke while an answer was due. */
+/** The connection broke before the response. */
 export function lostResponse(): ProviderUnavailable {
   return unavailable('network', 'The connection to the relay of the nwc key broke.')
 }
 
-/** The relay sends more than is read, or forged events; the connection was ended. */
+/** The relay floods or forges; the connection was closed. */
 export function abusedBy(): ProviderUnavailable {
   return unavailable('server', 'The relay of the nwc key floods this gateway or sends forged events.')
 }
 
-/** No connection came about. `cause` is a code or a few words, without an address. */
+/** Connection failed. `cause` is a code or a few words, without an address. */
 export function unreached(cause: string): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', 5, new Error(cause), 'network')
 }
 
-/** The relay itself said nothing in time. */
+/** The relay did not respond in time. */
 export function lateRelay(): ProviderUnavailable {
   return unavailable('timeout', 'The relay of the nwc key did not answer in time.')
 }
 
-/** The relay is left alone for so many seconds, since connections to it failed. */
+/** Backoff in seconds after failed connections. */
 export function relayAway(seconds: number): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', seconds, undefined, 'network')
 }

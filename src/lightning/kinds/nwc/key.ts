@@ -9,15 +9,15 @@ import {
   type KeyParameterForm
 } from '../../provider-calls/address-key.ts'
 
-/** How to reach and use a wallet: a connection of Nostr Wallet Connect (NIP-47). */
+/** A Nostr Wallet Connect connection (NIP-47). */
 export interface NwcKey {
-  /** The wallet's public key: 64 lower-case hex characters. */
+  /** The wallet's public key: 64 lower-case hex. */
   readonly wallet: string
-  /** Our private key in this connection: 32 bytes as hex. */
+  /** Our private key for this connection: 32 bytes as hex. */
   readonly secret: Secret<string>
-  /** At least one, each of them once. */
+  /** At least one, without duplicates. */
   readonly relays: readonly WebSocketAddress[]
-  /** Names wallet and connection, by which breakers tell them apart. It shows nothing of the secret. */
+  /** Names wallet and connection for breakers, without the secret. */
   readonly origin: string
 }
 
@@ -27,19 +27,19 @@ const form: KeyParameterForm<'relay' | 'secret'> = {
   required: ['secret', 'relay'],
   optional: [],
   repeated: ['relay'],
-  // Wallets add `lud16`, and what else they like.
+  // Wallets add `lud16` and more.
   passesOver: true
 }
 
 const MAX_CHARS = 4096
-/** Relays that are used; what a key names beyond them is passed over. */
+/** Relays used; further ones are ignored. */
 const MAX_RELAYS = 4
-/** Older wallets write the scheme without `+`, or without the slashes. */
+/** Older wallets omit the `+` or the slashes. */
 const PARTS = /^nostr\+?walletconnect:(?:\/\/)?([0-9a-f]{64})\/?\?([^#]*)$/i
 const RELAY = /^(wss?):\/\/([^/?#]*)(\/[^?#]*)?$/i
 const PATH = /^(?:\/[A-Za-z0-9._~-]+)*\/?$/
 
-/** Reads a connection's address as the wallet shows it. @throws AddressKeyError */
+/** @throws AddressKeyError for an invalid connection address */
 export function readNwcKey(text: string): NwcKey {
   if (text.length > MAX_CHARS)
     throw new AddressKeyError(`The nwc key is longer than ${MAX_CHARS} characters; it has the form ${EXAMPLE}.`)

@@ -1,19 +1,19 @@
 import { KINDS, type NostrEvent } from './event.ts'
 import type { EventGate } from './event-gate.ts'
 
-/** Who hears notifications of a wallet. */
+/** A listener to a wallet's notifications. */
 export interface NewsListener {
-  /** Public keys of the sender and the receiver. */
+  /** Sender's and receiver's public keys. */
   readonly wallet: string
   readonly client: string
-  /** The event is genuine, of this wallet and for this client. */
+  /** The event is verified and from this wallet to this client. */
   heard(event: NostrEvent): void
 }
 
-/** Connections of one relay whose notifications are heard; the payments of others are polled. */
+/** Connections per relay with notifications; the others are polled. */
 const MAX_LISTENERS = 250
 
-/** The listeners on one relay. */
+/** Listeners of one relay. */
 export class NewsListeners {
   readonly #all = new Map<string, NewsListener>()
 
@@ -21,7 +21,6 @@ export class NewsListeners {
     return this.#all.size
   }
 
-  /** Replaces a listener for the same two; false where there are too many. */
   add(listener: NewsListener): boolean {
     const name = nameOf(listener.wallet, listener.client)
     if (this.#all.size >= MAX_LISTENERS && !this.#all.has(name)) return false
@@ -37,7 +36,7 @@ export class NewsListeners {
     this.#all.clear()
   }
 
-  /** Asks a relay for all of their notifications. */
+  /** Filter for all their notifications. */
   filter(): object {
     const listeners = [...this.#all.values()]
     return {
@@ -47,7 +46,7 @@ export class NewsListeners {
     }
   }
 
-  /** Gives a genuine event to its listener. Returns the listener of a wallet that floods. */
+  /** Dispatches a verified event. Returns the listener of a flooding wallet. */
   heard(event: NostrEvent, gate: EventGate): NewsListener | undefined {
     const find = (client: string) => this.#all.get(nameOf(event.pubkey, client))
     const listener = firstOf(event, 'p', find)
@@ -69,7 +68,7 @@ function nameOf(wallet: string, client: string): string {
   return `${wallet} ${client}`
 }
 
-/** What is kept under the first value of a tag that names something. */
+/** Looks up by the first known value of a tag. */
 export function firstOf<T>(event: NostrEvent, tag: string, find: (value: string) => T | undefined): T | undefined {
   for (const [name, value = ''] of event.tags) {
     const found = name === tag ? find(value) : undefined

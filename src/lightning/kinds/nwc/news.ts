@@ -8,38 +8,37 @@ import { UndecryptableError, type Conversation } from './conversation.ts'
 import type { NewsListener } from './listeners.ts'
 import type { Relay } from './relay.ts'
 
-/** A connection some of whose invoices may still be paid. */
+/** A connection with open invoices. */
 interface Expecting {
   readonly listener: NewsListener
   readonly relays: readonly Relay[]
-  /** When each can no longer be paid, by payment hash; in milliseconds since the epoch. */
+  /** End of each by payment hash, in milliseconds since the epoch. */
   readonly ends: Map<string, number>
   timer: Timer | null
 }
 
-/** Invoices of one connection that are listened for, and connections; the payments of others are asked for. */
+/** Invoices per connection, and connections; the others are polled. */
 const MAX_INVOICES = 1000
 const MAX_CONNECTIONS = 5000
-/** Milliseconds for which an invoice is listened for after its end: what is paid in its last second is told later. */
+/** Milliseconds of listening after an invoice's end, for payments in its last second. */
 const AFTER_END = 5_000
 
 /**
- * Hears wallets tell of payments (`payment_received`), which many do and some do not, while an invoice can still be paid;
- * so a relay nobody expects anything of can be left. A notification is signed by the wallet that made the invoice, as the
- * answer to a look-up would be. What is kept to read it decrypts, and signs nothing.
+ * Listens for `payment_received`, which many wallets send, while invoices are open, so idle relays can be closed.
+ * Notifications are signed by the wallet, as look-ups are. The stored keys decrypt and sign nothing.
  */
 export class News {
   readonly #clock: Clock
   readonly #settled: (paymentHash: string) => Promise<void>
   readonly #connections = new Map<string, Expecting>()
 
-  /** `settled` is told of each payment once, and does not reject. */
+  /** `settled` is called once per payment and never rejects. */
   constructor(clock: Clock, settled: (paymentHash: string) => Promise<void>) {
     this.#clock = clock
     this.#settled = settled
   }
 
-  /** Listens for the payment of an invoice that the wallet made; `until` in milliseconds since the epoch. */
+  /** Listens for an invoice's payment; `until` in milliseconds since the epoch. */
   expect({ key, client, conversation, relays }: NwcWallet, paymentHash: string, until: number): void {
     const name = `${key.wallet} ${client}`
     const known = this.#connections.get(name)
@@ -86,7 +85,7 @@ export class News {
     void this.#settled(payment.paymentHash)
   }
 
-  /** Until the last of its invoices can no longer be paid. */
+  /** Until its last invoice ends. */
   #wait(name: string, made: Expecting): void {
     made.timer = this.#clock.after(Math.max(...made.ends.values()) - this.#clock.now(), () => {
       const now = this.#clock.now()

@@ -39,28 +39,27 @@ import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-ke
 import type { ProviderKind } from '../kind.ts'
 import { readNwcKey } from './key.ts'
 
-/** What the kind needs. */
 export interface NwcOptions extends KeyedOptions {
-  /** Told of each payment that a wallet told of; does not reject. */
+  /** Called for each payment notified; never rejects. */
   settled(paymentHash: string): Promise<void>
 }
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
-  // Not every wallet tells, and none while the connection to its relay is broken.
+  // Some wallets do not notify, and none can while the relay is disconnected.
   notifies: false,
   payout: Object.freeze({ lightning: true, chain: false, mostFee: { sats: 10, percent: 1 } })
 })
 
-/** Transactions of one page, since relays carry small messages, and pages of one call. */
+/** Transactions per page, since relays carry small messages, and pages per call. */
 const PAGE = 20
 const MAX_PAGES = 5
-/** Milliseconds for which a connection that may not list is not asked to. */
+/** Milliseconds before retrying a connection that may not list. */
 const UNLISTED = 3_600_000
-/** Codes with which a payment is surely turned down before it is sent; those of any method are thrown. */
+/** Codes that certainly mean a payment was not sent; those of any method throw. */
 const BEFORE_SENDING = new Set(['QUOTA_EXCEEDED', 'INSUFFICIENT_BALANCE'])
-/** Codes that mean the same for a payment as for everything else, and nothing was sent. */
+/** Codes with the general meaning: nothing was sent. */
 const OF_ANY_METHOD = new Set([
   'UNAUTHORIZED',
   'EXPIRED',
@@ -69,36 +68,32 @@ const OF_ANY_METHOD = new Set([
   'NOT_IMPLEMENTED',
   'RATE_LIMITED'
 ])
-/** What a connection must be able to do. */
 const NEEDED = ['make_invoice', 'lookup_invoice'] as const
 
-/** Where a listing was left. */
 interface Place {
   readonly asOf: number
   readonly offset: number
 }
 
 /**
- * A wallet over Nostr Wallet Connect (NIP-47). The key is the address of a connection as the wallet shows it; the id of a
- * charge is its payment hash (decision 116). The connection needs `make_invoice` and `lookup_invoice`, should have
- * `list_transactions`, and for refunds needs `pay_invoice`.
+ * A wallet over Nostr Wallet Connect (NIP-47). The key is the connection's address; charge ids are payment hashes
+ * (decision 116). The connection needs `make_invoice` and `lookup_invoice`, should have `list_transactions`, and
+ * refunds need `pay_invoice`.
  *
  * Known gaps:
- * - a connection that was deleted is answered by most wallets with silence, as one that is offline is: it is told as both;
- * - wallets take no limit for the fee of a payment;
- * - what was paid is listed by when it was made or when it last changed, as the wallet likes, so that everything since the
- *   oldest open invoice is read;
- * - relays that want to know who asks (NIP-42) are not spoken to.
+ * - most wallets answer a deleted connection with silence, as when offline: errors name both;
+ * - payments take no fee limit;
+ * - lists are ordered by creation or last change, so everything since the oldest open invoice is read;
+ * - relays that require authentication (NIP-42) are not supported.
  */
 export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements Provider {
   readonly kind = 'nwc'
   readonly capabilities = capabilities
   readonly #options: NwcOptions
   readonly #news: News
-  /** Connections that may not list, with until when that is believed. */
+  /** Connections that may not list, with the time of the next try. */
   readonly #unlisted = new LRUCache<string, number>({ max: 1000 })
 
-  /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: NwcOptions) {
     super(new NwcCalls(options))
     this.#options = options
@@ -110,13 +105,13 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
     return await this.calls.within(key, async wallet => {
       const transaction = await this.#transaction(wallet, chargeId)
       if (transaction === null) return null
-      // A wallet that paid its own invoice may answer with the half that goes out, which settles with the other alone.
+      // A wallet that paid its own invoice may return the outgoing half, which settles with the other.
       const isHalf = transaction.type === 'outgoing' && transaction.state !== 'settled'
       return nwcState(isHalf ? { ...transaction, state: 'pending' } : transaction, this.#options.clock.now())
     })
   }
 
-  /** What came in since the oldest open invoice was made. A page that moves while it is read repeats, and skips nothing. */
+  /** Incoming payments since the oldest open invoice's creation. A shifted page repeats entries, never skips. */
   async listSettled(key: Secret<string>, { since, oldest, position }: SettledSince): Promise<SettledList> {
     const { clock } = this.#options
     // Written by this file alone.
@@ -134,12 +129,11 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
           return unlisted
         }
         for (const transaction of fitting(page.map(one => readNwcTransaction(one, clock.now())))) {
-          // Filters that a wallet does not know are left out by it without a word.
           if (transaction.type === 'outgoing' || transaction.state !== 'settled') continue
           if ((transaction.settledAt ?? Infinity) < Math.floor(since / 1000) * 1000) continue
           charges.push({ chargeId: transaction.paymentHash, state: nwcState(transaction, clock.now()) })
         }
-        // Some give fewer than they were asked for, so that only an empty page is the last.
+        // Some return short pages, so only an empty one is the last.
         if (page.length === 0) return { charges, reach: 'whole', asOf, position: null }
         offset += page.length
       }
@@ -154,12 +148,12 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
 
   protected async makeCharge(request: ChargeRequest, wallet: NwcWallet): Promise<Charge> {
     const charge = await newInvoice(wallet, request)
-    // What is made for nobody yet is for routes, whose payers show that they paid.
+    // Invoices made ahead are for routes, whose payers show a preimage.
     if (request.standing !== 'ahead') this.#news.expect(wallet, charge.paymentHash, charge.expiresAt)
     return charge
   }
 
-  /** Reads the wallet's announcement and what this connection may do, and makes an invoice. */
+  /** Reads the announcement and the connection's rights, and makes an invoice. */
   protected async tryKey(wallet: NwcWallet): Promise<KeyVerdict> {
     const event = await silentAs(silence(false), wallet.announced())
     const announced = event === null ? null : readAnnouncement(event)
@@ -167,7 +161,7 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
     return await silentAs(silence(announced !== null), tried(wallet, announced))
   }
 
-  /** Null where the connection may not list. */
+  /** Null where listing is not permitted. */
   async #page(wallet: NwcWallet, from: number, offset: number): Promise<readonly unknown[] | null> {
     const response = await wallet.ask(
       'list_transactions',
@@ -220,7 +214,6 @@ async function newInvoice(
     description: shortDescription(description.toWellFormed()),
     expiry: expirySeconds
   })
-  // No error was asked for.
   const { invoice, payment_hash } = requireResponse(NwcInvoice, 'result' in response ? response.result : null)
   return lightningCharge(invoice, payment_hash, amountSats)
 }
@@ -228,7 +221,7 @@ async function newInvoice(
 async function tried(wallet: NwcWallet, announced: Announcement | null): Promise<KeyVerdict> {
   const response = await wallet.ask('get_info', {}, code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED')
   const info = 'result' in response ? readResponse(NwcInfo, response.result) : null
-  // What it may do is as the wallet says, else as it announces itself to all; where neither says anything it is tried out.
+  // Rights as `get_info` or the announcement has them; otherwise tried out.
   const said = info === null || info.methods.length === 0 ? null : new Set(info.methods)
   const methods = said ?? announced?.methods ?? new Set<string>(NEEDED)
   const missing = NEEDED.filter(method => !methods.has(method))
@@ -247,7 +240,10 @@ async function tried(wallet: NwcWallet, announced: Announcement | null): Promise
   )
 }
 
-/** A wallet that says nothing is told as one that cannot be used. @throws ProviderRefused 'key' */
+/**
+ * Treats a silent wallet as unusable.
+ * @throws ProviderRefused 'key'
+ */
 async function silentAs<T>(message: string, asked: Promise<T>): Promise<T> {
   return await asked.catch((error: unknown) => {
     throw error instanceof WalletSilent ? new ProviderRefused('key', message) : error
@@ -264,7 +260,7 @@ function silence(isAnnounced: boolean): string {
     : 'No wallet answers this key, and its relay knows none: it is offline, the connection was deleted in it, or the relay is another.'
 }
 
-/** A wallet over Nostr Wallet Connect. Wallets and relays publish no limits: ours spare them. */
+/** Wallets and relays publish no limits: ours spare them. */
 export const nwc: ProviderKind = {
   name: 'nwc',
   isSandbox: false,

@@ -17,13 +17,13 @@ interface Waiting extends Ends<NostrEvent> {
   readonly event: NostrEvent
   readonly wallet: string
   readonly since: number
-  /** Sent on the present connection; on any; on an earlier one, whose relay may have passed it on. */
+  /** Sent on the present connection; on any; on an earlier one, whose relay may have forwarded it. */
   isOut: boolean
   isSent: boolean
   mayBeOut: boolean
-  /** The relay has it, so the wallet may have it too. */
+  /** Taken by the relay, so the wallet may have it. */
   isTaken: boolean
-  /** Sent for the second and last time. */
+  /** On its second and last attempt. */
   isAgain: boolean
 }
 
@@ -35,26 +35,25 @@ interface Query extends Ends<readonly NostrEvent[]> {
   isAgain: boolean
 }
 
-/** Subscriptions to responses on one connection, and requests in each: relays allow about twenty of 100 entries. */
+/** Response subscriptions per connection, and requests in each: relays allow about 20 of 100 entries. */
 const MAX_SUBSCRIPTIONS = 12
 const MAX_REQUESTS = 50
-/** Milliseconds after which an idle connection is closed. */
+/** Milliseconds before an idle connection is closed. */
 const IDLE = 60_000
-/** Milliseconds of backoff after a second failed attempt to connect, first and longest. */
+/** Milliseconds of backoff after a second failed connection, first and longest. */
 const FIRST_REST = 1_000
 const LONGEST_REST = 30_000
-/** Milliseconds without calls to a relay that floods us or forges events. */
+/** Milliseconds without calls to an abusive relay. */
 const ABUSE_REST = 60_000
 const MAX_FOUND = 4
-/** The subscription to notifications; those to responses are r1, r2 …, those to stored events q1, q2 … */
+/** Subscription to notifications; responses use r1, r2 …, stored events q1, q2 … */
 const NEWS = 'news'
 
 /**
- * One relay, over one WebSocket that all its wallets and connections share (NIP-01), opened on demand. The subscription
- * precedes its request, since relays store no responses, and names the author and the request alone, since wallets need
- * not name us. Requests of one turn of the loop share a subscription.
- * A request whose connection broke before the relay took it is sent once more, unchanged: it is signed once, so that
- * wallets see one request.
+ * One relay over one WebSocket that all its connections share (NIP-01), opened on demand. Subscriptions precede
+ * requests, since relays store no responses. They filter by author and request only, since wallets may omit our key.
+ * Requests of one turn share a subscription. A request not taken before a disconnect is resent unchanged: one
+ * signature, so wallets see one request.
  */
 export class Relay {
   readonly #options: WebSocketOptions
@@ -84,7 +83,7 @@ export class Relay {
   }
 
   /**
-   * Sends a request; resolves with the wallet's response, genuine and still encrypted.
+   * Sends a request and resolves with the verified, still encrypted response.
    * @throws NothingSent where the wallet certainly never gets it, ProviderUnavailable where it may
    */
   async ask(event: NostrEvent, wallet: string, limit: AbortSignal): Promise<NostrEvent> {
@@ -108,7 +107,10 @@ export class Relay {
     })
   }
 
-  /** Genuine announcements of a wallet that the relay stores. @throws ProviderUnavailable */
+  /**
+   * Verified announcements of a wallet that the relay stores.
+   * @throws ProviderUnavailable
+   */
   async announcements(wallet: string, limit: AbortSignal): Promise<readonly NostrEvent[]> {
     return await this.#within<readonly NostrEvent[]>(limit, ends => {
       const name = `q${++this.#count}`
@@ -122,7 +124,7 @@ export class Relay {
       if (this.#ensure()) this.#query(name, query)
       return () => {
         query.reject(lateRelay())
-        // Its connection was given up before: the present one is new.
+        // Its connection was already replaced.
         if (!query.isAgain) this.#suspect(since)
       }
     })
@@ -151,7 +153,7 @@ export class Relay {
     this.#lost(lostResponse(), true)
   }
 
-  /** Runs `begin`, which returns how to give up at the time limit. */
+  /** Runs `begin`, which returns the cleanup for the time limit. */
   async #within<T>(limit: AbortSignal, begin: (ends: Ends<T>) => () => void): Promise<T> {
     if (limit.aborted || this.#isClosed) throw new NothingSent(undefined, undefined, undefined, 'timeout')
     const { promise, ...ends } = Promise.withResolvers<T>()
@@ -186,18 +188,18 @@ export class Relay {
     setImmediate(() => {
       this.#isPlanned = false
       if (this.#isClosed || (this.#fresh.length === 0 && !this.#isNewsStale)) return
-      // An end of listening opens no connection.
+      // Removing a listener opens no connection.
       if (this.isIdle && this.#connection === null) return
       if (this.#ensure()) this.#go()
     })
   }
 
-  /** Whether messages can be sent; else a connection is being opened, or requests were rejected. */
+  /** Whether messages can be sent; otherwise connects or rejects requests. */
   #ensure(): boolean {
     if (this.#connection !== null) return this.#connection.isOpen
     const left = this.#restsUntil - this.#options.clock.monotonic()
     if (left > 0) {
-      // A bad key stays bad during the backoff.
+      // A bad key stays bad during backoff.
       this.#refuse(this.#fault instanceof KeyUnusable ? this.#fault : relayAway(Math.ceil(left / 1000)))
       return false
     }
@@ -235,7 +237,7 @@ export class Relay {
     return false
   }
 
-  /** Subscribes to responses; the requests follow once the relay has confirmed. */
+  /** Subscribes first; requests follow the relay's confirmation. */
   #go(): void {
     while (this.#fresh.length > 0) {
       const place = this.#place()
@@ -251,7 +253,7 @@ export class Relay {
     this.#send(this.#listeners.size === 0 ? ['CLOSE', NEWS] : ['REQ', NEWS, this.#listeners.filter()])
   }
 
-  /** A new subscription, or the emptiest; null where all are full. */
+  /** A new or the emptiest subscription; null when all are full. */
   #place(): readonly [string, Set<Waiting>] | null {
     if (this.#subscriptions.size < MAX_SUBSCRIPTIONS) {
       const made = [`r${++this.#count}`, new Set<Waiting>()] as const
@@ -286,7 +288,7 @@ export class Relay {
     const gate = this.#gate
     if (event === null || gate === null) return
     if (name === NEWS) {
-      // A wallet that floods is polled instead: the others of this relay must not suffer from it.
+      // A flooding wallet is polled instead, which protects others on this relay.
       const flooding = this.#listeners.heard(event, gate)
       if (flooding !== undefined) this.unlisten(flooding)
       return
@@ -304,7 +306,7 @@ export class Relay {
     gate.verify(event, () => this.#waiting.get(waiting.event.id) === waiting, waiting.resolve)
   }
 
-  /** The relay confirms a subscription: its requests are sent. */
+  /** Sends a confirmed subscription's requests. */
   #listening(name: string): void {
     const query = this.#queries.get(name)
     if (query !== undefined) return query.resolve(query.found)
@@ -330,14 +332,14 @@ export class Relay {
       waiting.reject(waiting.isSent ? lostResponse() : relayRefusal(reason))
   }
 
-  /** The connection broke, or failed (`isUnreached`): requests that the relay has not taken may be sent once more. */
+  /** Handles a disconnect, or a failed connection (`isUnreached`). Requests not taken may be resent. */
   #lost(fault: Error, isUnreached: boolean): void {
     this.#connection = null
     this.#gate?.close()
     this.#fault = fault
     this.#subscriptions.clear()
     this.#isNewsStale = true
-    // Reset by the first message of a relay.
+    // Reset by a relay's first message.
     const rest = this.#failures === 0 ? 0 : FIRST_REST * 2 ** Math.min(this.#failures - 1, 10)
     this.#failures++
     this.#restsUntil = Math.max(this.#restsUntil, this.#options.clock.monotonic() + Math.min(rest, LONGEST_REST))
@@ -369,13 +371,13 @@ export class Relay {
     })
   }
 
-  /** Rejects all. What was sent on an earlier connection may have arrived. */
+  /** Rejects all. Requests sent on an earlier connection may have arrived. */
   #refuse(fault: Error): void {
     for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? lostResponse() : fault)
     for (const query of this.#queries.values()) query.reject(fault)
   }
 
-  /** A relay that was silent since `since` is taken for dead, so that other requests are retried. */
+  /** Treats a relay silent since `since` as dead, so that requests are retried. */
   #suspect(since: number): void {
     const connection = this.#connection
     if (connection === null || connection.heardAt > since) return
@@ -384,7 +386,6 @@ export class Relay {
   }
 }
 
-/** The same ends, each after `done`. */
 function after<T>(done: () => void, { resolve, reject }: Ends<T>): Ends<T> {
   return {
     resolve(value) {

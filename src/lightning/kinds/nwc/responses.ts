@@ -8,14 +8,14 @@ import type { ChargeState } from '../../providers/provider.ts'
 import type { Encryption } from './conversation.ts'
 import { tagOf, type NostrEvent } from './event.ts'
 
-/*
- * Responses of wallets (NIP-47). Amounts are millisatoshis, times seconds. Preimages of invoices that nobody has paid may
- * stand in them: nothing here says that one is paid because of one.
+/**
+ * Responses of wallets (NIP-47). Amounts are millisatoshis, times seconds. Preimages may be those of unpaid invoices,
+ * so none proves payment.
  */
 
 const Transaction = Type.Object({
   payment_hash: Hash,
-  /** Null where the wallet does not say, as some do not of invoices. */
+  /** Null where absent, as for invoices of some wallets. */
   type: orNull(Type.Enum(['incoming', 'outgoing'])),
   state: orNull(Type.Enum(['settled', 'pending', 'accepted', 'expired', 'failed'])),
   amount: Whole,
@@ -25,19 +25,18 @@ const Transaction = Type.Object({
 })
 type Transaction = StaticDecode<typeof Transaction>
 
-/** A payment in or out. */
 export interface NwcTransaction extends Pick<Transaction, 'type'> {
   readonly paymentHash: string
   readonly state: NonNullable<Transaction['state']>
   readonly amountMsat: number
   readonly feeMsat: number
-  /** Milliseconds since the epoch; null where the wallet does not say. */
+  /** Milliseconds since the epoch; null where absent. */
   readonly settledAt: number | null
 }
 
 /**
- * A transaction; null when it cannot be used. The state is optional: without it one is settled if there is a time when it
- * was, and expired by `now`, in milliseconds since the epoch.
+ * A transaction; null when unusable. Without a state, a settlement time means settled; expiry is judged by `now` (ms
+ * since the epoch).
  */
 export function readNwcTransaction(value: unknown, now: number): NwcTransaction | null {
   const read = readResponse(Transaction, value)
@@ -54,7 +53,7 @@ export function readNwcTransaction(value: unknown, now: number): NwcTransaction 
   }
 }
 
-/** How a charge stands, from its transaction; `now` where it is settled and does not say when. */
+/** A charge's status; `now` stands in for a missing settlement time. */
 export function nwcState({ state, amountMsat, settledAt }: NwcTransaction, now: number): ChargeState {
   switch (state) {
     case 'settled': {
@@ -72,8 +71,8 @@ export function nwcState({ state, amountMsat, settledAt }: NwcTransaction, now: 
 }
 
 /**
- * How a payment of ours stands. "failed" is believed once its invoice can no longer be paid (`endsAt`, milliseconds since
- * the epoch), since wallets say it after any error of their node; "expired" is said of pending ones, and is never final.
+ * A payout's status. "failed" counts only after the invoice's end (`endsAt`, ms since the epoch), since wallets send it
+ * after any node error; "expired" marks pending ones and is never final.
  */
 export function nwcPayment(
   { paymentHash, state, feeMsat, settledAt }: NwcTransaction,
@@ -87,30 +86,27 @@ export function nwcPayment(
 
 const Paid = Type.Object({ preimage: Hash, fees_paid: Whole })
 
-/** The response to a payment, which its preimage proves; null where it proves nothing. */
+/** A payment's response, proven by the preimage; null without proof. */
 export function readPaid(result: unknown, paymentHash: string, now: number): SentPayment | null {
   const paid = readResponse(Paid, result)
   if (paid === null || hash('sha256', Buffer.from(paid.preimage, 'hex'), 'hex') !== paymentHash) return null
   return sentPayment(paymentHash, 'confirmed', Math.ceil(paid.fees_paid / 1000), now, 'The wallet')
 }
 
-/** A page of transactions, as they came. */
 export const NwcPage = Type.Object({ transactions: Type.Array(Type.Unknown()) })
 
-/** The response to `make_invoice`. Some wallets leave the hash to the invoice. */
+/** Response to `make_invoice`. Some wallets omit the hash, which the invoice holds. */
 export const NwcInvoice = Type.Object({ invoice: Text, payment_hash: orNull(Text) })
 
-/** The response to `get_info`: what a connection may do, nothing where it does not say. */
+/** Response to `get_info`: permissions, empty where absent. */
 export const NwcInfo = Type.Object({ methods: fittingItems(Type.String()), network: orNull(Text) })
 
-/** What a wallet announces of itself. */
 export interface Announcement {
   readonly methods: ReadonlySet<string>
-  /** The best of what it offers; null where that is nothing known. One that does not say offers NIP-04 alone. */
+  /** The best encryption offered; null for none known. Absent means NIP-04. */
   readonly encryption: Encryption | null
 }
 
-/** Reads the announcement of a wallet. */
 export function readAnnouncement(event: NostrEvent): Announcement {
   const offered = (tagOf(event, 'encryption') ?? 'nip04').split(/\s+/)
   return {

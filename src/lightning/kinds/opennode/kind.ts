@@ -3,7 +3,7 @@ import { headerKeyFault } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { OPENNODE_LIVE, OpenNodeProvider } from './opennode.ts'
 
-/** OpenNode. It publishes no figure for how often it may be called. */
+/** OpenNode publishes no rate limit. */
 export const opennode: ProviderKind = {
   name: 'opennode',
   isSandbox: false,

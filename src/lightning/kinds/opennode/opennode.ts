@@ -40,26 +40,21 @@ import {
   type ProviderCall
 } from '../../provider-calls/provider-call.ts'
 
-/** Address of the live service. */
 export const OPENNODE_LIVE = 'https://api.opennode.com'
 
-/** What the provider needs. */
 export interface OpenNodeOptions {
-  /**
-   * Null for the live service; `https://dev-api.opennode.com` is its test network. With or without `/v1` at its end.
-   */
+  /** Null for the live service; the test network is `https://dev-api.opennode.com`. A trailing `/v1` is optional. */
   readonly url: string | null
-  /** Milliseconds for one call. */
+  /** Milliseconds per call. */
   readonly timeout: number
   readonly clock: Clock
-  /** None of our own where it is left out. */
+  /** Unlimited where absent. */
   readonly budget?: CallBudget
-  /** Address of our receiver, which stands in each charge; null leaves it out. Asked for at each charge. */
+  /** Receiver address in each charge; null omits it. Read per charge. */
   receiver(): string | null
   readonly connect?: ConnectHow
 }
 
-/** What a key may do, in OpenNode's own spelling. */
 type Permission = 'Read' | 'Invoices' | 'Withdrawals'
 
 const capabilities: Capabilities = Object.freeze({
@@ -69,31 +64,30 @@ const capabilities: Capabilities = Object.freeze({
   payout: Object.freeze({ lightning: true, chain: true, mostFee: { sats: 10, percent: 1 } })
 })
 
-/** Satoshis above which no Lightning invoice comes back. */
+/** Satoshis above which charges have no Lightning invoice. */
 const LARGEST_CHARGE = 500_000_000
-// Sources name 4320 as well; this is the range that both have.
+// Sources also name 4320; both agree on this range.
 const SHORTEST_TTL = 10
 const LONGEST_TTL = 1440
-/** Milliseconds after which an unconfirmed transaction has left the mempools; older charges without a time are not news. */
+/** Milliseconds after which unconfirmed transactions have left mempools; older charges without a time are skipped. */
 const LONGEST_CONFIRMATION = 14 * 24 * 3_600_000
 const NOT_SHOWN =
   'OpenNode does not show whether the refund was sent, so it stays pending. Look for it among the withdrawals in the OpenNode dashboard.'
-/** From this many charges on a list may have been cut. */
+/** A list of this length may be truncated. */
 const FULL_LIST = 100
-/** Seconds; a person has to look anyway. */
+/** Seconds; a person must look anyway. */
 const ASK_LATER = 60
 
 /**
- * OpenNode: charges in satoshis or in fiat that it converts itself, payable over Lightning and on chain, with a
- * checkout page of its own. Formats: OpenNode's reference and client library.
+ * OpenNode: charges in satoshis or fiat that it converts, over Lightning and on chain, with its own checkout page.
+ * Formats follow its reference and client library.
  *
- * Known gaps, none of them checked against the live service:
- * - A refund is a withdrawal, also of an on-chain payment (decision 63). `/v1/refunds`, which returns an underpayment
- *   less a fee, is not used; whether an underpayment can be withdrawn before it is settled is not documented.
- * - `custom_id` carries our reference, but nothing documents that one is unique, can be searched for, or is listed. A
- *   lost answer is looked for in `GET /v1/withdrawals`; what is not found there stays pending until a person has
- *   looked.
- * - The status that answers a missing permission: 403, and 401 with a message about permissions, are both understood.
+ * Known gaps, none checked against the live service:
+ * - Refunds are withdrawals, also of on-chain payments (decision 63). `/v1/refunds`, which returns an underpayment less
+ *   a fee, is unused; whether an underpayment can be withdrawn before settlement is undocumented.
+ * - `custom_id` carries our reference; uniqueness, search and listing are undocumented. After a lost response, `GET
+ *   /v1/withdrawals` is searched; what is not found stays pending for a person.
+ * - A missing permission gives 403, or 401 with a message about permissions; both are understood.
  * - `/v1/charges` and `/v1/withdrawals` have no documented pages or order.
  */
 export class OpenNodeProvider implements Provider {
@@ -125,13 +119,13 @@ export class OpenNodeProvider implements Provider {
   }
 
   async createFiatCharge(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
-    // At most two places and nine digits before them (decision 46): JSON writes such a number as its text stands.
+    // At most two decimals and nine digits before them (decision 46): JSON writes such numbers exactly.
     return await this.#create(key, { amount: Number(request.amount), currency: request.currency }, request, null)
   }
 
   async #create(
     key: Secret<string> | null,
-    /** Satoshis where no currency is named. */
+    /** Satoshis without a currency. */
     price: { readonly amount: number; readonly currency?: string },
     request: Omit<ChargeRequest, 'amountSats'>,
     amountSats: number | null
@@ -172,10 +166,7 @@ export class OpenNodeProvider implements Provider {
     return state
   }
 
-  /**
-   * A withdrawal, over Lightning or the chain. It is taken at once and sent later; nothing documented makes a repeat
-   * safe.
-   */
+  /** A withdrawal, Lightning or on chain. Accepted immediately, sent later; no idempotency is documented. */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     const body = withdrawalBody(request)
     let response: ProviderResponse
@@ -193,9 +184,9 @@ export class OpenNodeProvider implements Provider {
   }
 
   /**
-   * Never null: no answer of OpenNode's shows that nothing was sent, and null would give the amount out again. What it
-   * does not show stays pending.
-   * @throws ProviderUnavailable also where the withdrawal is not found
+   * Never null: no response proves that nothing was sent, and null would release the amount. Unproven payouts stay
+   * pending.
+   * @throws ProviderUnavailable also when the withdrawal is not found
    */
   async lookUpPayout(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout> {
     const found = await this.#http.within(key, async call =>
@@ -206,9 +197,8 @@ export class OpenNodeProvider implements Provider {
   }
 
   /**
-   * Tries what each permission is for: the balance, a charge of 1 satoshi that expires after ten minutes (the shortest
-   * there is), and a withdrawal that names no destination, which can only be refused. Without Withdrawals a key can
-   * take payments.
+   * Tries each permission: the balance, a charge of 1 satoshi for ten minutes (the minimum), and a withdrawal without a
+   * destination, which is always refused. Keys without Withdrawals can receive.
    */
   async validateKey(key: Secret<string>): Promise<KeyVerdict> {
     try {
@@ -229,7 +219,7 @@ export class OpenNodeProvider implements Provider {
     if (!/^[\w-]{1,100}$/.test(chargeId) || moreIds.length > 0)
       throw new ProviderNotificationError('A notification must have one id.')
     if (signature === null) throw new ProviderNotificationError('A notification must have hashed_order.')
-    // A withdrawal's, which has no price: refunds are looked up.
+    // Withdrawals have no price: refunds are looked up.
     if (form.has('type') && !form.has('price')) return null
     return { chargeId, verify: secret => isSigned(Buffer.from(chargeId), signature, secret) }
   }
@@ -258,7 +248,10 @@ export class OpenNodeProvider implements Provider {
   }
 }
 
-/** One call that needs a permission, named where it is missing. @throws ProviderRefused, ProviderUnavailable */
+/**
+ * Makes a call and names the permission it needs.
+ * @throws ProviderRefused, ProviderUnavailable
+ */
 async function ask(call: CallProvider, permission: Permission, request: ProviderCall): Promise<ProviderResponse> {
   const response = await call({ ...request, scope: permission, accepts: [...(request.accepts ?? []), 401] })
   if (response.status !== 401) return response
@@ -267,7 +260,10 @@ async function ask(call: CallProvider, permission: Permission, request: Provider
   throw new ProviderRefused('scope', `The provider key lacks the scope ${permission}.`, permission)
 }
 
-/** What a key is allowed to do. @throws ProviderRefused 'key' for one that is not known at all */
+/**
+ * Permissions of a key.
+ * @throws ProviderRefused 'key' for an unknown key
+ */
 async function probed(call: CallProvider): Promise<KeyVerdict> {
   const probes: ReadonlyArray<readonly [Permission, ProviderCall]> = [
     ['Read', { method: 'GET', path: '/v1/account/balance' }],
@@ -286,7 +282,7 @@ async function probed(call: CallProvider): Promise<KeyVerdict> {
       if (invoice !== null) ({ network } = readable(invoice))
     } catch (error) {
       if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
-      // A request that was refused for what it says has passed the check of the permission.
+      // A request rejected for its content passed the permission check.
       if (error.reason === 'scope') missing.push(permission)
     }
   }
@@ -301,7 +297,7 @@ function verdictOn(missing: readonly Permission[]): KeyVerdict {
     : { isValid: true, message: `The provider accepts this key. It lacks the ${names}, so refunds will be refused.` }
 }
 
-/** The order as OpenNode's dashboard and checkout page show it; what is not known is left out. */
+/** The order as OpenNode's dashboard and checkout show it. */
 function orderFields(order: ChargeOrder | undefined): object {
   if (order === undefined) return {}
   const { orderId, successUrl, customerEmail, customerName, metadata } = order
@@ -314,16 +310,16 @@ function orderFields(order: ChargeOrder | undefined): object {
   }
 }
 
-/** Whole minutes, upwards, so that nothing expires earlier than was asked for within the provider's range. */
+/** Whole minutes, rounded up so that nothing expires early within the allowed range. */
 function ttlMinutes(seconds: number): number {
   return Math.min(Math.max(Math.ceil(seconds / 60), SHORTEST_TTL), LONGEST_TTL)
 }
 
-/** `amountSats` is what was asked for; null where the provider has converted. */
+/** `amountSats`: the requested amount; null after conversion. */
 function chargeOf(charge: OpenNodeCharge, amountSats: number | null): Charge {
   if (charge.invoice === null) throw tooLarge()
   const invoice = readable(charge.invoice)
-  // A payer would pay something else than was agreed.
+  // The payer would pay another amount.
   if (invoice.amountMsat === null || (amountSats !== null && invoice.amountMsat !== BigInt(amountSats) * 1000n))
     throw unusableResponse('an invoice over another amount')
   return {
@@ -343,20 +339,20 @@ function readable(text: string): Invoice {
   return invoice
 }
 
-/** What is sent for a payout; an invoice that has an amount must not be given another. */
+/** An invoice with an amount must not be given another. */
 function withdrawalBody({ destination, amountSats, reference }: PayoutRequest): object {
   if (destination.type === 'chain')
     return { type: 'chain', amount: amountSats, address: destination.address, custom_id: reference }
   return {
     type: 'ln',
-    // As in the reference; the client library has `payreq`.
+    // As in the reference; the client library says `payreq`.
     address: destination.invoice,
     ...(payable(destination.invoice).isAmountless ? { amount: amountSats } : {}),
     custom_id: reference
   }
 }
 
-/** The withdrawal of a known id; null when it is not found. */
+/** A withdrawal by id; null when not found. */
 async function known(call: CallProvider, payoutId: string): Promise<OpenNodeWithdrawal | null> {
   const response = await ask(call, 'Read', {
     method: 'GET',
@@ -368,9 +364,8 @@ async function known(call: CallProvider, payoutId: string): Promise<OpenNodeWith
 }
 
 /**
- * The withdrawal whose answer was lost, among those that are listed; null when none is certainly it. It has our
- * reference, or else it pays the same invoice, which can be paid only once. A failed one without a reference may be an
- * earlier refund's to the same invoice, so that it proves nothing.
+ * The withdrawal after a lost response, found in the list; null unless certain. It has our reference, or pays the same
+ * invoice, payable once. A failed one without a reference may be an earlier refund's, so it proves nothing.
  */
 async function searched(
   call: CallProvider,

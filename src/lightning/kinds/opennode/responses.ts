@@ -2,32 +2,32 @@ import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, mapped, orNull, part, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ChargeState, Payout } from '../../providers/provider.ts'
 
-/*
- * Responses of OpenNode: figures and times come as numbers or as texts, and much is left out at times. What cannot be read
- * is null, never a guess.
+/**
+ * Responses of OpenNode. Numbers and times may be strings, and fields may be missing. Unreadable values are null, never
+ * guessed.
  */
 
-/** A text that says something; "N/A" is how the provider writes that there is none. */
+/** Non-empty text; OpenNode writes "N/A" for none. */
 const Word = Type.String({ pattern: '^(?!N/A$)[^]' })
 const WordOrNull = orNull(Word)
 
-/** Whole satoshis, 0 or more, from a number or its text. */
+/** Whole satoshis, 0 or more, from a number or string. */
 const Sats = Type.Decode(Type.Unknown(), value => {
   const number = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : null
 })
 
-/** Numbers above are milliseconds: as seconds they would lie beyond the year 5000. */
+/** Larger numbers are milliseconds: as seconds they would be past the year 5000. */
 const MOST_SECONDS = 100_000_000_000
 
-/** Milliseconds since the epoch, from seconds, their text, or an ISO date. */
+/** Milliseconds since the epoch, from seconds, their string, or an ISO date. */
 const Time = Type.Decode(Type.Unknown(), value => {
   const number = typeof value !== 'string' ? value : /^\d{1,15}$/.test(value) ? Number(value) : Date.parse(value) / 1000
   if (typeof number !== 'number' || !Number.isFinite(number) || number <= 0) return null
   return Math.trunc(number > MOST_SECONDS ? number : number * 1000)
 })
 
-/** A web address; nothing else may become a link on a page of ours. */
+/** A web address: our pages link to it. */
 const WebAddress = Type.Decode(WordOrNull, text =>
   text !== null && /^https?:\/\//i.test(text) && URL.canParse(text) ? text : null
 )
@@ -39,11 +39,11 @@ const CHARGE_STATUSES: Readonly<Record<string, ChargeState['status']>> = Object.
   underpaid: 'underpaid',
   refunded: 'refunded',
   expired: 'expired',
-  // Only in the client library's types. It says as little as an expiry, which money that still comes overrules.
+  // Only in the client library's types. Like expiry, later money overrides it.
   failed: 'expired'
 })
 
-// A word that is not here may be a state on the way: it must not give the amount back.
+// An unknown word may be pending: it must not release the amount.
 const PAYOUT_STATUSES: Readonly<Record<string, Payout['status']>> = Object.freeze({
   pending: 'pending',
   unpaid: 'pending',
@@ -54,14 +54,14 @@ const PAYOUT_STATUSES: Readonly<Record<string, Payout['status']>> = Object.freez
   error: 'failed'
 })
 
-/** What stands in `data`, or the response itself where it is not wrapped. */
+/** `data`, or the unwrapped response. */
 export function unwrap(body: unknown): unknown {
   return typeof body === 'object' && body !== null && !Array.isArray(body) && 'data' in body ? body.data : body
 }
 
 const ErrorBody = Type.Object({ message: WordOrNull })
 
-/** The message of `{success: false, message}`. */
+/** Message of `{success: false, message}`. */
 export function openNodeErrorMessage(body: unknown): string | null {
   return readResponse(ErrorBody, body)?.message ?? null
 }
@@ -81,17 +81,16 @@ const ChargeBody = Type.Object({
 })
 type ChargeBody = StaticDecode<typeof ChargeBody>
 
-/** A charge. */
 export const OpenNodeCharge = mapped(ChargeBody, charge => ({
   id: charge.id,
-  /** BOLT 11; null where the provider made none, as it does above 500,000,000 satoshis. */
+  /** Null where OpenNode made none, as above 500,000,000 satoshis. */
   invoice: charge.lightning_invoice?.payreq ?? null,
-  /** Milliseconds since the epoch; null where only the invoice itself says it. */
+  /** Milliseconds since the epoch; null where only the invoice tells. */
   invoiceExpiresAt: charge.lightning_invoice?.expires_at ?? null,
   onchainAddress: charge.chain_invoice?.address ?? charge.address,
   checkoutUrl: charge.hosted_checkout_url,
   createdAt: charge.created_at,
-  /** Null where the status is none that we know. */
+  /** Null for an unknown status. */
   state: stateOf(charge)
 }))
 export type OpenNodeCharge = StaticDecode<typeof OpenNodeCharge>
@@ -103,15 +102,13 @@ function stateOf(charge: ChargeBody): ChargeState | null {
     : { status, receivedSats: received(charge, status), settledAt: settled(charge, status) }
 }
 
-/**
- * Satoshis that have come in. `missing_amt` is what an underpayment lacks, `overpaid_by` what came beyond the amount.
- */
+/** Satoshis received. `missing_amt` is the shortfall, `overpaid_by` the excess. */
 function received(
   { amount, overpaid_by: overpaid, missing_amt: missing }: ChargeBody,
   status: ChargeState['status']
 ): number | null {
   if (status === 'unpaid' || status === 'expired') return 0
-  // What is only in the mempool is not in yet.
+  // Mempool transactions do not count.
   if (amount === null || status === 'processing') return null
   if (status === 'paid') return amount + (overpaid ?? 0)
   return missing === null || missing > amount ? null : amount - missing
@@ -126,7 +123,6 @@ function settled(
   return Math.max(...times) || null
 }
 
-/** A withdrawal. */
 export const OpenNodeWithdrawal = mapped(
   Type.Object({
     id: Word,
@@ -152,9 +148,9 @@ export const OpenNodeWithdrawal = mapped(
     }
     return {
       payout,
-      /** Our reference, where the provider shows it. */
+      /** Our reference, where shown. */
       customId: custom_id,
-      /** Every text of it that may name the invoice that it pays, in lower case. */
+      /** Fields that may name the paid invoice, in lower case. */
       names: [reference, address, payreq].filter(name => name !== null).map(name => name.toLowerCase())
     }
   }

@@ -54,19 +54,17 @@ import {
 } from './responses.ts'
 import type { ProviderKind } from '../kind.ts'
 
-/** What the kind needs. */
 export interface PhoenixdOptions extends KeyedOptions {
-  /** Public address of our receiver; null where nobody could reach it. */
+  /** Public address of our receiver; null where it is unreachable. */
   receiver(): string | null
 }
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
-  // Its webhook is sent once and comes only with the secret in the key: it makes news quicker, and does not replace
-  // asking.
+  // Sent once, and only usable with the secret in the key, so polling stays authoritative.
   notifies: false,
-  // It looks into its database before it pays, and refuses a hash that was paid or is under way.
+  // Checks its database first and refuses a paid or pending hash.
   payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 4, percent: 0.4 } })
 })
 
@@ -75,7 +73,7 @@ const calls: KeyedKind<PhoenixdKey> = {
   server: 'phoenixd',
   read: readPhoenixdKey,
   secretOf: ({ password }) => password,
-  // Any user name is good.
+  // Any user name works.
   authorize: password => ({ authorization: `Basic ${Buffer.from(`:${password}`).toString('base64')}` }),
   messageOf: body => (typeof body === 'string' ? body : null),
   hasTexts: true,
@@ -99,19 +97,18 @@ const calls: KeyedKind<PhoenixdKey> = {
 }
 
 const FULL_PASSWORD = 'http-password'
-/** A call before has shown that the password is good. */
+/** An earlier call verified the password. */
 const PAY = { method: 'POST', path: '/payinvoice', scope: FULL_PASSWORD, accepts: [400] } as const
-/** Characters of a description. */
 const MAX_DESCRIPTION = 128
-/** Payments of one page, and pages of one call. */
+/** Payments per page, and pages per call. */
 const PAGE = 100
 const MAX_PAGES = 5
-/** What phoenixd finds before it sends anything. */
+/** Errors found before anything is sent. */
 const BEFORE_SENDING = /not enough funds|no (available|suitable) channels?|invoice (is|has) expired|wrong chain/i
 
 const PhoenixdEvent = Type.Object({ type: Type.Unknown(), paymentHash: orNull(Hash) })
 
-/** Where a listing was left, which goes on over the same span of time: newer payments would move its pages. */
+/** Position within a fixed time range: newer payments would shift its pages. */
 interface Place {
   readonly from: number
   readonly to: number
@@ -119,13 +116,13 @@ interface Place {
 }
 
 /**
- * phoenixd, ACINQ's node for servers, by its HTTP API. The key is its address with its password; the id of
- * a charge is its payment hash (decision 116). The limited password is enough to receive; refunds need the full one.
+ * phoenixd, ACINQ's server node, over HTTP. The key is its address with its password; charge ids are payment hashes
+ * (decision 116). The limited password receives; refunds need the full one.
  *
- * Known gaps; the API was read in phoenixd's source at 0.8, and no server was tried:
- * - it takes no limit for the fee of a payment, which is its own price of 4 sat and 0.4 %;
- * - an invoice whose payment would cost more for a channel than its owner allows stays unpaid, and nothing says why;
- * - it pays on chain without any reference by which a payout could be found again, so that we do not.
+ * Known gaps; read in phoenixd's source at 0.8, never tried:
+ * - payments take no fee limit; its price is 4 sat and 0.4 %;
+ * - an invoice whose payment needs a channel dearer than the owner allows stays unpaid without a reason;
+ * - on-chain payments carry no reference to find them by, so there are none.
  */
 export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> implements Provider {
   readonly kind = 'phoenixd'
@@ -133,7 +130,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
   readonly #options: PhoenixdOptions
   readonly #keyed: KeyedCalls<PhoenixdKey>
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: PhoenixdOptions) {
     const keyed = new KeyedCalls(calls, options)
     super(keyed)
@@ -152,7 +149,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     })
   }
 
-  /** Payments by the time at which they came in, newest first. */
+  /** Payments by time of receipt, newest first. */
   async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
@@ -171,7 +168,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     })
   }
 
-  /** phoenixd's WebSocket, whose events are those of its webhook. They show what is left after fees, so that each is looked up. */
+  /** phoenixd's WebSocket, with its webhook's events. Their amounts are after fees, so each is looked up. */
   async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
     await this.#keyed.follow(key, signal, ({ messages }) =>
       messages('/websocket', text => {
@@ -182,7 +179,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     )
   }
 
-  /** Signed with HMAC-SHA256 over the bytes by phoenixd's own webhook secret, which the key carries. */
+  /** Signed with HMAC-SHA256 over the bytes by phoenixd's webhook secret, held in the key. */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     const { type, paymentHash } = parseNotification(PhoenixdEvent, body)
     if (type !== 'payment_received') return null
@@ -204,7 +201,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     return await newInvoice(call, request, webhookSecret === null ? null : this.#options.receiver())
   }
 
-  /** Reads the node's info, makes an invoice, and asks for a payment of nothing. */
+  /** Reads the node's info, makes an invoice, and tries an empty payment. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
     const info = requireResponse(PhoenixdInfo, (await call({ method: 'GET', path: '/getinfo' })).body)
     const { network } = await newInvoice(call, KEY_CHECK, null)
@@ -236,7 +233,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
 
   protected async sendPayment({ invoice, amountSats }: LightningSend, call: CallProvider): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
-    // It takes an amount as one in the place of the invoice's own.
+    // It takes this amount instead of the invoice's own.
     const form = { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }
     const response = await call({ ...PAY, form })
     if (response.status === 400)
@@ -274,7 +271,10 @@ async function newInvoice(
   return lightningCharge(serialized, paymentHash, amountSats)
 }
 
-/** Whether phoenixd itself says that it knows no such payment. @throws ProviderUnavailable for another 404 */
+/**
+ * Whether phoenixd reports an unknown payment.
+ * @throws ProviderUnavailable for another 404
+ */
 function isUnknown({ status, body }: ProviderResponse): boolean {
   if (status !== 404) return false
   if (typeof body === 'string' && /^not found\s*$/i.test(body)) return true
@@ -290,18 +290,17 @@ function webhookSecretOf(key: Secret<string>): Secret<string> | null {
   }
 }
 
-/** How to reach and use a phoenixd. */
 export interface PhoenixdKey extends KeyedServer {
-  /** `http-password`, or the one with limited access. */
+  /** `http-password`, or the limited one. */
   readonly password: Secret<string>
-  /** phoenixd's own `webhook-secret`, which signs what it sends us; null where the key holds none. */
+  /** phoenixd's `webhook-secret`, which signs webhooks; null where absent. */
   readonly webhookSecret: Secret<string> | null
 }
 
 const form: AddressKeyForm<'password' | 'webhook'> = {
   kind: 'phoenixd',
   example: 'phoenixd://host:port?password=<http-password>&webhook=<webhook-secret>',
-  // phoenixd has no TLS of its own; something in front of it may.
+  // phoenixd has no TLS; a proxy may.
   schemes: { phoenixd: 'http:', 'phoenixd+http': 'http:', 'phoenixd+https': 'https:' },
   hasPath: true,
   needsPort: true,
@@ -310,7 +309,7 @@ const form: AddressKeyForm<'password' | 'webhook'> = {
 }
 
 /**
- * Reads `phoenixd://host:port?password=…&webhook=…`, or `phoenixd+https://…` for one behind TLS; `webhook` may be left out.
+ * Reads `phoenixd://host:port?password=…&webhook=…`, or `phoenixd+https://…` behind TLS; `webhook` is optional.
  * @throws AddressKeyError
  */
 export function readPhoenixdKey(text: string): PhoenixdKey {
@@ -326,7 +325,7 @@ export function readPhoenixdKey(text: string): PhoenixdKey {
   }
 }
 
-/** A phoenixd of its owner's. It has no limits: ours spare it and our database. */
+/** phoenixd has no limits: ours spare it and our database. */
 export const phoenixd: ProviderKind = {
   name: 'phoenixd',
   isSandbox: false,

@@ -4,18 +4,16 @@ import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Whole } from '../../provider-calls/responses.ts'
 
-/*
- * Responses of phoenixd's API (ACINQ/phoenixd, Api.kt at 0.8). Amounts are satoshis, fees millisatoshis, times
- * milliseconds; members that are null are left out. Look-ups hold preimages, of unpaid invoices too: nothing here reads
- * those.
+/**
+ * Responses of phoenixd (ACINQ/phoenixd, Api.kt at 0.8). Amounts are satoshis, fees millisatoshis, times milliseconds;
+ * null members are omitted. Look-ups hold preimages, also of unpaid invoices: none is read.
  */
 
 const Time = Type.Decode(Whole, value => value || null)
 
-/** The response to `POST /createinvoice`. */
 export const PhoenixdInvoice = Type.Object({ serialized: Text, paymentHash: Hash })
 
-/** An item of `/payments/incoming`: a payment that came in, or an invoice that awaits one. */
+/** An item of `/payments/incoming`: a payment, or an open invoice. */
 export const PhoenixdIncoming = mapped(
   Type.Object({
     paymentHash: Hash,
@@ -27,15 +25,15 @@ export const PhoenixdIncoming = mapped(
   }),
   ({ paymentHash, isPaid, isExpired, receivedSat, requestedSat, completedAt }) => ({
     paymentHash,
-    // `isExpired` may be true of a paid one. `receivedSat` is what is left after phoenixd's own fee for a channel: the
-    // payer paid at least what was asked.
+    // `isExpired` may be set on a paid one. `receivedSat` is after phoenixd's channel fee: the payer paid at least the
+    // requested amount.
     state: isPaid
       ? { status: 'paid' as const, receivedSats: Math.max(receivedSat, requestedSat), settledAt: completedAt }
       : nothingReceived(isExpired === true ? 'expired' : 'unpaid')
   })
 )
 
-/** A page of them; null in place of what is no Lightning payment and of what cannot be used, which count too. */
+/** A page of payments; items not over Lightning or unusable are null and still count. */
 export const PhoenixdPage = Type.Array(orNull(PhoenixdIncoming))
 
 const Outgoing = Type.Object({
@@ -46,7 +44,7 @@ const Outgoing = Type.Object({
   completedAt: Time
 })
 
-/** The response to `GET /payments/outgoingbyhash/{hash}`; null when it cannot be used. */
+/** Response to `GET /payments/outgoingbyhash/{hash}`; null when unusable. */
 export function readOutgoing(body: unknown, hash: string): SentPayment | null {
   const payment = readResponse(Outgoing, body)
   if (payment?.paymentHash !== hash) return null
@@ -63,7 +61,7 @@ const PayResponse = Type.Object({
   routingFeeSat: Whole
 })
 
-/** The response to `POST /payinvoice`; null when it cannot be used. */
+/** Response to `POST /payinvoice`; null when unusable. */
 export function readPayResponse(
   body: unknown,
   hash: string
@@ -74,7 +72,6 @@ export function readPayResponse(
   return paid.paymentId === null ? null : { payoutId: paid.paymentId, feeSats: paid.routingFeeSat }
 }
 
-/** The response to `GET /getinfo`. */
 export const PhoenixdInfo = Type.Object({
   nodeId: Text,
   channels: orNull(Type.Array(Type.Unknown())),

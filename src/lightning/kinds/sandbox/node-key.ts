@@ -6,10 +6,9 @@ import { KEY_FILE } from '../../../platform/keys/keyfile.ts'
 import { CodedError } from '../../../platform/system/errors.ts'
 
 /**
- * The private key of the sandbox's node, 32 bytes: read from `file` (64 hex characters, mode 0600), or made there.
- * Processes that start together agree on one key, because the finished file is linked into place and the first link
- * wins.
- * @throws CodedError when the file holds no key; it is never overwritten, since old invoices name the old node.
+ * The sandbox node's private key, 32 bytes: read from `file` (64 hex characters, mode 0600), or created there.
+ * Concurrent starts agree on one key: the finished file is linked into place and the first link wins.
+ * @throws CodedError when the file holds no key; it is never overwritten, since old invoices name the old node
  */
 export function loadNodeKey(file: string, random: Random = systemRandom): Buffer {
   const present = readKey(file)
@@ -51,7 +50,7 @@ function readKey(file: string): Buffer | null {
 function newKey(random: Random): Buffer {
   for (;;) {
     const key = Buffer.from(random(32))
-    // All but about one in 2^128 are valid.
+    // Invalid about once in 2^128.
     if (isPrivate(key)) return key
   }
 }

@@ -7,20 +7,18 @@ import { feeLimit } from '../../provider-calls/pay-once.ts'
 import type { Payout, PayoutDestination, PayoutRequest } from '../../providers/provider.ts'
 import type { SandboxPayout } from './store.ts'
 
-/**
- * A payout to this address is taken and then fails, so that this can be tried. Its bytes say `sandbox refund fails`.
- */
+/** Payouts to this address are accepted and then fail, for tests. Its bytes say `sandbox refund fails`. */
 const FAILING_ADDRESS = 'bcrt1qwdskuerzdauzqun9ve6kuepqveskjmrn0wlvnf'
 
-/** Milliseconds until a payout over the chain is broadcast. */
+/** Milliseconds until an on-chain payout is broadcast. */
 const CHAIN_DELAY = 5_000
-/** Satoshis for one output at one satoshi for each byte, about. */
+/** Satoshis for one output at about 1 sat per byte. */
 const CHAIN_FEE = 150
-/** Satoshis for the way to somebody else's node. */
+/** Satoshis to another node. */
 const ROUTING_FEE = 1
 
 /**
- * The payout that a request asks for, checked as a provider would, `now` in milliseconds.
+ * Validates a payout as a provider would, `now` in milliseconds.
  * @throws ProviderRefused
  */
 export function draftPayout(request: PayoutRequest, now: number, random: Random): SandboxPayout {
@@ -56,7 +54,7 @@ export function draftPayout(request: PayoutRequest, now: number, random: Random)
   }
 }
 
-/** How a payout stands at `now`, in milliseconds. */
+/** A payout's status at `now`, in milliseconds. */
 export function payoutAt(payout: SandboxPayout, now: number): Payout {
   const { payoutId, feeSats, transactionHash, confirmsAt, destination } = payout
   if (now < confirmsAt) return { payoutId, status: 'processing', feeSats: 0, transactionHash: null, processedAt: null }

@@ -29,29 +29,24 @@ import { join } from 'node:path'
 import { loadNodeKey } from './node-key.ts'
 import type { ProviderKind } from '../kind.ts'
 
-/** What the sandbox needs. */
 export interface SandboxOptions {
   readonly store: SandboxStore
-  /** The private key of its node, 32 bytes (`loadNodeKey`). */
+  /** Private key of its node, 32 bytes (`loadNodeKey`). */
   readonly nodeKey: Uint8Array
   readonly clock: Clock
   readonly random?: Random
-  /**
-   * Told of each invoice of the sandbox's own that a payout has just settled, as `POST /sandbox/pay` tells of those
-   * that are paid there. It should not reject.
-   */
+  /** Reports the sandbox's own invoices settled by a payout, as `POST /sandbox/pay` does. Should not reject. */
   readonly settled?: (paymentHash: string) => void | Promise<void>
 }
 
-/** What a payer of the sandbox gets: `{preimage, paymentHash, amountSats}`. */
 export interface SandboxPayment {
-  /** 64 lower-case hex characters, as the hash. */
+  /** 64 lower-case hex characters, as `paymentHash`. */
   readonly preimage: string
   readonly paymentHash: string
   readonly amountSats: number
 }
 
-/** An invoice of the sandbox as it was brought into a state. */
+/** An invoice after a state change. */
 export interface BroughtInvoice {
   /** 64 lower-case hex characters. */
   readonly paymentHash: string
@@ -64,28 +59,26 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  // A reference has one row.
   payout: Object.freeze({ lightning: true, chain: true, once: true })
 })
 
 const shortestKey = 8
-// Keys that let people try the bad cases (decision 72).
+// Keys that trigger failures (decision 72).
 const invalidKey = 'sandbox-invalid'
 const readOnlyKey = 'sandbox-no-create'
 const receiveOnlyKey = 'sandbox-no-payout'
-/** The scope that `sandbox-no-create` lacks, spelt as a primary key's scopes are (contract, Merchant self-service). */
+/** Scope that `sandbox-no-create` lacks, spelled like a primary key's (contract, Merchant self-service). */
 const createScope = 'partner.receive-request.create'
-/** The scope that `sandbox-no-payout` lacks. */
+/** Scope that `sandbox-no-payout` lacks. */
 const payoutScope = 'partner.payment-quote.execute'
 
-/** Milliseconds that an expired invoice is kept. */
+/** Milliseconds for which expired invoices are kept. */
 const KEPT = 30 * 86_400_000
-/** Invoices that are deleted at once. */
 const PURGE_BATCH = 1_000
 
 /**
- * A Lightning provider without Lightning: real invoices, signed by a node of its own on regtest, that are settled by
- * asking (`POST /sandbox/pay`). Refused in production.
+ * A simulated Lightning provider. Its invoices are real, signed by a node of its own on regtest, and settled by `POST
+ * /sandbox/pay`. Refused in production.
  */
 export class SandboxProvider implements Provider {
   readonly kind = 'sandbox'
@@ -120,7 +113,7 @@ export class SandboxProvider implements Provider {
         `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`
       )
     }
-    // BOLT 11 counts whole seconds; the remembered times must be the invoice's own.
+    // BOLT 11 has whole seconds; stored times must match the invoice.
     const timestamp = Math.floor(this.#clock.now() / 1000)
     const preimage = Buffer.from(this.#random(32))
     const paymentHash = hash('sha256', preimage, 'hex')
@@ -172,16 +165,13 @@ export class SandboxProvider implements Provider {
     })
     if (row === null) return null
     if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
-    // What was on its way and never came expires; what came in part stays here.
+    // A pending payment that never arrived expires; a partial one stays.
     const status =
       row.state === 'underpaid' ? row.state : row.expiresAt <= this.#clock.now() ? 'expired' : (row.state ?? 'unpaid')
     return { status, receivedSats: row.receivedSats, settledAt: null }
   }
 
-  /**
-   * Pays over Lightning at once, over the chain five seconds later by the clock. The same reference gives the same
-   * payout.
-   */
+  /** Pays immediately over Lightning, after five seconds on chain. Idempotent by reference. */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     const fault = key === null ? null : (faultOf(key) ?? lacksScope(key, receiveOnlyKey, payoutScope))
     if (fault !== null) throw fault
@@ -191,7 +181,7 @@ export class SandboxProvider implements Provider {
     })
     if (held !== null) return payoutAt(held, now)
     const draft = draftPayout(request, now, this.#random)
-    // A connection that breaks while the statement runs may have paid.
+    // A connection broken during the statement may have paid.
     const verdict = await this.#store.payOut(draft).catch((error: unknown) => {
       throw new PayoutUncertain(error)
     })
@@ -219,9 +209,9 @@ export class SandboxProvider implements Provider {
   }
 
   /**
-   * Pays an invoice of the sandbox. Paying again gives the same preimage, also after its expiry.
-   * @throws LongError 400 for a text that is no invoice and for an expired one, 404 for one of somebody else's;
-   *   ProviderUnavailable when the database is away
+   * Settles an invoice. Repeating returns the same preimage, also after expiry.
+   * @throws LongError 400 for an invalid or expired invoice, 404 for a foreign one; ProviderUnavailable when the
+   *   database is down
    */
   async settle(invoice: string): Promise<SandboxPayment> {
     const paymentHash = readHash(invoice)
@@ -243,11 +233,10 @@ export class SandboxProvider implements Provider {
   }
 
   /**
-   * Brings an invoice of the sandbox into a state, so that what follows from it can be tried. Whoever keeps its payment
-   * is to look it up then, as when it was paid.
-   * @param receivedSats of an underpaid one; half of what it asks for unless said
-   * @throws LongError 400 for a text that is no invoice and for an amount that is not in part, 404 for an invoice of
-   *   somebody else's, 409 where the invoice cannot become that any more; ProviderUnavailable when the database is away
+   * Brings an invoice into a state for tests. The payment's owner must then look it up.
+   * @param receivedSats for an underpaid one; half by default
+   * @throws LongError 400 for an invalid invoice or a non-partial amount, 404 for a foreign invoice, 409 where the
+   *   state is impossible; ProviderUnavailable when the database is down
    */
   async bring(invoice: string, state: SandboxState['state'], receivedSats: number | null): Promise<BroughtInvoice> {
     const paymentHash = readHash(invoice)
@@ -282,17 +271,17 @@ export class SandboxProvider implements Provider {
   }
 
   /**
-   * A notification as a provider would send it: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. Nobody
-   * sends one by itself.
+   * A notification in a provider's form: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. None is sent
+   * automatically.
    */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     return readSandboxNotification(headers, body)
   }
 
-  /** Deletes invoices that expired 30 days ago; a periodic job's. A payment is not looked up for so long. */
+  /** Deletes invoices 30 days after expiry; payments are no longer looked up by then. Run periodically. */
   async purge(): Promise<void> {
     while ((await this.#store.purge(this.#clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH) {
-      /* there may be more */
+      // Repeats while full batches remain.
     }
   }
 
@@ -323,7 +312,7 @@ function unknownInvoice(): LongError {
 
 function readHash(invoice: string): string {
   try {
-    // Its signature adds nothing: only what the table holds is ever paid.
+    // The signature adds nothing: only stored invoices are paid.
     return decodeInvoice(invoice.trim().replace(/^lightning:/i, ''), { signature: 'none' }).paymentHash
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
@@ -340,10 +329,9 @@ function away(error: unknown): unknown {
 const SandboxEvent = Type.Object({ chargeId: orNull(Type.String({ pattern: '^[\\w-]{1,100}$' })) })
 
 /**
- * What a notification in the sandbox's own form says: JSON `{"chargeId": "sbx_…"}`, with the hex HMAC-SHA256 of the
- * bytes under the account's key in `X-Sandbox-Signature`. So a receiver can be tried before there is a real provider
- * (decision 163).
- * @throws ProviderNotificationError for what has another form
+ * Reads the sandbox's notification: JSON `{"chargeId": "sbx_…"}`, with the hex HMAC-SHA256 of the bytes under the
+ * account's key in `X-Sandbox-Signature`. Lets receivers be tested without a real provider (decision 163).
+ * @throws ProviderNotificationError for another form
  */
 function readSandboxNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification {
   const { chargeId } = parseNotification(SandboxEvent, body)
@@ -353,11 +341,11 @@ function readSandboxNotification(headers: ReadonlyHeaders, body: Uint8Array): Pr
   }
 }
 
-/** The sandbox; the key of its node is in `<data>/sandbox-node.key`, made when it is first needed. */
+/** Its node key is in `<data>/sandbox-node.key`, created on first use. */
 export const sandbox: ProviderKind = {
   name: 'sandbox',
   isSandbox: true,
-  // It tells of every payment within this process.
+  // It reports every payment in process.
   calls: null,
   keyFault: () => undefined,
   open: ({ database, dataDir, clock, settled }) =>

@@ -3,7 +3,7 @@ import type { Sql } from '../../../platform/database/database.ts'
 import { overRows } from '../../../platform/database/given-rows.ts'
 import { amount, optional, records, text, moment, type Records, type Row } from '../../../platform/database/rows.ts'
 
-/** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
+/** The preimage is stored in the clear: no money depends on it. */
 export interface SandboxInvoice {
   /** `sbx_<uuid>` (decision 116). */
   readonly chargeId: string
@@ -11,90 +11,82 @@ export interface SandboxInvoice {
   readonly paymentHash: string
   /** 64 lower-case hex characters. */
   readonly preimage: string
-  /** BOLT 11, lower case. */
   readonly invoice: string
   readonly amountSats: number
   readonly description: string
-  /** Milliseconds since the epoch, as the two below. */
+  /** Milliseconds since the epoch, as the next two. */
   readonly createdAt: number
   readonly expiresAt: number
   readonly settledAt: number | null
-  /**
-   * What somebody who tries things out had it become; null for nothing. It says nothing any more once it is settled.
-   */
+  /** State forced for tests; null for none. Ignored once settled. */
   readonly state: 'processing' | 'underpaid' | null
-  /** Satoshis that came in part. */
+  /** Satoshis received in part. */
   readonly receivedSats: number
 }
 
-/** An invoice as it is made. */
 export type NewSandboxInvoice = Omit<SandboxInvoice, 'settledAt' | 'state' | 'receivedSats'>
 
-/** A state that an unpaid invoice can be brought into. */
 export type SandboxState =
   | { readonly state: 'processing' | 'expired' }
   | { readonly state: 'underpaid'; /** Less than the invoice asks for. */ readonly receivedSats: number }
 
-/** What came of settling. */
 export type SandboxSettlement =
   | { readonly kind: 'paid'; readonly invoice: SandboxInvoice }
   | { readonly kind: 'expired'; readonly invoice: SandboxInvoice }
   | { readonly kind: 'unknown' }
 
-/** What the sandbox paid out, as it remembers it. */
 export interface SandboxPayout {
   readonly payoutId: string
-  /** Whoever asked for it knows it by this. */
   readonly reference: string
   readonly type: 'chain' | 'ln'
-  /** A BOLT 11 invoice in lower case, or an address. */
+  /** A lower-case BOLT 11 invoice, or an address. */
   readonly destination: string
-  /** 64 lower-case hex characters, of a Lightning payout's invoice; null over the chain. */
+  /** 64 lower-case hex characters of a Lightning payout's invoice; null on chain. */
   readonly paymentHash: string | null
   readonly amountSats: number
   readonly feeSats: number
-  /** 64 lower-case hex characters, of a payout over the chain; null over Lightning. */
+  /** 64 lower-case hex characters of an on-chain payout; null over Lightning. */
   readonly transactionHash: string | null
-  /** Milliseconds since the epoch, as the one below. */
+  /** Milliseconds since the epoch, as `confirmsAt`. */
   readonly createdAt: number
   /** When it is paid, or broadcast. */
   readonly confirmsAt: number
 }
 
-/** What came of paying out. */
 export type PayoutVerdict =
   | {
       readonly kind: 'paid'
       readonly payout: SandboxPayout
-      /** Whether an invoice of the sandbox's own was settled now. */ readonly settled: boolean
+      /** Whether one of the sandbox's own invoices settled now. */ readonly settled: boolean
     }
   | { readonly kind: 'already paid' }
 
-/** The sandbox's memory of its invoices and payouts. */
+/** Stored invoices and payouts of the sandbox. */
 export interface SandboxStore {
-  /** Remembers a new invoice; once it resolves, any process can settle it. */
+  /** Inserts an invoice; afterwards any process can settle it. */
   insert(invoice: NewSandboxInvoice): Promise<void>
   byChargeId(chargeId: string): Promise<SandboxInvoice | null>
   byPaymentHash(paymentHash: string): Promise<SandboxInvoice | null>
   /**
-   * Brings an invoice that can still be paid into a state, as payments come there: what came in part is only ever more,
-   * and neither expires nor becomes undecided again. `now` in milliseconds. @returns the invoice, or null where it
-   * cannot become that
+   * Brings a payable invoice into a state. Partial amounts only grow, and never expire or reset. `now` in milliseconds.
+   * @returns the invoice, or null where impossible
    */
   bring(paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
   /**
-   * Settles the invoice with this hash in one statement: of many at once each is told `paid` with the same preimage and
-   * the same first `settledAt`. An expired one is never settled, one settled in time stays paid afterwards.
-   * `now` in milliseconds.
+   * Settles an invoice in one statement: concurrent callers all get `paid` with the same preimage and first
+   * `settledAt`. Expired ones never settle; one settled in time stays paid. `now` in milliseconds.
    */
   settle(paymentHash: string, now: number): Promise<SandboxSettlement>
   /**
-   * Remembers a payout and settles the invoice that it pays, where that is the sandbox's own, in one statement. One
-   * with the same reference is answered as it is, and nothing is paid; no invoice is ever paid out twice.
+   * Inserts a payout and settles its invoice, where that is the sandbox's own, in one statement. A known reference is
+   * returned unchanged; no invoice is paid twice.
    */
   payOut(payout: SandboxPayout): Promise<PayoutVerdict>
   payoutByReference(reference: string): Promise<SandboxPayout | null>
-  /** Forgets invoices that expired before `before` (milliseconds), at most `limit` of them. @returns how many went. */
+  /**
+   * Deletes up to `limit` invoices that expired before `before` (milliseconds).
+   * @returns the count
+   */
   purge(before: number, limit: number): Promise<number>
 }
 
@@ -139,12 +131,11 @@ const INSERT = overRows<NewSandboxInvoice>(
   (given, columns) => `insert into sandbox_invoices (${columns}) select ${columns} from ${given}`
 )
 
-/** The sandbox's memory in the database's tables `sandbox_invoices` and `sandbox_payouts`. */
 export class SqlSandboxStore implements SandboxStore {
   readonly #sql: Sql
   readonly #inserts: Batch<NewSandboxInvoice, null>
 
-  /** `sql` is the database's own handle. */
+  /** `sql`: the database's own handle. */
   constructor(sql: Sql) {
     this.#sql = sql
     this.#inserts = new Batch({
@@ -212,7 +203,7 @@ export class SqlSandboxStore implements SandboxStore {
         returning charge_id)
       select paid.*, exists (select 1 from settled) as settled from paid`
     if (row !== undefined) return { kind: 'paid', payout: payoutRows.read(row), settled: row.settled }
-    // The same reference as before, or else an invoice that has been paid.
+    // A known reference, or an invoice already paid.
     const first = await this.payoutByReference(payout.reference)
     return first === null ? { kind: 'already paid' } : { kind: 'paid', payout: first, settled: false }
   }

@@ -8,15 +8,15 @@ import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../providers/provider.ts'
 import { btcAmount, ChainTiers, PaymentQuote, readError, StrikeId, StrikePayment, type ChainTier } from './responses.ts'
 
-/** Slowest delivery over the chain that is chosen because it is cheap, in minutes. */
+/** Slowest cheap on-chain delivery that is chosen, in minutes. */
 const PATIENCE = 24 * 60
-/** Payouts that this process remembers; the oldest is let go. */
+/** Payouts cached in this process, oldest evicted first. */
 const MEMORY = 10_000
 const MAX_DESCRIPTION = 250
 
 interface Quote {
   readonly id: string
-  /** What arrives, in millisatoshis, and that with all fees; null where it is not said in bitcoin. */
+  /** Millisatoshis that arrive, and those with fees; null when not in bitcoin. */
   readonly msat: bigint | null
   readonly totalMsat: bigint | null
   readonly isNew: boolean
@@ -24,26 +24,23 @@ interface Quote {
 
 interface Began {
   readonly quoteId: string
-  /** The quote was answered to a look-up, and only a quote that was answered to `create` is ever executed. */
+  /** The quote answered a look-up; only quotes from `create` are ever executed. */
   readonly isUnsent: boolean
 }
 
 /**
- * Sending from a Strike account: a quote, then its execution. Exactly once rests on three rules:
- * - the quote's idempotency key is made from our reference, so that there is one quote for each reference;
- * - a quote is executed only by the call of `create` that made it, once; whoever hears that it exists already never
- *   does;
- * - an answer to the execution that does not say for certain that nothing happened is uncertain, and looked up.
+ * Sends from a Strike account: a quote, then its execution. Three rules make it exactly once:
+ * - the quote's idempotency key derives from our reference, so each reference has one quote;
+ * - only the `create` call that made a quote executes it, once; a call that finds it existing never does;
+ * - an execution response that does not prove failure is uncertain and looked up.
  */
 export class StrikePayouts {
-  /** By reference. Saves calls; what is not in it is asked for again. */
+  /** Cache by reference; misses are requested again. */
   readonly #began = new Map<string, Began>()
-  /** Whether payments are found under the id of their quote, as this process has seen it; null before the first. */
+  /** Whether payments were found under their quote's id; null before the first. */
   #isFoundByQuote: boolean | null = null
 
-  /**
-   * Pays. @throws PayoutUncertain; ProviderRefused and ProviderUnavailable when nothing was and nothing will be sent
-   */
+  /** @throws PayoutUncertain; ProviderRefused and ProviderUnavailable when nothing was or will be sent */
   async create(call: CallProvider, request: PayoutRequest): Promise<Payout> {
     const quote = await this.#quote(call, request)
     if (!quote.isNew) return await this.#begunBefore(call, quote.id)
@@ -66,8 +63,8 @@ export class StrikePayouts {
   }
 
   /**
-   * How a payout stands; null when it is certain that it was not sent. @throws ProviderUnavailable when that cannot be
-   * told
+   * A payout's status; null when certainly not sent.
+   * @throws ProviderUnavailable when unknown
    */
   async lookUp(call: CallProvider, request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
     if (payoutId !== null) return await payment(call, payoutId)
@@ -75,14 +72,14 @@ export class StrikePayouts {
     if (began.isUnsent) return null
     const found = await payment(call, began.quoteId)
     if (found !== null || this.#isFoundByQuote === true) return found
-    // It was not sent, or stands under an id that was lost with the answer: saying "not sent" might pay twice.
+    // Unsent, or under an id lost with the response: "not sent" might pay twice.
     throw unknown()
   }
 
-  /** The first quote of this reference, by asking for it once more under the same idempotency key. */
+  /** The first quote of this reference, by repeating its idempotency key. */
   async #beganAt(call: CallProvider, request: PayoutRequest): Promise<Began> {
     const quote = await this.#quote(call, request).catch((error: unknown) => {
-      // Its invoice may have expired or be paid by now, which says nothing of what was sent.
+      // An invoice expired or paid by now says nothing about what was sent.
       throw error instanceof ProviderRefused && error.reason === 'request' ? unknown(error) : error
     })
     const began = { quoteId: quote.id, isUnsent: quote.isNew }
@@ -137,7 +134,7 @@ export class StrikePayouts {
     }
     const { code, paymentId } = readError(response.body)
     if (code === 'PAYMENT_PROCESSED' && paymentId !== null) return await this.#begunBefore(call, paymentId)
-    // 409: something is going on with this payment; the codes say the same.
+    // 409 means the payment is in progress, as these codes do.
     if (response.status === 409 || code === null || /PROCESS/.test(code))
       throw new PayoutUncertain(new Error(`the execution was answered with ${response.status}`))
     throw refused(response.said, response.status)
@@ -202,7 +199,7 @@ async function quoteCall(
   }
 }
 
-/** The cheapest that delivers within a day; the quickest where none does. */
+/** The cheapest within a day, else the fastest. */
 function chosenTier(tiers: readonly ChainTier[], msat: bigint): ChainTier | null {
   const open = tiers.filter(tier => tier.leastMsat <= msat)
   const soon = open.filter(tier => tier.minutes <= PATIENCE && tier.feeMsat !== null)
@@ -210,10 +207,7 @@ function chosenTier(tiers: readonly ChainTier[], msat: bigint): ChainTier | null
   return cheapest ?? open.toSorted((one, other) => one.minutes - other.minutes)[0] ?? null
 }
 
-/**
- * A text of at most 250 UTF-16 units, which is Strike's limit, and of as many bytes as an invoice holds, cut at a
- * character's edge.
- */
+/** At most 250 UTF-16 units, Strike's limit, and the bytes that fit an invoice, cut between characters. */
 export function shortened(text: string): string {
   let cut = ''
   for (const character of shortDescription(text)) {
@@ -223,7 +217,7 @@ export function shortened(text: string): string {
   return cut
 }
 
-/** A UUID of version 4 by its form, always the same for one reference. */
+/** A deterministic UUID, version 4 in form, from a reference. */
 function idempotencyKey(reference: string): string {
   const bytes = hash('sha256', `boltgate payout ${reference}`, 'buffer').subarray(0, 16)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x40, 6)

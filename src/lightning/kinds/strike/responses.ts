@@ -13,17 +13,15 @@ import { btcOf, invoiceOrNull, nothingReceived } from '../../provider-calls/ligh
 import { JsonRecord } from '../../provider-calls/responses.ts'
 import type { ChargeState, Payout } from '../../providers/provider.ts'
 
-/*
- * Responses of Strike. Amounts are decimal texts of up to 11 places (millisatoshis); nothing here is computed in floats.
- */
+/** Responses of Strike. Amounts are decimal strings with up to 11 places (millisatoshis); no floats. */
 
-/** Decimal places of a millisatoshi in a bitcoin. */
+/** Decimal places of a millisatoshi in bitcoin. */
 const MSAT_PLACES = 11
 
-/** An id as it may stand in a path. */
+/** An id, safe in paths. */
 export const StrikeId = Type.String({ pattern: '^[0-9A-Za-z-]{1,64}$' })
 
-/** An amount of bitcoin as Strike writes it, from whole satoshis. */
+/** Whole satoshis as a Strike amount. */
 export function btcAmount(sats: number): { readonly amount: string; readonly currency: 'BTC' } {
   return { amount: btcOf(sats), currency: 'BTC' }
 }
@@ -33,7 +31,7 @@ const PlainMsat = Type.Decode(orNull(Amount), amount =>
   typeof amount === 'string' || typeof amount === 'number' ? msatOf(amount) : null
 )
 
-/** Millisatoshis of `{amount, currency}`; null for another currency, less than nothing, and parts of a millisatoshi. */
+/** Millisatoshis of `{amount, currency}`; null for other currencies, negatives and fractions of a millisatoshi. */
 const Msat = Type.Decode(part({ amount: Amount, currency: Type.Literal('BTC') }), money =>
   money === null ? null : msatOf(money.amount)
 )
@@ -43,7 +41,7 @@ function msatOf(amount: string | number): bigint | null {
   return decimal === null || decimal.digits < 0n || decimal.places > MSAT_PLACES ? null : inUnits(decimal, MSAT_PLACES)
 }
 
-/** Who signed it is for the payer's wallet to check; here it would only cost time. */
+/** The payer's wallet verifies the signature; here it would only cost time. */
 const Bolt11 = Type.Decode(orNull(Text), text => (text === null ? null : invoiceOrNull(text)))
 const Time = orNull(
   mapped(Text, text => {
@@ -51,10 +49,9 @@ const Time = orNull(
     return Number.isFinite(time) ? time : null
   })
 )
-/** A state or type, in capitals. */
 const Word = mapped(Text, text => text.toUpperCase())
 
-/** A receive request as it was made or is read again. */
+/** A receive request, created or read again. */
 export const ReceiveRequest = mapped(
   Type.Object({
     receiveRequestId: Text,
@@ -64,42 +61,41 @@ export const ReceiveRequest = mapped(
   ({ receiveRequestId, bolt11, onchain }) => ({
     id: receiveRequestId,
     invoice: bolt11?.invoice ?? null,
-    /** As the response gives it beside the invoice, in lower case; null where it is left out. */
+    /** Beside the invoice in the response, in lower case; null where absent. */
     paymentHash: bolt11?.paymentHash?.toLowerCase() ?? null,
-    /** Millisatoshis that were asked for; null where the payer chooses, or nothing is said. */
+    /** Requested millisatoshis; null for an open amount or none given. */
     askedMsat: bolt11?.invoice?.amountMsat ?? bolt11?.btcAmount ?? onchain?.requestedAmount ?? null
   })
 )
 
-/** Money that came in, or is coming, for a receive request. `type`: LIGHTNING, ONCHAIN, P2P, or what will come next. */
+/** A payment to a receive request. `type`: LIGHTNING, ONCHAIN, P2P, or a future one. */
 const Receive = Type.Object({
   receiveRequestId: Text,
   type: orNull(Word),
   state: Word,
-  /** Null where it is not in bitcoin. */
+  /** Null when not in bitcoin. */
   amountReceived: Msat,
-  /** Null where it was not paid over Lightning. */
+  /** Null when not over Lightning. */
   lightning: part({ invoice: Bolt11 }),
   created: Time,
   completed: Time
 })
 export type Receive = StaticDecode<typeof Receive>
 
-/** A page of receives. Items that say neither whose nor in which state they are, are left out. */
+/** A page of receives, without items that lack request or state. */
 export const ReceivePage = mapped(
   Type.Object({ items: Type.Array(orNull(Receive)), count: Type.Unknown(), isCountUnknown: Type.Unknown() }),
   ({ items, count, isCountUnknown }) => ({
     items: fitting(items),
-    /** How many there are in all; null where that is not known. */
+    /** Total count; null when unknown. */
     total: isCountUnknown === true || typeof count !== 'number' ? null : count
   })
 )
 export type ReceivePage = StaticDecode<typeof ReceivePage>
 
 /**
- * How a request stands that asked for `askedMsat` and got `receives`. A payment between two Strike users (P2P) may be
- * told in another currency than bitcoin; it pays an invoice whole, as one over Lightning does, so it counts as what was
- * asked.
+ * State of a request for `askedMsat` with these `receives`. P2P payments may be in another currency; like Lightning
+ * they pay in full, so they count as the requested amount.
  */
 export function chargeState(receives: readonly Receive[], askedMsat: bigint | null): ChargeState {
   const completed = receives.filter(({ state }) => state === 'COMPLETED')
@@ -116,10 +112,10 @@ export function chargeState(receives: readonly Receive[], askedMsat: bigint | nu
   return nothingReceived('unpaid')
 }
 
-/** A quote for sending: what arrives, and that with all fees; null where it is not said in bitcoin. */
+/** Amounts arriving, and with fees; null when not in bitcoin. */
 export const PaymentQuote = Type.Object({ paymentQuoteId: StrikeId, amount: Msat, totalAmount: Msat })
 
-/** A speed of a payment over the chain, for `minimumAmount` and more; a fee is null where it is not said in bitcoin. */
+/** An on-chain speed from `minimumAmount`; the fee is null when not in bitcoin. */
 const ChainTier = mapped(
   Type.Object({
     id: Text,
@@ -137,7 +133,7 @@ const ChainTier = mapped(
 export type ChainTier = StaticDecode<typeof ChainTier>
 export const ChainTiers = fittingItems(ChainTier)
 
-/** A payment that was sent. On chain it counts as confirmed once it is broadcast. */
+/** A sent payment. On chain, broadcast counts as confirmed. */
 export const StrikePayment = mapped(
   Type.Object({
     paymentId: Text,
@@ -176,7 +172,7 @@ const ErrorBody = Type.Object({
   })
 })
 
-/** Strike's code of an error, and the ids that it may give with it. Third parties place both at several depths. */
+/** Error code and ids. Third parties report both at several depths. */
 export function readError(body: unknown): {
   readonly code: string | null
   readonly paymentQuoteId: string | null
@@ -197,7 +193,7 @@ export function readError(body: unknown): {
 const Complaints = Type.Array(Type.Unknown())
 const Complaint = Type.Object({ message: Text })
 
-/** What an error says for people: its message, and the first complaint about a field. */
+/** The error's message and its first field complaint. */
 export function strikeErrorMessage(body: unknown): string | null {
   const data = readResponse(ErrorBody, body)?.data ?? null
   const [field, complaints] = Object.entries(data?.validationErrors ?? {})[0] ?? []

@@ -36,27 +36,22 @@ import { shortened, StrikePayouts } from './payouts.ts'
 import { headerKeyFault } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 
-/** What the kind needs. */
 export interface StrikeOptions {
-  /** Null for the live service. With or without `/v1` at its end. */
+  /** Null for the live service. A trailing `/v1` is optional. */
   readonly url: string | null
-  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
+  /** Milliseconds for one provider operation, across its HTTP calls. */
   readonly timeout: number
   readonly clock: Clock
-  /** None of our own where it is left out. */
+  /** Unlimited where absent. */
   readonly budget?: CallBudget
 }
 
-/** Address of the live service. */
 export const STRIKE_LIVE = 'https://api.strike.me'
 const CREATE = 'partner.receive-request.create'
 const READ = 'partner.receive-request.read'
-/**
- * The limit of 1,000 calls in 10 minutes from one address, with an hour of lock-out, under which all of receiving
- * falls.
- */
+/** The limit on all receiving: 1,000 calls in 10 minutes per address, then an hour's lock-out. */
 const RECEIVING = 'others'
-/** Items of the largest page. */
+/** Largest page. */
 const PAGE = 100
 const EVENT_TYPES = ['receive-request.receive-pending', 'receive-request.receive-completed']
 
@@ -70,28 +65,26 @@ const capabilities: Capabilities = Object.freeze({
 })
 
 /**
- * Strike (`https://api.strike.me/v1`): receive requests with a Lightning invoice, payment quotes for refunds. A charge
- * is a receive request; its state lies in its receives, which are found by the request's id, because a payment between
- * two Strike users has no payment hash.
+ * Strike (`https://api.strike.me/v1`): receive requests with Lightning invoices, payment quotes for refunds. A charge
+ * is a receive request. Its state is in its receives, found by the request's id, since a payment between Strike users
+ * has no hash.
  *
- * No address for the chain is asked for: the same call serves challenges of a few satoshis, and money that arrives on
- * chain hours after the invoice has expired would belong to nothing.
+ * No on-chain address is requested: money that arrives hours after a small challenge's invoice expired would belong to
+ * nothing.
  *
- * Calls that count against our address, not against a key, are named as shared limits: after a 429 nobody is asked
- * under the same limit until it is over.
+ * Limits by our address are shared: after a 429 no account calls under that limit until it ends.
  *
- * Known gaps; nothing here was tried against the live service:
- * - the order of the account's list of receives is not documented: both ends of it are understood;
- * - the list of receives may tell a payment between Strike users in another currency; it then counts as paid in full;
- * - whether such a payer gets the invoice's preimage, which L402 needs, is not known;
- * - the longest `expiryInSeconds`, and whether fiat invoices are cut shorter, is not known: the invoice itself is
- *   believed;
- * - a notification's `data.entityId` is the receive request's id by one third-party witness;
- * - `POST /v1/subscriptions` has no idempotency: a lost answer leaves a subscription behind whose secret nobody knows;
- * - payouts are sent from the bitcoin balance; an account that holds another currency is refused for want of funds;
- * - where the answer to an execution is lost and payments are not found under the id of their quote, the payout stays
- *   unknown rather than be sent twice (an operator looks it up in Strike's dashboard);
- * - the travel-rule member `beneficiary` is not sent; accounts that must name one are refused by Strike.
+ * Known gaps; never tried live:
+ * - the order of the receives list is undocumented: both are handled;
+ * - receives between Strike users may be in another currency; they count as paid in full;
+ * - whether such a payer gets the preimage that L402 needs is unknown;
+ * - the longest `expiryInSeconds`, and whether fiat invoices are shortened, is unknown: the invoice decides;
+ * - that `data.entityId` is the receive request's id has one third-party source;
+ * - `POST /v1/subscriptions` has no idempotency: a lost response leaves a subscription with an unknown secret;
+ * - payouts use the bitcoin balance; accounts in another currency lack funds;
+ * - after a lost execution response, if payments are not found by quote id, the payout stays unknown rather than being
+ *   sent twice (look it up in Strike's dashboard);
+ * - the travel-rule member `beneficiary` is not sent; Strike refuses accounts that need it.
  */
 export class StrikeProvider implements Provider {
   readonly kind = 'strike'
@@ -151,8 +144,7 @@ export class StrikeProvider implements Provider {
   async validateKey(key: Secret<string>): Promise<KeyVerdict> {
     try {
       const { network } = await this.#http.within(key, async call => {
-        // The scopes that a merchant is asked for do not cover the profile, and it left the reference: only a 401
-        // counts.
+        // Merchants' scopes do not cover the profile, and the reference dropped it: only a 401 counts.
         await call({ method: 'GET', path: '/v1/accounts/profile', accepts: [403, 404], sharedLimit: RECEIVING })
         await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
         return await createRequest(
@@ -173,10 +165,7 @@ export class StrikeProvider implements Provider {
     }
   }
 
-  /**
-   * Events are account-wide; those of other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either
-   * case.
-   */
+  /** Events are account-wide; other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either case. */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     const { eventType, data } = parseNotification(StrikeEvent, body)
     if (eventType === null) throw new ProviderNotificationError('The notification names no event type.')
@@ -189,9 +178,8 @@ export class StrikeProvider implements Provider {
   }
 
   /**
-   * The last 100 receives of the account, in one call; a second one where the list turns out to begin at the oldest.
-   * What was not paid over Lightning does not say how much had been asked for. It is not asked for here: the account
-   * may take in a lot that is not ours, under a limit that locks our address out.
+   * The account's last 100 receives, in one call, or two when the list is oldest first. Receives not over Lightning
+   * omit the requested amount. It is not looked up: unrelated income could exhaust a limit that locks our address out.
    */
   async listSettled(key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
     const asOf = this.#clock.now()
@@ -209,7 +197,7 @@ export class StrikeProvider implements Provider {
       const charges = settled
         .toSorted((one, other) => other.at - one.at)
         .map(({ chargeId, state }) => ({ chargeId, state }))
-      // A full list whose oldest entry is newer than what is asked for may have been cut.
+      // A full list that starts after the requested time may be truncated.
       const isWhole = newest.length < PAGE || newest.some(receive => timeOf(receive) < since)
       return { charges, reach: isWhole ? 'whole' : 'newest', asOf, position: null }
     })
@@ -243,7 +231,7 @@ export class StrikeProvider implements Provider {
   }
 }
 
-/** `expectedMsat` is what the invoice must ask for; null where Strike converts. */
+/** `expectedMsat`: the invoice's amount; null where Strike converts. */
 async function createRequest(
   call: CallProvider,
   amount: { readonly amount: string; readonly currency: string },
@@ -294,7 +282,7 @@ async function lookUp(call: CallProvider, id: string): Promise<ChargeState | nul
   return chargeState(items, paid === undefined ? await askedOf(call, id) : paid)
 }
 
-/** Millisatoshis that a receive request asked for; null where the payer chose. */
+/** Millisatoshis requested; null for an open amount. */
 async function askedOf(call: CallProvider, id: string): Promise<bigint | null> {
   const response = await call({
     method: 'GET',
@@ -305,7 +293,7 @@ async function askedOf(call: CallProvider, id: string): Promise<bigint | null> {
   return requireResponse(ReceiveRequest, response.body).askedMsat
 }
 
-/** Millisatoshis that the invoice which was paid asked for; undefined where nothing came over Lightning. */
+/** Millisatoshis requested by the paid invoice; undefined without a Lightning payment. */
 function askedBy(receives: readonly Receive[]): bigint | null | undefined {
   return receives.find(({ lightning }) => lightning !== null && lightning.invoice !== null)?.lightning?.invoice
     ?.amountMsat
@@ -328,7 +316,7 @@ async function newestReceives(call: CallProvider): Promise<readonly Receive[]> {
   return isOldestFirst && page.total !== null && page.total > PAGE ? (await read(page.total - PAGE)).items : page.items
 }
 
-/** When it was final; one that does not say is news. */
+/** Completion time; without one it counts as news. */
 function timeOf({ completed, created }: Receive): number {
   return completed ?? created ?? Infinity
 }
@@ -343,14 +331,13 @@ const TEST_HOST = 'api.dev.strike.me'
 const hostOf = (url: string | null): string => (url === null ? LIVE_HOST : new URL(url).host)
 
 /**
- * Strike counts our address: 1,000 calls in 10 minutes and then an hour of nothing (its test host: 350), and 250 a
- * minute for each call of a payment quote (90). A bucket gives at most its burst and ten minutes of its rate in any ten
- * minutes.
+ * Limits by our address: 1,000 calls in 10 minutes, then an hour's lock-out (test host: 350), and 250 quotes a minute
+ * (90). A bucket yields at most its burst plus ten minutes of its rate in ten minutes.
  */
 function limits(url: string | null, perMinute: number | null): CallLimits {
   const own = perMinute === null ? null : { burst: perMinute, perMinute }
   const host = hostOf(url)
-  // Another address is a server of somebody's own, whose limits are not Strike's.
+  // Another host is not Strike, so its limits do not apply.
   if (host !== LIVE_HOST && host !== TEST_HOST)
     return { ofAddress: own === null ? {} : { others: own }, ofAccount: NO_LIMIT }
   const isLive = host === LIVE_HOST
@@ -359,7 +346,6 @@ function limits(url: string | null, perMinute: number | null): CallLimits {
   return { ofAddress: { others, 'payment quotes': quotes, executions: quotes }, ofAccount: NO_LIMIT }
 }
 
-/** Strike, live or its test host. */
 export const strike: ProviderKind = {
   name: 'strike',
   isSandbox: false,
@@ -367,7 +353,7 @@ export const strike: ProviderKind = {
     address: STRIKE_LIVE,
     counted: 'address',
     limits,
-    // A fifth of the calls that lock an address out: charges and look-ups count too.
+    // A fifth of the lock-out limit: charges and look-ups count too.
     polling: url => ({ perMinute: hostOf(url) === LIVE_HOST ? 20 : 7, isShared: true, costs: { list: 2, lookUp: 2 } })
   },
   scopes: [
