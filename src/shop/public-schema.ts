@@ -1,3 +1,4 @@
+import { nullableText } from '../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../engine/formats/iso-time.ts'
 import type { SentChallenge } from '../selling/holding/challenge.ts'
@@ -5,7 +6,7 @@ import type { RawJson } from '../lightning/money/decimal.ts'
 import { CART_LIMITS, LOCATION_HEADER } from './cart.ts'
 import { OrderView } from './orders/views.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from './platform.ts'
-import { dollars, isoOf, nullableText, ORDER_STATUSES, type Integration, type Order, usd } from './schema.ts'
+import { dollars, isoOf, ORDER_STATUSES, type Integration, type Order, usd } from './schema.ts'
 import { oneLine } from '../web/mail/plain-text.ts'
 import { dollarsText } from '../web/kit/amounts.ts'
 

@@ -168,9 +168,6 @@ export interface Order {
 export const dollars = (description = 'A number of US dollars.') =>
   Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 
-export const nullableText = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-
 export function isoOf(ms: number): string {
   return new Date(ms).toISOString()
 }

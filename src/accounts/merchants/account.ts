@@ -1,12 +1,10 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import type { ProxyCounts } from './holdings.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { planFeatures, planNames, subscriptionLimits } from './plans.ts'
 import type { Merchant } from './schema.ts'
-
-const nullableText = (description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], ...(description === undefined ? {} : { description }) })
 
 const planTier = Type.String({
   description: 'free, individual or l402; retired ids are resolved. Take an unknown value for free.'

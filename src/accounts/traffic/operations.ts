@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 import { periodOf } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Measured } from './measured.ts'
@@ -75,7 +75,6 @@ export function trafficOperations(traffic: Traffic): AnyOperation[] {
       responses: { 200: { description: 'Sums of whole steps.', schema: MetricsView } },
       async handle({ query }) {
         const period = periodOf(query)
-        const iso = (at: number): string => new Date(at).toISOString()
         if (query.of === 'route') {
           const { step, from, to, total, routes } = await traffic.byRoute(period, query.step)
           const shown = routes.filter(({ route }) => query.route === undefined || route === query.route)

@@ -50,3 +50,10 @@ export function isoTimeOrNull(description?: string): ReturnType<typeof Type.Unsa
 export function isoTimeQuery(description: string): TString {
   return Type.String({ 'x-openapi': { anyOf: [{ format: 'date-time' }, { format: 'date' }] }, description })
 }
+
+/** Milliseconds since the epoch as ISO 8601 in UTC. */
+export function iso(time: number): string
+export function iso(time: number | null): string | null
+export function iso(time: number | null): string | null {
+  return time === null ? null : new Date(time).toISOString()
+}

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { Type, type Static, type TSchema } from 'typebox'
 import type { CsvColumns } from '../../engine/formats/csv.ts'
 import { keysetQuery, nextPage, periodOf, type KeysetPage } from '../../engine/operations/keyset.ts'
@@ -40,8 +41,6 @@ const pageOf = <Item extends TSchema>(item: Item, title: string) =>
 const PaymentPage = pageOf(ListedPayment, 'PaymentPage')
 export type PaymentPage = Static<typeof PaymentPage>
 const AdminPayment = Type.Object({ merchantId: Type.Integer(), ...ListedPayment.properties }, { title: 'AdminPayment' })
-
-const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
 const columns: CsvColumns<Payment> = {
   invoiceId: ({ invoiceId }) => invoiceId,

@@ -4,7 +4,7 @@ import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 import { REFUND_STATUSES, REFUND_TYPES, type PaidOut } from '../../lightning/providers/payout-states.ts'
-import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { LINE, TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 import { adviceOn } from './advice.ts'
 
 /** Times in milliseconds since the epoch, amounts in satoshis. */
@@ -91,7 +91,6 @@ export function pageOf(query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
   }
 }
 
-const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 const providerId =
   "The provider's refund or withdrawal id; null while the provider has not said that it took the refund."
 

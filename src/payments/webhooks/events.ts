@@ -1,8 +1,7 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type } from 'typebox'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { WebhookFacts } from '../../engine/openapi/openapi.ts'
-
-const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
 const PaymentEvent = Type.Object(
   {

@@ -1,7 +1,7 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { jsonNumber } from '../../lightning/money/decimal.ts'
 import type { Payment } from '../payments/schema.ts'
-import { iso } from './schema.ts'
 
 export type PaidChallenge = Pick<
   Challenge,

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { isoTime, isoTimeOrNull, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 
 /** An attempt is due or running, the last one got 2xx, or the last one failed without a retry. */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
@@ -118,10 +118,6 @@ export const TestView = Type.Object(
   { title: 'WebhookTest' }
 )
 export type TestView = Static<typeof TestView>
-
-export function iso(time: number | null): string | null {
-  return time === null ? null : new Date(time).toISOString()
-}
 
 export function deliveryView(delivery: Delivery): DeliveryView {
   const { id, endpointId, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } =

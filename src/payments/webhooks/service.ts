@@ -1,7 +1,7 @@
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { readFilterTime } from '../../engine/formats/iso-time.ts'
+import { readFilterTime, iso } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
@@ -480,10 +480,6 @@ export class Webhooks {
 
 function given(error: string, url: string | null, final: boolean): Verdict {
   return { error, url, final, took: null, responseStatus: null, responseBody: null }
-}
-
-function iso(time: number): string {
-  return new Date(time).toISOString()
 }
 
 function notFound(): ShortError {

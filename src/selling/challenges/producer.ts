@@ -1,6 +1,6 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { GatewayError, Unavailable } from '../../engine/operations/errors.ts'
-import { readFilterTime } from '../../engine/formats/iso-time.ts'
+import { readFilterTime, iso } from '../../engine/formats/iso-time.ts'
 import { serviceCaveat } from '../../lightning/l402/caveats.ts'
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import { overCap } from '../../accounts/merchants/plan-caps.ts'
@@ -383,8 +383,4 @@ function plain(text: string): string {
     .toWellFormed()
     .replace(/\p{Cc}+/gu, ' ')
     .trim()
-}
-
-function iso(time: number): string {
-  return new Date(time).toISOString()
 }

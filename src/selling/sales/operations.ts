@@ -1,6 +1,6 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
-import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
@@ -135,8 +135,6 @@ const EarningsView = Type.Object(
 )
 /** Earnings by steps of time. */
 export type EarningsView = Static<typeof EarningsView>
-
-const iso = (at: number): string => new Date(at).toISOString()
 
 function view({ soldAt, merchantId: _whose, ...sale }: SoldChallenge) {
   return { soldAt: iso(soldAt), ...sale }

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -233,8 +233,4 @@ function view(session: PrepaidSession) {
       settledWhy: session.settledWhy
     }
   }
-}
-
-function iso(time: number): string {
-  return new Date(time).toISOString()
 }

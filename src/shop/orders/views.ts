@@ -1,9 +1,10 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 
 import type { StoreStats } from './orders.ts'
 import { failureWords } from './making.ts'
-import { dollars, isoOf, nullableText, ORDER_STATUSES, type Integration, type Order, usd } from '../schema.ts'
+import { dollars, isoOf, ORDER_STATUSES, type Integration, type Order, usd } from '../schema.ts'
 
 /** Largest page, and its default size (contract, Storefront merchant endpoints). */
 const MOST_ORDERS = 100

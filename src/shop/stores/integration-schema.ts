@@ -1,8 +1,8 @@
-import { TEXT } from '../../engine/formats/text-patterns.ts'
+import { TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
-import { dollars, isoOf, nullableText, type Integration, usd } from '../schema.ts'
+import { dollars, isoOf, type Integration, usd } from '../schema.ts'
 
 const MAX_USD = 1_000_000
 const MAX_SLUG = 63

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { isoTime, isoTimeOrNull, iso } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Jobs, JobView } from '../../platform/jobs/jobs.ts'
 
@@ -65,8 +65,6 @@ const JobsView = Type.Object(
 )
 
 export type JobsReport = Static<typeof JobsView>
-
-const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
 function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): JobsReport['jobs'][number] {
   return {

@@ -1,4 +1,4 @@
-import { TEXT } from '../../engine/formats/text-patterns.ts'
+import { TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { keysetQuery } from '../../engine/operations/keyset.ts'
@@ -20,7 +20,6 @@ const NAME = '^[^\\S\\u0000-\\u001f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u00
 // A plain address: safe in a mail header.
 const EMAIL = '^[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+@[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+$'
 
-const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 const nullableInteger = Type.Unsafe<number | null>({ type: ['integer', 'null'] })
 
 const name = Type.String({
@@ -151,7 +150,7 @@ export const MerchantSummary = Type.Object(
     name: Type.String(),
     email: Type.String(),
     planTier: Type.String(),
-    subscriptionStatus: nullableText,
+    subscriptionStatus: nullableText(),
     isActive: Type.Boolean(),
     createdAt: isoTime()
   },
@@ -168,8 +167,8 @@ export const MerchantDetail = Type.Object(
     hasPrimaryKey: Type.Boolean(),
     hasWebhookUrl: Type.Boolean(),
     currentPeriodEnd: isoTimeOrNull('Until when the plan is paid; null where no end is on file.'),
-    billingCustomerId: nullableText,
-    billingSubscriptionId: nullableText
+    billingCustomerId: nullableText(),
+    billingSubscriptionId: nullableText()
   },
   { title: 'MerchantDetail' }
 )
@@ -242,16 +241,16 @@ export const PendingSubscriptionView = Type.Object(
   {
     id: Type.Integer(),
     email: Type.String(),
-    customerName: nullableText,
-    billingCustomerId: nullableText,
-    billingSubscriptionId: nullableText,
+    customerName: nullableText(),
+    billingCustomerId: nullableText(),
+    billingSubscriptionId: nullableText(),
     planTier: Type.String(),
-    subscriptionStatus: nullableText,
+    subscriptionStatus: nullableText(),
     createdAt: isoTime(),
     isApproved: Type.Boolean(),
     isRejected: Type.Boolean(),
     reviewedAt: isoTimeOrNull(),
-    rejectionReason: nullableText,
+    rejectionReason: nullableText(),
     linkedMerchantId: nullableInteger
   },
   { title: 'PendingSubscription' }
