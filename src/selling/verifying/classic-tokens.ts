@@ -20,17 +20,17 @@ import type { VerifierOptions } from './verify.ts'
 
 type Classic = Extract<Credential, { kind: 'classic' }>
 
-/** A classic token with valid preimage and signature, not yet compared with a request. */
+/** A classic token with valid preimage and signature, not compared with a request. */
 export interface GenuineToken {
   readonly paymentHash: string
   /** 64 lower-case hex characters. */
   readonly tokenId: string
-  /** The path caveat at issuance; holders may have narrowed it. */
+  /** Path caveat at issuance; holders may have attenuated it. */
   readonly issuedPath: string | null
   readonly grant: Grant
 }
 
-/** Classic tokens, a macaroon with its preimage: valid for many requests until they expire. */
+/** Classic tokens, a macaroon with its preimage: repeatable until they expire. */
 export class ClassicTokens {
   readonly #options: VerifierOptions
   readonly #known: TokenCache
@@ -40,7 +40,7 @@ export class ClassicTokens {
     this.#known = known
   }
 
-  /** The verdict on a cached token. */
+  /** Verdict on a cached token. */
   recall({ grant, asked, issuedAt, paid }: Extract<Known, { kind: 'l402' }>, offer: Offer): Paid | ClassicRefused {
     return (
       this.#off() ??
@@ -51,13 +51,13 @@ export class ClassicTokens {
   }
 
   /**
-   * Verifies a token for an offer, and caches a good one under `key`. Synchronous where its own bytes refuse it.
+   * Verifies a token for an offer and caches a valid one under `key`. Synchronous if its bytes refuse it.
    * @throws Unavailable (in the promise)
    */
   verify(offer: Offer, credential: Classic, key: string | null): ClassicRefused | Promise<Paid | ClassicRefused> {
     const token = this.#off() ?? this.genuine(credential)
     if ('kind' in token) return token
-    // Revocations of its proxy or merchant are checked with the claim, which knows when it was issued.
+    // Revocations of proxy or merchant are checked by the claim, which knows the issuance.
     return (
       this.#revoked(token.paymentHash, offer, Infinity) ??
       this.unfit(token.grant, offer.asked, offer, -Infinity) ??
@@ -65,9 +65,7 @@ export class ClassicTokens {
     )
   }
 
-  /**
-   * Verifies a classic credential in the contract's order: the preimage, then the signature. Caveats are only read.
-   */
+  /** Verifies preimage, then signature, in the contract's order. Caveats are only read. */
   genuine(credential: Classic): GenuineToken | ClassicRefused {
     let macaroon: Macaroon
     let identifier: TokenIdentifier
@@ -95,7 +93,7 @@ export class ClassicTokens {
     }
   }
 
-  /** The payment hash of a macaroon of ours; null for any other. */
+  /** Payment hash of our macaroon; else null. */
   issuedFor(macaroon: Macaroon): string | null {
     try {
       const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
@@ -108,8 +106,8 @@ export class ClassicTokens {
   }
 
   /**
-   * Whether a genuine token is valid without a request: not revoked, not expired, no unknown caveat (decision 128). A
-   * promise only where its proxy or merchant has revocations: the row has the time of issuance.
+   * A genuine token is valid without a request: not revoked, not expired, no unknown caveat (decision 128). Returns a
+   * promise if its proxy or merchant has revocations, since the row has the issuance.
    * @throws Unavailable (in the promise)
    */
   standing(token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
@@ -128,7 +126,7 @@ export class ClassicTokens {
   async #claim(token: GenuineToken, offer: Offer, key: string | null): Promise<Paid | ClassicRefused> {
     const { claims, clock } = this.#options
     if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
-      // A former price is accepted by the time of issuance, which the row has.
+      // A former price depends on the issuance, which the row has.
       const challenge = await claims.find(token.paymentHash)
       const refused = challenge === null ? null : this.unfit(token.grant, challenge.asked, offer, challenge.createdAt)
       if (refused !== null) return refused
@@ -168,7 +166,7 @@ export class ClassicTokens {
   }
 
   /**
-   * Claims the payment of a token, at its first use and again where it is not cached (decision 123).
+   * Claims at the first use, and again if not cached (decision 123).
    * @throws Unavailable
    */
   async claim(token: GenuineToken): Promise<Challenge | ClassicRefused> {
@@ -195,10 +193,7 @@ export class ClassicTokens {
     return invalidToken('charge_id', 'Token not valid for this charge')
   }
 
-  /**
-   * Why a grant does not buy what an offer sells; null where it does. `asked`: digest of the price server's request when
-   * the token was sold.
-   */
+  /** Why a grant does not cover an offer; null if it does. `asked`: digest of the price server's request when sold. */
   unfit(grant: Grant, asked: string | null, offer: Offer, issuedAt: number): ClassicRefused | null {
     const now = this.#options.clock.now()
     const { amountSats, price: fiat } = grant

@@ -14,22 +14,22 @@ import type { KnownPayment, TokenCache } from './token-cache.ts'
 import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
 
-/** A modern credential whose id is ours, with valid preimage and known challenge. */
+/** A modern credential with our id, valid preimage and known challenge. */
 export interface GenuinePayment {
   readonly credential: PaymentCredential
   readonly challenge: Challenge
 }
 
-/** A readable modern credential with valid preimage. */
+/** A readable modern credential with a valid preimage. */
 interface OwnPayment {
   readonly credential: PaymentCredential
-  /** Whether its id is ours as echoed; false where that depends on a digest that was not echoed. */
+  /** The id is ours as echoed; false if a digest that was not echoed may decide. */
   readonly isOurs: boolean
 }
 
 /**
- * Credentials of the Payment scheme: for one request, or the key to a balance (contract, Payment scheme); and those of
- * its first form, a bare preimage.
+ * Credentials of the Payment scheme, for one request or as the key to a balance (contract, Payment scheme), and of its
+ * first form, a bare preimage.
  */
 export class PaymentCredentials {
   readonly #options: VerifierOptions
@@ -42,14 +42,17 @@ export class PaymentCredentials {
     this.#known = known
   }
 
-  /** The verdict on a cached credential. */
+  /** Verdict on a cached credential. */
   recall({ kind, challenge, paid }: KnownPayment, offer: Offer): Paid | PaymentRefusedVerdict | LegacyRefused {
     const refused = this.off() ?? this.#fit.unbound(challenge, offer)
     if (refused === null) return paid
     return kind === 'payment' ? refused : legacyRefused(refused)
   }
 
-  /** Verifies a credential for an offer, and caches the key to a balance under `key`. @throws Unavailable */
+  /**
+   * Verifies a credential for an offer; caches keys to balances under `key`.
+   * @throws Unavailable
+   */
   async verify(
     ctx: Context,
     offer: Offer,
@@ -78,10 +81,7 @@ export class PaymentCredentials {
     }
   }
 
-  /**
-   * Claims the payment of the key to a balance: it is sent again until that is used up, so nothing leases it (decision
-   * 182).
-   */
+  /** Claims for the key to a balance; not leased, since it is sent until the balance is used up (decision 182). */
   async #keyToBalance(own: OwnPayment, offer: Offer, key: string | null): Promise<Paid | PaymentRefusedVerdict> {
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
@@ -102,12 +102,12 @@ export class PaymentCredentials {
   }
 
   /**
-   * Leases in one statement that compares everything. Null when anything does not fit, or the body must be read; the slow
-   * path then finds the reason in the contract's order.
+   * Leases in one statement that compares everything. Null if anything differs or the body must be read; the slow path
+   * then finds the reason in the contract's order.
    */
   async #leaseAtOnce({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
     const { paymentHash, amountSats } = credential.charge
-    // The digest is part of the id: an id of ours without an echoed digest is of a challenge without one.
+    // The digest is part of the id: our id without an echoed digest is of a challenge without one.
     if (
       !isOurs ||
       credential.digest !== (offer.callDigest ?? null) ||
@@ -115,7 +115,7 @@ export class PaymentCredentials {
     )
       return null
     const { revocations } = this.#options
-    // Fiat is compared with the row, on the slow path.
+    // The slow path compares fiat with the row.
     if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
     const { merchantId, proxyId, service, method, path } = offer
     const taken = await this.#options.claims.lease(
@@ -142,13 +142,16 @@ export class PaymentCredentials {
     }
   }
 
-  /** Verifies a modern token against its own challenge only. @throws Unavailable */
+  /**
+   * Verifies a modern token against its own challenge only.
+   * @throws Unavailable
+   */
   async genuine(token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
     const own = this.#ownPayment(parsePaymentToken(token))
     return 'kind' in own ? own : this.#storedPayment(own)
   }
 
-  /** What can be verified without the challenge. */
+  /** Verifies what needs no stored challenge. */
   #ownPayment(parsed: ParsedPayment): OwnPayment | PaymentRefusedVerdict {
     const off = this.off()
     if (off !== null) return off
@@ -177,13 +180,16 @@ export class PaymentCredentials {
     return { credential, challenge }
   }
 
-  /** The refusal where the scheme is disabled; null else. */
+  /** The refusal if the scheme is disabled. */
   off(): PaymentRefusedVerdict | null {
     if (this.#options.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
   }
 
-  /** Verifies a bare preimage, the scheme's first form. @throws Unavailable */
+  /**
+   * Verifies a bare preimage, the scheme's first form.
+   * @throws Unavailable
+   */
   async legacy(ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Paid | LegacyRefused> {
     const off = this.off()
     if (off !== null) return legacyRefused(off)
@@ -203,7 +209,7 @@ export class PaymentCredentials {
       lease: null,
       challengeId: null
     })
-    // The body must be compared each time.
+    // A bound body must be compared each time.
     if (key !== null && claimed.digest === null)
       this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
     return paid

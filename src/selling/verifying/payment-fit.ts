@@ -30,9 +30,7 @@ export class PaymentFit {
     return paymentRefused('verification-failed', 'redeemed', 'The credential was already redeemed')
   }
 
-  /**
-   * Why a stored challenge does not fit the request's head; null where it does. Being spent is reported last, by others.
-   */
+  /** Why a challenge does not fit the request's head; null if it does. Callers report spent payments last. */
   unbound(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
     if (challenge.merchantId !== offer.merchantId)
       return failed('merchant', 'The challenge belongs to another merchant')
@@ -55,8 +53,8 @@ export class PaymentFit {
   }
 
   /**
-   * The same for the key to a balance, valid for all requests of its place, as long as a token; a payment that was not
-   * shown before its challenge expired buys nothing.
+   * For the key to a balance, valid for its place as long as a token. A payment first shown after its challenge expired
+   * buys nothing.
    */
   #unboundKey(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
     const isOver = challenge.paidAt === null ? this.expired(challenge) : this.#clock.now() >= challenge.tokenExpiresAt
@@ -66,7 +64,7 @@ export class PaymentFit {
     return this.#revocations.covers(challenge) ? failed('revoked', 'The challenge has been revoked') : null
   }
 
-  /** Whether a Payment challenge has expired; there is no leeway (decision 174). */
+  /** Without leeway (decision 174). */
   expired(challenge: Challenge): boolean {
     const expires = challenge.payment === null ? null : parseTimestamp(challenge.payment.expires)
     return expires === null || this.#clock.now() / 1000 > expires

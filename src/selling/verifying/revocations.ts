@@ -7,12 +7,12 @@ import { Unavailable } from '../../engine/operations/errors.ts'
 import { REVOCATIONS_CHANNEL, type Challenge, type Listed, type RevokedKind } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 
-// Below the promised 5 seconds, including the read.
+// Milliseconds; below the promised 5 seconds, including the read.
 const REFRESH = 4_000
 
 /**
- * The revocation list in memory: read again on notifications of the database, and every 4 seconds in case one was lost, so
- * that a revocation reaches every process within 5. An entry of a proxy or merchant covers what was issued until then.
+ * The revocation list in memory, read on notifications of the database and every 4 seconds in case one is lost, so that
+ * a revocation reaches every process within 5. An entry of a proxy or merchant covers what was issued until then.
  */
 export class Revocations {
   readonly #store: ChallengeStore
@@ -25,7 +25,7 @@ export class Revocations {
   #empty = true
   #timer: Timer | null = null
   #stop: (() => Promise<void>) | null = null
-  // A change during a read may be missing from it.
+  // A read may miss a concurrent change.
   readonly #reading = new Rerun(() => this.#read())
 
   constructor(store: ChallengeStore, database: Database, clock: Clock, log: Log) {
@@ -35,25 +35,23 @@ export class Revocations {
     this.#log = log
   }
 
-  /** Whether the challenge of this payment hash, issued at `issuedAt` for this proxy and merchant, has been revoked. */
+  /** The payment, issued at `issuedAt` for this proxy and merchant, is revoked. */
   has(paymentHash: string, proxyId: string | null, merchantId: string | null, issuedAt: number): boolean {
     if (this.#empty) return false
     return this.#payments.has(paymentHash) || issuedAt <= (this.until(proxyId, merchantId) ?? -Infinity)
   }
 
-  /** Whether a challenge's payment, or everything issued for its proxy or merchant until then, has been revoked. */
+  /** The challenge's payment, or all issued for its proxy or merchant until then, is revoked. */
   covers({ paymentHash, proxyId, merchantId, createdAt }: Challenge): boolean {
     return this.has(paymentHash, proxyId, merchantId, createdAt)
   }
 
-  /** Whether this one payment has been revoked. */
+  /** This one payment is revoked. */
   hasPayment(paymentHash: string): boolean {
     return !this.#empty && this.#payments.has(paymentHash)
   }
 
-  /**
-   * Everything issued for this proxy or merchant until this moment is refused; milliseconds since the epoch.
-   */
+  /** Issuance for this proxy or merchant up to this moment is refused; milliseconds since the epoch. */
   until(proxyId: string | null, merchantId: string | null): number | null {
     if (this.#empty) return null
     const ofProxy = proxyId === null ? undefined : this.#proxies.get(proxyId)
@@ -63,7 +61,7 @@ export class Revocations {
       : Math.max(ofProxy ?? -Infinity, ofMerchant ?? -Infinity)
   }
 
-  /** Reads the list and follows it. Resolves also when the database is down. */
+  /** Reads and follows the list. Resolves even if the database is down. */
   async start(): Promise<void> {
     this.#timer ??= this.#clock.every(REFRESH, () => {
       void this.refresh()
@@ -71,15 +69,15 @@ export class Revocations {
     await this.refresh()
   }
 
-  /** Reads the list again. Never rejects: the list stays as it was while the database is down. */
+  /** Rereads the list. Never rejects; during a database outage the list stays. */
   refresh(): Promise<void> {
     return this.#reading.run()
   }
 
   /**
-   * Revokes what was issued for a payment, or up to now for a proxy or a merchant: here immediately, and in every
-   * process within 5 seconds. Returns the moment, in milliseconds since the epoch.
-   * @throws Unavailable when the database is away
+   * Revokes a payment, or all issued until now for a proxy or merchant: here immediately, in every process within 5
+   * seconds. Returns the moment in milliseconds since the epoch.
+   * @throws Unavailable without the database
    */
   async revoke(kind: RevokedKind, id: string): Promise<number> {
     const now = this.#clock.now()
@@ -99,7 +97,6 @@ export class Revocations {
     return now
   }
 
-  /** Lifts a revocation. */
   async reinstate(kind: RevokedKind, id: string): Promise<void> {
     await this.#store.reinstate({ kind, id })
     await this.refresh()
@@ -115,7 +112,7 @@ export class Revocations {
 
   async #read(): Promise<void> {
     try {
-      // Before the first read, so that no change is lost in between.
+      // Before the first read, so that no change is missed.
       this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => {
         void this.refresh()
       })
@@ -144,7 +141,7 @@ export interface SoldColumns {
   readonly since: Fragment
 }
 
-/** Whether a row's payment, or everything that was issued for its proxy or merchant until some moment, was revoked. */
+/** SQL condition: the row's payment, or all issued for its proxy or merchant until `since`, is revoked. */
 export function isRevoked(sql: Sql, { payment, proxy, merchant, since }: SoldColumns): Fragment {
   return sql`exists (
     select from revocations where (kind, id) = ('payment', ${payment})

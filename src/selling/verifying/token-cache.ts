@@ -4,21 +4,18 @@ import { credentialField } from '../../engine/message/payment-headers.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import type { Paid } from '../holding/paid-responses.ts'
 
-/** A verified classic token that has claimed its payment. Independent of requests. */
+/** A verified, claimed classic token, independent of requests. */
 export interface KnownToken {
   readonly kind: 'l402'
   readonly grant: Grant
-  /** Digest of the price server's request when it was sold; null without one. */
+  /** Digest of the price server's request at the sale; null without one. */
   readonly asked: string | null
   /** Milliseconds since the epoch. */
   readonly issuedAt: number
   readonly paid: Paid
 }
 
-/**
- * A credential of the Payment scheme that has claimed its payment, with the challenge that binds it: a legacy one, or
- * the key to a balance.
- */
+/** A claimed Payment credential with its challenge: a legacy one, or the key to a balance. */
 export interface KnownPayment {
   readonly kind: 'payment' | 'payment-legacy'
   readonly challenge: Challenge
@@ -27,7 +24,7 @@ export interface KnownPayment {
 
 export type Known = KnownToken | KnownPayment
 
-// Size of an entry in characters, besides the credential.
+// Size of an entry in characters, without the credential.
 const ENTRY_SIZE = 1_000
 
 interface Entry {
@@ -35,13 +32,13 @@ interface Entry {
   readonly known: Known
 }
 
-// A classic credential ends with its signature, a colon, and the preimage in hex.
+// A classic credential ends with its signature, a colon, and the hex preimage.
 const PREIMAGE = 64
 const SIGNATURE_END = 16
 
 /**
- * The cache key: of a classic credential the end of its signature, 96 bits. Hashing all of its five hundred characters
- * took 2.5% of a verified request. The whole value is compared on a hit.
+ * Cache key: for classic credentials, the last 96 bits of the signature. Hashing all five hundred characters took 2.5%
+ * of a verified request. A hit compares the whole value.
  */
 function keyOf(authorization: string): string {
   const colon = authorization.length - PREIMAGE - 1
@@ -51,15 +48,13 @@ function keyOf(authorization: string): string {
 }
 
 /**
- * Verified credentials by the raw value of their Authorization header. Time, path, price and revocations are compared on
- * each hit; single-use credentials are never cached.
+ * Verified credentials by raw Authorization header. Each hit compares time, path, price and revocations; single-use
+ * credentials are never cached.
  */
 export class TokenCache {
   readonly #entries: LRUCache<string, Entry>
 
-  /**
-   * Bounded in characters, not entries: the holder of a token can append caveats.
-   */
+  /** Bounded in characters, since holders can append caveats. */
   constructor(maxChars = 64_000_000) {
     this.#entries = new LRUCache({
       maxSize: maxChars,
@@ -82,8 +77,8 @@ export class TokenCache {
 }
 
 /**
- * The raw value of a request's only Authorization line. Null when there is none, or several, or a macaroon header; the
- * slow path reads those.
+ * The raw value of the only Authorization line. Null without one, with several, or with a macaroon header; the slow
+ * path reads those.
  */
 export function soleAuthorization(pairs: readonly string[]): string | null {
   let found: string | null = null

@@ -33,7 +33,7 @@ export interface LegacyRefused {
   readonly reason: string
 }
 
-/** A good credential whose balance cannot bear the request: 402 with a fresh challenge. */
+/** A valid credential whose balance is too low: 402 with a fresh challenge. */
 export interface UsedUp {
   readonly kind: 'used-up'
   readonly scheme: RequestPayment['scheme']
@@ -105,8 +105,8 @@ export function caveatRefused(failure: CaveatFailure): ClassicRefused {
 const FORGED: ReadonlySet<string> = new Set(['malformed', 'preimage', 'signature'])
 
 /**
- * Whether a classic credential is malformed, or its preimage or signature invalid. It is not renewed (decision 177): a
- * client that cannot send what it paid for would pay again.
+ * Malformed, or with an invalid preimage or signature. Not renewed (decision 177): a client that cannot send what it
+ * paid for would pay again.
  */
 export function isForged({ reason }: ClassicRefused): boolean {
   return FORGED.has(reason)
@@ -122,7 +122,7 @@ function instant(seconds: number): string {
   return seconds < 8_640_000_000_000 ? new Date(seconds * 1000).toISOString() : `unix second ${seconds}`
 }
 
-// Details may repeat input of the client, and become a header.
+// Details may repeat client input, and become a header.
 function printable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 500)
 }

@@ -17,7 +17,7 @@ import { soleAuthorization, TokenCache, type KnownPayment } from './token-cache.
 import type { Revocations } from './revocations.ts'
 import { badCredential, paymentRefused, UNPAID, type CredentialVerdict } from './verdict.ts'
 
-/** What credentials are judged with. `keys` and `settings` are asked each time, since a reload changes them. */
+/** `keys` and `settings` are read on each call, since a reload changes them. */
 export interface VerifierOptions {
   readonly claims: Claims
   readonly revocations: Revocations
@@ -30,8 +30,8 @@ export interface VerifierOptions {
 type Scheme = 'l402' | KnownPayment['kind']
 
 /**
- * Verifies payment credentials. A good one is cached: no database, no promise; time, path, price and revocations are
- * compared with each request. Everything else fails closed.
+ * Verifies payment credentials. A cached one needs no database and no promise; time, path, price and revocations are
+ * compared each time. All else fails closed.
  */
 export class Verifier {
   readonly fit: PaymentFit
@@ -47,14 +47,13 @@ export class Verifier {
     this.payments = new PaymentCredentials(options, this.fit, this.#known)
   }
 
-  /** Clears the cache: the keys have changed. */
   forget(): void {
     this.#known.clear()
   }
 
   /**
-   * Verifies a request's credential for an offer. A promise only where the database or the body must be read.
-   * @throws Unavailable (in the promise) when the database is down: nothing was spent
+   * Returns a promise only if the database or the body must be read.
+   * @throws Unavailable (in the promise) if the database is down: nothing was spent
    */
   verify(ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     const pairs = ctx.headers.pairs
@@ -63,7 +62,7 @@ export class Verifier {
       const credential = readCredential(pairs)
       if (credential.kind !== 'classic')
         return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
-      // Sent twice, or in another header: cached under a key that no header value can have.
+      // Several lines or another header: the cache key cannot collide with a header value.
       const key = `\n${credential.encoding}:${credential.macaroon}:${credential.preimage}`
       return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
     }
@@ -74,16 +73,15 @@ export class Verifier {
   }
 
   /**
-   * Verifies the Payment credential of one call of a JSON-RPC body.
-   * @throws Unavailable when the database is down: nothing was spent
+   * Verifies the Payment credential of one call in a JSON-RPC body.
+   * @throws Unavailable if the database is down: nothing was spent
    */
   verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
     return this.#countedLater('payment', this.payments.verify(ctx, offer, parsePaymentObject(credential), null))
   }
 
   /**
-   * The payment hash that a request's credential proves, for any offer and in any state; null where it proves none.
-   * Claims nothing.
+   * Payment hash that a credential proves, for any offer and state; else null. Claims nothing.
    * @throws Unavailable
    */
   async proven(headers: ReadonlyHeaders): Promise<string | null> {
@@ -106,7 +104,7 @@ export class Verifier {
     return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 
-  /** The verdict on a cached credential; null when it is not cached. */
+  /** Verdict on a cached credential; null on a miss. */
   #recall(key: string, offer: Offer): CredentialVerdict | null {
     const known = this.#known.get(key)
     if (known === undefined) return null
