@@ -1,43 +1,42 @@
 import type { Sql } from '../../platform/database/database.ts'
 
-/** What made an offer. */
+/** Source of an offer. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
 
-/** Prefix of the binding of a challenge that only one browser may be handed again. */
+/** Prefix of the binding of a challenge reserved for one browser. */
 export const HOLDER_MARK = '~'
 
-/** The scheme that claimed a payment: the first one has it, others are refused. */
+/** The first scheme that claims a payment has it; others are refused. */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'
 
-/** What is written when a challenge is made; it never changes. Times in milliseconds since the epoch. */
+/** Immutable after minting. Times in milliseconds since the epoch. */
 export interface NewChallenge {
-  /** 64 lower-case hex characters; the key of the row. */
+  /** Key of the row: 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly source: ChallengeSource
-  /** Value of the services caveat. */
+  /** Services caveat. */
   readonly service: string
   readonly merchantId: string | null
   readonly proxyId: string | null
   readonly place: string
-  /** The path caveat, or the producer's resource. */
+  /** Path caveat, or the producer's resource. */
   readonly resource: string
   readonly path: string
   readonly method: string
   /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
-  /** The price in fiat, such as `USD 0.002`; null for satoshis. */
+  /** Price in fiat, such as `USD 0.002`; null for satoshis. */
   readonly price: string | null
   /** Digest of the price server's request; null without one. */
   readonly asked: string | null
   /** `sha-256=:…:` of the challenged body, or null. */
   readonly digest: string | null
-  /** Hash of place, method, path, query, price and digest: requests that may share an invoice have the same. */
+  /** Hash of place, method, path, query, price and digest: requests with the same one may share an invoice. */
   readonly binding: string
-  /** Null where the scheme cannot be offered for this invoice. */
+  /** Null if the scheme cannot be offered for this invoice. */
   readonly payment: StoredPaymentChallenge | null
   readonly wording: Wording
-  /** 64 lower-case hex characters. */
   readonly tokenId: string
   readonly invoice: string
   readonly network: string
@@ -45,18 +44,18 @@ export interface NewChallenge {
   /** Of the account that made the invoice. */
   readonly providerSlot: string
   readonly providerKind: string
-  /** Whose open invoices are counted: the client's network. */
+  /** Client network whose open invoices count. */
   readonly clientKey: string
   readonly idempotencyKey: string | null
   readonly description: string
   readonly createdAt: number
-  /** When the invoice can no longer be paid. */
+  /** Expiry of the invoice. */
   readonly expiresAt: number
-  /** When the macaroon ends. */
+  /** Expiry of the macaroon. */
   readonly tokenExpiresAt: number
 }
 
-/** The parameters of a Payment challenge as they were sent, less `request`. */
+/** Parameters of a Payment challenge as sent, without `request`. */
 export interface StoredPaymentChallenge {
   readonly id: string
   readonly realm: string
@@ -65,93 +64,87 @@ export interface StoredPaymentChallenge {
 }
 
 /**
- * How macaroon and `request`, half of what a challenge says, come again: made anew from the row and the
- * keys, or as they were sent.
+ * How macaroon and `request` are had again: remade from row and keys, or stored, since they are half of a challenge's
+ * size.
  */
 export type Wording = RemadeWording | KeptWording
 
-/** What the macaroon is made of besides the other members. */
 export interface RemadeWording {
   readonly location: string
-  /** The path caveat where it is not `resource` (`exactPath`); null else. */
+  /** The path caveat if it is not `resource` (`exactPath`). */
   readonly caveatPath: string | null
 }
 
-/** Rows that an idempotency key hands out again have this, and those of versions that made no wording again. */
+/** For rows that an idempotency key hands out again, and those of older versions. */
 export interface KeptWording {
-  /** Standard base64, as the L402 line carries it; never empty. */
+  /** Standard base64, as in the L402 line; never empty. */
   readonly macaroon: string
-  /** Of the Payment challenge; null where there is none. */
+  /** Of the Payment challenge; null without one. */
   readonly request: string | null
 }
 
-/** A challenge in its current state. */
 export interface Challenge extends NewChallenge {
   readonly state: 'unspent' | 'leased' | 'spent'
   readonly scheme: ClaimScheme | null
   /** First successful verification. */
   readonly paidAt: number | null
-  /** When its provider reported the invoice as paid; null before that, and where a credential came first. */
+  /** When the provider reported the payment; null before, or if a credential came first. */
   readonly settledAt: number | null
   readonly leaseId: string | null
   readonly leaseUntil: number | null
-  /** The lease counts as spent once it has lapsed (decision 183). */
+  /** A lapsed lease counts as spent (decision 183). */
   readonly leaseIsFinal: boolean
 }
 
-/** A challenge with all that its 402 says. */
+/** A challenge with everything its 402 needs. */
 export interface SentChallenge extends Challenge {
   readonly payment: (StoredPaymentChallenge & { readonly request: string }) | null
-  /** Standard base64, as the L402 line carries it. */
   readonly macaroon: string
 }
 
 /** What a claim counts. Rows are wide: reading a whole one costs as much as the claim. */
 export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
-/** What the row of a classic token's payment must say for it to be claimed. */
+/** Condition for claiming a classic token's payment. */
 export interface ClaimCondition {
   readonly chargeId: string
   readonly tokenId: string
-  /** The token's price caveat, which a holder can add, so the row must have the same. */
+  /** Holders can add a price caveat, so the row must have the same. */
   readonly price: string | null
   /**
-   * The path for which a genuine token was issued, which may be another one than its invoice was made for (decision
-   * 425): its claim makes the payment that token's. Null where only the row's own token will do.
+   * Path at issuance, which may differ from its invoice's (decision 425): the claim makes the payment that token's.
+   * Null accepts the row's own token only.
    */
   readonly issuedPath?: string | null
-  /** What was issued up to then is revoked; milliseconds since the epoch. */
+  /** Anything issued up to then is revoked; milliseconds since the epoch. */
   readonly issuedAfter: number | null
 }
 
-/** A claimed challenge, and whether this claim was its first verification ever. */
+/** `first`: the payment's first verification ever. */
 export interface ClaimedChallenge<C extends Sale = Challenge> {
   readonly challenge: C
   readonly first: boolean
-  /** How often the payment was released for a client that had left (decision 184). */
+  /** Releases for clients that had left (decision 184). */
   readonly returns: number
 }
 
-/** A lease in the database. Only its holder knows `leaseId`. */
+/** Only the holder knows `leaseId`. */
 export interface LeaseKey {
   readonly paymentHash: string
   readonly leaseId: string
 }
 
 export interface NewLease extends LeaseKey {
-  /** It counts as spent once it has lapsed (decision 183); false when left out. */
+  /** A lapsed lease counts as spent (decision 183); default false. */
   readonly isFinal?: boolean
 }
 
 export interface GivenBack extends LeaseKey {
-  /**
-   * Its client left, and its method is one of those that come back so only a few times (decision 184). Not so when left
-   * out.
-   */
+  /** Counts as a return to a client that left (decision 184); default false. */
   readonly isCounted?: boolean
 }
 
-/** A payment whose gateway died while its request was under way. */
+/** A payment whose gateway died during its request. */
 export interface AmbiguousLease {
   readonly paymentHash: string
   readonly source: ChallengeSource
@@ -165,9 +158,9 @@ export interface AmbiguousLease {
   readonly lapsedAt: number
 }
 
-/** What the row of a modern credential must have for it to be leased by one statement. */
+/** Condition for leasing a modern credential in one statement. */
 export interface Bond {
-  /** Id of the Payment challenge, verified as ours. */
+  /** Payment challenge id, verified as ours. */
   readonly paymentId: string
   readonly merchantId: string | null
   readonly service: string
@@ -176,25 +169,21 @@ export interface Bond {
   /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
-  /** As of `ClaimCondition`. */
+  /** As in `ClaimCondition`. */
   readonly issuedAfter: number | null
 }
 
-/**
- * What has been revoked, by kind: one payment, or everything that was issued for a proxy or a merchant up to the moment
- * of the revocation.
- */
+/** A `payment`, or everything issued for a proxy or merchant until the revocation. */
 export type RevokedKind = 'payment' | 'proxy' | 'merchant'
 
-/** One entry of the revocation list. `id` is a payment hash, proxy id or merchant id. */
+/** `id`: payment hash, proxy id or merchant id. */
 export interface Revocation {
   readonly kind: RevokedKind
   readonly id: string
 }
 
-/** A revocation as it is listed. */
 export interface Listed extends Revocation {
-  /** Its moment, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly at: number
 }
 
@@ -204,12 +193,11 @@ export interface OpenInvoice {
   readonly binding: string
 }
 
-/** The open invoices of one client in one place, and the newest that could be handed out again. */
 export interface Outstanding {
-  /** Counts of those made before `since`, up to the place's limit. */
+  /** Number made before `since`, up to the place's limit. */
   readonly inPlace: number
   readonly ofRequest: number
-  /** Those made since, one by one. */
+  /** Those made since. */
   readonly recent: readonly OpenInvoice[]
   /** First expiry, in milliseconds since the epoch; null without any. */
   readonly firstExpiry: number | null
@@ -222,43 +210,41 @@ export interface OutstandingQuery {
   readonly clientKey: string
   readonly place: string
   readonly binding: string
-  /** For the one binding. */
   readonly requestLimit: number
   readonly placeLimit: number
   readonly now: number
-  /** What was made before is only counted. */
+  /** Older ones are only counted. */
   readonly since: number
-  /** The newest must be payable until at least then. */
+  /** The newest must be payable until then. */
   readonly payableUntil: number
 }
 
-/** Which invoice of a client can buy another request too; moments in milliseconds since the epoch. */
+/** Selects a client's invoice that can buy another request; milliseconds since the epoch. */
 export interface ShareableQuery
   extends
     Pick<OutstandingQuery, 'clientKey' | 'place' | 'payableUntil'>,
     Pick<NewChallenge, 'source' | 'service' | 'merchantId' | 'price' | 'asked'> {
-  /** Null where the price is `price`. */
+  /** Null if the price is `price`. */
   readonly amountSats: number | null
 }
 
 /**
- * Called with each challenge of a merchant once, at its first successful verification, inside the transaction that
- * records it, together with others that come at the same time: what it writes with `tx` is durable exactly when the
- * claims are. It must make no network call. When it throws, the claims fail; then it is called for fewer of them, so
- * that the one that it cannot bear fails alone.
+ * Called once for each challenge of a merchant, at its first verification, batched, inside the recording transaction.
+ * Writes with `tx` are durable exactly when the claims are. Must not call the network. If it throws, the claims fail
+ * and are retried in smaller batches, so that a faulty one fails alone.
  */
 export type OnPaid = (tx: Sql, challenges: readonly Challenge[]) => Promise<void>
 
-/** The claims stand by themselves, with whatever `onPaid` writes of those that are the first of their payment. */
+/** Claims in their own transaction, with what `onPaid` writes for first payments. */
 export interface Told {
   readonly onPaid: OnPaid
 }
 
 /**
- * Where a claim is written: with the handle of a transaction as a part of it; with the database's own, or `Told`, by
- * itself. Those that come by themselves at the same time share statements (`platform/database/batch.ts`).
+ * Where a claim is written: in the transaction of a handle, or on its own with the database's handle or `Told`.
+ * Concurrent claims on their own share statements (`platform/database/batch.ts`).
  */
 export type ClaimIn = Sql | Told
 
-/** The channel on which a change of the revocation list is announced. */
+/** Announces changes of the revocation list. */
 export const REVOCATIONS_CHANNEL = 'boltgate_revocations'

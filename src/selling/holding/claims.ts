@@ -19,15 +19,15 @@ export interface ClaimsOptions {
   readonly store: ChallengeStore
   readonly leases: Leases
   readonly counters: ChallengeCounters
-  /** Notes that a client has paid for one of its invoices. */
+  /** Records that a client has paid an invoice. */
   readonly strangers: { paid(clientKey: string): void }
-  /** Null without listeners, which saves the transaction; so do the operator's own claims. */
+  /** Null without listeners, which saves the transaction, as for the operator's own claims. */
   readonly paid: OnPaid | null
 }
 
 /**
- * Claims payments for verified credentials, and reports the first claim of each. A database error becomes 503 with
- * Retry-After and claims nothing: never a 402, which would make the payer pay again.
+ * Claims payments of verified credentials and reports the first claim of each. A database error claims nothing and is
+ * 503 with Retry-After; a 402 would make the payer pay again.
  */
 export class Claims {
   readonly #database: Database
@@ -46,9 +46,12 @@ export class Claims {
     this.#paid = paid
   }
 
-  /** The challenge; `spent` also while only this gateway knows. Null when there is none. @throws Unavailable */
+  /**
+   * The challenge, or null; `spent` even while only this gateway knows.
+   * @throws Unavailable
+   */
   async find(paymentHash: string): Promise<Challenge | null> {
-    // Before the row is read: a spend that became durable is in the row, any other is known here.
+    // Before the row is read: a spend is either in the row or still known here.
     const delivered = this.#leases.delivered(paymentHash)
     let challenge: Challenge | null
     try {
@@ -60,8 +63,9 @@ export class Claims {
   }
 
   /**
-   * Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is
-   * another scheme's, or not this token's. @throws Unavailable
+   * Claims for a repeatable credential of this merchant, null for the operator's. Null if the payment is another
+   * scheme's, or not this token's.
+   * @throws Unavailable
    */
   async claim(
     paymentHash: string,
@@ -81,7 +85,10 @@ export class Claims {
     return claimed.challenge
   }
 
-  /** The same for an L402 token, without reading the whole row. @throws Unavailable */
+  /**
+   * For an L402 token, without reading the whole row.
+   * @throws Unavailable
+   */
   async claimInBrief(
     paymentHash: string,
     condition: ClaimCondition,
@@ -101,8 +108,9 @@ export class Claims {
   }
 
   /**
-   * Leases for a single-use credential; `isFinal` as of `Leases.acquire`. Null when it is spent, leased, another
-   * scheme's, or not what the bond says. @throws Unavailable
+   * Leases for a single-use credential; `isFinal` as in `Leases.acquire`. Null if spent, leased, another scheme's, or
+   * not what the bond says.
+   * @throws Unavailable
    */
   async lease(
     paymentHash: string,
@@ -129,8 +137,8 @@ export class Claims {
   }
 
   /**
-   * Spends a single-use credential durably. Null when it is spent, leased or another scheme's. When it rejects, the
-   * payment is given back, so the call may be repeated.
+   * Spends a single-use credential durably. Null if spent, leased or another scheme's. A rejection releases the
+   * payment, so the call may be repeated.
    * @throws Unavailable
    */
   async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
@@ -145,7 +153,7 @@ export class Claims {
     if (taken === null) return null
     this.count(taken.claimed, 'payment')
     try {
-      // Spent in the database; this ends the lease here.
+      // Already spent in the database; ends the lease here.
       await this.#leases.spend(taken.lease)
     } catch (error) {
       await this.#leases.release(taken.lease)
@@ -154,7 +162,7 @@ export class Claims {
     return taken.claimed.challenge
   }
 
-  /** Whether this account's first claims are reported. */
+  /** First claims of this account are reported. */
   #isHeard(merchantId: string | null): boolean {
     return this.#paid !== null && merchantId !== null
   }
@@ -164,7 +172,7 @@ export class Claims {
     return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
   }
 
-  /** Counts the first claim of a payment. Callers that claim in their own transaction call it. */
+  /** Counts the first claim of a payment, also for callers with their own transaction. */
   count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)

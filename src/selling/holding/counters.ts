@@ -1,28 +1,28 @@
 import type { CounterCell, Metrics } from '../../platform/telemetry/metrics.ts'
 import type { ChallengeSource, ClaimScheme } from './challenge.ts'
 
-/** What was sold: by a challenge, or a merchant's own payment. */
+/** A challenge's source, or a merchant's own payment. */
 export type SaleSource = ChallengeSource | 'payment'
 /** By a credential, or `invoice` without one. */
 export type SaleScheme = ClaimScheme | 'invoice'
 
-/** Metrics of pay-per-request. Labels are from fixed lists, never from requests. */
+/** Metrics of pay-per-request. Labels come from fixed lists, never from requests. */
 export interface ChallengeCounters {
-  /** A 402 was sent; `again` when an open invoice was reused. */
+  /** A 402 was sent; `again`: an open invoice was reused. */
   challenge(source: ChallengeSource, again: boolean): void
-  /** A 402 would have been sent in a chain that only observes; null satoshis without a rate for its fiat price. */
+  /** An observing chain would have sent a 402; null satoshis without a rate. */
   observed(source: ChallengeSource, amountSats: number | null): void
   /** A free call was given. */
   free(source: ChallengeSource): void
-  /** A sale, once for each invoice. */
+  /** A sale, once per invoice. */
   payment(source: SaleSource, scheme: SaleScheme, amountSats: number): void
-  /** A credential was verified: `ok` or the reason of its refusal. */
+  /** `ok`, or the reason of the refusal. */
   verified(scheme: ClaimScheme, result: string): void
   /** A client with a single-use credential left before the head. */
   clientGone(credential: 'returned' | 'spent'): void
   /** Stock of invoices made ahead. */
   ahead(result: 'hit' | 'miss' | 'unused', count: number): void
-  /** Leases of a gateway that died, now spent (decision 183). */
+  /** Leases of dead gateways, now spent (decision 183). */
   ambiguous(count: number): void
 }
 

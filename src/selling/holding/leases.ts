@@ -7,14 +7,14 @@ import type { ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './ch
 import type { ChallengeStore } from './store.ts'
 
 /**
- * `held`: leased, nothing decided. `spending`: the spend is being written. `spent`: it is durable. `released`: given
- * back. `lost`: another lease has taken the payment.
+ * `held`: undecided. `spending`: the write is pending. `spent`: durable. `released`: given back. `lost`: taken over by
+ * another lease.
  */
 export type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
 
 export interface Lease extends NewLease {
   readonly state: LeaseState
-  /** How often its payment was released for a client that had left. */
+  /** Releases for clients that had left. */
   readonly returns: number
 }
 
@@ -22,13 +22,12 @@ interface Held extends NewLease, GivenBack {
   state: LeaseState
   returns: number
   isCounted: boolean
-  /** Until when this process trusts it; the database keeps it longer. Milliseconds since the epoch. */
+  /** This process trusts it until then, in milliseconds since the epoch; the database keeps it longer. */
   until: number
-  /** Resolved when a release is durable or was given up. */
+  /** Resolves when a release is durable or given up. */
   settled: PromiseWithResolvers<void> | null
 }
 
-/** Runs the UPDATE that takes a lease. */
 export type Take<C extends Sale> = (
   key: NewLease,
   gateway: string,
@@ -36,27 +35,27 @@ export type Take<C extends Sale> = (
   now: number
 ) => Promise<ClaimedChallenge<C> | null>
 
-/** `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
+/** `timeout`: maximum milliseconds until a dead gateway's lease is free. */
 export interface LeasesOptions {
   readonly store: ChallengeStore
   readonly clock: Clock
   readonly log: Log
   readonly timeout: number
-  /** A random UUID unless a test fixes it. */
+  /** Default: a random UUID. Tests fix it. */
   readonly gateway?: string
 }
 
 const FIRST_RETRY = 100
 const LAST_RETRY = 5_000
-// The client waits this long at most for its payment to be released, so that its retry finds it.
+// Maximum milliseconds that a client waits for its release, so that its retry succeeds.
 const RELEASE_WAIT = 2_000
-// Maximum releases of doubtful leases kept while the database is down; the rest lapse.
+// Maximum doubtful leases to release after a database outage; the rest lapse.
 const MAX_DOUBTFUL = 10_000
 
 /**
- * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent, when
- * the response is over, or released. Writes are batched, and retried until the database has them. A heartbeat extends
- * held leases; when the process dies, they lapse: into unspent, or into spent where they are final.
+ * The leases of this process. One is taken before a request is forwarded, and ends spent with the response, or
+ * released. Writes are batched and retried until stored. A heartbeat extends held leases. If the process dies they
+ * lapse: into spent if final, else unspent.
  */
 export class Leases {
   readonly gateway: string
@@ -73,7 +72,7 @@ export class Leases {
   readonly #releases = new Set<Held>()
   readonly #spending: Batch<Held, boolean>
   readonly #releasing: Batch<Held, null>
-  /** Those of them that wait for a retry. */
+  /** Those that wait for a retry. */
   #again = new Set<Held>()
   #retry: Timer | null = null
   #retryAfter = FIRST_RETRY
@@ -85,7 +84,7 @@ export class Leases {
     this.#clock = options.clock
     this.#log = options.log
     this.gateway = options.gateway ?? randomUUID()
-    // The holder trusts a lease for 2/3 of the timeout, others leave it alone for 5/6: clocks may differ by 1/6.
+    // Trusted for 2/3 of the timeout, left alone by others for 5/6: clocks may differ by 1/6.
     this.#duration = Math.floor((options.timeout * 2) / 3)
     this.#kept = Math.floor((options.timeout * 5) / 6)
     this.#heartbeatEvery = Math.floor(options.timeout / 6)
@@ -106,29 +105,27 @@ export class Leases {
     })
   }
 
-  /** Leases that are not settled yet, for metrics and tests. */
   get open(): number {
     return this.#held.size
   }
 
-  /** Whether a response for this payment has gone out here, and the database does not have the spend yet. */
+  /** The response has gone out here, but the database lacks the spend. */
   delivered(paymentHash: string): boolean {
     const held = this.#byHash.get(paymentHash)
     return held?.state === 'spending' && this.#spends.has(held)
   }
 
   /**
-   * Takes the payment for one redemption. `take` runs the one conditional UPDATE, `ChallengeStore.lease`, alone or in a
-   * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is
-   * away. `isFinal`: when this process dies, the lease lapses into spent (decision 183).
+   * Takes the payment for one redemption. `take` runs the conditional UPDATE, `ChallengeStore.lease`, alone or in a
+   * transaction. Null if spent, leased or claimed by another scheme. Rejects if the database is down. `isFinal`: a
+   * crash lapses the lease into spent (decision 183).
    */
   async acquire<C extends Sale>(
     paymentHash: string,
     take: Take<C>,
     isFinal = false
   ): Promise<{ readonly lease: Lease; readonly claimed: ClaimedChallenge<C> } | null> {
-    // Our own lease counts even when it has lapsed in the database: its response is under way, or its spend is not
-    // written yet.
+    // Counts even after lapsing in the database: the response is in flight, or its spend not written.
     const own = this.#byHash.get(paymentHash)?.state
     if (own === 'held' || own === 'spending') return null
     const now = this.#clock.now()
@@ -146,7 +143,7 @@ export class Leases {
     try {
       claimed = await take(held, this.gateway, now + this.#kept, now)
     } catch (error) {
-      // Perhaps it was taken and only the answer was lost; the payer must not find it in use when it comes again.
+      // It may have been taken and only the answer lost; the payer's retry must not find it in use.
       if (this.#releases.size < MAX_DOUBTFUL) {
         held.state = 'released'
         this.#releases.add(held)
@@ -165,8 +162,8 @@ export class Leases {
   }
 
   /**
-   * Requires a lease that is still ours, before the head goes out. Returns nothing while it is good. When it has lapsed
-   * here the result is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be had.
+   * Requires our lease before the head goes out: synchronous while it is valid. If it has lapsed, resolves once the
+   * spend is durable, or rejects with 503.
    */
   confirm(lease: Lease): void | Promise<void> {
     if (lease.state === 'spending' || lease.state === 'spent') return
@@ -175,14 +172,14 @@ export class Leases {
     if (this.#clock.now() >= held.until) return this.#confirm(held)
   }
 
-  /** Spends the payment before its response goes out: `confirm`, and the write is started. */
+  /** Spends before the response goes out: `confirm`, and starts the write. */
   spend(lease: Lease): void | Promise<void> {
     const confirmed = this.confirm(lease)
     if (confirmed !== undefined) return confirmed
     this.settle(lease)
   }
 
-  /** Spends a lease that is still held: its response is over. The write is repeated until the database has taken it. */
+  /** Spends a held lease after its response; the write is retried until stored. */
   settle(lease: Lease): void {
     if (lease.state === 'lost') this.#usedAgain(lease)
     const held = this.#held.get(lease.leaseId)
@@ -193,8 +190,8 @@ export class Leases {
   }
 
   /**
-   * Spends a lease and resolves once that is durable, for callers whose response is itself the proof of it.
-   * @throws Unavailable when that cannot be had; nothing is known to be spent then
+   * Resolves once the spend is durable, for callers whose response proves it.
+   * @throws Unavailable if that fails; nothing is known to be spent
    */
   async spendDurably(lease: Lease): Promise<void> {
     const held = this.#held.get(lease.leaseId)
@@ -203,9 +200,9 @@ export class Leases {
   }
 
   /**
-   * Gives the payment back, also when its spend was begun or done: the response could not be delivered. Resolves when
-   * the next redemption can have it, or after a short time at most; the write is repeated in any case. `isCounted`: for
-   * a client that left, where that is counted (decision 184).
+   * Releases the payment after an undeliverable response, even if its spend was begun or done. Resolves when it can be
+   * redeemed, or after a short timeout; the write is retried anyway. `isCounted`: counts as a return to a client that
+   * left (decision 184).
    */
   async release(lease: Lease, isCounted = false): Promise<void> {
     // Every Lease that left this class is a Held.
@@ -216,7 +213,7 @@ export class Leases {
     held.isCounted = isCounted
     this.#releases.add(held)
     const settled = (held.settled ??= Promise.withResolvers<void>())
-    // A spend that is on its way comes first: the release must be the later write.
+    // The release must be written after a pending spend.
     const isUnderWay = this.#spends.has(held) && !this.#again.delete(held)
     if (!isUnderWay) {
       this.#spends.delete(held)
@@ -227,10 +224,7 @@ export class Leases {
     timer.cancel()
   }
 
-  /**
-   * Writes what waits to be written, once more if need be. For shutdown: leases that are still held lapse by
-   * themselves.
-   */
+  /** Shutdown: flushes pending writes, with one retry. Held leases lapse. */
   async close(): Promise<void> {
     this.#heartbeat?.cancel()
     this.#heartbeat = null
@@ -264,12 +258,12 @@ export class Leases {
     try {
       isSpent = await this.#spending.add(held)
     } catch (error) {
-      // Not known whether it was written; releasing it afterwards settles both cases.
+      // The write's outcome is unknown; a later release settles either case.
       if (held.state === 'spending') held.state = 'held'
       throw lapsed(error)
     }
     if (isSpent) {
-      // A client that left meanwhile has had it released.
+      // Else a client that left has had it released.
       if (held.state === 'spending') this.#forget(held, 'spent')
       return
     }
@@ -288,7 +282,7 @@ export class Leases {
     this.#written()
     this.#spends.delete(held)
     if (held.state !== 'spending') {
-      // Released while the spend was on its way.
+      // Released while the spend was pending.
       await this.#release(held)
       return
     }
@@ -312,7 +306,7 @@ export class Leases {
     this.#forget(held, 'released')
   }
 
-  /** Whether it was written is not known; once more is harmless, as the lease's id stands in every condition. */
+  /** The outcome is unknown; repeating is harmless, since every condition includes the lease id. */
   #later(held: Held, error: unknown): void {
     this.#again.add(held)
     if (this.#retry !== null) return
@@ -331,7 +325,7 @@ export class Leases {
     this.#retryAfter = Math.min(LAST_RETRY, this.#retryAfter * 2)
   }
 
-  /** The database takes writes again: what waits for it need not wait for long any more. */
+  /** The database takes writes again: shorten the retry. */
   #written(): void {
     if (this.#again.size === 0) this.#retryAfter = FIRST_RETRY
     // Armed for the first pause, the next would be twice as long.
@@ -348,7 +342,7 @@ export class Leases {
     this.#again = new Set()
     for (const held of again) {
       if (held.state === 'released') {
-        // It settles both: whether the spend was written or not.
+        // Settles it whether the spend was written or not.
         this.#spends.delete(held)
         void this.#release(held)
       } else void this.#spend(held)

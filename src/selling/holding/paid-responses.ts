@@ -12,20 +12,17 @@ import type { Lease, Leases } from './leases.ts'
 export interface Paid {
   readonly kind: 'paid'
   readonly payment: RequestPayment
-  /**
-   * The single use that a modern credential holds; it must be spent or released. Null for credentials that may be
-   * repeated.
-   */
+  /** The use of a single-use credential, to be spent or released; null for repeatable ones. */
   readonly lease: Lease | null
-  /** Id of the Payment challenge, for the receipt; null for credentials that get none. */
+  /** Payment challenge id for the receipt; null for credentials without receipts. */
   readonly challengeId: string | null
-  /** It was paid by the pass of a payment page, which is a cookie (decision 310). */
+  /** Paid by a payment page's pass, which is a cookie (decision 310). */
   readonly isByPass?: true
 }
 
-/** Methods that ask for nothing to be done (RFC 9110, 9.2.1): repeating one harms nobody. */
+/** Safe methods (RFC 9110, 9.2.1). */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
-/** How often a credential of an unsafe method comes back for a client that left (decision 184). */
+/** Maximum returns of an unsafe method's credential to a client that left (decision 184). */
 const MOST_RETURNS = 2
 
 /** Whether a request with this method may be repeated without harm. */
@@ -34,24 +31,24 @@ export function isSafe(method: string): boolean {
 }
 
 /**
- * Whether a lease counts as spent when its gateway died while the request was under way (decision 183): nobody can then
- * say whether the upstream has acted and the client has its response.
+ * A crash during the request spends the lease (decision 183): whether the upstream acted or the client got its response
+ * is unknown.
  */
 export function isSpentByCrash({ afterCrash, method }: Pick<RequestOffer, 'afterCrash' | 'method'>): boolean {
   return afterCrash === 'by-method' ? !isSafe(method) : afterCrash === 'spend'
 }
 
 /**
- * Whether a credential comes back for a client that left before the head: its upstream may have acted all the same, so
- * unsafe methods come back twice and no more (decision 184). `returns` is how often that has been already.
+ * The credential is returned if the client left before the head. The upstream may have acted, so unsafe methods get two
+ * returns (decision 184). `returns`: those so far.
  */
 export function comesBack({ releaseOn, method }: Pick<RequestOffer, 'releaseOn' | 'method'>, returns: number): boolean {
   return releaseOn.includes('client-gone') && (isSafe(method) || returns < MOST_RETURNS)
 }
 
 /**
- * Whether a response is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route
- * releases; an operation's reply is when it is no refusal; an error of ours never is.
+ * The response is what was paid for (decision 124): an upstream's 2xx to 4xx, less what the route releases, or an
+ * operation's reply that is no refusal. Our own errors never are.
  */
 export function isDelivered(head: Head, releaseOn: RequestOffer['releaseOn']): boolean {
   if (head.source === 'error') return false
@@ -60,25 +57,25 @@ export function isDelivered(head: Head, releaseOn: RequestOffer['releaseOn']): b
   return head.status < 400 || !releaseOn.includes('4xx')
 }
 
-/** `must-understand` is among them because caches that know it ignore `no-store` (RFC 9111 5.2.2.3). */
+/** Includes `must-understand`: caches that know it ignore `no-store` (RFC 9111 5.2.2.3). */
 const SHARED = /^(?:public|s-maxage|private|must-understand)\b/i
 
 /**
- * Fields that shared caches prefer to Cache-Control: targeted ones, which end in `-Cache-Control` by convention (RFC 9213
- * 2), and those of reverse proxies. They would show one client's paid response to all.
+ * Fields that override Cache-Control in shared caches: targeted ones, named `…-Cache-Control` (RFC 9213 2), and those
+ * of reverse proxies. They would serve a paid response to everybody.
  */
 const OF_SHARED_CACHES = new NameTable(name =>
   /^(?:[\w-]+-cache-control|surrogate-control|edge-control|x-accel-expires)$/i.test(name)
 )
 
 /**
- * Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`, and nothing that is
- * said to such caches alone; `no-store` stays (decision 130).
+ * Keeps paid responses out of shared caches: `private` replaces `public` and `s-maxage`, and fields for such caches are
+ * removed; `no-store` stays (decision 130).
  */
 export function keepPrivate(headers: HeaderList): void {
   const { pairs } = headers
   for (let at = pairs.length - 2; at >= 0; at -= 2)
-    // An even flat list: both exist.
+    // A flat list of pairs: both exist.
     if (OF_SHARED_CACHES.of(pairs[at] as string)) pairs.splice(at, 2)
   if (!headers.has('cache-control')) {
     headers.set('Cache-Control', 'private')
@@ -97,10 +94,10 @@ export function keepPrivate(headers: HeaderList): void {
   )
 }
 
-/** How often a payment comes back for a response that broke off because it was too large. */
+/** Maximum returns of a payment whose response was too large. */
 const MOST_TOO_LARGE = 3
 
-/** Decides by the response whether its payment is spent or given back (decisions 124, 183 and 184). */
+/** Spends or releases a payment by its response (decisions 124, 183 and 184). */
 export class PaidResponses {
   readonly #leases: Leases
   readonly #counters: Pick<ChallengeCounters, 'clientGone'>
@@ -113,11 +110,11 @@ export class PaidResponses {
   }
 
   /**
-   * Prepares the head of a paid response: receipt and Cache-Control. Returns a promise only where the head must wait:
-   * the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
+   * Prepares the head of a paid response: receipt and Cache-Control. Returns a promise if the head must wait for a
+   * release, or for the confirmation of a lapsed lease, which may reject with 503.
    */
   head(head: Head, paid: Paid, releaseOn: RequestOffer['releaseOn']): void | Promise<void> {
-    // Errors of the gateway are `no-store` by themselves.
+    // Gateway errors are `no-store` already.
     if (head.source !== 'error') keepPrivate(head.headers)
     if (paid.isByPass === true) head.headers.addToken('Vary', 'Cookie')
     const { lease } = paid
@@ -126,31 +123,28 @@ export class PaidResponses {
       return
     }
     if (!isDelivered(head, releaseOn)) return this.#leases.release(lease)
-    // An upgrade is sold with its 101: what flows afterwards has no end that says whether it was whole.
+    // An upgrade is sold with its 101; a tunnel has no end that proves delivery.
     const confirmed = head.status === 101 ? this.#leases.spend(lease) : this.#leases.confirm(lease)
     if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
     this.#receipt(head, paid)
   }
 
   /**
-   * Ends the lease of a request that is over. It is given back when no response, or not all of it, could be delivered
-   * and the client is not the cause (contract, Pay-per-request challenge); otherwise it is spent.
+   * Ends the lease of a finished request. Releases it if the response was not fully delivered through no fault of the
+   * client (contract, Pay-per-request challenge); else spends it.
    */
   end(lease: Lease, offer: RequestOffer, outcome: Outcome): void {
     if (!outcome.headSent && outcome.error instanceof ClientGone) this.clientGone(lease, offer)
     else if (outcome.headSent && outcome.error instanceof ResponseTooLarge && outcome.source !== 'error') {
-      // The client has all that was passed on, and can ask for a large response again and again.
+      // The client has what was passed on, and could ask for a large response repeatedly.
       if (lease.returns < MOST_TOO_LARGE) void this.#leases.release(lease, true)
       else this.#leases.settle(lease)
     } else if (!outcome.headSent || isBrokenByUs(outcome)) void this.#leases.release(lease)
-    // A tunnel's lease is spent by now.
+    // A tunnel's lease is already spent.
     else this.#leases.settle(lease)
   }
 
-  /**
-   * Ends a lease whose client left before the head of its response. The upstream may have acted, so the payment comes
-   * back only as often as `comesBack` says, and is spent then.
-   */
+  /** Ends a lease whose client left before the head. The upstream may have acted, so `comesBack` limits the returns. */
   clientGone(lease: Lease, offer: RequestOffer): void {
     const isReturned = comesBack(offer, lease.returns)
     this.#counters.clientGone(isReturned ? 'returned' : 'spent')
@@ -174,8 +168,8 @@ export class PaidResponses {
 }
 
 /**
- * Whether the upstream or the gateway failed to deliver the response, whole or in part. A client that leaves, or keeps
- * its upstream waiting until that gives up, is a `ClientGone` (`engine/upstream/sink.ts`).
+ * The upstream or the gateway broke the response. A client that leaves, or stalls until its upstream gives up, is a
+ * `ClientGone` (`engine/upstream/sink.ts`).
  */
 export function isBrokenByUs({ headSent, delivered, source, error }: Outcome): boolean {
   if (source === 'error') return true

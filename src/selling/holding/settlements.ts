@@ -9,16 +9,15 @@ import type { ChallengeStore } from './store.ts'
  */
 export type OnSettled = (challenge: Challenge) => Promise<void>
 
-/** What settlements are recorded with. */
 export interface SettlementsOptions {
   readonly store: Pick<ChallengeStore, 'find' | 'settled'>
-  /** Notes that a client has paid for one of its invoices. */
+  /** Records that a client has paid an invoice. */
   readonly strangers: { paid(clientKey: string): void }
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Invoices that their providers report as paid. */
+/** Invoices that providers report as paid. */
 export class Settlements {
   readonly #options: SettlementsOptions
   readonly #hooks = new Map<ChallengeSource, OnSettled>()
@@ -29,22 +28,22 @@ export class Settlements {
   }
 
   /**
-   * Registers the hook of a source that sells without a credential: orders, plans.
-   * @throws TypeError for a source that has one
+   * Registers the hook of a source that sells without credentials: orders, plans.
+   * @throws TypeError if the source has one
    */
   onSettled(source: ChallengeSource, hook: OnSettled): void {
     if (this.#hooks.has(source)) throw new TypeError(`two are told of settled invoices of ${source}`)
     this.#hooks.set(source, hook)
   }
 
-  /** Calls `watcher` after each settlement of this process. */
+  /** Calls `watcher` after each settlement in this process. */
   watch(watcher: (paymentHash: string) => void): void {
     this.#watchers.push(watcher)
   }
 
   /**
-   * Records that an invoice was paid at its provider, so that it is not handed out again (decision 122), after the hook
-   * of its source. Rejects only when the hook does: the money has moved, whether or not that can be recorded.
+   * Runs the source's hook, then records a payment at the provider, so that the invoice is not reused (decision 122).
+   * Rejects only with the hook: the money has moved, recorded or not.
    */
   async settled(paymentHash: string): Promise<void> {
     const { store, strangers, clock, log } = this.#options

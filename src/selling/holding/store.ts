@@ -43,14 +43,14 @@ import {
 } from './sql/statements.ts'
 
 const HASH = /^[0-9a-f]{64}$/
-// Of a new row without its path and query, roughly.
+// Approximate bytes of a new row without path and query.
 const ROW_BYTES = 2_000
-// All satoshis that there will ever be.
+// All satoshis that will ever exist.
 const MAX_PRICE = 21e14
 
 /**
- * What checks of the table would say: PostgreSQL reads those anew for every statement, also for one that changes
- * nothing of it.
+ * Replaces CHECK constraints, which PostgreSQL would load for every statement, even one that changes none of their
+ * columns.
  */
 function requireSound({ paymentHash, tokenId, amountSats }: NewChallenge): void {
   if (!HASH.test(paymentHash))
@@ -63,10 +63,10 @@ function requireSound({ paymentHash, tokenId, amountSats }: NewChallenge): void 
 }
 
 /**
- * The rows of pay-per-request challenges. Every method that changes a row does it with one conditional statement, so of
- * any number of callers, in any number of processes, exactly one wins; the losers get null or are left out of the
- * result. No method retries: a caller that gets no result does not know whether the statement ran, which is why the
- * lease id is part of every condition and repeating is harmless. Times in milliseconds since the epoch.
+ * The rows of pay-per-request challenges. Each change is one conditional statement: of concurrent callers in any
+ * process exactly one wins, and the others get null or are left out. No method retries, and without a result the caller
+ * cannot know whether the statement ran. Every condition includes the lease id, so that repeating is harmless. Times in
+ * milliseconds since the epoch.
  */
 export class ChallengeStore {
   readonly #database: Database
@@ -81,8 +81,8 @@ export class ChallengeStore {
   readonly #open: (query: OutstandingQuery) => Promise<readonly OpenRow[]>
 
   /**
-   * Where the last statement of a purge ended, so that the next does not read past the index's entries of what is gone.
-   * None once it has found no more, so that what was passed over is found another time.
+   * Where the last purge ended, to skip index entries of deleted rows. Reset when nothing more is found, so that
+   * skipped rows get another turn.
    */
   readonly #purgedTo = { unpaid: 0, settled: 0, paid: 0 }
 
@@ -117,13 +117,12 @@ export class ChallengeStore {
     })
   }
 
-  /** Resolves when nothing is being written any more. */
   async close(): Promise<void> {
     const writing = [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions]
     await Promise.all([...writing, this.#inserts, this.#extensions].map(each => each.drained()))
   }
 
-  /** Writes a new row. Durable when the promise resolves. Throws a unique violation when the payment hash is known. */
+  /** Resolves when durable. Throws a unique violation for a known payment hash. */
   async insert(sql: Sql, challenge: NewChallenge): Promise<void> {
     requireSound(challenge)
     if (sql === this.#database.sql) await this.#inserts.add(challenge)
@@ -134,10 +133,7 @@ export class ChallengeStore {
     return await this.#find(paymentHash)
   }
 
-  /**
-   * A client's open invoices. Not serialized with `insert`: processes that mint at the same moment may each see room
-   * for one more.
-   */
+  /** A client's open invoices. Not serialized with `insert`: concurrent processes may each see room for one more. */
   async outstanding(query: OutstandingQuery): Promise<Outstanding> {
     const { clientKey, place, binding } = query
     const rows = await this.#open(query)
@@ -161,7 +157,7 @@ export class ChallengeStore {
     return { ...outstanding, newest }
   }
 
-  /** The newest unpaid challenge of a client that was made at this price and is not one browser's; null without any. */
+  /** A client's newest unpaid challenge at this price that is not reserved for one browser. */
   async shareable(query: ShareableQuery): Promise<Challenge | null> {
     return await challengeRows.one(this.#database.sql`
       select * from challenges
@@ -176,9 +172,9 @@ export class ChallengeStore {
   }
 
   /**
-   * Claims the payment for `l402` or `payment-legacy`, which do not use it up, or for the balance that a `payment`
-   * credential is the key to. Atomic: null when another scheme has it, charge or token are not the row's, or it was issued
-   * before the condition allows. `first` is true for exactly one caller over all time.
+   * Claims for `l402` or `payment-legacy`, which do not use the payment up, or for a balance whose key is a `payment`
+   * credential. Atomic: null if another scheme has it, charge or token are not the row's, or it was issued before the
+   * condition allows. `first` is true for exactly one caller ever.
    */
   async claim(
     where: ClaimIn,
@@ -187,7 +183,7 @@ export class ChallengeStore {
     condition: ClaimCondition | null,
     now: number
   ): Promise<ClaimedChallenge | null>
-  /** The same, returned in brief. */
+  /** Reads only the `Sale`. */
   async claim(
     sql: Sql,
     paymentHash: string,
@@ -211,9 +207,8 @@ export class ChallengeStore {
   }
 
   /**
-   * Leases the payment for one modern credential. Atomic: succeeds only when unspent, or when the lease before it has
-   * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the
-   * row has exactly these members and is bound to no body.
+   * Leases for one modern credential. Atomic: null unless it is unspent or the earlier lease has lapsed, and no other
+   * scheme has claimed it. With a `bond` the row must also match it and be bound to no body.
    */
   async lease(
     where: ClaimIn,
@@ -223,7 +218,7 @@ export class ChallengeStore {
     now: number,
     bond?: Bond | null
   ): Promise<ClaimedChallenge | null>
-  /** The same, returned in brief. */
+  /** Reads only the `Sale`. */
   async lease(
     sql: Sql,
     key: NewLease,
@@ -248,7 +243,7 @@ export class ChallengeStore {
       : await this.#leases.claimIn(where, row)
   }
 
-  /** Spends the payment for one modern credential immediately: as `lease`, but it leaves the row spent under the lease id. */
+  /** Spends for one modern credential immediately: as `lease`, but final under the lease id. */
   async consume(
     where: ClaimIn,
     { paymentHash, leaseId }: LeaseKey,
@@ -258,7 +253,7 @@ export class ChallengeStore {
     return await this.#consumptions.claimIn(where, { paymentHash, leaseId, gateway, now })
   }
 
-  /** Extends the held leases of one gateway; returns those that are still its own. */
+  /** Extends one gateway's leases; returns those still its own. */
   async extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]> {
     const extended = await Promise.all(
       keys.map(({ paymentHash, leaseId }) => this.#extensions.add({ paymentHash, leaseId, gateway, until }))
@@ -266,10 +261,7 @@ export class ChallengeStore {
     return keys.filter((_key, at) => extended[at]).map(({ leaseId }) => leaseId)
   }
 
-  /**
-   * Spends leases in one statement, lapsed or not, as long as no other lease took over; returns those that are spent by
-   * their lease now.
-   */
+  /** Spends leases, lapsed or not, unless another took over; returns those now spent by their lease. */
   async spend(keys: readonly LeaseKey[], now: number): Promise<string[]> {
     const spent = await SPEND_LEASES.one(
       this.#database.sql,
@@ -278,14 +270,14 @@ export class ChallengeStore {
     return keys.filter((_key, at) => spent[at] !== null).map(({ leaseId }) => leaseId)
   }
 
-  /** Gives payments back in one statement: leased or spent under exactly this lease id. Others are left alone. */
+  /** Releases payments leased or spent under exactly this lease id. */
   async release(keys: readonly GivenBack[]): Promise<void> {
     await RELEASE_LEASES.one(this.#database.sql, keys)
   }
 
   /**
-   * Spends final leases that have lapsed, and keeps them for the operator; both or neither, at most `limit`. Skips
-   * challenges that expired before `expiredAfter`. Returns how many.
+   * Atomically spends up to `limit` lapsed final leases and keeps them for the operator. Skips challenges expired
+   * before `expiredAfter`. Returns the number.
    */
   async spendLapsed(now: number, expiredAfter: number, limit: number): Promise<number> {
     const kept = await this.#database.sql`
@@ -303,16 +295,13 @@ export class ChallengeStore {
     return kept.count
   }
 
-  /** What `spendLapsed` has kept, newest first. */
+  /** Leases kept by `spendLapsed`, newest first. */
   async ambiguous({ skip, take }: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]> {
     return await ambiguousLeases.all(this.#database.sql`
       select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`)
   }
 
-  /**
-   * Records that the invoice has been paid at its provider; the first time counts, unknown hashes are ignored.
-   * `outstanding` leaves such rows out; nothing else changes by it.
-   */
+  /** Records the provider's report of a payment, once; ignores unknown hashes. Only affects `outstanding`. */
   async settled(paymentHash: string, at: number): Promise<void> {
     await this.#database
       .sql`update challenges set settled_at = ${new Date(at)} where payment_hash = ${paymentHash} and settled_at is null`
@@ -322,7 +311,7 @@ export class ChallengeStore {
     return await revocationList.all(this.#database.sql`select kind, id, revoked_at from revocations`)
   }
 
-  /** Adds to the list and announces it; both or neither. Of a repetition the later moment counts. */
+  /** Adds to the list and announces it, atomically. A repetition keeps the later moment. */
   async revoke(revocation: Revocation, now: number): Promise<void> {
     await this.#database.transaction(async tx => {
       await tx`
@@ -332,7 +321,7 @@ export class ChallengeStore {
     })
   }
 
-  /** Takes off the list and announces it; both or neither. */
+  /** Removes from the list and announces it, atomically. */
   async reinstate(revocation: Revocation): Promise<void> {
     await this.#database.transaction(async tx => {
       await tx`delete from revocations where kind = ${revocation.kind} and id = ${revocation.id}`
@@ -341,16 +330,16 @@ export class ChallengeStore {
   }
 
   /**
-   * Deletes rows of no more use: unpaid ones `unpaidBefore` after both invoice and token have expired, paid ones
-   * `paidBefore` after the token, whether a credential was shown or not. Producer and storefront rows stay. Returns how
-   * many. Revocations of payments go with their rows: without one a token is good for nothing.
+   * Deletes useless rows: unpaid ones `unpaidBefore` after invoice and token expired, paid ones `paidBefore` after the
+   * token. Producer and storefront rows stay. Returns the number. Revocations go with their payments, since a token
+   * without a row is invalid.
    */
   async purge(unpaidBefore: number, paidBefore: number, limit: number): Promise<number> {
     const { sql } = this.#database
-    // Each by its own index (migration 0031), and by the rows' places, so that no other index is read for them. What
-    // somebody else holds is left for another time: nobody waits for the purge, and it waits for nobody.
+    // Each by its own index (migration 0031), then by row location. Locked rows are skipped, so that a purge never
+    // waits or blocks.
     const unpaid = await this.#purge('unpaid', unpaidBefore, limit, sql`scheme is null and settled_at is null`)
-    // Paid at its provider and never shown: somebody may ask for it. Few, so they need no index of their own.
+    // Paid at the provider but never shown: support may need them. Too few for an index.
     const settled =
       unpaid === limit
         ? 0

@@ -7,10 +7,9 @@ import type { ChallengeStore } from './store.ts'
 const PURGE_UNPAID = 86_400_000
 const PURGE_PAID = 30 * 86_400_000
 const BATCH = 1_000
-/** Milliseconds after a challenge's expiry in which its lapsed lease is looked for; the first run has no limit. */
+/** Milliseconds after expiry in which lapsed leases are searched; the first run has no limit. */
 const LAPSED_WITHIN = 3_600_000
 
-/** What the periodic jobs on rows of challenges are run with. */
 export interface ChallengeUpkeepOptions {
   readonly store: Pick<ChallengeStore, 'spendLapsed' | 'purge'>
   readonly counters: Pick<ChallengeCounters, 'ambiguous'>
@@ -18,31 +17,27 @@ export interface ChallengeUpkeepOptions {
   readonly log: Log
 }
 
-/** Periodic jobs on the rows of challenges. */
 export class ChallengeUpkeep {
   readonly #options: ChallengeUpkeepOptions
-  /** Whether lapsed leases of all times have been looked for. */
+  /** Lapsed leases of all times have been searched. */
   #lapsedLooked = false
 
   constructor(options: ChallengeUpkeepOptions) {
     this.#options = options
   }
 
-  /**
-   * A dead process's lease lapses in the statement that asks for it next; the job only lists those that then count as
-   * spent.
-   */
+  /** The next claimant's statement handles a dead process's lease; this job only lists those that count as spent. */
   get jobs(): readonly JobDeclaration[] {
     return [
       periodic('leases-ambiguous', 60_000, 'Lists payments whose gateway died while their request was under way', () =>
         this.spendLapsed()
       ),
-      // Often, so that each run is short: a purge saturates the disk.
+      // Often, to keep runs short: a purge saturates the disk.
       periodic('challenges-purge', 60_000, 'Deletes challenges that nobody can use any more', () => this.purge())
     ]
   }
 
-  /** Spends the leases of gateways that died, where they are final (decision 183). Returns how many. */
+  /** Spends final leases of dead gateways (decision 183). Returns the number. */
   async spendLapsed(): Promise<number> {
     const { store, counters, clock, log } = this.#options
     const now = clock.now()
@@ -63,7 +58,7 @@ export class ChallengeUpkeep {
     return spent
   }
 
-  /** Deletes rows that no credential can use any more (decision 173). Returns how many. */
+  /** Deletes rows that no credential can use (decision 173). Returns the number. */
   async purge(): Promise<number> {
     const { store, clock } = this.#options
     const now = clock.now()

@@ -5,7 +5,7 @@ import type { Records, Row } from '../../../platform/database/rows.ts'
 import type { Challenge, ClaimIn, ClaimedChallenge, OnPaid, Sale } from '../challenge.ts'
 import { challengeRows, claimCounts } from './rows.ts'
 
-/** Claims of one kind, answered with the whole row or as much of it as `rows` reads. */
+/** Claims of one kind that read the row as far as `rows` does. */
 export class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
   readonly #database: Database
   readonly #rows: Records<C>
@@ -19,10 +19,10 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
     this.#batch = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
   }
 
-  /** By itself with the database's own handle, and together with others; else as a part of its transaction. */
+  /** On its own and batched with the database's handle, else within a transaction. */
   async claim(sql: Sql, row: R): Promise<ClaimedChallenge<C> | null> {
     const found = sql === this.#database.sql ? await this.#batch.add(row) : (await this.write(sql, [row]))[0]
-    // Not within the batch: the claims stand by now, and a row that cannot be read must not have them tried again.
+    // Outside the batch: the claims are committed, and an unreadable row must not repeat them.
     return this.read(found ?? null)
   }
 
@@ -41,7 +41,7 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   }
 }
 
-/** The same with the whole row, which somebody can be told of in the transaction of the claims. */
+/** With the whole row, for listeners in the claims' transaction. */
 export class ToldClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
   readonly #told: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
 

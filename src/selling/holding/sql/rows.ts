@@ -30,7 +30,7 @@ const saleColumns = {
   createdAt: moment(),
   clientKey: text()
 }
-/** Of a challenge what its counters need. */
+/** Columns for the sale's counters. */
 export const sales: Records<Sale> = records(saleColumns)
 
 const keptWording: Records<KeptWording> = records({ macaroon: text(), request: optional(text()) })
@@ -39,7 +39,7 @@ const remadeWording: Records<RemadeWording> = records({
   caveatPath: optional(text())
 })
 
-/** No macaroon, where it is made anew. */
+/** No macaroon if it is remade. */
 const wording: Column<Wording> = {
   name: null,
   names: [...keptWording.names, ...remadeWording.names],
@@ -49,7 +49,7 @@ const wording: Column<Wording> = {
   }
 }
 
-/** Rows of `challenges`. Where a member is narrower than text, the statements here write nothing else. */
+/** Rows of `challenges`. These statements write only what the members' narrower types allow. */
 export const challengeRows: Records<Challenge> = records({
   ...saleColumns,
   paymentHash: text(),
@@ -85,10 +85,10 @@ export const challengeRows: Records<Challenge> = records({
   leaseIsFinal: flag('lease_final')
 })
 
-/** How often a payment was claimed, and given back for a client that left. */
+/** Claims of a payment, and returns to clients that left. */
 export const claimCounts = records({ verifications: integer(), returns: integer('client_gone') })
 
-/** Open invoices: one row for each recent one, one row with the count of the older ones. */
+/** Recent invoices one by one, and one row with the count of older ones. */
 export interface OpenRow {
   readonly paymentHash: string | null
   readonly isBound: boolean
@@ -102,7 +102,6 @@ export const openRows: Records<OpenRow> = records({
   firstExpiry: moment()
 })
 
-/** Rows of leases whose gateway died. */
 export const ambiguousLeases: Records<AmbiguousLease> = records({
   paymentHash: text(),
   source: text<ChallengeSource>(),
@@ -115,7 +114,6 @@ export const ambiguousLeases: Records<AmbiguousLease> = records({
   lapsedAt: moment()
 })
 
-/** Rows of the revocation list. */
 export const revocationList: Records<Listed> = records({
   kind: text<RevokedKind>(),
   id: text(),

@@ -10,7 +10,7 @@ import type {
   OutstandingQuery
 } from '../challenge.ts'
 
-/** A claim of a payment that does not use it up. Times in milliseconds since the epoch, here and below. */
+/** A claim that does not use the payment up. Times in milliseconds since the epoch, here and below. */
 export interface ClaimRow {
   readonly paymentHash: string
   readonly scheme: ClaimScheme
@@ -18,7 +18,6 @@ export interface ClaimRow {
   readonly now: number
 }
 
-/** A lease that is asked for. */
 export interface LeaseRow extends NewLease {
   readonly gateway: string
   readonly until: number
@@ -26,7 +25,7 @@ export interface LeaseRow extends NewLease {
   readonly bond: Bond | null
 }
 
-/** A payment that is to be spent at once. */
+/** A payment to spend immediately. */
 export interface ConsumeRow extends LeaseKey {
   readonly gateway: string
   readonly now: number
@@ -63,7 +62,7 @@ export const claimRows = (columns: string): OverRows<ClaimRow> =>
     { locks: true }
   )
 
-/** What a payment must be for one modern credential to have it. */
+/** Condition for one modern credential to have a payment. */
 const LEASABLE = `payment_hash = given.hash and (scheme is null or scheme = 'payment')
         and (state = 'unspent' or (state = 'leased' and lease_until < given.at and not lease_final))`
 
@@ -116,7 +115,6 @@ export const CONSUME_PAYMENTS = overRows<ConsumeRow>(
   { locks: true }
 )
 
-/** Which leases of a gateway go on until when. */
 export interface ExtendRow extends LeaseKey {
   readonly gateway: string
   readonly until: number
@@ -207,7 +205,7 @@ export const FIND_CHALLENGES = overRows<string>(
   given => `select given.nth, challenges.* from ${given} join challenges on payment_hash = given.hash`
 )
 
-// `num_nulls` is what the index says (migration 0016). Each client is looked for by itself, by that index.
+// `num_nulls` matches the index (migration 0016), which looks up each client separately.
 export const OPEN_INVOICES = overRows<OutstandingQuery>(
   {
     client: ['text', query => query.clientKey],
