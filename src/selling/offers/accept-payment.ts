@@ -1,20 +1,20 @@
 import { rangesOf } from '../../engine/message/accept.ts'
 
 /**
- * The request header Accept-Payment: `#( (method|"*") "/" (intent|"*") [;q=…] )`. It may suppress the Payment line of a
- * 402 or ask for it to come first.
+ * The header Accept-Payment: `#( (method|"*") "/" (intent|"*") [;q=…] )`. May drop a 402's Payment line or request it
+ * first.
  */
 
 /**
- * What a client says about `lightning/charge`: `suppress` (its best matching range has q=0), `prefer` (that range names
- * lightning and has a weight), or `neutral` (anything else, also a malformed or absent header, which never suppresses).
+ * Preference for `lightning/charge`: `suppress` if its best range has q=0, `prefer` if that names lightning with a
+ * weight, else `neutral`. A malformed or absent header never suppresses.
  */
 export type PaymentPreference = 'suppress' | 'prefer' | 'neutral'
 
-/** Schemes of a 402, each with a header line of its own. */
+/** Schemes of a 402, one header line each. */
 export type Scheme = 'l402' | 'payment'
 
-/** Reads Accept-Payment; `value` is null without the header, and several lines are joined with commas. */
+/** Reads Accept-Payment: null without the header; several lines are joined with commas. */
 export function paymentPreference(value: string | null): PaymentPreference {
   const best = bestRange(value, 'charge')
   if (best === null) return 'neutral'
@@ -23,12 +23,12 @@ export function paymentPreference(value: string | null): PaymentPreference {
 }
 
 /**
- * Position of a session's line in a 402: after the line of the charge, before all others when the client names
- * `lightning/session` with a higher weight than a charge, or nowhere when its weight is q=0.
+ * Position of a 402's session line: after the charge's; first if the client weights `lightning/session` higher; nowhere
+ * if q=0.
  */
 export type SessionPlace = 'after' | 'first' | 'nowhere'
 
-/** Reads Accept-Payment for `lightning/session`, as `paymentPreference` does for a charge. */
+/** Reads Accept-Payment for `lightning/session`. */
 export function sessionPlace(value: string | null): SessionPlace {
   const session = bestRange(value, 'session')
   if (session === null) return 'after'
@@ -42,12 +42,12 @@ interface Best {
   readonly weight: number
 }
 
-/** The most specific range that lightning with this intent matches; null without one, and where the header is malformed. */
+/** Most specific range for lightning with this intent; null without one or if the header is malformed. */
 function bestRange(value: string | null, intent: 'charge' | 'session'): Best | null {
   let best: Best = { rank: 0, weight: 0 }
   for (const { type, subtype, weight } of (value === null ? null : rangesOf(value)) ?? []) {
     const rank = specificity(type, subtype, intent)
-    // Of equal ranges the higher weight counts: a contradiction must not hide a way to pay.
+    // The higher weight of equal ranges counts: a contradiction must not hide a way to pay.
     if (rank > best.rank || (rank === best.rank && weight > best.weight)) best = { rank, weight }
   }
   return best.rank === 0 ? null : best
@@ -65,9 +65,8 @@ function specificity(method: string, intent: string, wanted: string): number {
 }
 
 /**
- * The schemes of a 402, in the order of their header lines. `enabled` is in the configured order. The Payment line
- * comes first when the client asks for lightning and is left out when it says q=0, but a 402 is never left without a
- * challenge.
+ * Schemes of a 402 in the order of their lines; `enabled` is in the configured order. Payment comes first if the client
+ * prefers lightning and is dropped at q=0, but a 402 always keeps a challenge.
  */
 export function challengeSchemes(enabled: readonly Scheme[], acceptPayment: string | null): readonly Scheme[] {
   if (acceptPayment === null || enabled.length < 2 || !enabled.includes('payment')) return enabled
@@ -81,15 +80,15 @@ export function challengeSchemes(enabled: readonly Scheme[], acceptPayment: stri
   }
 }
 
-/** The same schemes with Payment in front, where it is among them. */
+/** Moves Payment to the front, if included. */
 export function paymentFirst(enabled: readonly Scheme[]): readonly Scheme[] {
   return enabled.length === 2 ? PAYMENT_FIRST : enabled
 }
 
-/** Which scheme's line stands first in a 402. */
+/** Scheme of the first line in a 402. */
 export type SchemeOrder = 'l402-first' | 'payment-first'
 
-/** The same schemes in this order. */
+/** Sorts the schemes by this order. */
 export function inOrder(enabled: readonly Scheme[], order: SchemeOrder): readonly Scheme[] {
   return enabled.length < 2 ? enabled : order === 'payment-first' ? PAYMENT_FIRST : L402_FIRST
 }

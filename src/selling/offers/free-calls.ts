@@ -15,12 +15,12 @@ export interface FreeCallsOptions {
   readonly counters: ChallengeCounters
 }
 
-/** Null for a client that cannot be identified. */
+/** Null for an unidentified client. */
 export type FreeCall = LimitVerdict | null
 
 /**
- * The calls of a route that cost nothing, per client, in a window that begins with the first. They
- * are counted on the shared state; without it there are none, and the request is asked to pay.
+ * Free calls of a route per client, in a window that begins with the first. Counted in the shared state; during its
+ * outage there are none, and requests get a 402.
  */
 export class FreeCalls {
   readonly #config: FreeCallsConfig
@@ -34,10 +34,7 @@ export class FreeCalls {
     this.#options = options
   }
 
-  /**
-   * Takes one of a client's free calls; `allowed` when there was one left. `observes` counts separately from calls that
-   * are given.
-   */
+  /** Takes a free call; `allowed` if one was left. `observes` counts separately. */
   take(ctx: Context, offer: Offer, observes = false): Maybe<FreeCall> {
     const who = this.#who(ctx)
     if (who === null) return null
@@ -52,7 +49,9 @@ export class FreeCalls {
       : this.#counted(verdict, offer, observes)
   }
 
-  /** Reports how many are left. Keeps the response out of shared caches, which would serve it to other clients. */
+  /**
+   * Reports the remaining calls, and keeps the response out of shared caches, which would serve it to other clients.
+   */
   tell(call: LimitVerdict, headers: HeaderList): void {
     headers.set('X-Free-Calls-Remaining', String(call.allowed ? call.remaining : 0))
     if (call.allowed) keepPrivate(headers)

@@ -26,83 +26,73 @@ export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`; the merchant checks plan, subscription and provider key.'
 })
 
-/** What releases a single-use credential: upstream statuses, and a client that left before the head. */
+/** What releases a single-use credential: upstream statuses, or a client that left before the head. */
 export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
 
-/** What becomes of a single-use credential whose gateway died during its request (decision 183). */
+/** Fate of a single-use credential if its gateway dies during the request (decision 183). */
 export type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**
- * The response to a classic token that was good once, or elsewhere: the contract's 400, 401 and 403, or 402 with a fresh
- * challenge, the only response on which clients that keep tokens pay again (decision 177).
+ * Response to a classic token that is expired or for something else: the contract's 400, 401 and 403, or 402 with a
+ * fresh challenge, on which alone clients that keep tokens pay again (decision 177).
  */
 export type Renewal = 'contract' | 402
 
 declare module '../../engine/message/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
-    /** Maximum satoshis that a price in fiat may convert to. */
+    /** Maximum satoshis of a converted fiat price. */
     readonly mostSats?: number
-    /** What a price server was asked, as a digest; null where none was. */
+    /** Digest of the price server's request; null without one. */
     readonly asked: string | null
-    /** Value of the services caveat: `<name>:0`, and `<name>:1` of what is metered (decisions 113 and 257). */
+    /** Services caveat: `<name>:0`, or `<name>:1` if metered (decisions 113 and 257). */
     readonly service: string
-    /** Whose resource it is; null for the operator's own (decision 115). */
+    /** Owner of the resource; null for the operator (decision 115). */
     readonly merchantId: string | null
     readonly proxyId: string | null
-    /**
-     * Where a client's open invoices are counted: one route, proxy, merchant's producer resources or store (decision
-     * 175).
-     */
+    /** Scope of a client's open invoices: a route, proxy, merchant's producer resources or store (decision 175). */
     readonly place: string
-    /**
-     * The request's raw path without query, or the producer's resource: what a path caveat must cover (decision 114).
-     */
+    /** Raw path without query, or the producer's resource; a path caveat must cover it (decision 114). */
     readonly path: string
-    /** What a new token's path caveat says: `path` itself, or a pattern. */
+    /** Path caveat of a new token: `path` or a pattern. */
     readonly tokenPath: string
-    /** Whether a `/*` at the end of `tokenPath` is a wildcard; false for a path that came from a request. */
+    /** A trailing `/*` of `tokenPath` is a wildcard; false for a path from a request. */
     readonly wildcard: boolean
     readonly method: string
-    /** The raw query without its question mark. */
+    /** Raw query without the question mark. */
     readonly query: string
     readonly tokenValiditySeconds: number
     readonly invoiceExpirySeconds: number
     /** On the invoice. */
     readonly description: string
-    /** Whose provider key makes the invoice. */
     readonly payee: 'platform' | 'merchant'
-    /** How its route sells sessions; null where it does not. */
+    /** Session settings of the route; null without sessions. */
     readonly sessions: SessionsConfig | null
-    /** Terms of a session whose deposit this is; left out for a charge. */
+    /** Session terms of a deposit; absent for a charge. */
     readonly deposit?: SessionTerms
-    /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
+    /** A Payment challenge is bound to the body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
-    /**
-     * `sha-256=:…:` of one call of a JSON-RPC body, to which a Payment challenge is bound instead of the whole body
-     * (decision 263).
-     */
+    /** `sha-256=:…:` of one call in a JSON-RPC body, bound instead of the whole body (decision 263). */
     readonly callDigest?: string
     readonly renewal: Renewal
-    /** Which scheme's line of its 402 is first without Accept-Payment; null for `payment.order`. */
+    /** First scheme of its 402 without Accept-Payment; null for `payment.order`. */
     readonly order: SchemeOrder | null
-    /** Which other prices are accepted; null for none, as in the contract. */
+    /** Other accepted prices; null for none, as in the contract. */
     readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
     readonly afterCrash: AfterCrash
-    /** Message of the 503 that replaces challenges while the proxy cannot sell; paid requests are served. */
+    /** Message of the 503 instead of challenges while the proxy cannot sell; paid requests are served. */
     readonly closed: string | null
-    /** Further members of this offer's 503 bodies, such as `proxy_id`. */
+    /** Further members of its 503 bodies, such as `proxy_id`. */
     readonly errorMembers: Readonly<Record<string, unknown>>
   }
 }
 
-/** Whether an offer sells one address: neither a wildcard nor a balance. */
+/** It sells one address: neither a wildcard nor a balance. */
 export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'meter'>): boolean {
   return !wildcard && meter === null
 }
 
-/** What a request would buy: all that its challenge and its credential are bound to. */
 export type Offer = RequestOffer
 
 /** Defaults of an offer without a configured route. */
@@ -121,35 +111,34 @@ export const UNROUTED = {
   errorMembers: {}
 } as const satisfies Partial<Offer>
 
-/** What routes take from the `payment` part of the configuration. */
+/** Route defaults from `payment` in the configuration. */
 export interface RouteDefaults {
   readonly serviceName: string
-  /** Host, and port if any, of the public address; empty while unknown. */
+  /** Host and port of the public address; empty if unknown. */
   readonly publicHost: string
   /** Satoshis, for routes without a price. */
   readonly defaultPrice: number
-  /** Milliseconds. */
   readonly tokenValidity: number
   /** Milliseconds. */
   readonly invoiceExpiry: number
 }
 
-/** Under what a route's challenges are counted and its prices remembered. */
+/** Scope of a route's challenges and remembered prices. */
 export function routePlace(route: Pick<RouteConfig, 'name'>): string {
   return `route:${route.name}`
 }
 
-/** How long a balance can be used where the route does not say (decision 257). */
+/** Default validity of a balance, in milliseconds (decision 257). */
 export const BALANCE_VALIDITY = 30 * 86_400_000
 
-/** Where the ping stands (contract, Pay-per-request gating). */
+/** Path of the ping (contract, Pay-per-request gating). */
 const PING_PATH = '/l402/test/ping'
 
 const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
 
 /**
- * Makes the offers of one operator's route. All that does not depend on the request is worked out once. The ping is
- * such a route too, told apart in counts and rows only (decision 129).
+ * Makes the offers of one operator's route; precomputes what does not depend on the request. The ping is such a route,
+ * distinct in counts and rows only (decision 129).
  */
 export class RouteOffers {
   readonly #prices: RequestPricer
@@ -201,11 +190,10 @@ export class RouteOffers {
   }
 
   /**
-   * What a request must pay for, set on the context where nobody has done so; null for what is free. A proxy's prices
-   * come from the plugin `proxy`, which leaves no offer on a free path. A promise only where the price hangs on
-   * something that is not there yet: the body, or a price server's answer.
-   * @throws Error on a proxy's route that the plugin `proxy` has not seen, rather than serving it for nothing
-   * @throws LongError, Unavailable where the price cannot be told; see `FieldChoice.choose` and `PriceServer.price`
+   * Sets what a request must pay on the context, unless set; null if it is free. Proxy prices come from the plugin
+   * `proxy`, which leaves no offer on a free path. Returns a promise only if the price needs the body or a price
+   * server. @throws Error on a proxy's route that the plugin `proxy` has not seen, rather than serving it free
+   * @throws LongError, Unavailable without a price; see `FieldChoice.choose` and `PriceServer.price`
    */
   due(ctx: Context): Maybe<Offer | null> {
     if (ctx.offer !== null) return ctx.offer.amountSats === 0 ? null : ctx.offer
@@ -218,17 +206,18 @@ export class RouteOffers {
   }
 
   /**
-   * The offer of a request at a price of a plugin's own, in satoshis, or fiat such as `USD 0.002` or `$0.002`; put on
-   * `ctx.offer` before `credential`, it takes the place of the route's price (docs/plugins.md).
-   * @throws TypeError for what is no price
+   * An offer at a plugin's own price, in satoshis, or fiat such as `USD 0.002` or `$0.002`. Set as `ctx.offer` before
+   * `credential`, it replaces the route's price (docs/plugins.md).
+   * @throws TypeError for an invalid price
    */
   at(ctx: Context, price: number | string): Offer {
     return this.#at(ctx, price, null)
   }
 
   /**
-   * The offer of a call inside the request's messages at the price of one line of a price list, whose former prices the
-   * route's `priceGrace` takes. @throws TypeError for what is no price
+   * The offer of a call in a message, at the price of one line of a price list, with its former prices within the
+   * route's `priceGrace`.
+   * @throws TypeError for an invalid price
    */
   ofCall(ctx: Context, price: number | string, operation: string): Offer {
     return this.#at(ctx, price, this.#grace([callPlace(this.#place, operation)]))
@@ -281,8 +270,8 @@ export class RouteOffers {
 }
 
 /**
- * The offer of a session's deposit beside one whose units cost so much: of the operator's own routes all take the same
- * session, so nothing in it is of one request.
+ * The offer of a session's deposit for these unit costs. All of the operator's routes take the same session, so it
+ * depends on no request.
  */
 export function depositOffer(offer: Offer, terms: SessionTerms, amountSats: number): Offer {
   const { sessions: _sessions, ...rest } = offer
@@ -309,16 +298,15 @@ export function depositOffer(offer: Offer, terms: SessionTerms, amountSats: numb
 }
 
 /**
- * What a route sells as people write it, for an invoice: `api.example.com/v1` of `/v1/*`. From the file alone, never
- * from a request.
+ * Display address for an invoice: `api.example.com/v1` for `/v1/*`. From the configuration alone, never from a request.
  */
 function addressOf({ match }: RouteConfig, publicHost: string): string {
   return `${match.host ?? publicHost}${match.path[0]?.replace(/\/\*$/, '') ?? ''}` || '/'
 }
 
 /**
- * The path caveat of a route that sells its whole pattern. Null when a caveat cannot say it (`checkTokenPath` refuses
- * such a file): the route's tokens are good for the request's own path.
+ * Path caveat of a route that sells its whole pattern. Null if a caveat cannot express it, so that tokens cover the
+ * request's own path; `checkTokenPath` refuses such a configuration.
  */
 function patternOf(route: RouteConfig): string | null {
   const [only, ...more] = route.match.path
@@ -327,15 +315,14 @@ function patternOf(route: RouteConfig): string | null {
 }
 
 /**
- * The path with the pattern's own letters at its beginning: a request may have written them encoded, which leads to the
- * same route, and would be sold a token that does not cover it. The rest, and a path that does not fit, stay as they
- * are.
+ * Replaces the path's beginning by the pattern's literals. An encoded spelling matches the same route, but its token
+ * would not cover the pattern. Other paths are unchanged.
  */
 function withinPattern(path: string, pattern: string): string {
   if (!pattern.endsWith('/*')) return routedPath(path) === pattern ? pattern : path
   const prefix = pattern.slice(0, -1)
   if (path.startsWith(prefix)) return path
-  // Encoded slashes do not count for the router, so both have the same segments up to the rest.
+  // The router ignores encoded slashes, so both have the same segments up to the rest.
   let at = 0
   for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1))
     at = path.indexOf('/', at + 1)
@@ -348,19 +335,13 @@ function wholeSeconds(milliseconds: number): number {
 
 const MAX_DIGEST_BODY = 1_048_576
 
-/**
- * Whether this request's body is one that a Payment challenge would be bound to, as far as its head tells (decision
- * 121).
- */
+/** The head allows a body that a Payment challenge would be bound to (decision 121). */
 export function hasBoundBody(ctx: Context, offer: Offer): boolean {
   if (!offer.bindsDigest || ctx.body.length === 0 || ctx.body.limit > MAX_DIGEST_BODY) return false
   return ctx.method === 'POST' || ctx.method === 'PUT' || ctx.method === 'PATCH'
 }
 
-/**
- * A query as it is kept with its challenge: only to be compared, so as a digest. Clients send keys of upstreams in
- * queries, and those must not lie in a database.
- */
+/** Digest of the query for comparison. Queries may contain upstream keys, which must not be stored. */
 export function boundQuery(query: string): string {
   return query === '' ? '' : `sha256-${hash('sha256', query, 'base64url')}`
 }

@@ -4,15 +4,14 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { Rerun } from '../../platform/system/rerun.ts'
 import { priceText, type PriceGrace } from './price-grace.ts'
 
-/** Longest time for which a former price may be taken, in milliseconds. */
+/** Maximum grace of a former price, in milliseconds. */
 const LONGEST_GRACE = 30 * 86_400_000
 const REREAD = 30_000
 
 /**
- * What the operator's routes cost before they cost what they do now, and until when. A change by a reload is known at
- * once, one by a restart from the database: the price that was asked last counts as asked until the new one is. Rows
- * are written when prices change and at the beginning and end of a process, so that the price of one that goes on with
- * an older file is known too.
+ * Former prices of the operator's routes, and until when they were offered. A reload's change is known immediately, a
+ * restart's from the database: the last price counts until the new one is offered. Rows are written on changes and at a
+ * process's start and end, which covers processes with an older configuration.
  */
 export class OfferedPrices {
   readonly #database: Database
@@ -20,11 +19,11 @@ export class OfferedPrices {
   readonly #log: Log
   #now: ReadonlyMap<string, string> = new Map()
   readonly #former = new Map<string, Map<string, number>>()
-  /** The database has not heard of the prices of now. */
+  /** The database lacks the current prices. */
   #unwritten = true
   #started = false
   #timer: Timer | null = null
-  // Prices that change while it reads would be written half a minute later.
+  // Prices that change during a read would be written half a minute late.
   readonly #syncing = new Rerun(() => this.#quietly(() => this.#sync()))
 
   constructor(database: Database, clock: Clock, log: Log) {
@@ -33,7 +32,7 @@ export class OfferedPrices {
     this.#log = log
   }
 
-  /** These prices are asked from now on, by place and as `priceText` writes them; the ones before them no longer. */
+  /** Replaces the offered prices, by place and as `priceText` writes them. */
   ask(prices: ReadonlyMap<string, string>): void {
     const at = this.#clock.now()
     for (const [place, price] of this.#now) {
@@ -44,7 +43,7 @@ export class OfferedPrices {
     if (this.#started) void this.sync()
   }
 
-  /** The grace of what is priced in these places, such as a route and one of its values; null for none. */
+  /** Grace of what is priced in these places, such as a route and one of its values. */
   grace(places: readonly string[], duration: number): PriceGrace | null {
     if (duration === 0) return null
     return {
@@ -58,9 +57,7 @@ export class OfferedPrices {
     }
   }
 
-  /**
-   * Tells the database of the prices and hears of earlier ones. Resolves also where it is away: then it is tried again.
-   */
+  /** Writes the prices and reads earlier ones. Resolves and retries if the database is down. */
   async start(): Promise<void> {
     this.#started = true
     this.#timer ??= this.#clock.every(REREAD, () => {
@@ -74,11 +71,11 @@ export class OfferedPrices {
     this.#timer = null
     await this.#syncing.ended()
     if (!this.#started) return
-    // The processes that go on with other prices hear until when these were asked.
+    // Tells processes with other prices until when these were offered.
     await this.#quietly(() => (this.#unwritten ? this.#sync() : this.#writeAsked(this.#database.sql, this.#now)))
   }
 
-  /** Writes what is not written and reads again. Never rejects. */
+  /** Writes and rereads. Never rejects. */
   sync(): Promise<void> {
     return this.#syncing.run()
   }
@@ -114,7 +111,7 @@ export class OfferedPrices {
       this.#asked(place, price, until)
       if (until > (latest.get(place)?.until ?? 0)) latest.set(place, { price, until })
     }
-    // Where a process with another price has ended since, that would count as asked until the next change.
+    // A process with another price may have ended since; its price would count as offered until the next change.
     const overtaken = [...this.#now].filter(([place, price]) => (latest.get(place)?.price ?? price) !== price)
     if (overtaken.length > 0) await this.#writeAsked(this.#database.sql, overtaken)
   }
@@ -139,7 +136,7 @@ export class OfferedPrices {
         from unnest(${former.map(row => row.place)}::text[], ${former.map(row => row.price)}::text[], ${former.map(row => new Date(row.until).toISOString())}::text[])
           as former (place, price, asked_until)
         on conflict (place, price) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
-      // The price that was asked last, by whichever process, was asked until now.
+      // The last offered price, of whichever process, ends now.
       await tx`
         update offered_prices set asked_until = ${new Date(at)}
         from unnest(${now.map(([place]) => place)}::text[], ${now.map(([, price]) => price)}::text[]) as asked (place, price)
@@ -150,10 +147,7 @@ export class OfferedPrices {
     })
   }
 
-  /**
-   * Prices that are asked at this moment, later than what they follow: so each is the one of its place that was asked
-   * last.
-   */
+  /** Marks these prices as offered now, later than what they follow: each becomes the last of its place. */
   async #writeAsked(sql: Sql, prices: Iterable<readonly [place: string, price: string]>): Promise<void> {
     const asked = [...prices]
     if (asked.length === 0) return

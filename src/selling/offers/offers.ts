@@ -14,24 +14,22 @@ import { OfferedPrices } from './offered-prices.ts'
 import { RouteOffers, routePlace, type Offer } from './offer.ts'
 import type { ChallengeSettings } from './settings.ts'
 
-/** What offers are made with. */
 export interface OffersOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  /** What fiat is worth. */
+  /** Exchange rates. */
   readonly rates: Prices
-  /** Where free calls are counted. */
+  /** Store of free calls. */
   readonly state: State
   readonly counters: ChallengeCounters
-  /** Asks price servers; over HTTP when left out. */
+  /** Queries price servers; default: over HTTP. */
   readonly askServer?: AskServer
   settings(): ChallengeSettings
 }
 
-/** What the operator's routes sell, and for how much. */
 export class Offers {
-  /** Former prices, which `priceGrace` still takes. */
+  /** Former prices within `priceGrace`. */
   readonly prices: OfferedPrices
   readonly #options: OffersOptions
   readonly #servers: PriceServers
@@ -48,24 +46,25 @@ export class Offers {
     await this.#servers.close()
   }
 
-  /** Makes the offers of one operator's route, with the settings of now. */
   routeOffers(route: RouteConfig): RouteOffers {
     return new RouteOffers(route, this.#options.settings(), this.prices, this.#servers)
   }
 
-  /** The free calls of a route; null where it has none. */
   freeCalls(route: RouteConfig): FreeCalls | null {
     return route.free === undefined ? null : new FreeCalls(route.free, routePlace(route), this.#options)
   }
 
-  /** What an offer costs in satoshis, at the rate of this moment. @throws Unavailable without a rate */
+  /**
+   * Price in satoshis at the current rate.
+   * @throws Unavailable without a rate
+   */
   inSatoshis({ amountSats, fiat }: Pick<Offer, 'amountSats' | 'fiat'>): Maybe<number> {
     if (fiat === null) return amountSats ?? 0
     const { currency, amount } = fiatOf(fiat)
     return this.#options.rates.satoshis(currency, amount)
   }
 
-  /** Counts a request that would have been asked to pay. A fiat price is counted once its rate is known. */
+  /** Counts a 402 that would have been sent, once its rate is known. */
   observed({ source, amountSats, fiat }: Offer): void {
     if (fiat === null) this.#options.counters.observed(source, amountSats)
     else void this.#observedFiat(source, fiat)

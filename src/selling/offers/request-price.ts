@@ -6,39 +6,40 @@ import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import type { AskedPrice, PriceGrace } from './price-grace.ts'
 
-/** What one request costs, and what else is taken for it. */
+/** Price of one request, and which others are accepted. */
 export interface PriceTerms extends AskedPrice {
-  /** What a price server was asked, as a digest; null where none was. */
+  /** Digest of the price server's request; null without one. */
   readonly asked: string | null
-  /** Stands on the invoice; null for what the route says. */
+  /** On the invoice; null for the route's own. */
   readonly description: string | null
 }
 
-/** What the prices of one value of a route's table are remembered under; null for all other values. */
+/** Place of a listed value in a price table; null for all other values. */
 export function choicePlace(place: string, value: string | null): string {
   return `${place} ${value === null ? 'else' : JSON.stringify(value)}`
 }
 
-/** Tells what each request to a route costs. */
 export interface RequestPricer {
-  /** The same for every request; null where it hangs on the request. */
+  /** The same for every request; null if it depends on the request. */
   readonly fixed: PriceTerms | null
-  /** @throws LongError, Unavailable where the price cannot be told */
+  /** @throws LongError, Unavailable without a price */
   find(ctx: Context): Maybe<PriceTerms>
 }
 
-/** What a route's prices are made with. */
 export interface PricerParts {
-  /** What was asked in these places before is taken for so long; null for no grace. */
+  /** Grace for former prices of these places; null for none. */
   grace(places: readonly string[]): PriceGrace | null
   /** Milliseconds. */
   readonly priceGrace: number
   readonly place: string
-  /** Null where no price server can be asked. */
+  /** Null if price servers are unavailable. */
   readonly servers: PriceServers | null
 }
 
-/** Lays the prices of a route out, once for all its requests. @throws TypeError for one that nobody can ask for */
+/**
+ * Precomputes a route's prices.
+ * @throws TypeError for an invalid price
+ */
 export function requestPricer(price: PriceConfig, { grace, priceGrace, place, servers }: PricerParts): RequestPricer {
   if (typeof price !== 'object') return fixedPrice(termsOf(price, grace([place])))
   if (isTable(price)) {
@@ -73,7 +74,7 @@ export function requestPricer(price: PriceConfig, { grace, priceGrace, place, se
   }
 }
 
-/** The terms of a price that a plugin set. */
+/** Terms of a plugin's price. */
 export function ownTerms(amount: number | FiatText): PriceTerms {
   return termsOf(amount, null)
 }
@@ -87,8 +88,8 @@ function termsOf(amount: number | FiatText, grace: PriceGrace | null): PriceTerm
 }
 
 /**
- * What a price server named. When it named something else before, nobody knows; so what was paid for the same question
- * is taken for the grace from when it was asked of the payer, who had it from the server then.
+ * Terms of a price server's price. When it changed is unknown, so earlier payments for the same question are accepted
+ * for the grace after their issuance.
  */
 function askedTerms(
   amount: number | FiatText,
@@ -107,7 +108,7 @@ function askedTerms(
   return { ...amountOf(amount), grace, asked: question, description }
 }
 
-/** What only the row knows counts as now until it has been read. */
+/** Until the row is read, its issuance counts as now. */
 function atBest(issuedAt: number): number {
   return issuedAt === -Infinity ? Infinity : issuedAt
 }

@@ -3,29 +3,26 @@ import { checkRealm } from '../../lightning/payment-scheme/payment-challenge.ts'
 import { inOrder, type Scheme } from './accept-payment.ts'
 import type { RouteDefaults } from './offer.ts'
 
-/** What pay-per-request takes from the configuration. Times in milliseconds. Frozen; a reload makes a new one. */
+/** Pay-per-request settings. Times in milliseconds. Frozen; a reload makes a new object. */
 export interface ChallengeSettings extends RouteDefaults {
   readonly realm: string
-  /** Schemes offered in a 402, in the order of their lines when the client has no wish. */
+  /** Schemes of a 402, in the order without a client preference. */
   readonly schemes: readonly Scheme[]
-  /** Whether Accept-Payment may put the Payment line first. */
+  /** Accept-Payment may put the Payment line first. */
   readonly orderByClient: boolean
   /** Also send a challenge line under the old name LSAT. */
   readonly lsat: boolean
   readonly problemBase: string
   readonly macaroonLocation: string
-  /** Open invoices of one client for one binding before the newest is handed out again (decision 122). */
+  /** Open invoices per client and binding before the newest is reused (decision 122). */
   readonly maxPerClient: number
-  /** Open invoices of one client in one place before the response is 429, for this client alone (decision 175). */
+  /** Open invoices per client and place before it gets 429 (decision 175). */
   readonly maxPerPlace: number
-  /** A lease of a gateway that died is free again after at most this time. */
+  /** Maximum time until a dead gateway's lease is free. */
   readonly leaseTimeout: number
 }
 
-/**
- * Reads the settings.
- * @throws Error when the realm, given or taken from publicUrl, is one that the Payment scheme cannot carry
- */
+/** @throws Error if the realm, configured or from publicUrl, is invalid in the Payment scheme */
 export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'server'>): ChallengeSettings {
   const { payment, server } = config
   const realm = payment.realm === '' ? hostOf(server.publicUrl, server.listen.host) : payment.realm
@@ -53,7 +50,7 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
   })
 }
 
-/** The realm where none is configured: the host name of publicUrl, or of the address listened on (decision 118). */
+/** Default realm: the host of publicUrl, or of the listening address (decision 118). */
 function hostOf(publicUrl: string, listenHost: string): string {
   if (URL.canParse(publicUrl)) return new URL(publicUrl).hostname
   return listenHost
