@@ -4,30 +4,30 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Challenge } from '../holding/challenge.ts'
 
-/** What charges are looked up with. */
+/** Dependencies of charge lookups. */
 export interface ChargeLooksOptions {
   readonly clock: Clock
   readonly log: Log
-  /** Looks up the charge at the account that made it; null where that is gone. */
+  /** Looks up the charge at the account that made it; null if that is gone. */
   lookUp(challenge: Challenge): Promise<ChargeState | null>
-  /** Names the provider's rate limit: of the account, or of all calls from our address. */
+  /** Rate limit of the provider: per account, or for all calls from our address. */
   countedOf(challenge: Challenge): string
   settled(paymentHash: string): Promise<void>
 }
 
 const SECOND = 1000
-/** Interval of polls of one charge: shorter in the minute in which most pay. */
+/** Polling interval of a charge in the minute in which most pay. */
 const OFTEN = 3 * SECOND
 const SELDOM = 10 * SECOND
 const MINUTE = 60 * SECOND
 /**
- * Polls per minute of one rate limit: calls must be left for invoices. A network with fewer than `LIGHT` polls may go on
- * to `MOST`, so that a few unpaid pages of one network do not starve others.
+ * Polls per minute of one rate limit, to leave calls for invoices. Networks below `LIGHT` polls may use up to `MOST`,
+ * so that one network's unpaid pages do not starve others.
  */
 const PER_MINUTE = 60
 const LIGHT = 10
 const MOST = 90
-/** Timeout of a poll for its reader. */
+/** Timeout of a poll in milliseconds. */
 const PATIENCE = 4 * SECOND
 const REMEMBERED = 10_000
 
@@ -36,10 +36,7 @@ interface Polls {
   readonly byNetwork: Map<string, number>
 }
 
-/**
- * Polls providers for charges whose page is open. Notifications and the poller may take minutes, and a reader who has paid
- * waits for access.
- */
+/** Polls charges whose page is open: notifications and the poller may take minutes, and the reader waits for access. */
 export class ChargeLooks {
   readonly #options: ChargeLooksOptions
   readonly #askedAt = new LRUCache<string, number>({ max: REMEMBERED })
@@ -51,8 +48,8 @@ export class ChargeLooks {
   }
 
   /**
-   * Whether the provider reports the invoice as paid; false also when it was polled a moment ago, does not answer in time
-   * or fails. A late answer is recorded. Never rejects.
+   * The provider reports the payment; false also if just polled, timed out or failed. A late answer is recorded. Never
+   * rejects.
    */
   async isPaid(challenge: Challenge): Promise<boolean> {
     if (!this.#mayAsk(challenge)) return false

@@ -10,8 +10,8 @@ import type { ClassicTokens } from '../verifying/classic-tokens.ts'
 import type { VerifierOptions } from '../verifying/verify.ts'
 
 /**
- * What a browser gets with the page of a challenge, and sends instead of a credential once that is paid (decision 310):
- * the payment hash, and a code that only this gateway can make. Only in a cookie.
+ * A browser's bearer of a paid challenge (decision 310), only in a cookie: the payment hash, and a code that only this
+ * gateway can make.
  */
 export interface Pass {
   /** 64 lower-case hex characters. */
@@ -20,15 +20,15 @@ export interface Pass {
   readonly code: Uint8Array
 }
 
-/** Prefix that is stripped for upstreams; names of sessions have it too. */
+/** Prefix stripped for upstreams; session cookies have it too. */
 const NAME = 'boltgate-pass-'
 const CODE_BYTES = 16
 const PURPOSE = Buffer.from('boltgate/pass')
 const PASS = /^([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22})$/
-/** Between a pass and the one before it, whose invoice may just have been paid. */
+/** Separates a pass from the previous one, whose invoice may just have been paid. */
 const SEPARATOR = '~'
 
-/** The pass of a challenge; null when its master secret is not live any more. */
+/** Null if the challenge's master secret is no longer live. */
 export function passOf(challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>, keys: TokenKeyRing): Pass | null {
   const { paymentHash } = challenge
   const rootKey = keys.rootKey(Buffer.from(challenge.tokenId, 'hex'))
@@ -47,8 +47,8 @@ export function isPassOf(
 }
 
 /**
- * The cookie's name: one for each path and query, so that pages in two tabs do not replace each other's. `secure`: the
- * browser accepts it over TLS only (RFC 6265bis, 4.1.3.1).
+ * One cookie per path and query, so that pages in two tabs do not replace each other's. `secure`: accepted over TLS
+ * only (RFC 6265bis, 4.1.3.1).
  */
 function nameOf(offer: Offer, secure: boolean): string {
   const sold = isOfOneAddress(offer) ? [offer.tokenPath, boundQuery(offer.query)] : [offer.tokenPath]
@@ -56,7 +56,7 @@ function nameOf(offer: Offer, secure: boolean): string {
   return `${secure ? '__Secure-' : ''}${NAME}${short}`
 }
 
-/** The passes that a browser sends for an offer, newest first. */
+/** A browser's passes for an offer, newest first. */
 export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly Pass[] {
   if (!ctx.headers.has('cookie')) return []
   const lines = ctx.headers.all('cookie')
@@ -79,8 +79,8 @@ export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly 
 }
 
 /**
- * `Set-Cookie` with a pass, and the one before it where that may still be paid. Only for the path that was sold and below,
- * not for scripts, and not for requests of other sites.
+ * `Set-Cookie` with a pass, and the previous one while its invoice may be paid. Limited to the sold path and below,
+ * HttpOnly, same-site.
  */
 export function passCookie(offer: Offer, passes: readonly Pass[], seconds: number, secure: boolean): string {
   const value = passes
@@ -92,9 +92,7 @@ export function passCookie(offer: Offer, passes: readonly Pass[], seconds: numbe
   return `${nameOf(offer, secure)}=${value}; Path=${cookiePath(offer)}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
 }
 
-/**
- * The path that is sold, as far as the attribute can have it: up to the last slash before a semicolon or non-ASCII.
- */
+/** The sold path as the attribute allows: up to the last slash before a semicolon or non-ASCII. */
 function cookiePath({ tokenPath, wildcard }: Offer): string {
   const path = wildcard && tokenPath.endsWith('/*') ? tokenPath.slice(0, -2) || '/' : tokenPath
   const [sayable = ''] = /^[\x21-\x3a\x3c-\x7e]*/.exec(path) ?? []
@@ -103,7 +101,7 @@ function cookiePath({ tokenPath, wildcard }: Offer): string {
 
 type PassClaimsOptions = Pick<VerifierOptions, 'claims' | 'clock' | 'counters' | 'revocations' | 'settings'>
 
-/** What a pass buys. */
+/** Redeems passes. */
 export class PassClaims {
   readonly #options: PassClaimsOptions
   readonly #tokens: ClassicTokens
@@ -114,8 +112,8 @@ export class PassClaims {
   }
 
   /**
-   * Whether a challenge's payment would buy what an offer sells, by the rules of tokens: merchant, expiry, path, service,
-   * price with its grace, revocation. Where one address is sold, its query must be the same too.
+   * The payment covers an offer by the rules of tokens: merchant, expiry, path, service, price with grace, revocation;
+   * for one address also the query.
    */
   stands(challenge: Challenge, offer: Offer): boolean {
     const { asked, createdAt, wording } = challenge
@@ -136,8 +134,9 @@ export class PassClaims {
   }
 
   /**
-   * Claims a known payment for the browser that holds its pass: as a token, until it expires, or for a single use where
-   * only the Payment scheme is sold. Null where another scheme has it, or it is spent. @throws Unavailable
+   * Claims a known payment for the pass's browser: as a token until it expires, or for a single use if only the Payment
+   * scheme is sold. Null if another scheme has it, or it is spent.
+   * @throws Unavailable
    */
   async claim(challenge: Challenge, offer: Offer): Promise<Paid | null> {
     const { claims, clock, counters, revocations } = this.#options

@@ -22,7 +22,7 @@ import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from '.
 /** Why a returning reader must pay again. */
 export type AskedAgain = 'over' | 'used-up'
 
-/** What a payment page shows. */
+/** Content of a payment page. */
 export interface AskedOfPeople {
   readonly challenge: SentChallenge
   readonly offer: Offer
@@ -30,33 +30,33 @@ export interface AskedOfPeople {
   readonly now: number
   readonly host: string
   readonly target: string
-  /** Accept-Language; decides the reader's currency. */
+  /** Accept-Language; selects the currency. */
   readonly languages: string
-  /** The reader has seen this page before and not paid yet. */
+  /** The reader returned to the page without a payment. */
   readonly isStillUnpaid: boolean
   readonly again: AskedAgain | null
-  /** Whether the page offers to pay in the sandbox. */
+  /** The page offers to pay in the sandbox. */
   readonly paysInSandbox: boolean
 }
 
 export interface MadePage {
   readonly body: string
-  /** A flat list, with Content-Type. */
+  /** Flat list, with Content-Type. */
   readonly headers: readonly string[]
 }
 
 export type ChallengePages = (asked: AskedOfPeople) => Promise<MadePage>
 
-/** What a paywall takes from outside of pay-per-request. */
+/** External dependencies of a paywall. */
 export interface PaywallSurroundings extends Pick<ChargeLooksOptions, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
-  /** Pays invoices of the sandbox, in development only. */
+  /** Pays sandbox invoices, in development only. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
-  /** Whether the public address is https. */
+  /** The public address is https. */
   isSecure(): boolean
 }
 
-/** What a paywall takes passes and shows challenges with. */
+/** Internal dependencies of a paywall. */
 export interface PaywallOptions extends PaywallSurroundings, VerifierOptions {
   readonly log: Log
   readonly random: Random
@@ -65,25 +65,21 @@ export interface PaywallOptions extends PaywallSurroundings, VerifierOptions {
   readonly settlements: Settlements
 }
 
-/**
- * Header of requests of the page's script to the page's own address, the only one that gets the pass. Other sites need a
- * CORS preflight to send it.
- */
+/** Header of the page's script to its own address, where alone the pass is sent. Other sites need a CORS preflight. */
 const WISH = 'x-boltgate-page'
 
-/** Milliseconds between polls of a row whose page is open; this process's settlements push. */
+/** Milliseconds between polls of a row with an open page; settlements in this process push. */
 const LOOK_EVERY = 2_000
 /** Minimum milliseconds left to show an invoice again. */
 const PAYABLE = 20_000
-/** Milliseconds after its expiry in which an invoice may prove to be paid in time. */
+/** Milliseconds after expiry in which a timely payment may be reported. */
 const LATE_NEWS = 3_600_000
 const HOLDER_BYTES = 12
 
 /**
- * A 402 that a person can pay: the page of a challenge, and what its browser gets once the invoice has been paid
- * (decisions 310 and 311). The page never learns a preimage and needs none: the gateway hears of the payment from its
- * provider, and takes the pass that it gave to this one browser for the credential. Everything fails closed: without a
- * genuine pass, a payment that is known and an offer that it buys, the response is the 402 of everybody.
+ * A 402 that a person can pay: a challenge's page, and access for its browser after the payment (decisions 310 and
+ * 311). The page needs no preimage: the provider reports the payment, and this browser's pass is the credential. Fails
+ * closed: without a genuine pass, a known payment and a matching offer, the response is the ordinary 402.
  */
 export class Paywall {
   readonly #options: PaywallOptions
@@ -101,7 +97,7 @@ export class Paywall {
     })
   }
 
-  /** Whether the 402 of a request goes to a person. */
+  /** The 402 goes to a person. */
   isForPerson(ctx: Context, refusal: SaleRefusal): boolean {
     if (refusal.kind !== 'none' && refusal.kind !== 'used-up') return false
     if ((ctx.method !== 'GET' && ctx.method !== 'HEAD') || ctx.upgrade !== null) return false
@@ -114,9 +110,9 @@ export class Paywall {
   }
 
   /**
-   * What a browser's pass does for a request without a credential: null where it has none that helps, and the request
-   * goes on unpaid. A reply is for the page's own program. The payment's use is leased and counted as of any credential.
-   * @throws Unavailable (in the promise) when the database is away: nothing was used up
+   * Applies a browser's pass to a request without a credential; null if none helps. Replies only to the page's own
+   * script. The use is leased and counted as of any credential.
+   * @throws Unavailable (in the promise) without the database: nothing was used up
    */
   judge(ctx: Context, offer: Offer): Promise<Paid | Reply | null> | null {
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return null
@@ -124,7 +120,10 @@ export class Paywall {
     return passes.length === 0 ? null : this.#judge(ctx, offer, passes)
   }
 
-  /** The 402 as a page, with the same challenge lines as any. @throws as `Challenges.answer` */
+  /**
+   * The 402 as a page, with the usual challenge lines.
+   * @throws as `Challenges.answer`
+   */
   async answer(ctx: Context, offer: Offer, refusal: SaleRefusal): Promise<Reply> {
     const { clock, keys, minting, random, settings, pages, sandbox } = this.#options
     const isSecure = this.#isSecure(ctx)
@@ -157,7 +156,7 @@ export class Paywall {
         ...challengeLines(challenge, schemes, settings()),
         'Vary',
         'Accept',
-        // The page that follows a HEAD has another challenge.
+        // The page after a HEAD has another challenge.
         ...(ctx.method === 'HEAD' ? [] : ['Set-Cookie', cookie])
       ],
       body: page.body
@@ -178,7 +177,7 @@ export class Paywall {
     return null
   }
 
-  /** The response to the page's script. */
+  /** Response to the page's script. */
   async #granted(wish: string, ctx: Context, offer: Offer, known: readonly Challenge[]): Promise<Reply | null> {
     const [newest] = known
     if (newest === undefined) return null
@@ -186,7 +185,7 @@ export class Paywall {
       return {
         status: 200,
         headers: ['Content-Type', 'text/event-stream', ...EVENT_STREAM_HEADERS],
-        // A payment that does not suffice is no news.
+        // An insufficient payment is not reported.
         body: this.#follow([newest, ...known.slice(1).filter(challenge => !isPaid(challenge))], offer)
       }
     }
@@ -196,7 +195,7 @@ export class Paywall {
     return { status: 204, headers: ['Cache-Control', 'no-store'], body: null }
   }
 
-  /** Events with the state as their data: `unpaid`, `paid` or `over`; it ends after either of the latter. */
+  /** Server-sent events `unpaid`, `paid` or `over`; ends after the latter two. */
   #follow(known: readonly Challenge[], offer: Offer): StreamBody {
     const { clock, log } = this.#options
     return eventStream({
@@ -255,7 +254,7 @@ export class Paywall {
     }
   }
 
-  /** The challenges of genuine passes. */
+  /** Challenges of genuine passes. */
   async #known(passes: readonly Pass[]): Promise<Challenge[]> {
     const { claims, keys } = this.#options
     const known: Challenge[] = []
@@ -276,7 +275,8 @@ export class Paywall {
   }
 
   /**
-   * Passes that a new one must not replace: their invoices may prove to be paid, or are and still buy something.
+   * Passes that a new one must not replace: their invoices may still be reported as paid, or their payments still buy
+   * something.
    */
   #stillHoped(known: readonly Challenge[], offer: Offer, pass: Pass, now: number): Pass[] {
     return known
@@ -302,7 +302,7 @@ export class Paywall {
   }
 }
 
-/** Whether a payment is known, from its provider or by a verified credential. */
+/** A payment is known, from the provider or a verified credential. */
 function isPaid({ settledAt, scheme }: Challenge): boolean {
   return settledAt !== null || scheme !== null
 }
