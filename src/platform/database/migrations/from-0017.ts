@@ -4,7 +4,7 @@ import type { Migration } from '../migrations.ts'
  * One index for the count of a client's open invoices before each mint (decision 175). The expiry is last in it, so
  * that expired ones are not read.
  */
-export const openOfClient: Migration = {
+const openOfClient: Migration = {
   name: '0017-open-of-client',
   async up(sql) {
     await sql`create index challenges_open on challenges (client_key, place, expires_at) where num_nulls(scheme, settled_at) >= 2`
@@ -14,7 +14,7 @@ export const openOfClient: Migration = {
 }
 
 /** Refunds settled by hand. `invoice_id` is a payment's or a store order's. */
-export const refundSettlements: Migration = {
+const refundSettlements: Migration = {
   name: '0020-refund-settlements',
   async up(sql) {
     await sql`alter table refunds drop constraint refunds_invoice_id_fkey`
@@ -32,7 +32,7 @@ export const refundSettlements: Migration = {
 }
 
 /** Store orders beyond the happy path: taxes, held goods, refusals, cancellations and returns. */
-export const storefrontTroubles: Migration = {
+const storefrontTroubles: Migration = {
   name: '0021-storefront-troubles',
   async up(sql) {
     await sql`
@@ -62,7 +62,7 @@ export const storefrontTroubles: Migration = {
 }
 
 /** How a proxy answers an invalid classic token: as its route does, by the contract, or with 402 (decision 177). */
-export const proxyRenewal: Migration = {
+const proxyRenewal: Migration = {
   name: '0022-proxy-renewal',
   async up(sql) {
     await sql`alter table proxies add column renewal text not null default 'default' check (renewal in ('default', 'contract', '402'))`
@@ -70,7 +70,7 @@ export const proxyRenewal: Migration = {
 }
 
 /** Former prices, served for a while (decision 176): of operators' routes by place, of proxies beside their prices. */
-export const priceGrace: Migration = {
+const priceGrace: Migration = {
   name: '0023-price-grace',
   async up(sql) {
     await sql`
@@ -89,7 +89,7 @@ export const priceGrace: Migration = {
  * Idempotency keys with the SHA-256 of the request's body (decision 185). A payment's key belongs to one operation, and
  * is recorded once its order id is held.
  */
-export const idempotencyKeys: Migration = {
+const idempotencyKeys: Migration = {
   name: '0024-idempotency-keys',
   async up(sql) {
     await sql`
@@ -120,7 +120,7 @@ export const idempotencyKeys: Migration = {
  * challenges are purged. `client_gone` counts restored payments (decision 184). No index has these columns, as
  * migration 0016 requires.
  */
-export const leasesAfterACrash: Migration = {
+const leasesAfterACrash: Migration = {
   name: '0025-leases-after-a-crash',
   async up(sql) {
     await sql`
@@ -145,7 +145,7 @@ export const leasesAfterACrash: Migration = {
 }
 
 /** A sandbox invoice's simulated state besides paid and expired; null for none. */
-export const sandboxStates: Migration = {
+const sandboxStates: Migration = {
   name: '0027-sandbox-states',
   async up(sql) {
     await sql`
@@ -156,7 +156,7 @@ export const sandboxStates: Migration = {
 }
 
 /** Orders with held goods are looked up every 20 seconds, among 30 days of unpaid ones. */
-export const heldOrders: Migration = {
+const heldOrders: Migration = {
   name: '0029-held-orders',
   async up(sql) {
     await sql`create index storefront_orders_held on storefront_orders (hold_asked_at) where hold_id is not null`
@@ -168,7 +168,7 @@ export const heldOrders: Migration = {
  * Empty and not null: workers of the version before read a null `request` as no Payment challenge and refuse its
  * payment.
  */
-export const remadeWording: Migration = {
+const remadeWording: Migration = {
   name: '0030-remade-wording',
   async up(sql) {
     await sql`alter table challenges add column macaroon_location text, add column caveat_path text`
@@ -180,7 +180,7 @@ export const remadeWording: Migration = {
  * The purge must find expired rows without reading others. Expiry is the later end of invoice and token. Each purged
  * challenge is also looked up among the idempotency keys.
  */
-export const purgeIndexes: Migration = {
+const purgeIndexes: Migration = {
   name: '0031-purge-indexes',
   async up(sql) {
     await sql`
@@ -198,7 +198,7 @@ export const purgeIndexes: Migration = {
  * Paged in index order, ties too: with the time alone in the index, PostgreSQL sorted all of a merchant's rows for each
  * page.
  */
-export const challengePages: Migration = {
+const challengePages: Migration = {
   name: '0032-challenge-pages',
   async up(sql) {
     await sql`create index challenges_of_merchant_paged on challenges (merchant_id, created_at, payment_hash) where source = 'producer'`
@@ -213,7 +213,7 @@ export const challengePages: Migration = {
  *
  * The one check covers everything that money depends on. No index names what changes, as in migration 0016.
  */
-export const balances: Migration = {
+const balances: Migration = {
   name: '0033-balances',
   async up(sql) {
     await sql`
@@ -276,7 +276,7 @@ export const balances: Migration = {
 }
 
 /** Prices other than satoshis; former prices are text, so that `10` and `USD 0.002` can coexist. */
-export const prices: Migration = {
+const prices: Migration = {
   name: '0038-prices',
   async up(sql) {
     await sql`alter table challenges add column price text, add column asked text`
@@ -293,7 +293,7 @@ export const prices: Migration = {
  * refund is recorded before the provider call, like a payment's: one per session, resent under another reference only
  * after a known failure. An invoice takes one refund.
  */
-export const sessions: Migration = {
+const sessions: Migration = {
   name: '0039-sessions',
   async up(sql) {
     await sql`
@@ -336,3 +336,21 @@ export const sessions: Migration = {
     await sql`create index sessions_newest on sessions (opened_at, id)`
   }
 }
+
+export const from0017: readonly Migration[] = [
+  openOfClient,
+  refundSettlements,
+  storefrontTroubles,
+  proxyRenewal,
+  priceGrace,
+  idempotencyKeys,
+  leasesAfterACrash,
+  sandboxStates,
+  heldOrders,
+  remadeWording,
+  purgeIndexes,
+  challengePages,
+  balances,
+  prices,
+  sessions
+]

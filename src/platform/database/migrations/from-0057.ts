@@ -7,7 +7,7 @@ import type { Migration } from '../migrations.ts'
  * `buckets` are latency buckets (platform/telemetry/latency.ts) and `counts` their counts. A release with other bounds
  * must delete these rows.
  */
-export const traffic: Migration = {
+const traffic: Migration = {
   name: '0057-traffic',
   async up(sql) {
     // A month of minutes is most of the data: narrow columns. Sums of a day may be larger.
@@ -61,7 +61,7 @@ export const traffic: Migration = {
 }
 
 /** Passkeys, pending ceremonies, and the passkey of each session. Deleting a passkey ends its sessions. */
-export const passkeys: Migration = {
+const passkeys: Migration = {
   name: '0060-passkeys',
   async up(sql) {
     // The authenticators' user handle: reveals no address, and is shared by all passkeys of a person.
@@ -93,7 +93,7 @@ export const passkeys: Migration = {
 }
 
 /** By hour and by day, written and read like `traffic_sums`. The moment has its own index for deletion by age. */
-export const proxyTraffic: Migration = {
+const proxyTraffic: Migration = {
   name: '0061-proxy-traffic',
   async up(sql) {
     await sql`
@@ -120,7 +120,7 @@ export const proxyTraffic: Migration = {
  * One row per write of a slice instead of one per request, since a row costs as much as serving one: the first entry is
  * in the columns, the others in `more`. Earlier gateways write and read rows with one entry.
  */
-export const entriesTogether: Migration = {
+const entriesTogether: Migration = {
   name: '0062-entries-together',
   async up(sql) {
     await sql`alter table balance_entries add column more text`
@@ -131,7 +131,7 @@ export const entriesTogether: Migration = {
  * `balance_entries.more` by column: half as long, and uncompressed, since random ids do not compress. `after` is in
  * milliseconds.
  */
-export const entriesByColumn: Migration = {
+const entriesByColumn: Migration = {
   name: '0063-entries-by-column',
   async up(sql) {
     await sql`alter table balance_entries alter column more set storage external`
@@ -152,7 +152,7 @@ export const entriesByColumn: Migration = {
  * some thousand challenges later each 402 scanned all. For a table never analyzed it assumes ten pages, enough to
  * choose an index.
  */
-export const unknownSize: Migration = {
+const unknownSize: Migration = {
   name: '0067-unknown-size',
   async up(sql) {
     await sql`
@@ -171,7 +171,7 @@ export const unknownSize: Migration = {
  * The indexes of sales repeated each payment hash twice as a tiebreaker. Writing them was an eighth of a redemption's
  * cost in PostgreSQL, a sixth of a claim's. Lists sort ties.
  */
-export const salesByTime: Migration = {
+const salesByTime: Migration = {
   name: '0068-sales-by-time',
   async up(sql) {
     await sql`
@@ -186,7 +186,7 @@ export const salesByTime: Migration = {
 }
 
 /** A refund certainly not sent has no status and a `refund_check_at`, the earliest next attempt. */
-export const sessionRetries: Migration = {
+const sessionRetries: Migration = {
   name: '0070-session-retries',
   async up(sql) {
     await sql`alter table sessions add column refund_refusals integer not null default 0`
@@ -197,7 +197,7 @@ export const sessionRetries: Migration = {
  * When an endpoint was last quick, and last slow or silent, by its group of jobs: the merchant's id for the first
  * endpoint, else the endpoint's.
  */
-export const webhookPaces: Migration = {
+const webhookPaces: Migration = {
   name: '0076-webhook-paces',
   async up(sql) {
     await sql`create table webhook_paces (endpoint text primary key, quick_at timestamptz, slow_at timestamptz)`
@@ -205,14 +205,14 @@ export const webhookPaces: Migration = {
 }
 
 /** Whether saving a provider key selected the account's provider; deleting the key then reverts the choice. */
-export const choiceByKey: Migration = {
+const choiceByKey: Migration = {
   name: '0077-choice-by-key',
   async up(sql) {
     await sql`alter table merchants add column choice_by_key boolean not null default false`
   }
 }
 
-export const providerStreams: Migration = {
+const providerStreams: Migration = {
   name: '0078-provider-streams',
   async up(sql) {
     await sql`
@@ -223,7 +223,7 @@ export const providerStreams: Migration = {
 }
 
 /** A value sealed with the master secret, so that a start with another secret is refused (`master-check.ts`). */
-export const masterCheck: Migration = {
+const masterCheck: Migration = {
   name: '0079-master-check',
   async up(sql) {
     await sql`create table master_check (id integer primary key check (id = 1), sealed text not null)`
@@ -231,7 +231,7 @@ export const masterCheck: Migration = {
 }
 
 /** Lets the audit log hold failed sign-ins, whose actor is unknown. Not validated: that would scan the whole log. */
-export const failedSignIns: Migration = {
+const failedSignIns: Migration = {
   name: '0084-failed-sign-ins',
   async up(sql) {
     await sql`
@@ -244,7 +244,7 @@ export const failedSignIns: Migration = {
  * Gateways of the version before continue to use pg-boss's schema `boltgate_jobs`, so `platform/jobs/former-jobs.ts`
  * moves its jobs, not this migration.
  */
-export const jobs: Migration = {
+const jobs: Migration = {
   name: '0085-jobs',
   async up(sql) {
     await sql`
@@ -270,3 +270,20 @@ export const jobs: Migration = {
     await sql`create index jobs_groups on jobs (queue, group_id) where state = 'running' and group_id is not null`
   }
 }
+
+export const from0057: readonly Migration[] = [
+  traffic,
+  passkeys,
+  proxyTraffic,
+  entriesTogether,
+  entriesByColumn,
+  unknownSize,
+  salesByTime,
+  sessionRetries,
+  webhookPaces,
+  choiceByKey,
+  providerStreams,
+  masterCheck,
+  failedSignIns,
+  jobs
+]

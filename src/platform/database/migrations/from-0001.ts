@@ -4,7 +4,7 @@ import type { Migration } from '../migrations.ts'
  * `plan_tier` and `subscription_status` are stored as received; provider keys and the webhook secret are ciphertexts
  * bound to their row and column.
  */
-export const merchants: Migration = {
+const merchants: Migration = {
   name: '0001-merchants',
   async up(sql) {
     await sql`
@@ -45,7 +45,7 @@ export const merchants: Migration = {
  * The two partial indexes serve the counts before each mint. They hold only unclaimed rows, so they stay small where
  * many requests are paid.
  */
-export const challenges: Migration = {
+const challenges: Migration = {
   name: '0002-challenges',
   async up(sql) {
     await sql`
@@ -123,7 +123,7 @@ export const challenges: Migration = {
 }
 
 /** Deleted proxies keep their row, so that an id is never reused. */
-export const proxies: Migration = {
+const proxies: Migration = {
   name: '0003-proxies',
   async up(sql) {
     await sql`
@@ -152,7 +152,7 @@ export const proxies: Migration = {
 }
 
 /** Invoices of the sandbox provider, with plaintext preimages, since they are worth no money. */
-export const sandboxInvoices: Migration = {
+const sandboxInvoices: Migration = {
   name: '0004-sandbox-invoices',
   async up(sql) {
     await sql`
@@ -175,7 +175,7 @@ export const sandboxInvoices: Migration = {
  * A row exists only once its invoice does: until then `payment_reservations` holds the order id (decision 45). Metadata
  * is text, because jsonb would reorder the JSON of webhooks.
  */
-export const payments: Migration = {
+const payments: Migration = {
   name: '0005-payments',
   async up(sql) {
     await sql`
@@ -230,7 +230,7 @@ export const payments: Migration = {
  * `provider_refund_id` is null until the provider is known to have accepted the request. Two refunds that may have paid
  * cannot share an invoice.
  */
-export const refunds: Migration = {
+const refunds: Migration = {
   name: '0006-refunds',
   async up(sql) {
     await sql`
@@ -279,7 +279,7 @@ export const refunds: Migration = {
 }
 
 /** Subscriptions bought without an account, pending an administrator (contract, Pending subscription). */
-export const pendingSubscriptions: Migration = {
+const pendingSubscriptions: Migration = {
   name: '0007-pending-subscriptions',
   async up(sql) {
     await sql`
@@ -309,7 +309,7 @@ export const pendingSubscriptions: Migration = {
  * Written in the transaction of the change, with the bytes that every attempt sends; at most one per payment and
  * status, and one per challenge.
  */
-export const webhooks: Migration = {
+const webhooks: Migration = {
   name: '0008-webhooks',
   async up(sql) {
     await sql`
@@ -343,3 +343,14 @@ export const webhooks: Migration = {
     await sql`create index webhook_deliveries_due on webhook_deliveries (next_attempt_at) where status = 'pending'`
   }
 }
+
+export const from0001: readonly Migration[] = [
+  merchants,
+  challenges,
+  proxies,
+  sandboxInvoices,
+  payments,
+  refunds,
+  pendingSubscriptions,
+  webhooks
+]

@@ -4,7 +4,7 @@ import type { Migration } from '../migrations.ts'
  * Receivers registered at providers, with the sealed secret that signs their messages (no merchant: the operator's
  * account), and each slot's poller position. The index holds the payments that the poller checks.
  */
-export const providerSubscriptions: Migration = {
+const providerSubscriptions: Migration = {
   name: '0009-provider-subscriptions',
   async up(sql) {
     await sql`
@@ -38,7 +38,7 @@ export const providerSubscriptions: Migration = {
  * Merchants' stores (contract, Storefront integration resources), and challenges of orders and of plans paid in
  * bitcoin.
  */
-export const storefronts: Migration = {
+const storefronts: Migration = {
   name: '0010-storefronts',
   async up(sql) {
     await sql`alter table challenges drop constraint challenges_source_check`
@@ -87,7 +87,7 @@ export const storefronts: Migration = {
  * Store orders (contract, Storefront order), the worker that creates each platform order, and totals of purged orders,
  * so that a store's figures do not shrink (decision 149).
  */
-export const storefrontOrders: Migration = {
+const storefrontOrders: Migration = {
   name: '0011-storefront-orders',
   async up(sql) {
     await sql`
@@ -167,7 +167,7 @@ export const storefrontOrders: Migration = {
 /**
  * Card subscriptions, with a ticket that prevents older reads from overwriting newer ones; and those of the sandbox.
  */
-export const billing: Migration = {
+const billing: Migration = {
   name: '0012-billing',
   async up(sql) {
     await sql`
@@ -218,7 +218,7 @@ export const billing: Migration = {
  *
  * A trigger ends a deactivated account's sessions and links for good.
  */
-export const signIn: Migration = {
+const signIn: Migration = {
   name: '0013-sign-in',
   async up(sql) {
     await sql`
@@ -289,7 +289,7 @@ export const signIn: Migration = {
 /**
  * A new address ends sessions, and links mailed to the old one: a compromised mailbox may be the reason for the change.
  */
-export const signInAddress: Migration = {
+const signInAddress: Migration = {
   name: '0014-sign-in-address',
   async up(sql) {
     await sql`
@@ -299,7 +299,7 @@ export const signInAddress: Migration = {
 }
 
 /** The poller looks for paid orders and plans every few seconds; it must not scan every challenge. */
-export const soldChallenges: Migration = {
+const soldChallenges: Migration = {
   name: '0015-sold-challenges',
   async up(sql) {
     await sql`create index challenges_sold on challenges (expires_at) where source in ('storefront', 'subscription') and settled_at is null`
@@ -318,7 +318,7 @@ export const soldChallenges: Migration = {
  * Open means neither scheme nor settlement. Without statistics, as in the embedded database, PostgreSQL estimates `is
  * null` at one row in two hundred and picks the wrong index; `num_nulls` avoids that.
  */
-export const challengeWrites: Migration = {
+const challengeWrites: Migration = {
   name: '0016-challenge-writes',
   async up(sql) {
     await sql`
@@ -344,3 +344,14 @@ export const challengeWrites: Migration = {
     await sql`create index challenges_open_of_place on challenges (place, expires_at) where num_nulls(scheme, settled_at) >= 2`
   }
 }
+
+export const from0009: readonly Migration[] = [
+  providerSubscriptions,
+  storefronts,
+  storefrontOrders,
+  billing,
+  signIn,
+  signInAddress,
+  soldChallenges,
+  challengeWrites
+]

@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /** Two addresses may issue the same invoice: each is checked at its own. */
-export const lnurlCharges: Migration = {
+const lnurlCharges: Migration = {
   name: '0040-lnurl-charges',
   async up(sql) {
     await sql`
@@ -18,7 +18,7 @@ export const lnurlCharges: Migration = {
 }
 
 /** A row per provider of a slot for its poller position and notification registration, by the name in invoices. */
-export const providersOfASlot: Migration = {
+const providersOfASlot: Migration = {
   name: '0041-providers-of-a-slot',
   async up(sql) {
     await sql`alter table provider_polls add column kind text`
@@ -40,7 +40,7 @@ export const providersOfASlot: Migration = {
  * all) by hour, day and month, for each dimension. None of the indexed columns changes with a spend, a release or a
  * heartbeat, as migration 0016 requires.
  */
-export const soldRows: Migration = {
+const soldRows: Migration = {
   name: '0042-sales',
   async up(sql) {
     await sql`alter table payments add column sold_at timestamptz`
@@ -75,7 +75,7 @@ export const soldRows: Migration = {
  * Keys besides an account's first one, which stays in its own row (contract, Authentication). Last uses are in separate
  * rows, since payments lock those of accounts.
  */
-export const apiKeys: Migration = {
+const apiKeys: Migration = {
   name: '0043-api-keys',
   async up(sql) {
     await sql`
@@ -98,7 +98,7 @@ export const apiKeys: Migration = {
  * Endpoints besides an account's first one (null). Webhooks keep their endpoint's id after its deletion, so there is no
  * foreign key.
  */
-export const webhookEndpoints: Migration = {
+const webhookEndpoints: Migration = {
   name: '0046-webhook-endpoints',
   async up(sql) {
     await sql`
@@ -118,7 +118,7 @@ export const webhookEndpoints: Migration = {
   }
 }
 
-export const merchantColour: Migration = {
+const merchantColour: Migration = {
   name: '0047-merchant-colour',
   async up(sql) {
     await sql`alter table merchants add column colour text`
@@ -137,7 +137,7 @@ export const merchantColour: Migration = {
  *
  * Pay tokens are 256 random bits and need no unique index.
  */
-export const smallIndexes: Migration = {
+const smallIndexes: Migration = {
   name: '0048-small-indexes',
   async up(sql) {
     await sql`alter table producer_keys drop constraint producer_keys_payment_hash_fkey`
@@ -175,7 +175,7 @@ export const smallIndexes: Migration = {
  *
  * A trigger makes the person of each account's address an owner. A membership's end also ends its sessions and links.
  */
-export const members: Migration = {
+const members: Migration = {
   name: '0050-members',
   async up(sql) {
     await sql`
@@ -256,7 +256,7 @@ export const members: Migration = {
  * A row is written before the change and gets its status afterwards, so that no change lacks one; it outlives its
  * account.
  */
-export const audit: Migration = {
+const audit: Migration = {
   name: '0051-audit',
   async up(sql) {
     await sql`
@@ -277,7 +277,7 @@ export const audit: Migration = {
 }
 
 /** Accounts made for a subscription whose owner has not fetched the first API key. */
-export const firstKeys: Migration = {
+const firstKeys: Migration = {
   name: '0052-first-keys',
   async up(sql) {
     await sql`
@@ -292,14 +292,14 @@ export const firstKeys: Migration = {
  * When a session's refund was last requested: one unknown to the provider is resent where that cannot pay twice. Null
  * in older rows, and from gateways without the column.
  */
-export const refundsAskedAgain: Migration = {
+const refundsAskedAgain: Migration = {
   name: '0053-refunds-asked-again',
   async up(sql) {
     await sql`alter table sessions add column refund_asked_at timestamptz`
   }
 }
 
-export const proxyPrices: Migration = {
+const proxyPrices: Migration = {
   name: '0054-proxy-prices',
   async up(sql) {
     await sql`alter table proxies add column default_price jsonb`
@@ -310,7 +310,7 @@ export const proxyPrices: Migration = {
  * A statement that reserves an order id may wait for a reservation that is dropped as its payment is written, and would
  * not see the payment. A trigger checks again after the insert.
  */
-export const reservedOrders: Migration = {
+const reservedOrders: Migration = {
   name: '0055-reserved-orders',
   async up(sql) {
     await sql`
@@ -327,3 +327,19 @@ export const reservedOrders: Migration = {
       for each row execute function refuse_used_order()`
   }
 }
+
+export const from0040: readonly Migration[] = [
+  lnurlCharges,
+  providersOfASlot,
+  soldRows,
+  apiKeys,
+  webhookEndpoints,
+  merchantColour,
+  smallIndexes,
+  members,
+  audit,
+  firstKeys,
+  refundsAskedAgain,
+  proxyPrices,
+  reservedOrders
+]
