@@ -1,6 +1,5 @@
 import type { Usage, UsageReader } from './usage.ts'
 
-/** Counts the bytes of a response's body. */
 export class ByteCount implements UsageReader {
   readonly seen = 0
   #bytes = 0

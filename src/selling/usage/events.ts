@@ -3,13 +3,13 @@ import { isFailure, isLast, isUsageChunk, RunningTotals, type UsageForm } from '
 import { JsonScan } from './json-scan.ts'
 import type { Usage, UsageReader } from './usage.ts'
 
-/** Events of a stream that bring no unit: roles, beginnings and ends. */
+/** Events of a stream without a unit: roles, starts and ends. */
 const EVENTS_BESIDE = 8
 
-/** Called when an event or a comment ended, while `isUsageChunk` is that of it. `end` is an offset in the bytes fed. */
+/** Called at the end of an event or comment, with its `isUsageChunk` set. `end` is an offset in the fed bytes. */
 export type OnEvent = (end: number) => void
 
-/** Reads the usage that the events of a stream report. */
+/** Reads usage reports from an event stream. */
 export class EventUsage implements UsageReader, EventVisitor {
   onEvent: OnEvent | null = null
   /** The last event is the chunk that `include_usage` adds. */
@@ -19,7 +19,7 @@ export class EventUsage implements UsageReader, EventVisitor {
   readonly #reader = new EventReader(this)
   readonly #scan: JsonScan
   readonly #totals: RunningTotals
-  /** The last event of its kind of stream came: many clients leave on it. */
+  /** The final event came; many clients leave on it. */
   #isOver = false
   #hasFailed = false
   #hasEvents = false
@@ -28,12 +28,12 @@ export class EventUsage implements UsageReader, EventVisitor {
   /** Events with content. */
   #delivered = 0
   #output = 0
-  /** Of the event that is being read. */
+  /** In the current event. */
   #isNewOutput = false
   #hasContent = false
   #isUsageOnly = false
 
-  /** `inputEstimate`: units that go in, for a stream that fails before it reports them. */
+  /** `inputEstimate`: for a stream that fails before its report. */
   constructor(form: UsageForm, inputEstimate = 0) {
     this.#form = form
     this.#inputEstimate = inputEstimate
@@ -48,7 +48,7 @@ export class EventUsage implements UsageReader, EventVisitor {
     return this.#output + since
   }
 
-  /** Whether the stream can be cut. */
+  /** The stream can be cut here. */
   get isBetween(): boolean {
     return this.#reader.isBetween
   }
@@ -75,7 +75,7 @@ export class EventUsage implements UsageReader, EventVisitor {
   }
 
   field(name: string, value: string): void {
-    // An event named so, or llama.cpp's field.
+    // An event of this name, or llama.cpp's field.
     if (name === 'error' || (name === 'event' && value === 'error')) this.#fail()
   }
 
@@ -112,7 +112,7 @@ export class EventUsage implements UsageReader, EventVisitor {
   }
 }
 
-/** Counts the events of a stream that have data, optionally without `[DONE]`. */
+/** Counts events with data, optionally without `[DONE]`. */
 export class EventCount implements UsageReader, EventVisitor {
   readonly seen = 0
   readonly #isDoneFree: boolean

@@ -2,29 +2,28 @@ import { FILLED, isFilled, type Found } from './json-scan.ts'
 import { units, type Usage } from './usage.ts'
 import { WantedMembers } from './wanted-members.ts'
 
-/** Where an API reports a number of units. */
 interface Count {
-  /** Paths of its members, separated by `|`. */
+  /** Member paths, separated by `|`. */
   readonly paths: string
-  /** Counts what came out, which never becomes less. */
+  /** Counts output, which never decreases. */
   readonly isOutput: boolean
 }
 
-/** How one kind of API reports usage, in a JSON response or in the events of a stream. */
+/** How an API reports usage, in JSON or an event stream. */
 export interface UsageForm {
-  /** Members that are read: those of `SHARED`, then the counts. */
+  /** Members of `SHARED`, then the counts. */
   readonly wanted: WantedMembers
   readonly counts: readonly Count[]
-  /** An event of a stream brings a unit or more, except for a few at its ends. */
+  /** An event has a unit or more, except for a few at the stream's ends. */
   readonly isUnitByEvent: boolean
-  /** The usage by what each count says; undefined for one that nothing was said of, null for one that is no number. */
+  /** Usage from the counts: undefined if absent, null if not a number. */
   usage(said: readonly (number | null | undefined)[]): Partial<Usage>
 }
 
-/** Members that every form reads, by slot. */
+/** Members of every form, by slot. */
 const SHARED = ['type', 'object', 'error|response.error', 'choices', 'usage'] as const
 const [TYPE, OBJECT, ERROR, CHOICES, USAGE] = [0, 1, 2, 3, 4] as const
-/** The last events of OpenAI's Responses and of Anthropic's streams. */
+/** Final events of OpenAI's Responses and Anthropic's streams. */
 const LAST_TYPES: ReadonlySet<Found> = new Set(['response.completed', 'response.incomplete', 'message_stop'])
 const FAILED_TYPES: ReadonlySet<Found> = new Set(['error', 'response.failed'])
 
@@ -39,24 +38,24 @@ function formOf(
   }
 }
 
-/** Whether a text reports a failure, in the ways of OpenAI, Anthropic, OpenRouter, vLLM, LiteLLM and llama.cpp. */
+/** Detects failures as reported by OpenAI, Anthropic, OpenRouter, vLLM, LiteLLM and llama.cpp. */
 export function isFailure(values: readonly Found[]): boolean {
   return FAILED_TYPES.has(values[TYPE]) || values[OBJECT] === 'error' || isFilled(values[ERROR])
 }
 
-/** Whether an event is the last of its kind of stream. */
+/** The final event of its stream. */
 export function isLast(values: readonly Found[]): boolean {
   return LAST_TYPES.has(values[TYPE])
 }
 
-/** Whether an event is the chunk that `include_usage` adds, and nothing else. */
+/** Exactly the chunk that `include_usage` adds. */
 export function isUsageChunk(values: readonly Found[]): boolean {
   return values[CHOICES] === null && values[USAGE] === FILLED && !isFailure(values)
 }
 
 /**
- * Merges the reports of one response. Each count is a running total: a later report replaces an earlier one, except that
- * null, 0 and what is no number never do, and that what came out is never taken back.
+ * Merges the reports of a response. Counts are running totals: a later one replaces an earlier, but null, 0 and
+ * non-numbers never do, and output never decreases.
  */
 export class RunningTotals {
   readonly #form: UsageForm
@@ -101,9 +100,8 @@ function partial(input: number | undefined, output: number | undefined): Partial
 const inUsage = (name: string): string => `usage.${name}|response.usage.${name}`
 
 /**
- * OpenAI's: `prompt_tokens` and `completion_tokens`, or `input_tokens` and `output_tokens` of its newer API, whose events
- * have `usage` in `response`. Some servers send both pairs and leave one at 0. Some leave a model's reasoning out of
- * `completion_tokens`, and have it in `total_tokens` alone.
+ * OpenAI: `prompt_tokens` and `completion_tokens`, or the newer `input_tokens` and `output_tokens`, in events under
+ * `response`. Some servers send both pairs with one at 0. Some count reasoning in `total_tokens` only.
  */
 export const OPENAI: UsageForm = formOf(
   {
@@ -123,7 +121,7 @@ export const OPENAI: UsageForm = formOf(
           ? { input: 0, output: total, isTotal: true }
           : partial(undefined, comesOut)
       const rest = typeof total === 'number' ? Math.max(0, total - goesIn) : undefined
-      // An embedding has no completion.
+      // Embeddings have no completion.
       const isSilent = completion === undefined && output === undefined
       return partial(goesIn, largest(completion, output, rest, isSilent ? 0 : undefined))
     }
@@ -136,8 +134,8 @@ export const OPENAI: UsageForm = formOf(
 const inMessage = (name: string): string => `usage.${name}|message.usage.${name}`
 
 /**
- * Anthropic's: `usage` of a message, or of the events `message_start` (in `message`) and `message_delta`. Tokens that are
- * read from a cache, or written to one, went in too.
+ * Anthropic: `usage` of a message, of `message_start` (in `message`) and `message_delta`. Cache reads and writes count
+ * as input.
  */
 export const ANTHROPIC: UsageForm = formOf(
   {
@@ -156,7 +154,7 @@ export const ANTHROPIC: UsageForm = formOf(
   ['delta.text', 'delta.partial_json', 'delta.thinking']
 )
 
-/** A member of the file's choice, which counts all units as one. */
+/** A configured member that counts all units as one. */
 export function memberForm(path: readonly string[]): UsageForm {
   return formOf(
     {

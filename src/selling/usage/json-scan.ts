@@ -1,8 +1,8 @@
-/** Finds members of JSON texts of any size as their bytes pass, in bounded memory and with correct nesting. */
+/** Finds members in streamed JSON texts of any size, in bounded memory and with correct nesting. */
 
 import { find, itemOf, type Node, type WantedMembers } from './wanted-members.ts'
 
-/** The value of a member: a scalar, or whether an object or a list has anything in it. Undefined where it is missing. */
+/** A scalar, or whether an object or list is empty. Undefined if missing. */
 export type Found = string | number | boolean | null | undefined | typeof FILLED
 
 /** An object or a list that is not empty. */
@@ -16,48 +16,45 @@ const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-/** Bytes of a name or a scalar that are kept. A longer scalar is none that is read. */
+/** Bytes kept of a name or scalar; longer ones are ignored. */
 const KEPT = 400
-/** Bytes without a string after which numbers are skipped by native code. */
+/** Bytes without a string after which native code skips numbers. */
 const RUN = 256
 const MARKS = [CLOSE_LIST, QUOTE, CLOSE_OBJECT, OPEN_OBJECT, OPEN_LIST]
-/** From here on a string is searched for its end by native code. */
+/** Length from which native code finds a string's end. */
 const LONG = 48
 
 /**
- * Reads JSON texts one after the other. Lenient where leniency cannot move a member: of a text with unbalanced brackets
- * nothing is reported.
+ * Reads consecutive JSON texts. Lenient if that cannot move a member: texts with unbalanced brackets report nothing.
  */
 export class JsonScan {
-  /** Values of the text that is being read, by slot. */
+  /** Values of the current text, by slot. */
   readonly values: Found[]
-  /** Where those values begin in the piece that was fed last. */
+  /** Offsets of those values in the last fed piece. */
   readonly starts: number[]
-  /** The text that is being read has content. */
+  /** The current text has content. */
   hasContent = false
   readonly #root: Node
   readonly #onText: () => void
-  /** Open objects and lists on the way to something that is wanted: where they are, and how many items a list has. */
+  /** Open containers on the way to a wanted member, with list indexes. */
   readonly #nodes: Node[] = []
   readonly #items: number[] = []
   #open = 0
-  /** Nothing has come in the innermost of them. */
+  /** The innermost is empty so far. */
   #isEmpty = false
-  /** Open objects and lists with nothing in them that is wanted. */
+  /** Depth of open containers without wanted members. */
   #skipped = 0
   #isBroken = false
   #inString = false
   #isEscaped = false
   #inScalar = false
-  /** The next string is a name. */
   #isName = false
-  /** The string or scalar is kept, as one character for each byte. */
+  /** The string or scalar is kept, one character per byte. */
   #isKept = false
   #kept = ''
-  /** Where the next value goes. */
   #node: Node | null
 
-  /** `onText` is called at the end of each text, while `values` and `hasContent` are those of the text. */
+  /** `onText`: called at the end of each text, with its `values` and `hasContent`. */
   constructor(wanted: WantedMembers, onText: () => void) {
     this.#root = wanted.root
     this.#node = wanted.root
@@ -66,12 +63,12 @@ export class JsonScan {
     this.starts = Array.from({ length: wanted.size }, () => -1)
   }
 
-  /** Whether no text is open, and nothing was no JSON. */
+  /** No text is open, and all of it was JSON. */
   get isComplete(): boolean {
     return !this.#isBroken && this.#open === 0 && !this.#inString && !this.#inScalar
   }
 
-  /** Begins anew, as for the next event: what is open is dropped. */
+  /** Drops the open text, as for the next event. */
   reset(): void {
     if (this.#open > 0 || this.#isBroken) this.#clear()
   }
@@ -118,7 +115,7 @@ export class JsonScan {
         return at + 1
     }
     if (this.#open === 0 && byte !== OPEN_OBJECT && byte !== OPEN_LIST) {
-      // Some servers begin with a byte order mark.
+      // Some servers send a byte order mark.
       if (byte === 0xef || byte === 0xbb || byte === 0xbf) return at + 1
       this.#isBroken = true
       return at
@@ -181,7 +178,7 @@ export class JsonScan {
     this.#newText()
   }
 
-  /** A value ended, which goes to the node. */
+  /** Stores a finished value. */
   #take(value: Found): void {
     const node = this.#node
     if (node === null) return
@@ -192,7 +189,7 @@ export class JsonScan {
 
   #beginString(bytes: Buffer, start: number, to: number): number {
     if (this.#isName) {
-      // Most names end in the same piece and have no escapes.
+      // Fast path: most names end in the same piece, without escapes.
       let at = start
       const most = Math.min(to, start + LONG)
       while (at < most && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at++
@@ -214,7 +211,7 @@ export class JsonScan {
     return this.#string(bytes, start, to)
   }
 
-  /** Takes a text that is the same as the last one at its place. Returns its end; `start` where it is another one. */
+  /** Skips a text equal to the last one at its place. Returns its end, or `start` if it differs. */
   #repeated(node: Node, bytes: Buffer, start: number, to: number): number {
     const { lastBytes, lastText } = node
     const end = start + lastBytes.length
@@ -233,7 +230,7 @@ export class JsonScan {
     if (node !== null) for (const slot of node.below) this.values[slot] = undefined
   }
 
-  /** Within a string. Returns where it ended, or the end of the piece. */
+  /** Continues a string; returns its end or the piece's. */
   #string(bytes: Buffer, from: number, to: number): number {
     const end = this.#endOfString(bytes, from, to)
     if (this.#isKept) {
@@ -292,7 +289,7 @@ export class JsonScan {
     const node = this.#node
     if (this.#isName) {
       const name = Buffer.from(text ?? '')
-      // A name that long is none that is looked for.
+      // Too long for any wanted name.
       if (text === null) this.#named(LONG_NAME, 0, LONG_NAME.length)
       else this.#named(name, 0, name.length)
       return
@@ -318,7 +315,6 @@ export class JsonScan {
     return at
   }
 
-  /** Within something that is not wanted. */
   #skip(bytes: Buffer, from: number, to: number): number {
     let at = from
     let depth = this.#skipped
@@ -343,7 +339,7 @@ export class JsonScan {
   }
 }
 
-/** The next quote or bracket, by native code. */
+/** Finds the next quote or bracket in native code. */
 function nextMark(bytes: Buffer, from: number, to: number): number {
   let rest = bytes.subarray(from, to)
   for (const mark of MARKS) {
@@ -367,12 +363,12 @@ function endsScalar(byte: number | undefined): boolean {
   )
 }
 
-/** A text of one character for each byte, as a string of JSON; null for what is none. */
+/** Parses a JSON string given as a character per byte; null if invalid. */
 function unescaped(bytes: string): string | null {
   const text = Buffer.from(bytes, 'latin1').toString('utf8')
   if (!text.includes('\\')) return text
   try {
-    // A string of JSON is a string.
+    // A JSON string parses to a string.
     return JSON.parse(`"${text}"`) as string
   } catch (error) {
     if (error instanceof SyntaxError) return null
@@ -380,14 +376,14 @@ function unescaped(bytes: string): string | null {
   }
 }
 
-/** Undefined would be a missing member; what is no scalar is something that counts nothing. */
+/** Undefined would mean missing; an invalid scalar counts as filled. */
 function scalarOf(text: string): Found {
   if (text === 'null') return null
   if (text === 'true' || text === 'false') return text === 'true'
   return /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/.test(text) ? Number(text) : FILLED
 }
 
-/** Whether a value says something: no null, `false`, 0, empty text, object or list. */
+/** False for null, `false`, 0, and empty text, object or list. */
 export function isFilled(value: Found): boolean {
   return value !== undefined && value !== null && value !== false && value !== 0 && value !== ''
 }

@@ -2,7 +2,6 @@ import { isFailure, RunningTotals, type UsageForm } from './forms.ts'
 import { JsonScan } from './json-scan.ts'
 import type { Usage, UsageReader } from './usage.ts'
 
-/** Reads the usage of a JSON response, or of several JSON texts one after the other, of any size. */
 export class JsonUsage implements UsageReader {
   readonly seen = 0
   readonly #scan: JsonScan

@@ -5,13 +5,13 @@ const NAMES = ['stream', 'messages', 'prompt', 'stream_options', 'stream_options
 const [STREAM, MESSAGES, PROMPT, OPTIONS, INCLUDE] = [0, 1, 2, 3, 4] as const
 const WANTED = new WantedMembers(NAMES)
 const MARK = Buffer.from('"stream"')
-/** Begins a letter that is written as an escape. */
+/** Start of an escaped letter. */
 const ESCAPED = Buffer.from('\\u00')
 const ASKED = '"include_usage":true'
 
 /**
- * The body of a request for a stream of OpenAI's chat or text completions, with `stream_options.include_usage`, so that
- * the stream reports its usage. Null where the request has it already, or is another one. The body must be valid JSON.
+ * Adds `stream_options.include_usage` to a streaming request for OpenAI completions. Null if it is there or the request
+ * is another one. The body must be valid JSON.
  */
 export function askingForUsage(body: Uint8Array): Buffer | null {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
@@ -29,7 +29,7 @@ function changedBody(bytes: Buffer, { values, starts }: JsonScan): Buffer | null
   const options = values[OPTIONS]
   const at = starts[OPTIONS] ?? -1
   if (options === undefined) return spliced(bytes, bytes.indexOf('{') + 1, 0, `"stream_options":{${ASKED}},`)
-  // `null` is read of an empty object, too.
+  // `null` is also read for an empty object.
   if (options === null && bytes[at] === 0x6e) return spliced(bytes, at, 4, `{${ASKED}}`)
   if (options !== null && options !== FILLED) return null
   const include = values[INCLUDE]

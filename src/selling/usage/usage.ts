@@ -1,31 +1,31 @@
-/** How many units a request used; with one price for all units `output` counts them. */
+/** Units of a request; `output` counts those with a single price. */
 export interface Usage {
   readonly input: number
   readonly output: number
-  /** `output` is all units, in and out: which were which was not reported. */
+  /** `output` is the total; input was not reported separately. */
   readonly isTotal?: true
 }
 
-/** Reads the usage of one response while its bytes pass, in bounded memory. */
+/** Reads a response's usage as it streams, in bounded memory. */
 export interface UsageReader {
   chunk(bytes: Uint8Array): void
   /**
-   * The usage as far as it came; null where nothing was reported. `isWhole`: the response is complete. A part of what is
-   * counted here counts too; of what a response reports at its end only the end does.
+   * Usage so far; null if none was reported. `isWhole`: the response is complete. Counted units also count in part,
+   * reports only at the end.
    */
   read(isWhole: boolean): Usage | null
   /**
-   * Units that came out, as far as the pieces tell: they are charged where the response reports nothing, which a client
-   * may have chosen. 0 where they tell nothing. Running totals count, with the pieces that came after them.
+   * Output seen in the pieces, charged without a report, which a client may have turned off. 0 if unknown. Running
+   * totals count, with later pieces.
    */
   readonly seen: number
 }
 
-/** A number of units as an upstream may say it; null for what is none. */
+/** Units as reported by an upstream; null if invalid. */
 export function units(value: unknown): number | null {
   const number = typeof value === 'string' && /^[0-9]{1,15}(\.[0-9]{1,9})?$/.test(value) ? Number(value) : value
   if (typeof number !== 'number' || !Number.isFinite(number) || number < 0) return null
-  // Parts of a unit are rounded up, in the seller's favour.
+  // Rounded up, in the seller's favor.
   const whole = Math.ceil(number)
   return Number.isSafeInteger(whole) ? whole : null
 }

@@ -4,26 +4,25 @@ export interface Node {
   readonly names: Map<number, { readonly name: Buffer; readonly node: Node }[]>
   /** Any other member or item. */
   other: Node | null
-  /** Where its value goes; -1 for nowhere. */
+  /** Slot of its value, or -1. */
   slot: number
-  /** A value that is not empty is content. */
+  /** A filled value is content. */
   isContent: boolean
-  /** Slots here and below, which a duplicate of the name clears. */
+  /** Slots here and below, cleared by a duplicate name. */
   readonly below: number[]
-  /** The text that was read last, which most events repeat. */
+  /** The last text, repeated by most events. */
   lastBytes: Buffer
   lastText: string
 }
 
-/** The members that are read of JSON texts. */
 export class WantedMembers {
   readonly root = newNode()
   readonly #slots = new Map<string, number>()
   readonly #content: readonly string[]
 
   /**
-   * `slots` are paths with dots, such as `usage.total`; `*` is any member or item that is not named beside it. Paths
-   * separated by `|` share a slot. `content` are paths whose values count as content where they are not empty.
+   * `slots`: dotted paths, such as `usage.total`; `*` matches members and items not named beside it. Paths separated by
+   * `|` share a slot. `content`: paths whose filled values are content.
    */
   constructor(slots: readonly string[], content: readonly string[] = []) {
     this.#content = content
@@ -71,7 +70,6 @@ function named(parent: Node, name: Buffer): Node {
   return found.node
 }
 
-/** The member of a name, in UTF-8; null where it is not wanted. */
 export function find(node: Node, bytes: Buffer, from: number, to: number): Node | null {
   const same = node.names.get(to - from)
   if (same === undefined) return null
@@ -83,7 +81,6 @@ export function find(node: Node, bytes: Buffer, from: number, to: number): Node 
   return null
 }
 
-/** The item of a list that the names or `*` lead to. */
 export function itemOf(node: Node, index: number): Node | null {
   if (node.names.size === 0) return node.other
   const name = Buffer.from(String(index))
