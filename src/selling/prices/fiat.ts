@@ -2,13 +2,12 @@ import type { FiatText } from '../../engine/checks/money-text.ts'
 import type { FiatCurrency } from '../../lightning/money/currencies.ts'
 import { knownDecimal, type Decimal } from '../../lightning/money/decimal.ts'
 
-/** The two parts of `USD 0.002`. */
 export function fiatOf(text: FiatText): { readonly currency: FiatCurrency; readonly amount: string } {
-  // The type says that one of the three names and a space stand in front.
+  // The type has a three-letter currency and a space in front.
   return { currency: text.slice(0, 3) as FiatCurrency, amount: text.slice(4) }
 }
 
-/** Whether `one` is more of the same currency than `other`. */
+/** Compares amounts of the same currency. */
 export function isMoreFiat(one: FiatText, other: FiatText): boolean {
   const [a, b] = [fiatOf(one), fiatOf(other)]
   if (a.currency !== b.currency) return false
@@ -19,10 +18,7 @@ export function isMoreFiat(one: FiatText, other: FiatText): boolean {
 /** Millisatoshis in a bitcoin. */
 const BTC_MSAT = 100_000_000_000n
 
-/**
- * Millisatoshis of `count` times an amount of fiat, where one bitcoin costs `price` of the same currency: rounded up
- * once, for the whole.
- */
+/** Millisatoshis of `count` fiat amounts at `price` for a bitcoin, rounded up once. */
 export function fiatMillisatoshis(text: FiatText, count: bigint, price: Decimal): bigint {
   const amount = knownDecimal(fiatOf(text).amount)
   const asked = amount.digits * count * BTC_MSAT * 10n ** BigInt(price.places)

@@ -2,8 +2,8 @@ import { trimmed, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { FieldRead } from './json-text.ts'
 
 /**
- * One header of a request. It is a fault where it stands twice, in the spelling with an underscore that some servers
- * take for the same, or named by Connection, by which it would not come to the upstream.
+ * One request header. A fault if repeated, spelled with an underscore, which some servers treat alike, or named by
+ * Connection, which would drop it.
  */
 export function headerValue(headers: ReadonlyHeaders, name: string): FieldRead {
   const wanted = name.toLowerCase()

@@ -1,27 +1,25 @@
 import { eachItem, MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../../engine/formats/json-reader.ts'
 import { afterSpace, JsonError, type Span } from '../../engine/formats/json-scan.ts'
 
-/** Tools of models are described by schemas of many levels. */
+/** Tool schemas of models nest deeply. */
 const LIMITS = { depth: 128, members: MAX_MEMBERS, names: null }
 
-/** A value that something can depend on. */
 export type Scalar = string | number | boolean
 
-/** The value of a request's field, nothing (missing or null), or what is wrong with it, in words. */
+/** Value of a field, nothing (missing or null), or its fault. */
 export type FieldRead = { readonly kind: 'value'; readonly value: Scalar } | NothingRead
 
 /** What a member such as `prompt` asks for. */
 export interface RequestItems {
   readonly kind: 'items'
-  /** Texts and lists among its items; 0 where it is no list. */
+  /** Texts and lists among its items; 0 if it is no list. */
   readonly inputs: number
   /** Objects among its items. */
   readonly objects: number
-  /** An item, or the first of an item that is a list, is a number: a token id. */
+  /** An item, or a nested list's first, is a number: a token id. */
   readonly hasIds: boolean
 }
 
-/** Why there is no value. */
 type NothingRead = { readonly kind: 'missing' } | { readonly kind: 'fault'; readonly message: string }
 
 const MISSING: NothingRead = Object.freeze({ kind: 'missing' })
@@ -29,11 +27,11 @@ const MISSING: NothingRead = Object.freeze({ kind: 'missing' })
 const read = new WeakMap<Uint8Array, JsonText | string>()
 
 /**
- * Reads single members of a JSON body so that no upstream reads another value: a duplicate key, also in another case or
- * written with escapes, is a fault.
+ * Reads members of a JSON body so that no upstream reads another value: duplicate keys, also in another case or
+ * escaped, are faults.
  */
 export class JsonText {
-  /** Objects that were looked into, by their place: several fields are read of one body. */
+  /** Cache of outlines by offset, since several fields are read. */
   readonly #outlines = new Map<number, Outline>()
   readonly #root: Outline
 
@@ -43,8 +41,8 @@ export class JsonText {
   }
 
   /**
-   * Reads a body once, for all its fields: valid JSON (RFC 8259) in UTF-8 without a byte order mark, at most 128 levels
-   * deep. Returns what is wrong with any other.
+   * Parses a body once: valid JSON (RFC 8259) in UTF-8 without a byte order mark, at most 128 levels. Returns the fault
+   * otherwise.
    */
   static of(bytes: Uint8Array): JsonText | string {
     let made = read.get(bytes)
@@ -52,19 +50,19 @@ export class JsonText {
     return made
   }
 
-  /** The member at a path of names in the outermost object. */
+  /** The member at a path of names. */
   member(names: readonly string[]): FieldRead {
     const at = this.#lead(names)
     return 'kind' in at ? at : this.#scalar(at, names)
   }
 
-  /** The text of a member's value, as it is written in the body. */
+  /** The raw text of a member's value. */
   raw(name: string): { readonly kind: 'raw'; readonly text: string } | NothingRead {
     const at = this.#lead([name])
     return 'kind' in at ? at : { kind: 'raw', text: this.#textOf(at) }
   }
 
-  /** What a member asks for by its items. */
+  /** Counts a member's items. */
   items(name: string): RequestItems | NothingRead {
     const at = this.#lead([name])
     if ('kind' in at) return at
@@ -93,7 +91,7 @@ export class JsonText {
       const outline = orMessage(() => this.#outline(at))
       if (typeof outline === 'string') return fault(`${show(names.slice(0, index))} ${outline}`)
       if (!outline.isObject) {
-        // A null stands for nothing on the way, too.
+        // A null on the way also means missing.
         if (index > 0 && this.#textOf(at) === 'null') return MISSING
         return fault(
           index === 0 ? 'the body must be a JSON object' : `${show(names.slice(0, index))} must be a JSON object`
@@ -118,7 +116,7 @@ export class JsonText {
     const text = this.#textOf(at)
     if (text === 'null') return MISSING
     if (text === 'true' || text === 'false') return { kind: 'value', value: text === 'true' }
-    // Readers differ in what they make of `1.0` and `1e0`.
+    // Readers disagree on `1.0` and `1e0`.
     if (/^(?:-?[1-9][0-9]{0,14}|0)$/.test(text)) return { kind: 'value', value: Number(text) }
     return fault(`${show(names)} must be a text, a whole number, or true or false`)
   }
@@ -132,7 +130,7 @@ function isNumber(text: string, at: number): boolean {
 /** The value of the only member of this name. */
 function only(outline: Outline, name: string, path: readonly string[]): Span | NothingRead {
   const found = outline.indexesOf(name, true)
-  // Some servers take any spelling for the same member.
+  // Some servers ignore case.
   const other = found.map(index => outline.nameOf(index)).find(spelled => spelled !== name)
   if (other !== undefined)
     return fault(`${JSON.stringify(other)} stands in the body; ${show(path)} must be written as it is here`)
@@ -150,7 +148,6 @@ function orMessage<T>(read: () => T): T | string {
   }
 }
 
-/** A member's name in messages: its path, as in the file. */
 function show(names: readonly string[]): string {
   return JSON.stringify(names.join('.'))
 }

@@ -1,8 +1,8 @@
 import type { FieldRead } from './json-text.ts'
 
 /**
- * One parameter of a route's path, `value` once decoded and `path` as it was sent. It is a fault with a semicolon, behind
- * which some servers drop what stands as a parameter of the segment (RFC 3986, 3.3).
+ * A route path's parameter: decoded `value`, raw `path`. A semicolon is a fault: some servers drop what follows as a
+ * segment parameter (RFC 3986, 3.3).
  */
 export function pathParameter(value: string | undefined, path: string, name: string): FieldRead {
   if (value === undefined) return { kind: 'missing' }

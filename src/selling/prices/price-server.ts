@@ -21,26 +21,25 @@ const PRICE_UNAVAILABLE = defineError('BG_PRICE_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`; the operator finds the reason in the log.'
 })
 
-/** The price of one request, as a server named it. */
+/** A request's price from the price server. */
 export interface NamedPrice extends ServerPrice {
-  /** What the server was asked, as a digest: the same for requests that cost the same. */
+  /** Digest of the question: equal for requests of equal price. */
   readonly question: string
 }
 
-/** Sends a question; the bytes of a 200. Rejects when anything else comes, or when `signal` is aborted. */
+/** Sends a question; returns the body of a 200. Rejects on anything else, or when `signal` aborts. */
 export type AskServer = (url: string, body: string, signal: AbortSignal) => Promise<Uint8Array>
 
-/** What price servers are asked with. */
 export interface PriceServerParts {
   readonly clock: Clock
   readonly log: Log
   readonly ask: AskServer
 }
 
-/** Questions under way to one server; what comes beyond is 503 at once. */
+/** Maximum concurrent questions per server; beyond it 503. */
 const MAX_ASKING = 256
 const MAX_KNOWN = 10_000
-/** Bytes of an answer that are read. */
+/** Maximum bytes of an answer. */
 const MAX_ANSWER = 16_384
 
 interface Known {
@@ -50,9 +49,8 @@ interface Known {
 }
 
 /**
- * A price server of the operator's. The same question is asked once at a time, and its answer is taken for as long as
- * `cache` says; requests that find it there do not wait. Whatever is wrong with it or its answer is 503, never a price
- * of our own.
+ * An operator's price server. Equal questions are asked once at a time and cached as `cache` says; hits are
+ * synchronous. Any fault is 503, never a price of our own.
  */
 export class PriceServer {
   readonly #config: AskedPriceConfig
@@ -67,9 +65,8 @@ export class PriceServer {
   }
 
   /**
-   * The price of a request.
-   * @throws Unavailable 503: the server is away, slow, or names no price
-   * @throws LongError 400, 413, 415: a field that it is told cannot be read
+   * @throws Unavailable 503: the server is down, slow, or names no price
+   * @throws LongError 400, 413, 415: a field for it is unreadable
    */
   price(ctx: Context): Maybe<NamedPrice> {
     const values = this.#config.fields.map(field => readField(field, ctx))
@@ -108,7 +105,7 @@ export class PriceServer {
       late.reject(error)
     })
     try {
-      // The HTTP client hears of the signal only once it is connected.
+      // The HTTP client obeys the signal only once connected.
       const answer = readServerPrice(await Promise.race([ask(from, question, limit.signal), late.promise]))
       if (typeof answer === 'string') throw new Error(answer)
       const named = { ...answer, question: hash('sha256', question, 'base64url').slice(0, 22) }
@@ -123,7 +120,7 @@ export class PriceServer {
     }
   }
 
-  /** One line for an outage, not one for each request. */
+  /** Logs once per outage. */
   #isBad(error: unknown): void {
     if (this.#isFailing) return
     this.#isFailing = true
@@ -137,7 +134,6 @@ export class PriceServer {
   }
 }
 
-/** Every price server of the configuration, each asked in one place, with the connections to them. */
 export class PriceServers {
   readonly #servers = new Map<string, PriceServer>()
   readonly #agent = new Agent({
@@ -152,7 +148,7 @@ export class PriceServers {
     this.#parts = { ask: (url, body, signal) => this.#send(url, body, signal), ...parts }
   }
 
-  /** The server of a route; the same for all that say the same of it. */
+  /** Equal configurations share a server. */
   of(config: AskedPriceConfig): PriceServer {
     const key = JSON.stringify(config)
     let server = this.#servers.get(key)
@@ -163,12 +159,11 @@ export class PriceServers {
     return server
   }
 
-  /** Ends the connections. */
   async close(): Promise<void> {
     await this.#agent.destroy()
   }
 
-  /** Redirects are not followed: they would send us elsewhere. */
+  /** Redirects are refused: they could lead elsewhere. */
   async #send(url: string, body: string, signal: AbortSignal): Promise<Uint8Array> {
     const answer = await request(url, {
       dispatcher: this.#agent,

@@ -2,12 +2,12 @@ import { unescape } from 'node:querystring'
 import { folded } from '../../engine/formats/json-reader.ts'
 import type { FieldRead } from './json-text.ts'
 
-/** Servers commonly read this many parameters and ignore or refuse the rest, as PHP, Django and Express do. */
+/** Servers such as PHP, Django and Express commonly read this many parameters, and ignore or refuse the rest. */
 const MAX_PARAMETERS = 1000
 
 /**
- * One parameter of a raw query. It is a fault where it stands twice, in a spelling that some servers take for the
- * same, as a list (`name[]`), or behind a semicolon, which some servers take for an ampersand.
+ * One parameter of a raw query. A fault if repeated, spelled as some servers treat alike, a list (`name[]`), or behind
+ * a semicolon, which some servers take for an ampersand.
  */
 export function queryParameter(query: string, name: string): FieldRead {
   const called = JSON.stringify(name)
@@ -44,15 +44,14 @@ function rawKey(part: string): string {
   return equals < 0 ? part : part.slice(0, equals)
 }
 
-/** Whether somebody may read this part as the parameter. */
+/** Some server may read this part as the parameter. */
 function names(part: string, name: string): boolean {
   const key = keyOf(part)
   return folded(key) === folded(name) || (!name.includes('[') && spelling(key) === spelling(name))
 }
 
 /**
- * One spelling for all that PHP takes for the same name: it ends a name at a bracket or NUL, and writes dots and spaces
- * as underscores (php.net/variables.external).
+ * PHP's canonical name: it ends at a bracket or NUL, with underscores for dots and spaces (php.net/variables.external).
  */
 function spelling(name: string): string {
   return folded(
@@ -63,7 +62,7 @@ function spelling(name: string): string {
   )
 }
 
-/** Null for what is no UTF-8 in percent signs. */
+/** Null for invalid UTF-8. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))

@@ -10,10 +10,9 @@ import { JsonText, type FieldRead, type RequestItems, type Scalar } from './json
 import { pathParameter } from './path-text.ts'
 import { queryParameter } from './query-text.ts'
 
-/** Bytes of a body that are read where the chain has no limit. */
+/** Default body limit in bytes. */
 const MAX_BODY = 1_048_576
 
-/** The name of a field in its part of the request. */
 export function nameOf(field: FieldSelector): string {
   if ('json' in field) return field.json
   if ('header' in field) return field.header
@@ -21,9 +20,8 @@ export function nameOf(field: FieldSelector): string {
 }
 
 /**
- * Reads the field of a request that something hangs on; null where it is missing. What the upstream could read
- * otherwise than we is refused and never guessed. A promise only where the body has to be read, which is kept for the
- * upstream.
+ * Reads a request's field; null if missing. Refuses what the upstream could read differently. Returns a promise only if
+ * it must read the body, which is kept for the upstream.
  * @throws LongError 400 that names the field, 413, 415
  */
 export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | null> {
@@ -34,7 +32,7 @@ export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | nu
 }
 
 /**
- * Reads what a member of the JSON body asks for by its items; null where it is missing.
+ * Counts a JSON member's items; null if missing.
  * @throws as `readField`
  */
 export async function readItems(name: string, ctx: Context): Promise<RequestItems | null> {
@@ -66,7 +64,7 @@ function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): May
   return readUnpaidBody(ctx).then(readBytes)
 }
 
-/** JSON is UTF-8 (RFC 8259, 8.1); an upstream that believes another charset would read other names. */
+/** JSON is UTF-8 (RFC 8259, 8.1); with another charset an upstream would read other names. */
 function requireUtf8(ctx: Context): void {
   if (ctx.headers.all('content-type').length > 1 || otherCharset(ctx.headers) !== null)
     throw new LongError(
@@ -79,13 +77,13 @@ function requireUtf8(ctx: Context): void {
 function taken(read: FieldRead): Scalar | null {
   if (read.kind === 'fault') throw unreadable(read.message)
   if (read.kind === 'missing') return null
-  // Readers of C strings would take `large\0` for `large`.
+  // C string readers would take `large\0` for `large`.
   if (typeof read.value === 'string' && read.value.includes('\0'))
     throw unreadable('its value contains a NUL character')
   return read.value
 }
 
-/** 400: what the request costs cannot be told, and why. */
+/** 400: the price cannot be determined, and why. */
 export function unreadable(message: string): LongError {
   return new LongError(
     VALIDATION,

@@ -2,19 +2,19 @@ import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { readMoney, satoshisUp, type FiatText } from '../../engine/checks/money-text.ts'
 import { JsonText } from './json-text.ts'
 
-/** What a price server says. */
+/** Answer of a price server. */
 export interface ServerPrice {
   /** Whole satoshis, or fiat. */
   readonly amount: number | FiatText
-  /** Stands on the invoice; null where it says nothing. */
+  /** On the invoice; null for none. */
   readonly description: string | null
 }
 
 const MAX_DESCRIPTION = 500
 
 /**
- * Reads `{amountSats | amountMsat | usd, description?}`: exactly one amount, above 0. A text says what is wrong; what is
- * wrong is never taken for a price.
+ * Reads `{amountSats | amountMsat | usd, description?}`: exactly one amount, above 0. Returns a text that names the
+ * fault.
  */
 export function readServerPrice(bytes: Uint8Array): ServerPrice | string {
   const text = JsonText.of(bytes)
@@ -39,7 +39,7 @@ export function readServerPrice(bytes: Uint8Array): ServerPrice | string {
   if (said.kind === 'fault') return `of its answer ${said.message}`
   if (said.kind === 'missing') return { amount, description: null }
   if (typeof said.value !== 'string') return 'description of its answer is no text'
-  // Whole characters, as they may stand in an invoice.
+  // Whole characters that an invoice allows.
   const description = [...said.value.replaceAll(/\p{Cc}+/gu, ' ')].slice(0, MAX_DESCRIPTION).join('')
   return { amount, description: description.trim() === '' ? null : description }
 }
@@ -58,7 +58,7 @@ function satoshisOfMsat(raw: string): number | null {
   return amount === null || amount > MAX_PRICE_SATS * 1000 ? null : satoshisUp(amount)
 }
 
-/** As a number or as a text: its digits are read as they are written, never as a double. */
+/** Reads the digits of a number or text as written, never as a double. */
 function dollars(raw: string): FiatText | null {
   const digits = /^"([0-9.]+)"$|^([0-9.]+)$/.exec(raw)
   const money = readMoney(`$${digits?.[1] ?? digits?.[2] ?? ''}`)

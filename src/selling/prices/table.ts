@@ -4,14 +4,13 @@ import type { Maybe } from '../../platform/state/state.ts'
 import type { Scalar } from './json-text.ts'
 import { readField, unreadable } from './request-field.ts'
 
-/** What a table gives for one request. */
 export interface Chosen<T> {
   readonly entry: T
-  /** The value that chose it; null for what holds for all others. */
+  /** The selecting value; null for the default. */
   readonly value: string | null
 }
 
-/** A table by a field of the request, laid out for looking up. */
+/** A price table by a request's field, laid out for lookup. */
 export class FieldChoice<T> {
   readonly #table: FieldTable<T>
   readonly #entries: ReadonlyMap<string, Chosen<T>>
@@ -23,14 +22,13 @@ export class FieldChoice<T> {
     this.#rest = table.else === 'refuse' ? null : Object.freeze({ entry: table.else, value: null })
   }
 
-  /** Every entry that a request may get. */
   get entries(): ReadonlyArray<Chosen<T>> {
     return [...this.#entries.values(), ...(this.#rest === null ? [] : [this.#rest])]
   }
 
   /**
-   * What holds for a request; a promise only where its body has to be read.
-   * @throws LongError 400 that names the field: it stands twice, cannot be read, or nothing holds for its value; 413, 415
+   * Returns a promise only if it must read the body.
+   * @throws LongError 400 if the field is repeated, unreadable or without an entry; 413, 415
    */
   choose(ctx: Context): Maybe<Chosen<T>> {
     const value = readField(this.#table.by, ctx)
