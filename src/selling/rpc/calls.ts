@@ -11,23 +11,21 @@ import { ANY_SIZE, replaced, withMember } from './json-text.ts'
 import { type PricedCall, keyOf } from './message.ts'
 import { CAPABILITY, faultText, META, RECEIPT, receiptText } from './wire.ts'
 
-/** A call that was paid for and goes to the upstream. */
 export interface PaidCall {
   readonly call: PricedCall
   readonly offer: Offer
   readonly paid: Paid
 }
 
-/** `open`: no response yet. `sold`: its result has come, or counts as come. `returned`: there was none. */
+/** `open`: no response yet. `sold`: its result came, or counts as come. `returned`: no result. */
 type State = 'open' | 'sold' | 'returned'
 
 interface Held extends PaidCall {
   state: State
-  /** Its result was in what could not be read: nothing says whether all of it has passed. */
+  /** Its result was in an unreadable part, so its delivery is unknown. */
   isUnread: boolean
 }
 
-/** How a POST's calls are told apart and sold. */
 export interface SaleRules {
   readonly challenges: Challenges
   readonly clock: Clock
@@ -35,38 +33,34 @@ export interface SaleRules {
   readonly toolErrors: 'sold' | 'returned'
 }
 
-/** Levels of an upstream's message that is read. */
+/** Maximum depth of an upstream's message. */
 const MAX_DEPTH = 1000
 
-/** Where an upstream's message is changed. */
 interface Edit {
   readonly span: Span
   readonly by: string
 }
 
-/**
- * The paid calls of one POST, from the moment at which they are let through: what their upstream says decides what
- * becomes of each payment, and receipts are put where the results are.
- */
+/** Paid calls of one forwarded POST: the upstream's messages decide each payment, and receipts are added to results. */
 export class CallsUnderWay {
   readonly #rules: SaleRules
   readonly #held = new Map<string, Held>()
   readonly #initializes: ReadonlySet<string>
-  /** A result came that is of none of the calls, as far as its id tells. */
+  /** A result came whose id is of no call. */
   #isStray = false
 
-  /** `initializes`: the keys of requests in whose results the capability stands. */
+  /** `initializes`: keys of requests whose results get the capability. */
   constructor(rules: SaleRules, initializes: readonly string[]) {
     this.#rules = rules
     this.#initializes = new Set(initializes)
   }
 
-  /** A call was paid for: from here on its payment is ours to end. */
+  /** Takes over a call's payment, to spend or release it. */
   add(paid: PaidCall): void {
     this.#held.set(paid.call.key, { ...paid, state: 'open', isUnread: false })
   }
 
-  /** What was paid for all calls together, as the log tells it; null for nothing. */
+  /** Total payment for the log; null for none. */
   get payment(): RequestPayment | null {
     const [first] = this.#held.values()
     if (first === undefined) return null
@@ -74,25 +68,24 @@ export class CallsUnderWay {
     return { ...first.paid.payment, amountSats: amounts.reduce((sum, amount) => sum + amount, 0) }
   }
 
-  /** Nothing that the upstream says would be changed or decide anything. */
+  /** No message would be changed or decide anything. */
   get isIdle(): boolean {
     return this.#held.size === 0 && this.#initializes.size === 0
   }
 
-  /** The only paid call, and what it was paid with; null where there are several. */
+  /** The payment of the only paid call; null if there are several. */
   get only(): Paid | null {
     const [first, ...more] = this.#held.values()
     return first === undefined || more.length > 0 ? null : first.paid
   }
 
-  /** Whether a result of a paid call has come. */
   get hasSold(): boolean {
     return [...this.#held.values()].some(({ state }) => state === 'sold')
   }
 
   /**
-   * Takes what the upstream says, one message or a list, and gives it with receipts and the capability. Null for what is
-   * no JSON. A promise only where a payment goes back, or its lease has lapsed; each payment's fate is decided at once.
+   * Adds receipts and the capability to an upstream's message or list; null if it is no JSON. Decides payments
+   * immediately; returns a promise only for a release or a lapsed lease.
    */
   pass(text: string): string | null | Promise<string> {
     if (this.isIdle) return text
@@ -124,7 +117,7 @@ export class CallsUnderWay {
       }
     const held = key === null ? undefined : this.#held.get(key)
     if (held === undefined) {
-      // An error without an id is about the whole request: it has no results.
+      // An error without an id answers the whole request, so there are no results.
       if (result !== null) this.#isStray = true
       return null
     }
@@ -150,7 +143,7 @@ export class CallsUnderWay {
         Math.floor(this.#rules.clock.now() / 1000)
       )
       const path: [string, ...string[]] = this.#rules.protocol === 'mcp' ? ['result', META, RECEIPT] : [META, RECEIPT]
-      // A result that is no object has no room for it.
+      // Only an object result has room for it.
       if (this.#rules.protocol === 'mcp' && text[result.start] !== '{') return null
       return { span, by: withMember(text, span, path, receipt) }
     }
@@ -167,7 +160,7 @@ export class CallsUnderWay {
     if (held.paid.lease !== null) await this.#rules.challenges.leases.release(held.paid.lease)
   }
 
-  /** What cannot be read went out: all that is open counts as sold. */
+  /** Unreadable data went out: all open calls count as sold. */
   async sellAll(): Promise<void> {
     await Promise.all(
       this.#open().map(async held => {
@@ -178,20 +171,20 @@ export class CallsUnderWay {
     )
   }
 
-  /** The upstream has failed or refused: all that is open goes back. */
+  /** The upstream failed or refused: releases all open calls. */
   async returnAll(): Promise<void> {
     await Promise.all(this.#open().map(held => this.#return(held)))
   }
 
   /**
-   * The upstream has said all. A call without a result was not sold, unless its result may have come all the same: under
-   * another id, or on another stream (`isResumable`).
+   * The upstream is done. A call without a result is released, unless its result may have come under another id or
+   * stream (`isResumable`).
    */
   async finish(isResumable: boolean): Promise<void> {
     await (this.#isStray || isResumable ? this.sellAll() : this.returnAll())
   }
 
-  /** The request is over, in whatever way: whatever has not been decided is decided now. */
+  /** The request ended in any way: decides what is open. */
   over(outcome: Outcome, isResumable: boolean): void {
     const { leases, paidResponses } = this.#rules.challenges
     for (const held of this.#held.values()) {
@@ -213,6 +206,6 @@ export class CallsUnderWay {
 }
 
 function edited(text: string, edits: readonly (Edit | null)[]): string {
-  // From the end, so that the places before stay where they are.
+  // From the end, so that earlier offsets stay valid.
   return edits.reduceRight((out, edit) => (edit === null ? out : replaced(out, edit.span, edit.by)), text)
 }

@@ -1,20 +1,20 @@
 import { EventReader } from '../../engine/formats/event-reader.ts'
 
-/** A piece of an event stream that goes on as one: an event, or a comment between events. */
+/** An event, or a comment between events. */
 export interface StreamPiece {
-  /** As it came. */
+  /** Unchanged bytes. */
   readonly raw: Uint8Array
-  /** The event's data; null where there is none. */
+  /** Data of the event; null for none. */
   readonly data: string | null
-  /** It belongs to an event that is too long to be read. */
+  /** Part of an event too long to read. */
   readonly isLong: boolean
 }
 
 const NOTHING = Buffer.alloc(0)
 
-/** Cuts an event stream into its events, byte for byte: each is returned for the bytes in which it ends. */
+/** Splits an event stream byte for byte: returns each event with the bytes that end it. */
 export class EventLines {
-  /** An event had an id: a client that loses the stream can get the rest elsewhere. */
+  /** An event had an id: a client can resume elsewhere. */
   isResumable = false
   readonly #limit: number
   readonly #reader: EventReader
@@ -23,12 +23,12 @@ export class EventLines {
   #size = 0
   #data: Buffer[] = []
   #isLong = false
-  /** The bytes that are being read, and from where on they are in no piece yet. */
+  /** The bytes being read, and the offset of those in no piece yet. */
   #bytes: Buffer = NOTHING
   #from = 0
   #pieces: StreamPiece[] = []
 
-  /** `limit` in bytes: nothing is kept of a longer event. */
+  /** `limit` in bytes: longer events are not kept. */
   constructor(limit: number) {
     this.#limit = limit
     this.#reader = new EventReader({
@@ -53,7 +53,7 @@ export class EventLines {
     return this.#taken()
   }
 
-  /** What is left when the stream ends. */
+  /** The rest at the end of the stream. */
   end(): StreamPiece[] {
     this.#bytes = NOTHING
     this.#from = 0
@@ -97,7 +97,7 @@ export class EventLines {
   }
 }
 
-/** The event with other data, which may have several lines. */
+/** Replaces the event's data, which may have several lines. */
 export function withData(raw: Uint8Array, data: string): Uint8Array {
   const kept = fieldsOf(raw, true).filter(({ name }) => name !== 'data' && name !== '')
   const lines = kept.map(({ line }) => `${line}\n`)

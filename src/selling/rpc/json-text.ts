@@ -1,20 +1,18 @@
 /**
- * Changes JSON by cutting and inserting, so that everything else stays byte for byte: numbers too long for a double, the
- * order of members, spaces.
+ * Edits JSON by splicing, to keep everything else byte for byte: numbers too long for a double, member order, spaces.
  */
 import { outlineAt, textAt, type Outline } from '../../engine/formats/json-reader.ts'
 import { afterSpace, JsonError, type Span } from '../../engine/formats/json-scan.ts'
 import { canonicalize, JcsError } from '../../lightning/payment-scheme/jcs.ts'
 
-/** Members of an upstream's object: it may have any number. */
+/** An upstream's objects may have any number of members. */
 export const ANY_SIZE = Number.POSITIVE_INFINITY
 
-/** The text with `by` in place of a span. */
 export function replaced(text: string, { start, end }: Span, by: string): string {
   return text.slice(0, start) + by + text.slice(end)
 }
 
-/** Where a member of an object is, with the comma that goes with it; null where there is none of that name. */
+/** Span of an object's member with its comma; null without one. */
 export function memberPlace(object: Outline, name: string): Span | null {
   const [at] = object.indexesOf(name)
   if (at === undefined) return null
@@ -23,8 +21,8 @@ export function memberPlace(object: Outline, name: string): Span | null {
 }
 
 /**
- * The text of an object with `value` (JSON) as the member at `path`. Replaces what is there, and makes the objects on
- * the way that are missing or something else.
+ * Sets the member at `path` to `value` (JSON). Creates missing objects on the way, and replaces other values by
+ * objects.
  */
 export function withMember(text: string, object: Span, path: readonly [string, ...string[]], value: string): string {
   const [name, next, ...rest] = path
@@ -49,23 +47,20 @@ function nested(path: readonly string[], value: string): string {
   return path.reduceRight((inner, name) => `{${JSON.stringify(name)}:${inner}}`, value)
 }
 
-/** Values that may still be written as canonical text, over all calls of a body. */
+/** Values that may still be canonicalized, over all calls of a body. */
 export interface Budget {
   left: number
 }
 
 /**
- * One text for each value, whatever its spaces, the order of its members and its escapes: RFC 8785, but a number that a
- * double does not hold stays as it is written, so that two of them never become one. Reads the value once and leaves out
- * the member whose value is `without`.
- * @throws JsonError for a string with a lone surrogate, which readers replace with different characters, and when the
- *   budget is used up
+ * Canonical JSON (RFC 8785), but numbers beyond a double stay as written, so that different ones never collide. Single
+ * pass; omits the member with value `without`.
+ * @throws JsonError for a lone surrogate, which readers replace differently, and beyond the budget
  */
 export function canonicalText(text: string, { start }: Span, budget: Budget, without: Span | null = null): string {
   return new Canonical(text, start, budget, without).value()
 }
 
-/** A pass over a value; the text has been read. */
 class Canonical {
   readonly #text: string
   readonly #budget: Budget
@@ -109,11 +104,11 @@ class Canonical {
     return `[${items.join(',')}]`
   }
 
-  /** Goes to the next member or item, or behind the bracket that ends them. */
+  /** Advances to the next member or item, or past the closing bracket. */
   #isOver(close: string): boolean {
     const text = this.#text
     let at = afterSpace(text, this.#at)
-    // Here is the opening bracket, or a comma.
+    // At the opening bracket, or a comma.
     if (text[at] !== close) at = afterSpace(text, at + 1)
     const isOver = text[at] === close
     this.#at = isOver ? at + 1 : at
@@ -136,7 +131,7 @@ function isInScalar(code: number): boolean {
   return code > 0x20 && code !== 0x2c && code !== 0x5d && code !== 0x7d
 }
 
-/** Whether an odd number of backslashes precedes. */
+/** An odd number of backslashes precedes. */
 function isEscaped(text: string, at: number): boolean {
   let from = at
   while (text[from - 1] === '\\') from--

@@ -8,79 +8,77 @@ import { canonicalText, memberPlace, type Budget } from './json-text.ts'
 import { spellingsOf } from './spellings.ts'
 import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from './wire.ts'
 
-/** A call that costs something and can be answered. */
+/** A priced call that expects a response. */
 export interface PricedCall {
-  /** What its response is found by. */
+  /** Key of its response. */
   readonly key: string
-  /** Its id, as it goes into a response. */
+  /** Its id for a response. */
   readonly id: string | number
-  /** What a credential is bound to, after the path of the route: `tools/call/get-sum`. */
+  /** Binding of a credential, after the route's path: `tools/call/get-sum`. */
   readonly operation: string
-  /** The same as people read it, from the settings alone: `tools/call get-sum`. */
+  /** Display name, from the settings alone: `tools/call get-sum`. */
   readonly label: string
   readonly amount: CallAmount
-  /** `sha-256=:…:` of the method and its parameters without what is said about payment. */
+  /** `sha-256=:…:` of method and parameters without payment metadata. */
   readonly digest: string
-  /** What stands as its credential; undefined without one. */
+  /** Its credential; undefined without one. */
   readonly credential: unknown
 }
 
-/** One message of a body. `text` is what the upstream gets of it: all but the credential. */
+/** One message of a body. `text` is the upstream's version, without the credential. */
 export type RpcMessage =
   | { readonly kind: 'free'; readonly text: string; readonly initializes: string | null }
   | { readonly kind: 'priced'; readonly text: string; readonly call: PricedCall }
-  /** A priced call that nobody can be answered for, and so cannot be paid for. */
+  /** A priced call that expects no response, so it cannot be paid. */
   | { readonly kind: 'dropped' }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
 
-/** Why a message is not passed on: a JSON-RPC error. */
 export interface Refusal {
-  /** Null where the message does not say it. */
+  /** Null if unreadable. */
   readonly id: string | number | null
   readonly code: number
   readonly message: string
 }
 
-/** What a POST holds. */
 export interface RpcMessages {
   readonly isBatch: boolean
   readonly messages: readonly RpcMessage[]
-  /** Nothing of it was changed or left out: the body can go on as it came. */
+  /** Nothing was changed or dropped: the body can be forwarded as is. */
   readonly isUntouched: boolean
 }
 
-/** What newer clients repeat of a message in headers, by which a server may choose what it does. */
+/** Message fields that newer clients repeat in headers, by which a server may route. */
 export interface RoutingHeaders {
   readonly method: string | undefined
   readonly name: string | undefined
 }
 
-/** Of a batch: messages. */
+/** Maximum messages in a batch. */
 const MAX_MESSAGES = 1000
 const LIMITS = { depth: 64, members: MAX_MESSAGES, names: MAX_MEMBERS }
-/** Values in the parameters of all priced calls of a body: sorting and hashing them is the most that is done unpaid. */
+/** Maximum values in the parameters of a body's priced calls: bounds unpaid sorting and hashing. */
 const MAX_VALUES = 16_384
-/** Values that looking up another spelling of a name counts as. */
+/** Values that looking up another spelling counts as. */
 const SPELLING_COST = 16
-/** Calls of one batch that cost something: each may have an invoice made. */
+/** Maximum priced calls in a batch: each may cause an invoice. */
 const MAX_PRICED = 32
-/** Characters of the name of what is called, as it stands in a path: with the path it must fit into a challenge. */
+/** Maximum length of a called name in a path, in characters: both must fit into a challenge. */
 const MAX_NAME = 800
 
-/** Names that readers with another eye for case would take for these. */
+/** Names that case-insensitive readers would take for these. */
 const MESSAGE_NAMES = ['jsonrpc', 'id', 'method', 'params', 'result', 'error', META] as const
 const PARAMETER_NAMES = ['name', 'uri', 'arguments', META] as const
 
 /** A message, with the places of its members and of those of `params`. */
 interface Parts {
   readonly message: Outline
-  /** Null where `params` is missing or no object. */
+  /** Null if `params` is missing or no object. */
   readonly params: Outline | null
 }
 
 /**
- * Reads the messages of a POST and prices each. Refuses what the upstream could read in another way. `routing` must
- * repeat what the only message says.
+ * Reads and prices the messages of a POST. Refuses what the upstream could read differently. `routing` must match the
+ * only message.
  */
 export function readMessages(
   body: Uint8Array,
@@ -135,7 +133,7 @@ function invalid(message: string): Refusal {
   return { id: null, code: INVALID_REQUEST, message: `Invalid Request: ${message}` }
 }
 
-/** Why the headers `Mcp-Method` and `Mcp-Name` do not repeat the message; null where they do, and without them. */
+/** Why `Mcp-Method` and `Mcp-Name` contradict the message; null without a fault or without them. */
 function routingFault(root: Outline, parts: Parts | undefined, { method, name }: RoutingHeaders): string | null {
   if (method === undefined && name === undefined) return null
   if (!root.isObject || parts === undefined) return 'Mcp-Method and Mcp-Name are of one message, and this is a batch'
@@ -147,7 +145,6 @@ function routingFault(root: Outline, parts: Parts | undefined, { method, name }:
   return isNamed ? null : 'Mcp-Name is not what the message names'
 }
 
-/** The string in a member; null of any other. */
 function stringIn(object: Outline | null, name: string): string | null {
   const span = object?.member(name) ?? null
   return object === null || span === null ? null : textAt(object.text, span)
@@ -162,7 +159,7 @@ function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessa
   const alike = lookalike(message, MESSAGE_NAMES)
   if (alike !== null) return refused(known, INVALID_REQUEST, `Invalid Request: it has the member ${alike}`)
   if (message.member('method') === null) {
-    // The client's own answer to something that the server asked of it.
+    // The client's response to a request of the server.
     if (message.member('result') !== null || message.member('error') !== null) return free(parts)
     return refused(known, INVALID_REQUEST, 'Invalid Request: there is no method')
   }
@@ -222,7 +219,7 @@ function refused(id: string | number | null, code: number, message: string): Rpc
 
 type Operation = Pick<PricedCall, 'operation' | 'label' | 'amount'>
 
-/** What a call would buy; null for what is free, and a reason where it cannot be told. */
+/** What a call would buy; null if free, a reason if unclear. */
 function operationOf(
   method: string,
   params: Outline | null,
@@ -260,14 +257,14 @@ function operationOf(
 
 const TOO_LONG = `has more than ${MAX_NAME} characters in percent encoding, or half of a surrogate pair`
 
-/** A name in percent encoding; null for one that cannot be sold. */
+/** Percent-encodes a name; null if it cannot be sold. */
 function inPath(name: string): string | null {
   if (name.length > MAX_NAME || !name.isWellFormed()) return null
   const written = encodeURIComponent(name)
   return written.length > MAX_NAME ? null : written
 }
 
-/** The highest price of all spellings of a name that the list does not have; null for none, or why it is refused. */
+/** Highest price among the spellings of an unlisted name; null for none, or the reason of a refusal. */
 function priceOf(
   prices: Readonly<Record<string, CallAmount>>,
   name: string,
@@ -292,7 +289,7 @@ function priceOf(
   return found
 }
 
-/** Whether one amount is more than another; null for those of two currencies. */
+/** Compares amounts; null for different currencies. */
 function compared(one: CallAmount, other: CallAmount): boolean | null {
   if (typeof one === 'number' || typeof other === 'number')
     return typeof one === 'number' && typeof other === 'number' ? one > other : null
@@ -300,8 +297,7 @@ function compared(one: CallAmount, other: CallAmount): boolean | null {
 }
 
 /**
- * The name, quoted, of a member that is none of `known` and would be one for a reader that does not tell cases apart,
- * as Go's does; null for none.
+ * Quoted name of a member that case-insensitive readers, such as Go's, would take for one of `known`; null for none.
  */
 function lookalike(object: Outline, known: readonly string[]): string | null {
   for (const name of known)
@@ -310,7 +306,7 @@ function lookalike(object: Outline, known: readonly string[]): string | null {
   return null
 }
 
-/** An id that comes back from every server as it was sent; null of any other. */
+/** An id that every server returns unchanged; else null. */
 function usableId(text: string, span: Span): string | number | null {
   const string = textAt(text, span)
   if (string !== null) return string.length <= 256 && string.isWellFormed() ? string : null
@@ -318,7 +314,7 @@ function usableId(text: string, span: Span): string | number | null {
   return /^(?:0|-?[1-9][0-9]{0,14})$/.test(raw) ? Number(raw) : null
 }
 
-/** What a response is known by: strings and numbers are never one id. */
+/** Key of a response: strings and numbers are never the same id. */
 export function keyOf(id: string | number): string {
   return `${typeof id} ${id}`
 }
@@ -337,13 +333,12 @@ function repeatedId(parts: readonly Parts[]): string | null {
   return null
 }
 
-/** A credential: its value, and what must be cut to take it out. */
 interface Credential {
   readonly value: Span
   readonly place: Span
 }
 
-/** In `params._meta` (MCP) or at the root (plain JSON-RPC). A client that sends both sends the same in both. */
+/** In `params._meta` (MCP) or at the root (plain JSON-RPC). If both, they are equal. */
 function credentialsOf({ message, params }: Parts): Credential[] {
   const found: Credential[] = []
   for (const holder of [params, message]) {
@@ -365,7 +360,7 @@ function isSame(text: string, one: Span, other: Span, budget: Budget): boolean {
   }
 }
 
-/** The message without its credentials, which are the gateway's and no upstream's. */
+/** Removes credentials, which are for the gateway only. */
 function withoutCredentials({ message: { text, start, end } }: Parts, credentials: readonly Credential[]): string {
   let from = start
   let kept = ''
@@ -376,7 +371,10 @@ function withoutCredentials({ message: { text, start, end } }: Parts, credential
   return kept + text.slice(from, end)
 }
 
-/** Binds a payment to the method and its parameters. @throws JsonError for parameters that readers read differently */
+/**
+ * Binds a payment to method and parameters.
+ * @throws JsonError for parameters that readers read differently
+ */
 function digestOf({ message, params }: Parts, method: string, budget: Budget): string {
   const span = message.member('params')
   const inside = span === null ? 'null' : canonicalText(message.text, span, budget, params?.member(META) ?? null)

@@ -6,31 +6,26 @@ import type { TunnelTarget } from '../../engine/message/wire.ts'
 import type { CallsUnderWay } from './calls.ts'
 import { EventLines, eventOf, withData, type StreamPiece } from './event-lines.ts'
 
-/** What stands between the forwarder and the client of one POST. */
 export interface ResponseParts {
   readonly calls: CallsUnderWay
-  /** Responses to calls of a batch that were not passed on, as texts. */
+  /** Responses to calls of a batch that were not forwarded. */
   readonly own: readonly string[]
-  /** Bytes of one message that is read. */
+  /** Maximum bytes of a message that is read. */
   readonly messageLimit: number
-  /** Told of the head of what was sold, which no shared cache may keep. */
+  /** Called with the head of what was sold, to keep it out of shared caches. */
   paidHead(headers: HeaderList): void
 }
 
-/** What is said of a body that is no longer what it was. */
+/** Header fields that a changed body invalidates. */
 const BODY_FIELDS = ['content-length', 'content-digest', 'repr-digest', 'digest', 'content-md5', 'etag']
 const NO_BODY = new Set([202, 204])
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/**
- * How the body is treated. `passing`: byte for byte. `whole`: kept until its end, then changed. `events`: each event is
- * changed when it is there.
- */
+/** `passing`: byte for byte. `whole`: buffered, then changed. `events`: each event is changed as it completes. */
 type Mode = 'passing' | 'whole' | 'events'
 
 /**
- * Passes the upstream's response on, with receipts where the results are. A JSON body is kept until it is whole, an
- * event until its end, and nothing longer than that.
+ * Passes the upstream's response on with receipts. Buffers a JSON body until it is whole, or an event until its end.
  */
 export class RpcResponder implements Responder {
   onDrain: (() => void) | null = null
@@ -42,9 +37,9 @@ export class RpcResponder implements Responder {
   #headers: HeaderList | null = null
   #kept: Uint8Array[] = []
   #size = 0
-  /** What waits for a payment, and all that came behind it; null while nothing waits. */
+  /** Pending payment and all output behind it; null if idle. */
   #busy: Promise<void> | null = null
-  /** The client takes no more for now. */
+  /** Back-pressure from the client. */
   #isFull = false
 
   constructor(real: Responder, parts: ResponseParts) {
@@ -69,14 +64,14 @@ export class RpcResponder implements Responder {
     this.#real.onClose = closed
   }
 
-  /** The rest of the response may be had elsewhere. */
+  /** The rest of the response may be fetched elsewhere. */
   get isResumable(): boolean {
     return this.#events.isResumable
   }
 
   forwarding(out: UpstreamRequest): void {
     this.#real.forwarding(out)
-    // What is changed must be read.
+    // We must read what we change.
     out.headers.set('Accept-Encoding', 'identity')
   }
 
@@ -128,7 +123,7 @@ export class RpcResponder implements Responder {
   }
 
   fail(reason: Error): void {
-    // What becomes of the payments of a client that left is decided with the end of its request.
+    // The end of the request decides the payments of a client that left.
     if (this.#parts.calls.isIdle || reason instanceof ClientGone) this.#real.fail(reason)
     else this.#inTurn(() => this.#broken(reason))
   }
@@ -141,7 +136,7 @@ export class RpcResponder implements Responder {
     if (!this.#real.write(bytes)) this.#isFull = true
   }
 
-  /** Does it now, or behind what waits. What it throws breaks the response off. */
+  /** Runs a step in order. An exception aborts the response. */
   #inTurn(step: () => void | Promise<void>): void {
     if (this.#busy !== null) {
       this.#wait(this.#busy.then(step))
@@ -160,7 +155,7 @@ export class RpcResponder implements Responder {
     this.#busy = busy
   }
 
-  /** Never rejects. `isLast`: nothing has come to wait behind it. */
+  /** Never rejects. `isLast`: nothing waits behind it. */
   async #settled(pending: Promise<void>, isLast: () => boolean): Promise<void> {
     try {
       await pending
@@ -183,7 +178,7 @@ export class RpcResponder implements Responder {
     this.#real.fail(reason)
   }
 
-  /** Passes events on in their order, from the one at `at`. A promise from the first on that waits for a payment. */
+  /** Passes events in order from `at`; a promise once one waits for a payment. */
   #pass(pieces: readonly StreamPiece[], at: number): void | Promise<void> {
     const { calls } = this.#parts
     for (let index = at; index < pieces.length; index++) {
@@ -209,7 +204,7 @@ export class RpcResponder implements Responder {
     await this.#parts.calls.finish(this.isResumable)
   }
 
-  /** A JSON body that is not read: what was kept of it goes on, and the rest as it comes. */
+  /** A JSON body too long to read: forwards what was kept, then the rest. */
   async #tooLong(): Promise<void> {
     const headers = this.#headers
     await this.#parts.calls.sellAll()
@@ -229,7 +224,7 @@ export class RpcResponder implements Responder {
     if (headers === null) return
     let text = decoded(body)
     const passed = text === null || text.trim() === '' ? text : await calls.pass(text)
-    // What nobody can read may be the result all the same.
+    // Unreadable data may be the result.
     if (passed === null) await calls.sellAll()
     else await calls.finish(false)
     text = passed
@@ -261,7 +256,7 @@ function decoded(body: Uint8Array): string | null {
   }
 }
 
-/** The upstream's responses and ours, as one list. */
+/** Merges the upstream's responses with ours in one list. */
 function merged(text: string, own: readonly string[]): string {
   const theirs = text.trim()
   if (theirs === '') return `[${own.join(',')}]`

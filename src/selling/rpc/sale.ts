@@ -21,39 +21,38 @@ import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } f
 import { RpcResponder } from './response.ts'
 import { CREDENTIAL, errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
 
-/** What the sale of a route's calls is built from. */
 export interface RpcSaleParts {
   readonly challenges: Challenges
   readonly clock: Clock
   readonly route: RouteConfig
   readonly prices: CallPrices
-  /** Sends the request on, with `body` in the place of its own unless null. */
+  /** Forwards the request, with `body` instead of its own unless null. */
   forward(ctx: Context, responder: Responder, body: Uint8Array | null): void | Promise<void>
 }
 
-/** What a request leaves behind for its end. */
+/** State that a request's end must finish. */
 export interface RpcUnderWay {
   readonly calls: CallsUnderWay
   readonly responder: RpcResponder | null
 }
 
-/** The response to a call that is not passed on, with the challenge that stands in it. */
+/** The response to a call that was not forwarded, with its challenge. */
 interface Answered {
   readonly text: string
   readonly challenge: SentChallenge | null
 }
 
 const JSON_TYPE = ['Content-Type', 'application/json', 'Cache-Control', 'no-store']
-/** Requests of streamable HTTP without a message: the stream of the server's own messages, and the end of a session. */
+/** Streamable HTTP requests without a message: the server's message stream, and the end of a session. */
 const MCP_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS'])
 const PLAIN_METHODS: ReadonlySet<string> = new Set(['OPTIONS'])
 
-/** Sells the calls inside the JSON-RPC messages of one route. */
+/** Sells calls in the JSON-RPC messages of one route. */
 export class RpcSale {
   readonly #parts: RpcSaleParts
   readonly #offers: RouteOffers
 
-  /** @throws TypeError for settings that contradict each other */
+  /** @throws TypeError for contradictory settings */
   constructor(parts: RpcSaleParts) {
     const fault = settingsFault(parts.prices)
     if (fault !== null) throw new TypeError(fault)
@@ -62,8 +61,8 @@ export class RpcSale {
   }
 
   /**
-   * Takes a request: what is free goes on as it came, what was paid without its credentials, and the rest is answered
-   * here. `begun` is told of what must be ended with the request.
+   * Handles a request: forwards free calls unchanged and paid ones without credentials, and answers the rest. `begun`
+   * gets what the request's end must finish.
    */
   handle(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): void | Promise<void | Reply> {
     const { prices, forward } = this.#parts
@@ -71,7 +70,7 @@ export class RpcSale {
     if (ctx.method === 'POST') return this.#post(ctx, responder, begun)
     if (!(prices.protocol === 'mcp' ? MCP_METHODS : PLAIN_METHODS).has(ctx.method))
       throw notTaken('Messages are sent with POST.')
-    // Nobody would have looked at it.
+    // An unread body.
     if (ctx.body.length !== 0)
       throw new LongError(REQUEST_MALFORMED, 'Bad request', `A ${ctx.method} has no body here.`)
     return forward(ctx, responder, null)
@@ -100,7 +99,7 @@ export class RpcSale {
     const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, initializes)
     begun({ calls, responder: null })
     const judged = new Map<RpcMessage, Answered>()
-    // All of them, also where one fails: a payment that was leased after the end of its request would never come back.
+    // All of them, even if one fails: a payment leased after the request's end would never be released.
     const judging = await Promise.allSettled(
       messages.map(async message => {
         if (message.kind !== 'priced') return
@@ -177,7 +176,7 @@ export class RpcSale {
     }
   }
 
-  /** The challenge as HTTP has it, for clients that pay in HTTP's own way. */
+  /** The HTTP challenge, for clients that pay that way. */
   #lines(ctx: Context, challenge: SentChallenge): string[] {
     const { settings } = this.#parts.challenges
     const order = this.#parts.route.order ?? null
@@ -185,14 +184,13 @@ export class RpcSale {
   }
 }
 
-/** Ends what a request has begun. */
 export function endRpc({ calls, responder }: RpcUnderWay, outcome: Outcome): void {
-  // Nothing had been sent on yet.
+  // Nothing was forwarded yet.
   if (responder === null) void calls.returnAll()
   else calls.over(outcome, responder.isResumable)
 }
 
-/** What one call would buy: the operation stands in the path, as a fragment, which no request's path has. */
+/** What a call would buy: the path with the operation as a fragment, which no request path has. */
 function offerOf(ctx: Context, base: Offer, { operation, label, digest }: PricedCall): Offer {
   const path = `${ctx.path}#${operation}`
   return {
@@ -221,7 +219,7 @@ function answer(text: string, lines: readonly string[] = []): Reply {
   return { status: 200, headers: [...JSON_TYPE, ...lines], body: text }
 }
 
-/** Why the bytes of a body may be read otherwise behind us than here; null where they may not. */
+/** Why the upstream may decode a body differently; else null. */
 function codingFault({ headers }: Context): string | null {
   const coding = bodyCoding(headers)
   if (coding !== null) return `the body is coded (${JSON.stringify(coding)}); send it as it is`
@@ -230,7 +228,7 @@ function codingFault({ headers }: Context): string | null {
   return charset === null ? null : `the body is said to be in ${JSON.stringify(charset)}; JSON is UTF-8`
 }
 
-/** What the headers repeat of a message, or why they cannot be read. */
+/** The routing headers, or why they are unreadable. */
 function routingHeaders({ headers }: Context): RoutingHeaders | string {
   const [methods, names] = [headers.all('mcp-method'), headers.all('mcp-name')]
   if (methods.length > 1 || names.length > 1) return 'there is more than one Mcp-Method or Mcp-Name'
@@ -241,7 +239,7 @@ function notTaken(message: string): LongError {
   return new LongError(METHOD_NOT_ALLOWED, 'Method not allowed', message, {}, ['Allow', 'POST'])
 }
 
-/** What contradicts itself in the settings; null for nothing. */
+/** A contradiction in the settings; else null. */
 function settingsFault(prices: CallPrices): string | null {
   const { protocol, tools, resources, prompts, methods } = prices
   const ofMcp = { tools, resources, prompts }

@@ -1,19 +1,18 @@
 /** Servers look up names and URIs in different ways. */
 
-/** Spellings of one name that are compared with the price list. */
+/** Maximum spellings of a name to look up. */
 const MAX_SPELLINGS = 32
 const PLAIN = /^[\x21-\x7e]*$/
 const NORMAL_FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'] as const
 
 /**
- * Names that a server may take for this one: without white space around it, up to a NUL, and in each Unicode form. Of a
- * URI also what a server serves that decodes it, once or more often, or that looks at its path or host alone. Null where
- * there are too many.
+ * Names that a server may read for this one: trimmed, up to a NUL, in each Unicode form; for a URI also decoded, once
+ * or repeatedly, or its path or host alone. Null if there are too many.
  */
 export function spellingsOf(name: string, isUri: boolean): readonly string[] | null {
   if (!isUri && PLAIN.test(name)) return [name]
   const spellings = new Set([name])
-  // Those that are added on the way are visited, too.
+  // Also visits those added on the way.
   for (const spelling of spellings) {
     if (spellings.size > MAX_SPELLINGS) return null
     if (!PLAIN.test(spelling)) {
@@ -36,7 +35,7 @@ function addSpellings(uri: string, spellings: Set<string>): void {
   const url = URL.parse(uri)
   if (url === null) return
   spellings.add(url.href)
-  // The standard leaves the host's letters where it does not know the scheme (RFC 3986, 6.2.2.1).
+  // The URL standard keeps the host's case for unknown schemes (RFC 3986, 6.2.2.1).
   url.host = url.host.toLowerCase()
   spellings.add(url.href)
   url.username = url.password = url.port = ''
@@ -48,7 +47,7 @@ function before(text: string, end: string): string {
   return at < 0 ? text : text.slice(0, at)
 }
 
-/** Decodes percent signs wherever they are escapes. */
+/** Decodes percent escapes. */
 function decoded(text: string): string {
   return text.replaceAll(/(?:%[0-9a-f]{2})+/gi, run => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'))
 }

@@ -12,22 +12,21 @@ export const INTERNAL_ERROR = -32603
 export const PAYMENT_REQUIRED = -32042
 export const VERIFICATION_FAILED = -32043
 
-/** The member that carries what is said about a message. */
+/** Metadata member of a message. */
 export const META = '_meta'
 export const CREDENTIAL = 'org.paymentauth/credential'
 export const RECEIPT = 'org.paymentauth/receipt'
 
-/** What `initialize` says of payments, under `capabilities.experimental.payment`. */
+/** Payment capability in `initialize`, under `capabilities.experimental.payment`. */
 export const CAPABILITY = JSON.stringify({ methods: { lightning: { intents: ['charge'] } } })
 
 type Id = string | number | null
 
-/** An error as the text of a message. */
 export function errorText(id: Id, code: number, message: string, data?: object): string {
   return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } })
 }
 
-/** The request for a payment, or the refusal of one with a fresh challenge. */
+/** A payment request, or a refusal with a fresh challenge. */
 export function paymentError(
   id: Id,
   challenge: SentChallenge,
@@ -53,7 +52,7 @@ export function paymentError(
   })
 }
 
-/** A challenge as an object, `request` in it too; its id is over the canonical text of that. */
+/** A challenge as an object, with `request`; the id covers its canonical text. */
 function challengeObject(
   { digest }: SentChallenge,
   { id, realm, request, expires }: NonNullable<SentChallenge['payment']>
@@ -69,7 +68,7 @@ function challengeObject(
   }
 }
 
-/** The response to a call that could not be judged or sold: nothing was used up. */
+/** Response to a call that could not be verified or sold: nothing was used up. */
 export function faultText(id: Id, error: GatewayError): string {
   const at = error.headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'retry-after')
   const retryAfter = at < 0 ? undefined : Number(error.headers[at + 1])
@@ -79,7 +78,7 @@ export function faultText(id: Id, error: GatewayError): string {
   })
 }
 
-/** The receipt of a payment, `settledAt` in unix seconds. */
+/** `settledAt` in unix seconds. */
 export function receiptText(challengeId: string, paymentHash: string, settledAt: number): string {
   return JSON.stringify({
     status: 'success',
