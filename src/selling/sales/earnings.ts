@@ -3,53 +3,50 @@ import type { Database, Sql, TransactionSql } from '../../platform/database/data
 import { json, optional, records, text } from '../../platform/database/rows.ts'
 import type { SalesOwner } from './store.ts'
 
-/** What earnings are told apart by; `merchant` over all of them only. */
+/** Grouping of earnings; `merchant` for all of them only. */
 export type Dimension = 'proxy' | 'endpoint' | 'scheme' | 'source' | 'merchant'
-/** How long one sum is. */
+/** Length of a sum's step. */
 export type Step = 'hour' | 'day' | 'month'
 
-/** Sums of one step. */
 export interface Earned {
-  /** Begin of the step in UTC, in milliseconds since the epoch. */
+  /** Start of the step in UTC, in milliseconds since the epoch. */
   readonly at: number
-  /** Id of the proxy or merchant, resource, scheme or source; empty for what has none, null for the rest of many. */
+  /** Id of the proxy or merchant, resource, scheme or source; empty for none, null for the rest. */
   readonly key: string | null
-  /** Of the proxy or merchant, as it is now. */
+  /** Current name of the proxy or merchant. */
   readonly name: string | null
   readonly sales: number
   readonly sats: number
 }
 
-/** Which sums are asked for. */
 export interface EarningsQuery {
   readonly owner: SalesOwner
   readonly by: Step
   readonly of: Dimension
-  /** Of this key alone; of all unless said. */
+  /** Only this key; default: all. */
   readonly key?: string
-  /** Both begin a step, in milliseconds since the epoch; `to` is not among them. */
+  /** Both start a step, in milliseconds since the epoch; `to` is exclusive. */
   readonly from: number
   readonly to: number
 }
 
 /**
- * Milliseconds after which a sale is added to the sums, so that none is written later with an earlier moment. Until
- * then it is read where it stands, so sums are never late.
+ * Milliseconds until a sale is summed, so that none is written later with an earlier time. Until then it is read
+ * directly, so sums are never late.
  */
 const LAG = 120_000
-/** Milliseconds that sums by hour are kept; those by day and month are kept for ever. */
+/** Milliseconds that hourly sums are kept; daily and monthly ones stay. */
 export const HOURS_KEPT = 90 * 86_400_000
-/** Milliseconds of sales that one statement adds. */
+/** Milliseconds of sales per statement. */
 const AT_ONCE = 6 * 3_600_000
-/** Most characters of a resource that sums are kept by: an index takes no more. */
+/** Maximum characters of a summed resource: the index limit. */
 const KEY_CHARS = 300
-/** Keys that are told apart in one answer; the others are summed. */
+/** Maximum keys per answer; the others are summed. */
 const KEYS = 20
 
-/** A part of a statement. */
 type Fragment = postgres.PendingQuery<postgres.Row[]>
 
-/** What a key earned: begin of a step in seconds since the epoch, sales and satoshis, in no order. */
+/** A key's earnings: start of a step in seconds since the epoch, sales and satoshis, unordered. */
 type Points = ReadonlyArray<readonly [at: number, sales: number, sats: number]>
 
 const earnedRows = records({
@@ -59,8 +56,8 @@ const earnedRows = records({
 })
 
 /**
- * What was sold from a moment on: of all, or of one owner, by the indexes of migration 0068. `at` is what its sums stand
- * under, `since` what it is found by. A payment costs what its invoice asked for; what was paid for demos is nothing.
+ * Sales since a moment, of all or one owner, by the indexes of migration 0068. `at` dates the sum, `since` the index
+ * entry. Payments count at the invoiced price, demos at 0.
  */
 function sold(sql: Sql, owner: SalesOwner, since: Fragment, until: Fragment | null): Fragment {
   const window = (at: Fragment): Fragment =>
@@ -83,9 +80,8 @@ function sold(sql: Sql, owner: SalesOwner, since: Fragment, until: Fragment | nu
 }
 
 /**
- * Sums of what was sold, by hour, day and month, so that a year is read in some thousand rows at most, whatever was sold. They are
- * exact at any moment: what is not in them yet is added as it is read, in the same statement. They stay when the sales
- * themselves are purged.
+ * Sums of sales by hour, day and month, which bound the rows read for a year. Exact at any moment: the same statement
+ * adds what is not summed yet. They survive the purge of sales.
  */
 export class Earnings {
   readonly #database: Database
@@ -95,8 +91,8 @@ export class Earnings {
   }
 
   /**
-   * Adds what was sold up to two minutes before `now` to the sums; once, however many processes do so. Begins where
-   * the last one ended, with some hours at once. Ends early when the signal says so.
+   * Adds sales up to two minutes before `now`, exactly once across processes. Resumes after the last run, some hours
+   * per statement. `signal` ends it early.
    */
   async roll(now: number, signal?: AbortSignal): Promise<void> {
     const end = now - LAG
@@ -106,9 +102,9 @@ export class Earnings {
     }
   }
 
-  /** Whether there is more to add. */
+  /** Returns whether there is more to add. */
   async #rollOnce(tx: TransactionSql, end: number): Promise<boolean> {
-    // After an upgrade there may be years to add.
+    // An upgrade may have years to add.
     if (this.#database.kind === 'postgres') await tx`set local statement_timeout = 0`
     await tx`insert into earnings_until (at) values (${new Date(0)}) on conflict do nothing`
     const [held] = await tx<Array<{ at: Date }>>`select at from earnings_until for update`
@@ -145,7 +141,10 @@ export class Earnings {
       on conflict (owner, dimension, grain, at, key) do update set sales = held.sales + excluded.sales, sats = held.sats + excluded.sats`
   }
 
-  /** What all owners together earned from a moment on that begins a day. @throws Unavailable when the database is away */
+  /**
+   * All owners' earnings since the start of a day.
+   * @throws Unavailable without the database
+   */
   async since(from: number, now: number): Promise<{ readonly sales: number; readonly sats: number }> {
     const points = await this.sums({ owner: 'all', by: 'day', of: 'source', from, to: now + 1 })
     return points.reduce((sum, { sales, sats }) => ({ sales: sum.sales + sales, sats: sum.sats + sats }), {
@@ -154,7 +153,10 @@ export class Earnings {
     })
   }
 
-  /** Sums in the order of their steps, those that earned most first. @throws Unavailable when the database is away */
+  /**
+   * Sums by step, highest earnings first.
+   * @throws Unavailable without the database
+   */
   async sums({ owner, by, of, key: only, from, to }: EarningsQuery): Promise<Earned[]> {
     const { sql } = this.#database
     const key = {
@@ -173,8 +175,8 @@ export class Earnings {
         : of === 'merchant'
           ? sql`(select name from merchants where id::text = ranked.key)`
           : sql`null::text`
-    // A year by day has thousands of points: to put together and sort them costs the database several times what it costs
-    // here, and as rows of their own they cost the client twice what they do as one text for each key.
+    // A year by day has thousands of points. Sorting them in the database costs several times more than here; sending
+    // rows costs the client twice as much as one text per key.
     const rows = await earnedRows.all(sql`
       with parts as materialized (
         select at, key, sales, sats from earnings
@@ -198,7 +200,7 @@ export class Earnings {
     )
   }
 
-  /** Deletes sums by hour that are older than 90 days; those by day and month stay. */
+  /** Deletes hourly sums older than 90 days. */
   async purge(now: number): Promise<void> {
     await this.#database.transaction(
       async tx => {
@@ -210,7 +212,7 @@ export class Earnings {
   }
 }
 
-/** One point for each step and key: of the step in which sums end there are two parts. In the order of `sums`. */
+/** Merges points of a step and key: the last step has two parts. In the order of `sums`. */
 function together(parts: readonly Earned[]): Earned[] {
   const points = new Map<string, Earned>()
   for (const part of parts) {
@@ -223,7 +225,7 @@ function together(parts: readonly Earned[]): Earned[] {
   )
 }
 
-/** By their characters, the rest of many last. */
+/** By code units, the rest last. */
 function byKey(one: string | null, other: string | null): number {
   if (one === other) return 0
   if (one === null || other === null) return one === null ? 1 : -1

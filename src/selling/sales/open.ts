@@ -5,13 +5,11 @@ import { Earnings } from './earnings.ts'
 import { salesOperations } from './operations.ts'
 import { SaleStore } from './store.ts'
 
-/** What sales are opened with. */
 export interface OpenSalesParts {
   readonly clock: Clock
   readonly database: Database
 }
 
-/** Opens what was sold: its list, and what it earned. */
 export function openSales({ clock, database }: OpenSalesParts) {
   const sales = new SaleStore(database)
   const earnings = new Earnings(database)

@@ -12,7 +12,6 @@ import type { Earned, Earnings } from './earnings.ts'
 import { stepsOf } from './steps.ts'
 import { SALE_SOURCES, SALE_STATES, type SoldChallenge, type SalesOwner, type SaleStore } from './store.ts'
 
-/** What the operations of sales need. */
 export interface SalesOperationParts {
   readonly store: SaleStore
   readonly earnings: Earnings
@@ -68,13 +67,11 @@ const SaleView = Type.Object(
   },
   { title: 'Sale' }
 )
-/** What was sold once. */
 export type SaleView = Static<typeof SaleView>
 
 const pageOf = <Item extends TSchema>(item: Item, title: string) =>
   Type.Object({ sales: Type.Array(item), next: nextPage }, { title })
 const SalePage = pageOf(SaleView, 'SalePage')
-/** Response of `GET /api/merchant/sales`. */
 export type SalePage = Static<typeof SalePage>
 const AdminSale = Type.Object(
   { merchantId: nullable('integer', "Null for the gateway's own routes."), ...SaleView.properties },
@@ -133,7 +130,6 @@ const EarningsView = Type.Object(
   },
   { title: 'Earnings' }
 )
-/** Earnings by steps of time. */
 export type EarningsView = Static<typeof EarningsView>
 
 function view({ soldAt, merchantId: _whose, ...sale }: SoldChallenge) {
@@ -162,14 +158,13 @@ const earnedColumns: CsvColumns<Earned> = {
   sats: ({ sats }) => sats
 }
 
-/** @throws ValidationError for two owners at once */
+/** @throws ValidationError for two owners */
 function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly own?: boolean }): SalesOwner {
   if (merchantId !== undefined && own === true)
     throw invalidField('/own', 'Must not be given together with merchantId.')
   return merchantId !== undefined ? { merchantId } : own === true ? 'gateway' : 'all'
 }
 
-/** Sales and earnings: a merchant's own, and the administrator's of all. */
 export function salesOperations(parts: SalesOperationParts): AnyOperation[] {
   return [...saleLists(parts), ...earningSums(parts)]
 }

@@ -6,14 +6,14 @@ import { HOURS_KEPT, type Step } from './earnings.ts'
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
-/** How many steps an answer has when the query names no period, and at most. */
+/** Default and maximum number of steps. */
 const STEPS: Readonly<Record<Step, { readonly usual: number; readonly most: number }>> = {
   hour: { usual: 48, most: 31 * 24 },
   day: { usual: 30, most: 366 },
   month: { usual: 12, most: 120 }
 }
 
-/** Begin of the step that a moment is in, in UTC; both in milliseconds since the epoch. */
+/** Start of the step of a moment in UTC; milliseconds since the epoch. */
 export function beginOf(by: Step, at: number): number {
   if (by === 'month') {
     const date = new Date(at)
@@ -23,7 +23,7 @@ export function beginOf(by: Step, at: number): number {
   return Math.floor(at / length) * length
 }
 
-/** Begin of the step that is so many steps later. `begin` begins a step itself. */
+/** Start of a later step; `begin` starts a step. */
 export function stepsLater(by: Step, begin: number, steps: number): number {
   if (by !== 'month') return begin + steps * (by === 'hour' ? HOUR : DAY)
   const date = new Date(begin)
@@ -31,8 +31,8 @@ export function stepsLater(by: Step, begin: number, steps: number): number {
 }
 
 /**
- * The whole steps that a period touches; without one the last few up to now. `to` is not among them.
- * @throws ValidationError for one that ends before it begins, is too long, or is by hours that are not kept any more
+ * The whole steps of a period; default: the last few. `to` is exclusive.
+ * @throws ValidationError if it ends before it starts, is too long, or is hourly beyond retention
  */
 export function stepsOf(by: Step, { from, to }: TimeSpan, now: number): { readonly from: number; readonly to: number } {
   const { usual, most } = STEPS[by]

@@ -7,13 +7,12 @@ import { amount, flag, moment, optional, records, text, type Records } from '../
 import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
 
 /**
- * How a sale stands: paid at its provider and never shown here; shown here, and good for more; held by a request that
- * is under way; used up.
+ * State of a sale: paid at the provider but never shown; shown and still valid; held by a request in flight; used up.
  */
 export const SALE_STATES = ['settled', 'paid', 'leased', 'spent'] as const
 export type SaleState = (typeof SALE_STATES)[number]
 
-/** What a sale was of: who made its challenge, or that it bought a balance. */
+/** Source of a sale: its challenge's, or the purchase of a balance. */
 export const SALE_SOURCES = [
   'route',
   'proxy',
@@ -26,10 +25,9 @@ export const SALE_SOURCES = [
 ] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session'>
 export type SoldSource = (typeof SALE_SOURCES)[number]
 
-/** One paid challenge. */
 export interface SoldChallenge {
   readonly paymentHash: string
-  /** When it was first known to be paid, in milliseconds since the epoch. */
+  /** First known payment, in milliseconds since the epoch. */
   readonly soldAt: number
   /** Null for the gateway's own routes. */
   readonly merchantId: string | null
@@ -37,19 +35,18 @@ export interface SoldChallenge {
   readonly proxyId: string | null
   readonly resource: string
   readonly description: string
-  /** Null while no credential was shown. */
+  /** Null until a credential was shown. */
   readonly scheme: ClaimScheme | null
   readonly sats: number
-  /** What was asked where that was no bitcoin, such as `USD 0.002`. */
+  /** Fiat price, such as `USD 0.002`; null for bitcoin. */
   readonly price: string | null
   readonly state: SaleState
   readonly isRevoked: boolean
 }
 
-/** Whose sales are meant: one merchant's, the gateway's own, or all there are. */
+/** One merchant's, the gateway's own, or all. */
 export type SalesOwner = { readonly merchantId: number } | 'gateway' | 'all'
 
-/** Which sales are listed. */
 export interface SaleFilter {
   readonly owner: SalesOwner
   readonly period: TimeSpan
@@ -57,7 +54,7 @@ export interface SaleFilter {
   readonly scheme: ClaimScheme | null
   readonly state: SaleState | null
   readonly proxyId: string | null
-  /** Stands in the resource or the description, in either case; or is the payment hash. */
+  /** Case-insensitive part of the resource or description, or the payment hash. */
   readonly text: string | null
 }
 
@@ -76,7 +73,7 @@ const saleRows: Records<SoldChallenge> = records({
   isRevoked: flag()
 })
 
-/** What was sold by challenges. Those of routes and proxies are kept for a month after their token has ended. */
+/** Sales by challenges. Those of routes and proxies are kept for a month after their token expired. */
 export class SaleStore {
   readonly #database: Database
 
@@ -103,7 +100,7 @@ function listed(sql: Sql, { owner, period, ...which }: SaleFilter, { after, limi
     (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
     case when service like ${depositService('%')} then 'session' else source end)`
   const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
-  // One table, in the order of an index: whatever else a row says is looked up for those of the page alone.
+  // One table in index order; everything else is looked up for the page's rows only.
   return sql`
     select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
       amount_sats as sats, price, ${state} as state,
