@@ -96,17 +96,26 @@ export async function openParts(running: Running, around: Surroundings, closers:
       ['demo', new InternalUpstream(demo, core.trail)]
     ])
   }
-  let started = false
-  const open = async (): Promise<void> => {
+  const openOnce = async (): Promise<void> => {
     const { openSuite } = await import('./suite.ts')
     suite = await openSuite(core, opened)
     mount()
-    if (!started) return
+  }
+  let opening: Promise<void> | null = null
+  /** A start and a reload may both find that it is needed. */
+  const open = (): Promise<void> => (opening ??= openOnce())
+  let hasStarted = false
+  let isSuiteStarted = false
+  /** Runs again when it failed without the database. */
+  const startSuite = async (): Promise<void> => {
+    if (suite === null || isSuiteStarted) return
     await jobs.start()
     await suite.start()
+    isSuiteStarted = true
   }
   const openFor = async (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> => {
     if (suite === null && usesSuite(config, plugins, api, core.services)) await open()
+    if (hasStarted) await startSuite()
   }
   await openFor(running.config, around.plugins)
   if (internals.size === 0) mount()
@@ -129,8 +138,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
       // The others may queue jobs as they start.
       await jobs.start()
       events.begin()
-      await suite?.start()
-      started = true
+      hasStarted = true
+      await startSuite()
       traffic.start()
     }
   }
@@ -153,8 +162,11 @@ function usesSuite(
     routes.some(
       ({ chain, match, upstream }) =>
         (upstream.kind === 'internal' && upstream.name === 'api' && match.path.some(path => !paths.has(path))) ||
-        chains[chain]?.some(({ plugin }) =>
-          plugins.get(plugin)?.uses?.some(name => name !== 'policies' && !(name in services))
+        chains[chain]?.some(({ file, plugin }) =>
+          plugins
+            .get(file ?? plugin)
+            // The core's sessions are those of a gateway without sign-in.
+            ?.uses?.some(name => name === 'sessions' || (name !== 'policies' && !(name in services)))
         )
     )
   )

@@ -1,8 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import t, { type Test as T } from 'tap'
-import { buy } from '../../support/gateway.ts'
-import { temporaryFolder } from '../../support/database.ts'
+import { PROXY_CHANNEL } from '../../../src/payments/proxies/store.ts'
+import type { Database } from '../../../src/platform/database/database.ts'
+import { buy, startGateway } from '../../support/gateway.ts'
+import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { spawnGateway } from '../../support/gateway-process.ts'
 import { countingUpstream } from '../../security/shop.ts'
 
@@ -77,6 +79,26 @@ t.test('a route to an operation of the suite loads it', async t => {
   t.same(SUITE.filter(room => rooms().has(room)).sort(), [...SUITE].sort())
 })
 
+t.test('a plugin of a file that uses a service of the suite loads it, and is given that service', async t => {
+  const folder = temporaryFolder(t)
+  const given = { proxies: 'typeof services.proxies', sessions: "services.sessions.goneCookie.split('=')[0]" }
+  for (const [uses, body] of Object.entries(given)) {
+    writeFileSync(
+      join(folder, `${uses}.mjs`),
+      `import { definePlugin, Type } from 'boltgate'
+      export default definePlugin({
+        name: 'own', description: 'Of the test', config: Type.Object({}), uses: ['${uses}'],
+        setup: (_config, { services }) => ({ request: () => ({ status: 200, headers: [], body: ${body} }) })
+      })`
+    )
+    const { gateway } = await listedGateway(
+      t,
+      `use: [service]\nchains: { own: [ correlation, { ../${basename(folder)}/${uses}.mjs: {} } ] }\nroutes:\n  - { match: { path: /own }, chain: own, upstream: { url: "http://127.0.0.1:9" } }\n`
+    )
+    t.equal((await gateway.send('GET', '/own')).text, uses === 'proxies' ? 'object' : 'boltgate-session', uses)
+  }
+})
+
 t.test('a reload that needs the suite opens it, and its operations, services and jobs work', async t => {
   const { gateway, rooms } = await listedGateway(t, routesOf('http://127.0.0.1:9'))
   t.equal((await gateway.send('GET', '/api/payments')).status, 404)
@@ -92,4 +114,32 @@ t.test('a reload that needs the suite opens it, and its operations, services and
   t.equal((await gateway.merchantSend('GET', '/api/payments')).status, 200)
   const made = await gateway.merchantSend('POST', '/api/payments', { orderId: 'a', amount: 5, currency: 'USD' })
   t.equal(made.status, 201, made.text)
+})
+
+t.test('a reload that opens the suite without the database is repeated by the next one', async t => {
+  const database = await openAnyDatabase(t)
+  const listened: string[] = []
+  let isAway = false
+  const listen = database.listen.bind(database)
+  t.intercept(database, 'listen', {
+    value: async (...[channel, heard]: Parameters<Database['listen']>) => {
+      if (isAway) throw new Error('the database is away')
+      listened.push(channel)
+      return await listen(channel, heard)
+    }
+  })
+  const gateway = await startGateway(t, { yaml: 'use: [service]\n', database, documented: false })
+  t.notOk(listened.includes(PROXY_CHANNEL))
+  isAway = true
+  await t.rejects(gateway.reload('use: [service, merchant-api]\n'), /the database is away/)
+  isAway = false
+  await gateway.reload('use: [service, merchant-api]\n')
+  t.ok(listened.includes(PROXY_CHANNEL))
+  t.equal((await gateway.send('GET', '/api/payments')).status, 401)
+})
+
+t.test('reloads that open the suite together open it once', async t => {
+  const gateway = await startGateway(t, { yaml: 'use: [service]\n', documented: false })
+  await Promise.all([1, 2].map(() => gateway.reload('use: [service, merchant-api]\n')))
+  t.equal((await gateway.send('GET', '/api/payments')).status, 401)
 })
