@@ -37,16 +37,39 @@ const OnboardingView = Type.Object(
 )
 export type OnboardingView = Static<typeof OnboardingView>
 
+/** Members that the merchant's account and the administrator's list share, in the order of its CSV columns. */
+export const AccountHead = Type.Object({
+  merchantId: Type.Integer(),
+  name: Type.String(),
+  email: Type.String(),
+  planTier,
+  subscriptionStatus: nullableText('Null on a paid plan without a subscription on file.'),
+  isActive: Type.Boolean(),
+  createdAt: isoTime()
+})
+
+/** What `accountHead` reads of an account; its columns are `headColumns` of `store.ts`. */
+export type HeadFields = Pick<
+  Merchant,
+  'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'
+>
+
+export function accountHead(merchant: HeadFields): Static<typeof AccountHead> {
+  return {
+    merchantId: merchant.id,
+    name: merchant.name,
+    email: merchant.email,
+    planTier: merchant.tier,
+    subscriptionStatus: shownStatus(merchant),
+    isActive: merchant.isActive,
+    createdAt: time(merchant.createdAt)
+  }
+}
+
 /** Response of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members (decision 156). */
 export const AccountView = Type.Object(
   {
-    merchantId: Type.Integer(),
-    name: Type.String(),
-    email: Type.String(),
-    planTier,
-    subscriptionStatus: nullableText('Null on a paid plan without a subscription on file.'),
-    isActive: Type.Boolean(),
-    createdAt: isoTime(),
+    ...AccountHead.properties,
     features: FeaturesView,
     onboarding: OnboardingView
   },
@@ -126,21 +149,6 @@ function featuresView(merchant: Merchant, plans: GatewayConfig['plans']): Featur
     customBrandingEnabled,
     maxWebhookEndpoints: plans[merchant.tier].webhookEndpoints,
     l402Enabled: l402Enabled && merchant.isActive
-  }
-}
-
-/** Shared by the merchant's and the operator's view. */
-export function accountHead(
-  merchant: Pick<Merchant, 'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'>
-) {
-  return {
-    merchantId: merchant.id,
-    name: merchant.name,
-    email: merchant.email,
-    planTier: merchant.tier,
-    subscriptionStatus: shownStatus(merchant),
-    isActive: merchant.isActive,
-    createdAt: time(merchant.createdAt)
   }
 }
 

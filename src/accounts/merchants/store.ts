@@ -133,20 +133,26 @@ const sealed = (name: MerchantSealedColumn): Column<SealedValue | null> =>
     ({ ciphertext }) => ciphertext
   )
 
-const merchantRows: Records<Merchant> = records({
+/** Columns that the administrator's list reads too: nothing sealed. */
+export const headColumns = {
   id: integer(),
   name: text(),
   email: text(),
+  tier: column('plan_tier', resolveTier, tier => tier),
+  subscriptionStatus: optional(text()),
+  isActive: flag(),
+  createdAt: moment()
+}
+
+const merchantRows: Records<Merchant> = records({
+  ...headColumns,
   keyId: text(),
   keyCreatedAt: moment(),
   keyRotatedAt: optional(moment()),
   storedTier: optional(text('plan_tier')),
-  tier: column('plan_tier', resolveTier, tier => tier),
-  subscriptionStatus: optional(text()),
   currentPeriodEnd: optional(moment()),
   billingCustomerId: optional(text()),
   billingSubscriptionId: optional(text()),
-  isActive: flag(),
   flags: group({
     refundsEnabled: flag(),
     multiCurrencyEnabled: flag(),
@@ -157,8 +163,7 @@ const merchantRows: Records<Merchant> = records({
   alternateKey: sealed('alternate_key'),
   webhookUrl: optional(text()),
   webhookSecret: sealed('webhook_secret'),
-  colour: optional(text()),
-  createdAt: moment()
+  colour: optional(text())
 })
 
 const changeRows: Records<Required<MerchantChanges>> = records({

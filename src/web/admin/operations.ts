@@ -138,15 +138,11 @@ function accounts(administration: Administration): AnyOperation[] {
   ]
 }
 
-const merchantColumns: CsvColumns<MerchantSummary> = {
-  merchantId: ({ merchantId }) => merchantId,
-  name: ({ name }) => name,
-  email: ({ email }) => email,
-  planTier: ({ planTier }) => planTier,
-  subscriptionStatus: ({ subscriptionStatus }) => subscriptionStatus,
-  isActive: ({ isActive }) => isActive,
-  createdAt: ({ createdAt }) => createdAt
-}
+// The keys of the schema are the members of its type.
+const summaryMembers = Object.keys(MerchantSummary.properties) as ReadonlyArray<keyof MerchantSummary>
+const merchantColumns: CsvColumns<MerchantSummary> = Object.fromEntries(
+  summaryMembers.map(member => [member, (row: MerchantSummary) => row[member]])
+)
 
 /** Query of the next page. */
 function nextQuery(

@@ -2,7 +2,7 @@ import { TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { keysetQuery } from '../../engine/operations/keyset.ts'
-import { AccountView, FeaturesView } from '../../accounts/merchants/account.ts'
+import { AccountHead, AccountView, FeaturesView } from '../../accounts/merchants/account.ts'
 import type { PlanTier } from '../../accounts/merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schema.ts'
 import { webhookSecretLength } from '../../accounts/merchants/webhook-address.ts'
@@ -144,18 +144,7 @@ export const MerchantQuery = Type.Object({
 export type MerchantQuery = Static<typeof MerchantQuery>
 
 /** Row of the list. `planTier` is resolved. */
-export const MerchantSummary = Type.Object(
-  {
-    merchantId: Type.Integer(),
-    name: Type.String(),
-    email: Type.String(),
-    planTier: Type.String(),
-    subscriptionStatus: nullableText(),
-    isActive: Type.Boolean(),
-    createdAt: isoTime()
-  },
-  { title: 'Merchant' }
-)
+export const MerchantSummary = Type.Object(AccountHead.properties, { title: 'Merchant' })
 export type MerchantSummary = Static<typeof MerchantSummary>
 
 /** The merchant's own view and admin data (contract, Merchant account; decision 156). */

@@ -3,7 +3,7 @@ import { ShortError } from '../../engine/operations/errors.ts'
 import { isWritable } from '../../engine/formats/calendar.ts'
 import { readIsoTime } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
-import type { AccountView } from '../../accounts/merchants/account.ts'
+import { accountHead, type AccountView } from '../../accounts/merchants/account.ts'
 import { parseTier, planFeatures } from '../../accounts/merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schema.ts'
 import type { CreateMerchant, Merchants } from '../../accounts/merchants/service.ts'
@@ -29,7 +29,7 @@ import type {
   RegeneratedKey
 } from './schema.ts'
 import type { AdminStore } from './store.ts'
-import { linkMessage, pendingView, summary, time } from './views.ts'
+import { linkMessage, pendingView, time } from './views.ts'
 
 export interface AdministrationParts {
   readonly database: Database
@@ -65,7 +65,7 @@ export class Administration {
     const { search = null, isActive = null, planTier: tier = null } = query
     const filter = { search, isActive, tier }
     if (Object.keys(query).length === 0) {
-      const list = (await store.merchants(filter)).map(summary)
+      const list = (await store.merchants(filter)).map(accountHead)
       return { list, total: list.length, next: null }
     }
     const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
@@ -74,7 +74,7 @@ export class Administration {
       store.merchants(filter, { limit: limit + 1, after: query.after ?? null }),
       store.countMerchants(filter)
     ])
-    const list = found.slice(0, limit).map(summary)
+    const list = found.slice(0, limit).map(accountHead)
     const last = list.at(-1)
     return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
   }
@@ -138,7 +138,7 @@ export class Administration {
         await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
       const made = await write(merchants, id, settings)
-      return { ...summary(known(await merchants.byId(id))), ...made }
+      return { ...accountHead(known(await merchants.byId(id))), ...made }
     })
     await this.#keysSaved(id, settings)
     return changed

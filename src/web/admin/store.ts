@@ -2,22 +2,17 @@ import type { Database, Sql, TransactionSql } from '../../platform/database/data
 import {
   column,
   dateOrNull,
-  flag,
   integer,
+  moment,
   optional,
   records,
   text,
-  moment,
   type Records
 } from '../../platform/database/rows.ts'
+import type { HeadFields } from '../../accounts/merchants/account.ts'
 import { resolveTier, storedTiers, type PlanTier } from '../../accounts/merchants/plans.ts'
-import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { headColumns } from '../../accounts/merchants/store.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
-
-export type ListedMerchant = Pick<
-  Merchant,
-  'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'
->
 
 /** Result of a review. `at` in milliseconds. */
 export type Review =
@@ -42,7 +37,7 @@ export interface MerchantFilter {
 /** Lists accounts for administrators, and stores pending subscriptions. */
 export interface AdminStore {
   /** Newest first, without sealed columns: all, or at most `limit` after the account `after`. */
-  merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]>
+  merchants(filter: MerchantFilter, page?: MerchantPage): Promise<HeadFields[]>
   countMerchants(filter: MerchantFilter): Promise<number>
   /**
    * Stores a subscription bought without an account, once per `billingSubscriptionId`: billing reports repeatedly. A
@@ -59,17 +54,7 @@ export interface AdminStore {
   review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
 }
 
-const tier = column(null, resolveTier, value => value)
-
-const listedRows: Records<ListedMerchant> = records({
-  id: integer(),
-  name: text(),
-  email: text(),
-  tier: { ...tier, name: 'plan_tier' },
-  subscriptionStatus: optional(text()),
-  isActive: flag(),
-  createdAt: moment()
-})
+const listedRows: Records<HeadFields> = records(headColumns)
 
 const pendingRows: Records<PendingSubscription> = records({
   id: integer(),
@@ -77,7 +62,7 @@ const pendingRows: Records<PendingSubscription> = records({
   customerName: optional(text()),
   billingCustomerId: optional(text()),
   billingSubscriptionId: optional(text()),
-  planTier: tier,
+  planTier: column(null, resolveTier, tier => tier),
   subscriptionStatus: optional(text()),
   currentPeriodEnd: optional(moment()),
   state: text<PendingSubscription['state']>(),
@@ -99,14 +84,14 @@ export class SqlAdminStore implements AdminStore {
     return Number(row?.count ?? 0n)
   }
 
-  async merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]> {
+  async merchants(filter: MerchantFilter, page?: MerchantPage): Promise<HeadFields[]> {
     const sql = this.#sql
     const following =
       page === undefined || page.after === null
         ? sql``
         : sql`and (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
     return await listedRows.all(sql`
-      select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants
+      select ${sql(listedRows.names)} from merchants
       where ${this.#which(filter)} ${following}
       order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`)
   }

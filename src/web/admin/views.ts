@@ -1,7 +1,5 @@
-import { accountHead } from '../../accounts/merchants/account.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import type { MerchantSummary, PendingSubscription, PendingSubscriptionView } from './schema.ts'
-import type { ListedMerchant } from './store.ts'
+import type { PendingSubscription, PendingSubscriptionView } from './schema.ts'
 
 /** Message about a linked account. `kept` names members of the request that it already had. */
 export function linkMessage(merchant: Merchant, kept: readonly string[]): string {
@@ -9,10 +7,6 @@ export function linkMessage(merchant: Merchant, kept: readonly string[]): string
   if (kept.length > 0) parts.push(`It had its own ${kept.join(' and ')} already, which was left alone.`)
   if (!merchant.isActive) parts.push('The account is deactivated; reactivate it to let it work.')
   return parts.join(' ')
-}
-
-export function summary(merchant: ListedMerchant): MerchantSummary {
-  return accountHead(merchant)
 }
 
 export function pendingView(subscription: PendingSubscription): PendingSubscriptionView {

@@ -80,6 +80,8 @@ await eachDatabase(t, 'merchants are found by name, address, id, plan and state,
   )
   t.match(rows[1], /^92,100% Wool_Socks,m92@example\.com,individual,/)
   const whole = await send('GET', '/api/admin/merchants?format=json')
+  const [row = {}] = whole.json() as object[]
+  t.same(head?.split(','), Object.keys(row), 'each member of a row is a column')
   t.ok(
     Array.isArray(whole.json()) && whole.headers['link'] === undefined,
     'and JSON is whole where no page is asked for'
