@@ -1,21 +1,17 @@
 /**
- * Bitcoin addresses: base58check (P2PKH, P2SH) and segwit addresses in bech32 and bech32m (BIP 173, BIP 350). Whether
- * an address belongs to somebody cannot be seen; that it was not mistyped, and for which network it is, can.
+ * Bitcoin addresses: base58check (P2PKH, P2SH) and segwit in bech32 and bech32m (BIP 173, BIP 350). Detects typos and
+ * the network, not ownership.
  */
 import { bech32, bech32m, createBase58check } from '@scure/base'
 import type { InvoiceNetwork } from './bolt11.ts'
 import { sha256 } from './hmac.ts'
 
-/**
- * What an address pays to. `witness`: a segwit version or length that has no rules yet, so that anyone could take the
- * money.
- */
+/** `witness`: a segwit version or length without rules yet, spendable by anyone. */
 export type AddressKind = 'p2pkh' | 'p2sh' | 'p2wpkh' | 'p2wsh' | 'p2tr' | 'witness'
 
-/** Which rule an address breaks. */
 export type AddressErrorCode = 'form' | 'checksum' | 'network' | 'version' | 'length'
 
-/** The text is no Bitcoin address; the message says why, without the text itself. */
+/** Not a Bitcoin address. The message gives the reason without the text. */
 export class AddressError extends Error {
   override readonly name = 'AddressError'
   readonly code: AddressErrorCode
@@ -26,10 +22,9 @@ export class AddressError extends Error {
   }
 }
 
-/** An address as it was read. */
 export interface BitcoinAddress {
   readonly kind: AddressKind
-  /** All networks that write addresses this way: the test networks share most of their forms. */
+  /** All matching networks: test networks share most forms. */
   readonly networks: readonly InvoiceNetwork[]
 }
 
@@ -48,26 +43,21 @@ const SEGWIT_PREFIXES: ReadonlyMap<string, readonly InvoiceNetwork[]> = new Map(
   ['bcrt', ['regtest']]
 ])
 
-/** The longest text that is looked at, in characters; BIP 173 allows 90. */
+/** BIP 173's limit, in characters. */
 const MAX_CHARS = 90
 const HASH_BYTES = 20
 
 const base58check = createBase58check(sha256)
 
-/**
- * Reads an address, without `bitcoin:` in front and without spaces around.
- * @throws AddressError
- */
 export function readAddress(text: string): BitcoinAddress {
   if (text.length > MAX_CHARS)
     throw new AddressError('length', `A Bitcoin address has at most ${MAX_CHARS} characters, not ${text.length}`)
-  // A base58 address can hold a 1 too, but none begins with one of these prefixes and a 1: b, t and B, T are no
-  // versions of ours.
+  // Base58 may contain a 1, but none of our base58 versions begins with these prefixes.
   return /^(?:bc|tb|bcrt)1/i.test(text) ? readSegwit(text) : readBase58(text)
 }
 
 function readBase58(text: string): BitcoinAddress {
-  // Of 25 bytes; looked at first, so that what is no address at all is told so.
+  // 25 bytes. Checked first, for a clear error on other text.
   if (!/^[1-9A-HJ-NP-Za-km-z]{25,36}$/.test(text)) {
     throw new AddressError('form', 'A Bitcoin address is base58 with a checksum, or begins with bc1, tb1 or bcrt1')
   }
@@ -85,8 +75,7 @@ function readSegwit(text: string): BitcoinAddress {
   if (!/^[a-z]+1[ac-hj-np-z02-9]+$/i.test(text))
     throw new AddressError('form', 'The address has a character that no segwit address has')
   const lower = text.toLowerCase()
-  // Version 0 has the old checksum, which lets a run of q before a last p grow unseen; all later ones the new one (BIP
-  // 350).
+  // Version 0 uses bech32, whose checksum misses q inserted before a final p; later ones bech32m (BIP 350).
   const isFirst = lower.at(lower.lastIndexOf('1') + 1) === 'q'
   const code = isFirst ? bech32 : bech32m
   const {
@@ -112,7 +101,7 @@ function kindOf(version: number, bytes: number): AddressKind {
   return version === 1 && bytes === 32 ? 'p2tr' : 'witness'
 }
 
-/** The library's messages carry the text; what is left to go wrong here is the checksum. */
+/** The library's messages hold the text; only the checksum can still fail. */
 function checked<T>(decode: () => T): T {
   try {
     return decode()

@@ -1,19 +1,17 @@
 /**
- * Bech32 (BIP 173) of any length, as BOLT 11 writes invoices: a prefix, `1`, groups of five bits as letters, and six
- * letters of checksum. Each 402 reads its invoice, so it is done in one pass over bytes: a quarter of what a library
- * takes whose groups are lists of numbers.
+ * Bech32 (BIP 173) of any length, as BOLT 11 uses it. Each 402 reads its invoice, so one pass over bytes: a quarter of
+ * the time of a library with number lists.
  */
 
 const LETTERS = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'
 const CHECKSUM_WORDS = 6
 const NO_WORD = 0xff
 
-// By character code: the word of a letter.
 const words = new Uint8Array(128).fill(NO_WORD)
 for (let word = 0; word < 32; word++) words[LETTERS.charCodeAt(word)] = word
 const letters = Buffer.from(LETTERS, 'latin1')
 
-// What BIP 173 adds for the five bits that leave the state: its generators, by all of the bits at once.
+// BIP 173's generators for all combinations of the five outgoing bits.
 const GENERATORS = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3]
 const folded = Int32Array.from({ length: 32 }, (_none, bits) =>
   GENERATORS.reduce((sum, generator, at) => ((bits >> at) & 1 ? sum ^ generator : sum), 0)
@@ -23,7 +21,6 @@ function next(state: number, word: number): number {
   return ((state & 0x1ffffff) << 5) ^ word ^ (folded[state >>> 25] ?? 0)
 }
 
-/** The state of the checksum behind the prefix. */
 function begin(prefix: string): number {
   let state = 1
   for (let at = 0; at < prefix.length; at++) {
@@ -36,19 +33,19 @@ function begin(prefix: string): number {
   return state
 }
 
-/** The text is not bech32, or its words are no bytes; the message says why, without the text itself. */
+/** Invalid bech32 or padding. The message gives the reason without the text. */
 export class Bech32Error extends Error {
   override readonly name = 'Bech32Error'
 }
 
 /**
- * Reads a text that is all in lower case or all in upper case.
+ * Reads text in one case.
  * @returns the prefix in lower case, and the words before the checksum
  * @throws Bech32Error
  */
 export function decodeBech32(text: string): { readonly prefix: string; readonly words: Uint8Array } {
   const lower = text.toLowerCase()
-  // Beyond ASCII there are letters whose lower case is an ASCII one.
+  // Some non-ASCII letters have ASCII lower-case forms.
   if (lower !== text && !/^[\x21-\x60\x7b-\x7e]*$/.test(text))
     throw new Bech32Error('it has letters of both cases, or characters that cannot stand there')
   const separator = lower.lastIndexOf('1')
@@ -69,10 +66,10 @@ export function decodeBech32(text: string): { readonly prefix: string; readonly 
 }
 
 /**
- * Writes a text in lower case.
+ * Writes lower-case text.
  * @param prefix in lower case
  * @param given from 0 to 31 each
- * @throws Bech32Error when a word has more than five bits, or the prefix a character that cannot stand there
+ * @throws Bech32Error for a word above five bits or an invalid prefix character
  */
 export function encodeBech32(prefix: string, given: readonly number[]): string {
   let state = begin(prefix)
@@ -92,8 +89,8 @@ export function encodeBech32(prefix: string, given: readonly number[]): string {
 }
 
 /**
- * The bytes that words hold.
- * @throws Bech32Error when what is left over is a whole word, or not zero
+ * Converts words to bytes.
+ * @throws Bech32Error when the padding is a whole word, or not zero
  */
 export function bytesOf(given: Uint8Array): Buffer {
   const bytes = Buffer.allocUnsafe((given.length * 5) >> 3)
@@ -110,7 +107,7 @@ export function bytesOf(given: Uint8Array): Buffer {
   return bytes
 }
 
-/** Bytes as words, the last one filled up with zeros. */
+/** Converts bytes to words, zero-padded. */
 export function wordsOf(bytes: Uint8Array): number[] {
   const made: number[] = []
   let [held, bits] = [0, 0]

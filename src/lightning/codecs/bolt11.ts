@@ -1,16 +1,15 @@
 /**
- * BOLT 11 invoices. Decoding is strict: an invoice that another wallet would refuse, or whose amount or payment hash
- * could be read in two ways, is an error. Encoding signs, for the sandbox provider and demo payments.
+ * BOLT 11 invoices. Decoding is strict: ambiguous invoices and those another wallet would reject are errors. Encoding
+ * signs, for the sandbox and demos.
  */
 import { recover, signRecoverable, verify } from 'tiny-secp256k1'
 import { Bech32Error, bytesOf, decodeBech32, encodeBech32, wordsOf } from './bech32.ts'
 import { sha256 } from './hmac.ts'
 import { isHex32 } from './preimage.ts'
 
-/** Bitcoin networks that an invoice can name: prefixes `lnbc`, `lntb`, `lntbs`, `lnbcrt`. */
+/** Networks by prefix: `lnbc`, `lntb`, `lntbs`, `lnbcrt`. */
 export type InvoiceNetwork = 'mainnet' | 'testnet' | 'signet' | 'regtest'
 
-/** Which rule an invoice breaks. */
 export type InvoiceErrorCode =
   | 'bech32'
   | 'prefix'
@@ -21,7 +20,7 @@ export type InvoiceErrorCode =
   | 'features'
   | 'signature'
 
-/** Every refusal of this module; the message says what was wrong, where, and what would be right. */
+/** The message says what is wrong, where, and what is allowed. */
 export class InvoiceError extends Error {
   override readonly name = 'InvoiceError'
   readonly code: InvoiceErrorCode
@@ -31,26 +30,21 @@ export class InvoiceError extends Error {
   }
 }
 
-/** A decoded invoice. Hex is lower case. */
 export interface Invoice {
-  /** The invoice in lower case. */
   readonly text: string
   readonly network: InvoiceNetwork
-  /** Null when the payer chooses the amount. */
+  /** Null for an open amount. */
   readonly amountMsat: bigint | null
-  /** The amount in whole satoshis, rounded down; null without an amount. */
+  /** Whole satoshis, rounded down; null without an amount. */
   readonly amountSats: number | null
-  /** 64 hex characters. */
   readonly paymentHash: string
-  /** 64 hex characters. */
   readonly paymentSecret: string
-  /** Unix seconds of its making. */
+  /** Creation in Unix seconds. */
   readonly timestamp: number
   readonly expirySeconds: number
-  /** Unix seconds: `timestamp` and `expirySeconds` added. */
+  /** Unix seconds: `timestamp` plus `expirySeconds`. */
   readonly expiresAt: number
   readonly description: string | null
-  /** 64 hex characters; an invoice has either this or a description. */
   readonly descriptionHash: string | null
   /**
    * Compressed public key, 66 hex characters; null only when the signature was not checked and no `n` field names it.
@@ -62,8 +56,8 @@ export interface Invoice {
   readonly features: readonly number[]
 }
 
-/** The longest invoice that is read, in characters. */
-const MAX_INVOICE_CHARS = 7_089 // What the largest QR code holds; real ones have 200 to 1,500.
+/** Longest invoice, in characters. */
+const MAX_INVOICE_CHARS = 7_089 // A QR code's capacity; real ones have 200 to 1,500.
 
 const DEFAULT_EXPIRY = 3600
 const DEFAULT_CLTV = 18
@@ -81,8 +75,7 @@ const FIELD_PAYEE = 19
 const FIELD_DESCRIPTION_HASH = 23
 const FIELD_CLTV = 24
 
-// Bits that BOLT 9 allows in an invoice. An even bit elsewhere is a demand that we, and the payer's wallet, cannot
-// know.
+// BOLT 9's invoice bits. An even bit elsewhere is a requirement that no wallet here knows.
 const KNOWN_FEATURES: ReadonlySet<number> = new Set([8, 14, 16, 24, 36, 48])
 
 const PREFIXES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({
@@ -100,7 +93,7 @@ const CURRENCIES: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
 const HUMAN_PART = /^ln(bcrt|bc|tbs|tb)(?:(0|[1-9][0-9]{0,19})([munp]?))?$/
 const MAX_MSAT = 2_100_000_000_000_000_000n
 
-// Tenths of a millisatoshi (pico-bitcoin) in one unit.
+// Tenths of a millisatoshi per unit.
 const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
   '': 10n ** 12n,
   m: 10n ** 9n,
@@ -110,11 +103,11 @@ const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
 })
 
 /**
- * Decodes an invoice in lower or upper case, without a `lightning:` in front.
- * @param options.signature what is checked of it. `recover` finds the payee's public key, which takes a third of a millisecond and
- *   fails for half of all wrong ones, the others being a signature of some other key; `named` checks it where the invoice names its
- *   payee (field n), and leaves `payee` null where it does not; `none` leaves it unchecked
- * @param options.zeroAmount `true` admits an amount of zero, which some write where the payer is to choose, and reads it as none
+ * Decodes an invoice without the `lightning:` prefix.
+ * @param options.signature `recover` finds the payee's key in a third of a millisecond and fails for half of wrong
+ *   signatures (the others match another key); `named` verifies only where field n names the payee, else leaves `payee`
+ *   null; `none` skips it
+ * @param options.zeroAmount `true` reads an amount of zero as open, as some write it
  * @throws InvoiceError
  */
 export function decodeInvoice(
@@ -188,7 +181,7 @@ function readBech32(text: string): ReturnType<typeof decodeBech32> {
   }
 }
 
-// A library may repeat what it was given, and its messages are meant for one line of a log.
+// Library messages may repeat the input; the log needs one line.
 function reason(error: unknown): string {
   return error instanceof Error ? error.message.slice(0, 60) : 'unknown reason'
 }
@@ -203,14 +196,14 @@ function readAmount(digits: string | undefined, unit: string): bigint | null {
   return msat
 }
 
-// At most ten words (50 bits) keep within the safe integers; callers check.
+// Safe integers hold at most ten words (50 bits); callers check.
 function readNumber(words: Uint8Array): number {
   let value = 0
   for (const word of words) value = value * 32 + word
   return value
 }
 
-/** Tagged fields: the words of each known type that has its proper length. */
+/** Tagged fields: words of each known type with its proper length. */
 class Fields {
   readonly #values = new Map<number, Uint8Array>()
 
@@ -265,7 +258,7 @@ function fieldName(type: number): string {
   return 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'[type] ?? '?'
 }
 
-// Zero for the types that may have any length.
+// Zero for any length.
 const FIELD_LENGTHS: Readonly<Record<number, number>> = Object.freeze({
   [FIELD_PAYMENT_HASH]: HASH_WORDS,
   [FIELD_SECRET]: HASH_WORDS,
@@ -288,8 +281,8 @@ function readFields(words: Uint8Array): Fields {
     if (offset > words.length)
       throw new InvoiceError('field', `The field ${fieldName(type)} of ${length} words runs past the end`)
     const expected = FIELD_LENGTHS[type]
-    // BOLT 11 asks to fail on a wrong length, yet lists an invoice with such fields beside the right ones as valid.
-    // Passing over them is safe, because the field of the right length is required.
+    // BOLT 11 demands failure on a wrong length, yet its vectors accept such fields beside right ones. Skipping is
+    // safe: the right field is required.
     if (expected === undefined || (expected > 0 && expected !== length)) continue
     fields.add(type, words.subarray(start, offset))
   }
@@ -306,12 +299,12 @@ function toBytes(type: number, words: Uint8Array): Buffer {
 
 function checkSignature(prefix: string, words: Uint8Array, end: number, named: string | null): string {
   const hash = signedHash(prefix, words.subarray(0, end))
-  const signature = bytesOf(words.subarray(end)) // 104 words are exactly 65 bytes, so no padding can be wrong.
+  const signature = bytesOf(words.subarray(end)) // 104 words are exactly 65 bytes, without padding.
   const compact = signature.subarray(0, 64)
   const recovery = signature[64] ?? 0
   try {
     if (named !== null) {
-      // With a named payee only the low-S form counts; without one BOLT 11 takes both.
+      // With a named payee only low-S counts; without one BOLT 11 takes both.
       if (verify(hash, Buffer.from(named, 'hex'), compact, true)) return named
     } else if (recovery === 0 || recovery === 1 || recovery === 2 || recovery === 3) {
       const payee = recover(hash, compact, recovery, true)
@@ -329,7 +322,7 @@ function checkSignature(prefix: string, words: Uint8Array, end: number, named: s
   )
 }
 
-// What BOLT 11 signs: the human-readable part as text, then the words as bytes, filled up with zero bits.
+// BOLT 11's signed hash: the prefix as text, then the words as zero-padded bytes.
 function signedHash(prefix: string, words: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(prefix.length + Math.ceil((words.length * 5) / 8))
   let offset = bytes.write(prefix, 'latin1')
@@ -347,35 +340,29 @@ function signedHash(prefix: string, words: Uint8Array): Uint8Array {
   return sha256(bytes)
 }
 
-/** What an invoice of our own says. */
 export interface InvoiceTerms {
   readonly network: InvoiceNetwork
-  /** Null or left out: the payer chooses. */
+  /** Null or absent for an open amount. */
   readonly amountMsat?: bigint | null
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
-  /** 64 lower-case hex characters. */
   readonly paymentSecret: string
-  /** Unix seconds. */
   readonly timestamp: number
-  /** Seconds; 3600 when left out, as BOLT 11 has it. */
+  /** Seconds; BOLT 11's default is 3600. */
   readonly expirySeconds?: number
-  /** At most 639 bytes of UTF-8; `shortDescription` cuts. */
+  /** At most 639 bytes of UTF-8; see `shortDescription`. */
   readonly description: string
-  /** 64 lower-case hex characters, which the invoice then holds in the place of the description. */
+  /** 64 lower-case hex characters, instead of the description. */
   readonly descriptionHash?: string
-  /** Blocks; 18 when left out. */
+  /** Blocks; 18 by default. */
   readonly minFinalCltvExpiry?: number
-  /** Feature bits; when left out var_onion_optin and payment_secret are required and basic_mpp is supported. */
+  /** Feature bits. By default requires var_onion_optin and payment_secret and supports basic_mpp. */
   readonly features?: readonly number[]
 }
 
-/** The most bytes of UTF-8 that a description field holds. */
+/** Capacity of a description field, in bytes of UTF-8. */
 export const MAX_DESCRIPTION_BYTES = 639
 
-/**
- * Cuts a text to at most `bytes` bytes of UTF-8, at a character's edge.
- */
+/** Cuts text to `bytes` bytes of UTF-8 between characters. */
 export function shortDescription(text: string, bytes: number = MAX_DESCRIPTION_BYTES): string {
   if (Buffer.byteLength(text) <= bytes) return text
   let length = 0
@@ -390,8 +377,8 @@ export function shortDescription(text: string, bytes: number = MAX_DESCRIPTION_B
 
 /**
  * Writes and signs an invoice.
- * @param privateKey 32 bytes, the key of the node that is paid
- * @throws InvoiceError when the terms cannot be written
+ * @param privateKey the payee node's key, 32 bytes
+ * @throws InvoiceError
  */
 export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): string {
   const { network, paymentHash, paymentSecret, timestamp, description } = terms

@@ -1,29 +1,28 @@
 /**
- * Size of a 402's head. nginx and ingress-nginx answer 502 for a head above 4 KB by default, so a usual head stays below
- * that: description, path and an invoice with three routing hints. No head exceeds 8 KB, which most clients and proxies
- * take. The macaroon is in the L402 line twice (4/3 bytes each for a byte of its path caveat), the invoice once and, with
- * its base64url form, 7/3 times in the Payment line: a byte of the path costs 2.67 bytes, a character of the invoice 3.33.
+ * Size of a 402's head. nginx and ingress-nginx answer 502 above 4 KB by default, so a usual head (description, path,
+ * invoice with three routing hints) stays below. None exceeds 8 KB, which most clients and proxies take. The L402 line
+ * holds the macaroon twice (4/3 each) and the invoice once; the Payment line holds the invoice 7/3 times. A path byte
+ * costs 2.67 bytes, an invoice character 3.33.
  */
 
-/** Bytes that the header lines of all challenges of a 402 may take together, names and line ends included. */
+/** Limit for all challenge lines of a 402, with names and line ends. */
 export const MAX_CHALLENGE_BYTES = 8192
 
-// Both lines without what varies: parameter names, the other caveats, the signature, the longest realm and names.
+// Both lines without variable parts: parameter names, other caveats, signature, longest realm and names.
 const FIXED_BYTES = 1925
-// Characters of an invoice without its description, with two routing hints.
+// Characters of an invoice with two routing hints, without description.
 const BARE_INVOICE_CHARS = 450
-/** Longest description on the invoice of a 402: 384 bytes of head, which leaves the usual one below 4 KB. */
+/** Costs 384 bytes of head, which keeps the usual one below 4 KB. */
 const MAX_DESCRIPTION_BYTES = 72
-/** Bytes of a 402's head besides its challenges: status line, Date, type, length, and what the gateway adds. */
+/** The rest of a 402's head: status line, Date, type, length, and added headers. */
 const OTHER_HEAD_BYTES = 450
-/** Bytes of a head above which operators are warned: less than what nginx takes by default. */
+/** Warning threshold, below nginx's default buffer. */
 const LARGE_HEAD_BYTES = 3584
 
 /**
- * Bytes of UTF-8 of a description for which a challenge has room on its invoice, 0 to 72: the longer the path or
- * resource, the fewer. Each byte is 1.6 characters of the invoice. Up to 1,600 bytes of path both lines fit into 8 KB in
- * the worst case; the longest resource (500 characters of four bytes, decision 105) fits with a usual realm and an
- * invoice without hints.
+ * Bytes of UTF-8, 0 to 72, left for the description of a challenge's invoice. Each costs 1.6 invoice characters. With
+ * up to 1,600 path bytes both lines fit 8 KB in the worst case; the longest resource (500 four-byte characters,
+ * decision 105) fits with a usual realm and no hints.
  * @param pathBytes of the path caveat, in UTF-8
  */
 export function descriptionRoom(pathBytes: number): number {
@@ -33,14 +32,14 @@ export function descriptionRoom(pathBytes: number): number {
 
 const LINE_OVERHEAD = 'WWW-Authenticate: \r\n'.length
 
-/** Bytes of the header lines of these challenges (the values, all ASCII) as they go over the wire. */
+/** Wire size of header lines with these ASCII values. */
 export function challengeBytes(values: readonly string[]): number {
   let bytes = 0
   for (const value of values) bytes += LINE_OVERHEAD + value.length
   return bytes
 }
 
-/** Estimates the bytes of a 402's head from its flat list of headers; null while proxies with small buffers take it. */
+/** Estimated size of a 402's head; null while small proxy buffers suffice. */
 export function largeHead(headers: readonly string[]): number | null {
   const values = headers.filter((_, index) => headers[index - 1] === 'WWW-Authenticate')
   const bytes = OTHER_HEAD_BYTES + challengeBytes(values)

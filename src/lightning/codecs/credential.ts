@@ -1,20 +1,19 @@
 /**
- * Finds the payment credential of a request among its headers: at most one, in one of three profiles (contract,
- * Credential profiles; decision 125). Pure form: nothing here is verified.
+ * Finds a request's payment credential: at most one, in one of three profiles (contract, Credential profiles; decision
+ * 125). Checks form only.
  */
 import { decodeMacaroonBase64, decodeMacaroonHex, encodeMacaroon, MacaroonError } from '../l402/macaroon.ts'
 import { readHexMacaroon, readL402Value } from '../l402/l402-header.ts'
 import { readPaymentValue } from '../payment-scheme/payment-credential.ts'
 import { credentialField, mayCarryPreimage, paymentScheme, schemeValue } from '../../engine/message/payment-headers.ts'
 
-/** The longest credential that is read, in characters; longer ones are refused with 400. */
+/** In characters; longer ones get 400. */
 export const MAX_CREDENTIAL_CHARS = 65_536
 
-/** What a request carries. */
 export type Credential =
-  /** No payment credential; perhaps an unrelated one. Answer with a first challenge. */
+  /** None of ours. Answered with a first challenge. */
   | { readonly kind: 'none' }
-  /** `L402 <macaroon>:<preimage>`. The preimage is 64 lower-case hex; the macaroon is undecoded text. */
+  /** `L402 <macaroon>:<preimage>`. The preimage is 64 lower-case hex; the macaroon is not decoded. */
   | {
       readonly kind: 'classic'
       readonly macaroon: string
@@ -23,12 +22,11 @@ export type Credential =
     }
   /** `Payment method="lightning", preimage="…"`. The preimage is 64 lower-case hex. */
   | { readonly kind: 'legacy'; readonly preimage: string }
-  /** `Payment <token>`. The token has only base64url characters; read it with `parsePaymentToken`. */
+  /** `Payment <token>`, in base64url; decoded by `parsePaymentToken`. */
   | { readonly kind: 'modern'; readonly token: string }
   /**
-   * A credential that cannot be read. `classic` and `request` (more than one credential, or too long) are answered with
-   * 400; `legacy` with the ordinary 402 body (decision 120); `modern` with the problem `invalid-challenge` (decision
-   * 119).
+   * An unreadable credential. `classic` and `request` (several credentials, or too long) get 400, `legacy` the ordinary
+   * 402 body (decision 120), `modern` the problem `invalid-challenge` (decision 119).
    */
   | {
       readonly kind: 'malformed'
@@ -39,17 +37,14 @@ export type Credential =
 
 const NONE: Credential = Object.freeze({ kind: 'none' })
 
-/**
- * The fast path: the one `Authorization` value of a request that has neither a second one nor a macaroon header.
- */
+/** Fast path for a single `Authorization` value without a macaroon header. */
 export function readAuthorization(value: string): Credential {
   return readScheme(value) ?? NONE
 }
 
 /**
- * Reads all headers of a request as a flat list `[name, value, name, value, …]`, names in any case, as `rawHeaders`
- * gives them. Two L402 credentials that are equal count as one; two that differ, two Payment credentials, both schemes
- * at once, or two other Authorization schemes are `malformed`, profile `request`.
+ * Reads `[name, value, …]`, as in `rawHeaders`. Equal L402 credentials count as one. Different ones, two Payment
+ * credentials, both schemes, or two other Authorization schemes are `malformed`, profile `request`.
  */
 export function readCredential(pairs: readonly string[]): Credential {
   let found: Credential | null = null
@@ -77,7 +72,7 @@ function conflict(message: string): Credential {
   return { kind: 'malformed', profile: 'request', status: 400, message }
 }
 
-// Null for a scheme that is none of ours.
+// Null for other schemes.
 function readScheme(value: string): Credential | null {
   const scheme = paymentScheme(value)
   if (scheme === null) return null
@@ -93,7 +88,7 @@ function readScheme(value: string): Credential | null {
   return scheme === 'payment' ? readPaymentValue(rest) : readL402Value(rest)
 }
 
-// A client that speaks both names sends `LSAT …` and `L402 …`; another repeats the token in hex for gRPC.
+// Some clients send both `LSAT …` and `L402 …`; one repeats the token in hex for gRPC.
 function sameClassic(left: Credential, right: Credential): boolean {
   if (left.kind === 'malformed' && right.kind === 'malformed') {
     return left.profile === 'classic' && right.profile === 'classic'

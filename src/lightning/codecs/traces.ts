@@ -1,23 +1,23 @@
 /**
- * What a request shows of a payment although it holds no credential that can be read: macaroons and preimages in other
- * spellings, schemes and fields. Pure form: nothing here is verified, and nothing is sold on it.
+ * Traces of a payment in a request without a readable credential: macaroons and preimages in other spellings, schemes
+ * and fields. Form only; nothing is sold on them.
  */
 import { decodeMacaroon, MacaroonError, type Macaroon } from '../l402/macaroon.ts'
 
-/** What was found; preimages are 64 lower-case hex characters. */
+/** Preimages are 64 lower-case hex characters. */
 export interface Traces {
   readonly macaroons: readonly Macaroon[]
   readonly preimages: readonly string[]
 }
 
 const FIELD = /^(?:proxy-)?authorization$|l402|lsat|macaroon|preimage|payment/i
-/** A preimage or macaroon, in hex or base64 of either alphabet. */
+/** A preimage or macaroon, in hex or either base64. */
 const WORD = /[A-Za-z0-9+/_-]{43,}={0,2}/g
 const HEX = /^[0-9a-f]+$/i
 const MOST_CHARS = 16_384
 const MOST_WORDS = 8
 
-/** Reads the traces of a flat list of headers, at most eight of them. */
+/** Reads at most eight traces from a flat header list. */
 export function tracesOf(pairs: readonly string[]): Traces {
   const found = { macaroons: [] as Macaroon[], preimages: [] as string[] }
   for (let at = 0; at + 1 < pairs.length; at += 2)
@@ -35,7 +35,7 @@ function collect(text: string, found: { macaroons: Macaroon[]; preimages: string
     else if (isOuter) {
       const macaroon = macaroonIn(bytes)
       if (macaroon !== null) found.macaroons.push(macaroon)
-      // A token of the Payment scheme, or what `curl --user` makes of a credential.
+      // A Payment token, or a credential sent with `curl --user`.
       collect(bytes.toString('latin1'), found, false)
     }
   }

@@ -1,66 +1,60 @@
 /**
- * What a token grants: the caveats of an L402 macaroon, written `name=value`. Reading is split in two, because a
- * verified token is cached: `readGrant` intersects the caveats once, `checkGrant` compares the result with each request
- * and allocates nothing unless it refuses.
+ * Caveats of an L402 macaroon, written `name=value`. Verified tokens are cached: `readGrant` intersects caveats once;
+ * `checkGrant` runs per request and allocates only on refusal.
  */
 
-/**
- * What a token is issued for. Every member becomes a caveat, in the contract's order; a null merchant leaves its out.
- */
+/** Members become caveats in the contract's order; a null merchant has none. */
 export interface GrantTerms {
   /** `<service name>:<tier>`, see `serviceCaveat`. */
   readonly service: string
-  /** The raw path (no query) or resource, byte for byte as requests will show it. */
+  /** The raw path without query, or the resource, byte for byte. */
   readonly path: string
-  /** Whether a `/*` at the end of `path` is a wildcard; false for a path that came from a request. */
+  /** Whether a final `/*` in `path` is a wildcard; false for paths from requests. */
   readonly wildcard: boolean
   readonly merchantId: string | null
   readonly chargeId: string
   readonly amountSats: number
-  /** What was asked where that is no bitcoin, such as `USD 0.002`; else there is no such caveat. */
+  /** A price that is not in bitcoin, such as `USD 0.002`. */
   readonly price?: string | null
-  /** Unix seconds after which the token is invalid. */
+  /** Expiry in Unix seconds. */
   readonly expires: number
 }
 
-/** Names of the caveats, in the order in which a failure of one hides the failure of the next (decision 112). */
+/** In order of precedence of their failures (decision 112). */
 export type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'price' | 'charge_id'
 
-/** The intersection of a token's caveats. Frozen; a caveat that was not there is null. */
+/** Intersection of a token's caveats, frozen; null where absent. */
 export interface Grant {
   readonly service: string | null
-  /** A path, or a prefix that ends in `/*`. */
+  /** A path, or a prefix with `/*`. */
   readonly path: string | null
   readonly merchantId: string | null
   readonly chargeId: string | null
   readonly amountSats: number | null
-  /** What was asked where that was no bitcoin. A holder can add it: only the payment's row says that it was so. */
+  /** A price not in bitcoin. Holders can add it: only the payment's row proves it. */
   readonly price: string | null
-  /** Unix seconds. */
   readonly expires: number | null
-  /** Caveats that no request can satisfy: malformed, or repeated and wider than before. Null for a sound token. */
+  /** Unsatisfiable caveats: malformed, or repeated and wider. Null for none. */
   readonly flaws: Readonly<Partial<Record<CaveatName, string>>> | null
-  /** Why an unknown caveat, or a `preimage` caveat that is not the presented one, fails the token; else null. */
+  /** Why an unknown caveat or a wrong `preimage` caveat fails the token; else null. */
   readonly unknown: string | null
 }
 
-/** What a request needs from a token. */
 export interface GrantRequirement {
-  /** `<service name>:<tier>`. */
   readonly service: string
-  /** The request's raw path without query, or the resource. */
+  /** The raw path without query, or the resource. */
   readonly path: string
-  /** The merchant whose resource it is; null where there is none. */
+  /** Owner of the resource; null for none. */
   readonly merchantId: string | null
-  /** The provider's charge id when the payment's row is at hand; null leaves the caveat unchecked. */
+  /** Charge id of the payment's row; null skips the check. */
   readonly chargeId: string | null
-  /** The current price in satoshis; null where it is `price`. */
+  /** Price in satoshis; null where it is `price`. */
   readonly amountSats: number | null
-  /** The current price where that is no bitcoin. */
+  /** Price not in bitcoin. */
   readonly price?: string | null
 }
 
-/** Why a token does not satisfy a request. 403 for merchant, expiry and path, else 401 (decision 111). */
+/** 403 for merchant, expiry and path, else 401 (decision 111). */
 export type CaveatFailure =
   | { readonly status: 403; readonly caveat: 'merchant_id'; readonly message: MerchantMessage }
   | { readonly status: 403; readonly caveat: 'expires'; readonly message: string; readonly expires: number }
@@ -73,7 +67,7 @@ export type CaveatFailure =
     }
   | { readonly status: 401; readonly caveat: CaveatName | 'unknown'; readonly message: string }
 
-/** The three texts of the contract's error table for a merchant mismatch. */
+/** The contract's texts for a merchant mismatch. */
 export type MerchantMessage =
   | 'Token not valid for this merchant'
   | 'Token requires merchant context but none was provided'
@@ -83,31 +77,29 @@ const BALANCE_TIER = ':1'
 const DEPOSIT_TIER = ':2'
 
 /**
- * The value of `services` for a service of ours: tier 0 (decision 113), and tier 1 where a payment buys a balance, so
- * that neither is taken for the other (decision 257).
+ * The `services` value: tier 0 (decision 113), or tier 1 where a payment buys a balance, so that neither passes for the
+ * other (decision 257).
  */
 export function serviceCaveat(name: string, isMetered = false): string {
   return `${name}${isMetered ? BALANCE_TIER : ':0'}`
 }
 
-/** The value of `services` for the deposits of sessions: a payment for one is good for nothing else (decision 257). */
+/** The `services` value of session deposits, valid for nothing else (decision 257). */
 export function depositService(name: string): string {
   return `${name}${DEPOSIT_TIER}`
 }
 
-/** Whether a value of `services` is that of a session's deposit. */
 export function isOfDeposit(service: string): boolean {
   return service.endsWith(DEPOSIT_TIER)
 }
 
-/** Whether a value of `services` is of what is paid from a balance. */
 export function isOfBalance(service: string): boolean {
   return service.endsWith(BALANCE_TIER)
 }
 
 /**
- * The caveats of a new token as text, in the contract's order.
- * @throws RangeError when the price or the expiry is not a whole number that can be read back.
+ * A new token's caveats in the contract's order.
+ * @throws RangeError for a non-integer price or expiry
  */
 export function issueCaveats(terms: GrantTerms): string[] {
   const caveats = [`services=${terms.service}`, `path=${terms.wildcard ? terms.path : exactPath(terms.path)}`]
@@ -125,17 +117,14 @@ function wholeNumber(what: string, value: number): string {
 }
 
 /**
- * A request's path as an exact `path` caveat. `*` is an ordinary character in a URL: without this, whoever asks for the
- * literal path `/a/*` at its price would be sold everything below `/a/`. So such a path is written with `%2A`.
+ * An exact `path` caveat. `*` is an ordinary URL character: escaped as `%2A`, so that buying the literal path `/a/*`
+ * does not grant all below `/a/`.
  */
 export function exactPath(path: string): string {
   return path.endsWith('/*') ? `${path.slice(0, -1)}%2A` : path
 }
 
-/**
- * Whether `path` (exact, or a prefix ending in `/*`) covers the requested path. `/a/*` covers `/a/` and `/a/b`, not
- * `/a` (decision 114).
- */
+/** `/a/*` covers `/a/` and `/a/b`, not `/a` (decision 114). */
 export function pathCovers(path: string, requested: string): boolean {
   if (path.length > 1 && path.endsWith('/*')) return requested.startsWith(path.slice(0, -1))
   return path === requested || path === exactPath(requested)
@@ -145,9 +134,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
 
 /**
- * Intersects the caveats of a macaroon whose signature was verified. Never throws: what is wrong with a caveat is kept
- * in the grant and comes out of `checkGrant` in its turn.
- * @param caveats the raw bytes, in order
+ * Intersects a verified macaroon's caveats. Never throws: faults surface in `checkGrant`.
+ * @param caveats raw bytes, in order
  * @param preimage the presented preimage, which a `preimage` caveat must repeat
  */
 export function readGrant(caveats: readonly Uint8Array[], preimage: string): Grant {
@@ -201,7 +189,7 @@ class GrantReader {
         this.#narrowExpiry(value)
         break
       case 'preimage':
-        // The preimage is a secret that the holder has shown already; its comparison needs no constant time.
+        // The holder knows the preimage, so constant time is unnecessary.
         if (value !== preimage) this.#refuse('The preimage caveat does not match the preimage')
         break
       default:
@@ -231,7 +219,7 @@ class GrantReader {
 
   #narrowPath(value: string): void {
     if (value === '') this.#flaw('path', 'Caveat path has no value')
-    // A wildcard within a wildcard is narrower when its prefix lies inside, so plain covering decides for both forms.
+    // For two wildcards covering also decides which is narrower.
     const narrower =
       this.#path === null || this.#path === value || (this.#path.endsWith('/*') && pathCovers(this.#path, value))
     if (narrower) this.#path = value
@@ -270,15 +258,15 @@ class GrantReader {
   }
 }
 
-// Names come from whoever holds the token and end up in a header and a log.
+// Holders choose names, which reach a header and a log.
 function printable(name: string): string {
   return name.slice(0, 64).replace(/[^\x21-\x7e]/g, '?')
 }
 
 /**
- * Whether the grant satisfies the request: null, or the first failure in the order merchant_id, expires, path,
- * services, amount_sats, price, charge_id, unknown (decision 112). A caveat that every token of ours carries must be there.
- * @param now unix seconds, fractions allowed; there is no leeway (decision 174)
+ * Null, or the first failure in the order merchant_id, expires, path, services, amount_sats, price, charge_id, unknown
+ * (decision 112). Caveats of all our tokens are required.
+ * @param now Unix seconds with fractions; no leeway (decision 174)
  */
 export function checkGrant(grant: Grant, requirement: GrantRequirement, now: number): CaveatFailure | null {
   const flaws = grant.flaws
@@ -331,8 +319,8 @@ export function checkGrant(grant: Grant, requirement: GrantRequirement, now: num
 }
 
 /**
- * Whether a token stands by itself: expiry, no flaw, no unknown caveat; not its merchant, path or price, for which
- * there is no request to compare with (decision 128). Null, or the first failure.
+ * Checks a token without a request: expiry, flaws, unknown caveats; not merchant, path or price (decision 128). Null,
+ * or the first failure.
  */
 export function checkStanding(grant: Grant, now: number): CaveatFailure | null {
   const flaws = grant.flaws

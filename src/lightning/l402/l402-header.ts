@@ -1,7 +1,4 @@
-/**
- * The L402 scheme in headers: the challenge line, and the credential in its many spellings. Reading looks only at the
- * form; whether a macaroon is genuine is decided by whoever has the keys.
- */
+/** L402 in headers: the challenge line and the credential's spellings. Checks form only. */
 import type { Credential } from '../codecs/credential.ts'
 import { decodeMacaroonHex, MacaroonError } from './macaroon.ts'
 import { isHex32 } from '../codecs/preimage.ts'
@@ -10,18 +7,18 @@ const MACAROON = /^[A-Za-z0-9+/]+={0,2}$/
 const INVOICE = /^ln[a-z0-9]+$/
 
 /**
- * The value of the `WWW-Authenticate` line: `L402 macaroon="M", invoice="P", version="0", token="M"`. Order, spaces and
- * quotes are exactly these: it is the only form that every deployed client reads.
+ * The `WWW-Authenticate` value: `L402 macaroon="M", invoice="P", version="0", token="M"`. All deployed clients read
+ * only this order, spacing and quoting.
  * @param macaroon standard base64 with padding
- * @param invoice BOLT11 in lower case
- * @throws TypeError when either holds a character that it cannot have, so that nothing can be smuggled into the header
+ * @param invoice BOLT 11 in lower case
+ * @throws TypeError for invalid characters, which prevents header injection
  */
 export function l402Challenge(macaroon: string, invoice: string): string {
   check(macaroon, invoice)
   return `L402 macaroon="${macaroon}", invoice="${invoice}", version="0", token="${macaroon}"`
 }
 
-/** The optional second line for old clients: `LSAT macaroon="M", invoice="P"`, same values. */
+/** Optional second line for old clients, with the same values. */
 export function lsatChallenge(macaroon: string, invoice: string): string {
   check(macaroon, invoice)
   return `LSAT macaroon="${macaroon}", invoice="${invoice}"`
@@ -33,8 +30,8 @@ function check(macaroon: string, invoice: string): void {
 }
 
 /**
- * Reads what follows the scheme name in `L402 <macaroon>:<preimage>`. The preimage is judged first, as the contract's
- * verification order has it; the macaroon is left as text (decision 111).
+ * Reads `<macaroon>:<preimage>`. The preimage is checked first (contract's verification order); the macaroon stays text
+ * (decision 111).
  */
 export function readL402Value(value: string): Credential {
   const colon = value.indexOf(':')
@@ -50,8 +47,8 @@ export function readL402Value(value: string): Credential {
 }
 
 /**
- * Reads `Grpc-Metadata-Macaroon` or `Macaroon`: a macaroon in hex that carries its preimage as a caveat. Null when it
- * is anything else, since other services use these headers for macaroons of their own.
+ * Reads `Grpc-Metadata-Macaroon` or `Macaroon`: a hex macaroon with a preimage caveat. Null for others, since other
+ * services use these headers.
  */
 export function readHexMacaroon(value: string): Credential | null {
   let caveats: readonly Uint8Array[]

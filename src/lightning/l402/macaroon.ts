@@ -1,20 +1,16 @@
 /**
- * Version 2 macaroons in their binary form, first-party caveats only. Layout: `02`, then fields of varint type, varint
- * length and bytes; sections end with `00`; the signature is last:
- * `02` · [`01` location] · `02` identifier · `00` · per caveat ([`01` location] `02` caveat `00`) · `00` · `06`
- * signature.
+ * Binary macaroons, version 2, first-party caveats only. Layout: `02` · [`01` location] · `02` identifier · `00` · per
+ * caveat ([`01` location] `02` caveat `00`) · `00` · `06` signature. Fields are varint type, varint length and bytes.
  *
- * The key chain: k = HMAC(`macaroons-key-generator`, root key); sig = HMAC(k, identifier); for each caveat sig =
- * HMAC(sig, caveat).
+ * Key chain: k = HMAC(`macaroons-key-generator`, root key); sig = HMAC(k, identifier); sig = HMAC(sig, caveat) for
+ * each.
  */
 import { equalDigests, hmacChain, hmacSha256 } from '../codecs/hmac.ts'
 
-/**
- * Bytes of the longest macaroon that is read or written; leaves room in a credential of 64 KB even when written as hex.
- */
+/** Bytes; even in hex it fits a credential of 64 KB. */
 export const MAX_MACAROON_BYTES = 16_384
 
-/** The most caveats a macaroon may carry. Ours carry six; a holder may narrow a token by adding some. */
+/** Ours carry six; holders may add some. */
 export const MAX_CAVEATS = 64
 
 const VERSION = 2
@@ -27,10 +23,9 @@ const SIGNATURE_BYTES = 32
 const IDENTIFIER_BYTES = 66
 const KEY_GENERATOR = Buffer.from('macaroons-key-generator')
 
-/** Why bytes or text are not a macaroon that we take. */
 export type MacaroonErrorCode = 'encoding' | 'format' | 'third-party' | 'size' | 'identifier'
 
-/** Every refusal of this module. The message says what was wrong and where; it never holds a key or signature. */
+/** Messages never contain keys or signatures. */
 export class MacaroonError extends Error {
   override readonly name = 'MacaroonError'
   readonly code: MacaroonErrorCode
@@ -40,7 +35,7 @@ export class MacaroonError extends Error {
   }
 }
 
-/** A macaroon in parts. `caveats` are the raw bytes that the signature covers, in order. */
+/** `caveats`: the raw signed bytes, in order. */
 export interface Macaroon {
   readonly location: string
   readonly identifier: Uint8Array
@@ -48,7 +43,7 @@ export interface Macaroon {
   readonly signature: Uint8Array
 }
 
-/** What our 66-byte identifier says: `u16be version (0) ‖ payment hash ‖ token id`. */
+/** Our 66-byte identifier: `u16be version (0) ‖ payment hash ‖ token id`. */
 export interface TokenIdentifier {
   /** 64 lower-case hex characters. */
   readonly paymentHash: string
@@ -57,8 +52,8 @@ export interface TokenIdentifier {
 }
 
 /**
- * Writes the identifier of an L402 token: exactly 66 raw bytes, since deployed clients reject anything else.
- * @throws MacaroonError `identifier` when the payment hash is not 64 hex characters or the token id not 32 bytes.
+ * Exactly 66 raw bytes, since deployed clients reject anything else.
+ * @throws MacaroonError `identifier` for an invalid payment hash or token id
  */
 export function encodeIdentifier(paymentHash: string, tokenId: Uint8Array): Uint8Array {
   const hash = Buffer.from(paymentHash, 'hex')
@@ -71,10 +66,7 @@ export function encodeIdentifier(paymentHash: string, tokenId: Uint8Array): Uint
   return identifier
 }
 
-/**
- * Reads the identifier of an L402 token.
- * @throws MacaroonError `identifier` when it is not 66 bytes of version 0.
- */
+/** @throws MacaroonError `identifier` unless 66 bytes of version 0 */
 export function decodeIdentifier(identifier: Uint8Array): TokenIdentifier {
   if (identifier.length !== IDENTIFIER_BYTES) {
     throw new MacaroonError(
@@ -88,17 +80,16 @@ export function decodeIdentifier(identifier: Uint8Array): TokenIdentifier {
   return { paymentHash: bytes.toString('hex', 2, 34), tokenId: bytes.subarray(34) }
 }
 
-/** The signature over identifier and caveats, 32 bytes. */
 function signatureOf(rootKey: Uint8Array, identifier: Uint8Array, caveats: readonly Uint8Array[]): Uint8Array {
   return hmacChain(KEY_GENERATOR, [rootKey, identifier, ...caveats])
 }
 
-/** Whether the macaroon was signed with this root key, compared in constant time. */
+/** Verifies in constant time. */
 export function verifySignature(macaroon: Macaroon, rootKey: Uint8Array): boolean {
   return equalDigests(signatureOf(rootKey, macaroon.identifier, macaroon.caveats), macaroon.signature)
 }
 
-/** Signs a new macaroon. Caveats are text, written as UTF-8. */
+/** Caveats are written as UTF-8. */
 export function mintMacaroon(
   rootKey: Uint8Array,
   location: string,
@@ -109,17 +100,13 @@ export function mintMacaroon(
   return { location, identifier, caveats: bytes, signature: signatureOf(rootKey, identifier, bytes) }
 }
 
-/** Appends one caveat, which needs no root key: any holder can narrow a token. */
+/** Needs no root key: any holder can narrow a token. */
 export function addCaveat(macaroon: Macaroon, caveat: string): Macaroon {
   const bytes = Buffer.from(caveat, 'utf8')
   return { ...macaroon, caveats: [...macaroon.caveats, bytes], signature: hmacSha256(macaroon.signature, bytes) }
 }
 
-/**
- * Writes the binary form.
- * @throws MacaroonError `size` above `MAX_MACAROON_BYTES` or `MAX_CAVEATS`, so that nothing is issued that would be
- *   refused.
- */
+/** @throws MacaroonError `size` above `MAX_MACAROON_BYTES` or `MAX_CAVEATS`: readers would reject it */
 export function encodeMacaroon(macaroon: Macaroon): Buffer {
   if (macaroon.caveats.length > MAX_CAVEATS)
     throw new MacaroonError('size', `A macaroon carries at most ${MAX_CAVEATS} caveats`)
@@ -144,22 +131,22 @@ export function encodeMacaroon(macaroon: Macaroon): Buffer {
   return bytes
 }
 
-/** The binary form in standard base64 with padding, as challenges carry it. */
+/** Standard base64 with padding, as in challenges. */
 export function macaroonToBase64(macaroon: Macaroon): string {
   return encodeMacaroon(macaroon).toString('base64')
 }
 
-// The version, and the ends of the header and of all caveats.
+// Version byte and two section ends.
 const ENDS_AND_VERSION = 3
 
-/** Bytes of a field: its type, the varint of its length, and itself. */
+/** Bytes of a field with type and length. */
 function fieldLength({ length }: Uint8Array): number {
   let head = 2
   for (let rest = length >>> 7; rest > 0; rest >>>= 7) head++
   return head + length
 }
 
-/** Writes a field, and answers where the next one begins. */
+/** Returns the next offset. */
 function writeField(bytes: Uint8Array, from: number, type: number, value: Uint8Array): number {
   let at = from
   bytes[at++] = type
@@ -171,8 +158,8 @@ function writeField(bytes: Uint8Array, from: number, type: number, value: Uint8A
 }
 
 /**
- * Reads the binary form. Strict: known fields in ascending order, minimal varints, no third-party caveat, nothing after
- * the signature. The parts are views of `bytes`, which must not change afterwards.
+ * Strict: known fields in ascending order, minimal varints, no third-party caveats, no trailing bytes. Parts are views
+ * of `bytes`, which must stay unchanged.
  * @throws MacaroonError
  */
 export function decodeMacaroon(bytes: Uint8Array): Macaroon {
@@ -232,7 +219,7 @@ class FieldReader {
   readonly #bytes: Uint8Array
   #offset: number
   #type = -1
-  /** The bytes of the field that `next` has just read; empty for an end of section. */
+  /** Bytes of the field that `next` read; empty at a section's end. */
   value: Uint8Array
 
   constructor(bytes: Uint8Array, offset: number) {
@@ -269,7 +256,7 @@ class FieldReader {
 
   #varint(): number {
     let value = 0
-    // Three groups of seven bits say more than the longest macaroon needs.
+    // Three groups of seven bits exceed the longest macaroon.
     for (let shift = 0; shift <= 14; shift += 7) {
       const byte = this.#bytes[this.#offset]
       if (byte === undefined)
@@ -287,7 +274,7 @@ class FieldReader {
 }
 
 /**
- * Reads a macaroon from base64, standard or url-safe, padded or not, as clients send it.
+ * Reads standard or url-safe base64, padded or not.
  * @throws MacaroonError
  */
 export function decodeMacaroonBase64(text: string): Macaroon {
@@ -304,7 +291,7 @@ export function decodeMacaroonBase64(text: string): Macaroon {
 const BASE64 = /^(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}$/
 
 /**
- * Reads a macaroon from hex in any case, as `Grpc-Metadata-Macaroon` carries it.
+ * Reads hex in any case, as `Grpc-Metadata-Macaroon` has it.
  * @throws MacaroonError
  */
 export function decodeMacaroonHex(text: string): Macaroon {

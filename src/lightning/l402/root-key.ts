@@ -1,31 +1,27 @@
 /**
- * Keys that are computed, never stored. Everything comes from master secrets: the root key of each macaroon, the key of
- * the Payment challenge ids, and whatever else another part asks for by purpose. A master can be rotated: the current
- * one makes new keys, the previous ones still verify until they are removed from the configuration.
+ * Derived keys, never stored: macaroon root keys, the Payment challenge id key, and others by purpose. Masters rotate:
+ * the current one makes keys, previous ones verify until removed from the configuration.
  *
- * The root key of a token is HKDF-SHA256(master, salt = token id, info = purpose and generation). The token id begins
- * with the four bytes that name the generation, so a verifier knows which master to use. All macaroons share one
- * purpose: were merchant or service part of it, a foreign token would fail its signature before its 403 could be said
- * (decision 117).
+ * A token's root key is HKDF-SHA256(master, salt = token id, info = purpose and generation). The token id's first four
+ * bytes name the generation. All macaroons share one purpose: with merchant or service in it, a foreign token would
+ * fail its signature before its 403 (decision 117).
  */
 import { hkdfSha256 } from '../codecs/hmac.ts'
 import { MASTER_SECRET } from '../../platform/keys/secrets.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
-/** Bytes of a token id; the first `GENERATION_BYTES` name the key generation, the rest are random. */
+/** Bytes: `GENERATION_BYTES` name the key generation, the rest are random. */
 const TOKEN_ID_BYTES = 32
 
-/** Bytes that name a key generation. */
 const GENERATION_BYTES = 4
 
-/** The fewest bytes a master secret may have. */
 const MIN_MASTER_BYTES = 32
 
 const NO_SALT = Buffer.alloc(0)
 const ROOT_KEY_PURPOSE = 'boltgate/macaroon'
 const PAYMENT_ID_PURPOSE = 'boltgate/payment-id'
 
-/** A key with the name of the generation it came from (8 hex characters). */
+/** A key and its generation (8 hex characters). */
 export interface DerivedKey {
   readonly generation: string
   readonly key: Uint8Array
@@ -38,17 +34,17 @@ interface Generation {
   readonly rootKeyInfo: Uint8Array
 }
 
-/** All live generations of the master secret. Immutable; a change of configuration makes a new one. */
+/** All live generations of the master secret. Immutable. */
 export class TokenKeyRing {
   readonly #generations: readonly [Generation, ...Generation[]]
 
-  /** Keys for Payment challenge ids: the current one signs, all of them verify. Current first. */
+  /** Keys of Payment challenge ids, current first; all verify. */
   readonly paymentIdKeys: readonly [DerivedKey, ...DerivedKey[]]
 
   /**
-   * @param current the master secret that makes new keys, at least 32 bytes
+   * @param current the master secret for new keys, at least 32 bytes
    * @param previous master secrets that still verify
-   * @throws CodedError when one is too short, or two are the same
+   * @throws CodedError when one is too short, or two are equal
    */
   constructor(current: Uint8Array, previous: readonly Uint8Array[] = []) {
     const generations: [Generation, ...Generation[]] = [generationOf(current)]
@@ -67,20 +63,17 @@ export class TokenKeyRing {
     ]
   }
 
-  /** The name of the generation that makes new keys, 8 hex characters. */
+  /** 8 hex characters. */
   get currentGeneration(): string {
     return this.#generations[0].name
   }
 
-  /** The names of all generations that verify, current first. */
+  /** All verifying generations, current first. */
   get generations(): readonly string[] {
     return this.#generations.map(generation => generation.name)
   }
 
-  /**
-   * A token id of the current generation.
-   * @param random 28 fresh random bytes (further ones are ignored)
-   */
+  /** @param random 28 fresh random bytes (further ones are ignored) */
   newTokenId(random: Uint8Array): Uint8Array {
     if (random.length < TOKEN_ID_BYTES - GENERATION_BYTES) {
       throw new CodedError(
@@ -94,12 +87,12 @@ export class TokenKeyRing {
     return tokenId
   }
 
-  /** The name of the generation that a token id claims, live or not. */
+  /** Generation claimed by a token id, live or not. */
   generationOf(tokenId: Uint8Array): string {
     return Buffer.from(tokenId.subarray(0, GENERATION_BYTES)).toString('hex')
   }
 
-  /** The root key (32 bytes) of a token, or null when its generation is not live. */
+  /** The root key (32 bytes), or null when its generation is not live. */
   rootKey(tokenId: Uint8Array): Uint8Array | null {
     const generations = this.#generations
     for (let index = 0; index < generations.length; index++) {
@@ -112,8 +105,8 @@ export class TokenKeyRing {
   }
 
   /**
-   * A 32-byte key for another use, named by `purpose` (for example `provider-key-encryption`): of the current
-   * generation, or of the one named. Different purposes give unrelated keys. Null when that generation is not live.
+   * A 32-byte key for another purpose (such as `provider-key-encryption`), of the current or the named generation. Null
+   * when that is not live.
    */
   deriveKey(purpose: string, generation: string = this.currentGeneration): Uint8Array | null {
     const found = this.#generations.find(candidate => candidate.name === generation)
@@ -130,7 +123,7 @@ function generationOf(master: Uint8Array): Generation {
   }
   const mark = hkdfSha256(master, NO_SALT, Buffer.from('boltgate/generation')).subarray(0, GENERATION_BYTES)
   const name = mark.toString('hex')
-  // A copy: the caller may wipe or reuse its buffer.
+  // Copied: callers may wipe or reuse their buffer.
   return { name, mark, master: Uint8Array.from(master), rootKeyInfo: Buffer.from(`${ROOT_KEY_PURPOSE}/${name}`) }
 }
 

@@ -1,34 +1,29 @@
 declare global {
-  // The language has it (Node 22 on), the compiler's library does not yet.
+  // In Node 22, but missing from the compiler's library.
   interface JSON {
     rawJSON(text: string): RawJson
   }
 }
 
-/** A number that JSON.stringify writes exactly as its text stands. */
+/** JSON.stringify writes it verbatim. */
 export interface RawJson {
   readonly rawJSON: string
 }
 
-/**
- * An exact decimal: `digits` divided by ten to the power of `places`. As `readDecimal` makes it there are no more
- * places than the value needs.
- */
+/** Exact decimal: `digits` / 10^`places`. `readDecimal` uses the fewest places. */
 export interface Decimal {
   readonly digits: bigint
-  /** 0 or more. */
   readonly places: number
 }
 
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/
 const LONGEST = 100
-// Doubles end at 1e308 and begin at 5e-324. Beyond lies nothing but a text that would make a number of megabytes.
+// Doubles range from 5e-324 to 1e308; larger exponents would expand to megabytes.
 const LARGEST_EXPONENT = 400
 
 /**
- * Reads a number of a JSON body, or the text of one, without rounding it. A JSON number has become a double before
- * anybody sees it; its shortest decimal text is what the client wrote, for up to 15 digits (decision 4). Null for what
- * is no number.
+ * Reads a JSON number or its text without rounding. A parsed double's shortest text is what the client wrote, up to 15
+ * digits (decision 4). Null for non-numbers.
  */
 export function readDecimal(given: number | string): Decimal | null {
   const text = String(given)
@@ -42,7 +37,7 @@ export function readDecimal(given: number | string): Decimal | null {
   return places < 0 ? { digits: digits * 10n ** BigInt(-places), places: 0 } : shortened(digits, places)
 }
 
-/** Without the zeros at the end that say nothing. */
+/** Drops trailing zeros. */
 function shortened(digits: bigint, places: number): Decimal {
   let left = digits
   let kept = places
@@ -53,7 +48,7 @@ function shortened(digits: bigint, places: number): Decimal {
   return { digits: left, places: kept }
 }
 
-/** Plain notation, without an exponent and without trailing zeros: `0.00000001`, `49.9`, `0` (decision 8). */
+/** Plain notation without exponent or trailing zeros: `0.00000001`, `49.9`, `0` (decision 8). */
 export function plainText(value: Decimal): string {
   const { digits, places } = shortened(value.digits, value.places)
   const sign = digits < 0n ? '-' : ''
@@ -62,8 +57,8 @@ export function plainText(value: Decimal): string {
 }
 
 /**
- * The value as a whole number of ten-to-the-minus-`places` units: cents, satoshis. @throws RangeError when it has more
- * places
+ * Whole units of 10^-`places`: cents, satoshis.
+ * @throws RangeError with more places
  */
 export function inUnits(value: Decimal, places: number): bigint {
   const { digits, places: has } = shortened(value.digits, value.places)
@@ -71,7 +66,10 @@ export function inUnits(value: Decimal, places: number): bigint {
   return digits * 10n ** BigInt(places - has)
 }
 
-/** A decimal that we wrote ourselves, so that it must be one. @throws TypeError when it is not */
+/**
+ * Reads our own decimal.
+ * @throws TypeError when invalid
+ */
 export function knownDecimal(text: string): Decimal {
   const value = readDecimal(text)
   if (value === null) throw new TypeError(`${JSON.stringify(text)} is no decimal number`)
@@ -79,8 +77,8 @@ export function knownDecimal(text: string): Decimal {
 }
 
 /**
- * A decimal as a number of a JSON answer, under an open schema: a schema of type number would be written through a
- * double, as `1e-8` (decision 8). @throws TypeError for a text that is no decimal
+ * A decimal as a JSON number. Needs an open schema: type number would go through a double, as `1e-8` (decision 8).
+ * @throws TypeError for an invalid decimal
  */
 export function jsonNumber(text: string): RawJson {
   return JSON.rawJSON(plainText(knownDecimal(text)))

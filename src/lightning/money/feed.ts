@@ -7,31 +7,30 @@ import { agree } from './median.ts'
 import { atPrice, pricesUnavailable, type Quote, type Quotes } from './prices.ts'
 import { SourceFault, type PriceSource, type SourceName } from './sources.ts'
 
-/** Asks a source: the text of a 200. Rejects when it answers anything else, or when `signal` is aborted. */
+/** Fetches the text of a 200. Rejects on any other status and when `signal` aborts. */
 export type AskSource = (url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal) => Promise<string>
 
-/** One source as this gateway asks it. */
 export interface FeedSource {
   readonly name: SourceName
-  /** Address, without a slash at the end. */
+  /** Without a trailing slash. */
   readonly url: string
-  /** Sent with every question; may hold a key. */
+  /** May hold a key. */
   readonly headers: Readonly<Record<string, string>>
   readonly source: Pick<PriceSource, 'path' | 'read'>
 }
 
-/** What the feed works with. Times in milliseconds. */
+/** Times in milliseconds. */
 export interface FeedParts {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   readonly ask: AskSource
   readonly sources: readonly FeedSource[]
-  /** Time for one source. */
+  /** Per source. */
   readonly timeout: number
-  /** How long a price is used before the sources are asked again. */
+  /** Cache TTL of a price. */
   readonly refresh: number
-  /** Answers older than this are refused. */
+  /** Older responses are rejected. */
   readonly maxAge: number
 }
 
@@ -43,39 +42,38 @@ interface Answer {
 
 type Result = 'ok' | 'failed' | 'stale' | 'outlier'
 
-/** A price that was found. Its limits are monotonic, so that a clock that is set back does not prolong them. */
+/** A cached price. Its limits are monotonic, so setting back the clock does not extend them. */
 interface Found {
   readonly price: Decimal
   readonly at: number
-  /** Until when nobody needs to be asked again. */
   readonly freshUntil: number
-  /** Until when it may be used at all. */
+  /** Usable until then. */
   readonly goodUntil: number
 }
 
 interface Line {
   found: Found | null
   asking: Promise<void> | null
-  /** Monotonic: after answers that came to no price the sources have a rest. */
+  /** Monotonic end of the backoff after a failed round. */
   restUntil: number
 }
 
-/** Milliseconds between questions while no price comes about, so that an outage does not use up the sources' limits. */
+/** Milliseconds between failed rounds, to spare the sources' limits in an outage. */
 const REST = 10_000
-/** The last part of a price's time, in which the next one is asked for: a source that hangs then holds up nobody. */
+/** Last part of a price's TTL, when it is refreshed in the background. */
 const AHEAD_OF_END = 1 / 6
-/** Milliseconds that a source's time may be ahead of ours, as clocks are. */
+/** Clock skew allowed to a source, in milliseconds. */
 const AHEAD = 60_000
 
 /**
- * What a bitcoin costs on the market: all sources are asked at once, stale answers and those far from the others are
- * refused, and the median of at least two is the price. Kept for a while, for each currency of its own; however many
- * ask meanwhile, the sources are asked once. When they fail, the last price is used until it is too old.
+ * Market price of bitcoin: asks all sources concurrently, rejects stale answers and outliers, and takes the median of
+ * at least two. Cached per currency, with one request for concurrent callers. When sources fail, the last price serves
+ * until too old.
  */
 export class PriceFeed implements Quotes {
   readonly #parts: FeedParts
   readonly #lines: Readonly<Record<FiatCurrency, Line>> = { USD: freshLine(), EUR: freshLine(), GBP: freshLine() }
-  /** Sources that fail at the moment, by name and currency, so that each outage is logged once. */
+  /** Failing sources by name and currency, to log each outage once. */
   readonly #failing = new Set<string>()
   readonly #without = new Set<FiatCurrency>()
   readonly #answers
@@ -103,7 +101,7 @@ export class PriceFeed implements Quotes {
         line.asking = null
       })
     }
-    // While the price is fresh nobody waits for the next one.
+    // A fresh price never waits for its refresh.
     if (fresh <= 0 && line.asking !== null) await line.asking
     const now = this.#parts.clock.monotonic()
     const { found } = line
@@ -113,7 +111,7 @@ export class PriceFeed implements Quotes {
     return { price: found.price, at: found.at, expiresAt: Math.floor(this.#parts.clock.now() + left) }
   }
 
-  /** Never rejects: a question that comes to no price is an outcome. */
+  /** Never rejects. */
   async #ask(currency: FiatCurrency, line: Line): Promise<void> {
     const { clock, refresh, maxAge, sources, log } = this.#parts
     const answers = (await Promise.all(sources.map(source => this.#answer(source, currency)))).filter(
@@ -137,14 +135,14 @@ export class PriceFeed implements Quotes {
       return
     }
     if (this.#without.delete(currency)) log.info({ currency }, 'there is a price again')
-    // As old as the oldest that it rests on; a time ahead of ours is no younger than now.
+    // As old as its oldest answer, and never in the future.
     const at = Math.min(now, ...kept.map(answer => answer.at))
     const goodUntil = tick + maxAge - (now - at)
     line.found = { price, at, freshUntil: Math.min(tick + refresh, goodUntil), goodUntil }
     line.restUntil = 0
   }
 
-  /** Never rejects: what goes wrong with one source is its own affair. */
+  /** Never rejects. */
   async #answer({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
     const { clock, ask, timeout } = this.#parts
     const limit = new AbortController()
@@ -154,7 +152,7 @@ export class PriceFeed implements Quotes {
       late.reject(limit.signal.reason)
     })
     try {
-      // The HTTP client hears of the signal only once it is connected.
+      // The HTTP client notices the signal only once connected.
       const body = await Promise.race([ask(`${url}${source.path(currency)}`, headers, limit.signal), late.promise])
       const { price, at } = source.read(body, currency)
       return { name, price, at: at ?? clock.now() }
@@ -183,7 +181,7 @@ function freshLine(): Line {
   return { found: null, asking: null, restUntil: 0 }
 }
 
-/** Without the library's own error, which may hold what was sent. */
+/** Omits the library's error, which may hold what was sent. */
 function reasonOf(error: unknown): string {
   if (error instanceof SourceFault) return error.message
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code

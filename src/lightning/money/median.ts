@@ -1,21 +1,20 @@
 import type { Decimal } from './decimal.ts'
 
-/** Fewer answers than this are one source's word, and no price. */
+/** Fewer answers make no price. */
 const LEAST_ANSWERS = 2
 
-/** Percent from the median beyond which an answer is refused. */
+/** Percent from the median. */
 const TOLERANCE = 2n
 
-/** What several answers come to. */
 export interface Agreement<T> {
-  /** The median of those that were kept; null when they are too few. */
+  /** Median of the accepted answers; null for too few. */
   readonly price: Decimal | null
   readonly kept: readonly T[]
-  /** Those further than 2 % from the median of all. */
+  /** More than 2 % from the overall median. */
   readonly outliers: readonly T[]
 }
 
-/** Drops what lies more than 2 % from the median and takes the median of the rest. Exact: nothing is rounded. */
+/** Rejects answers over 2 % from the median and takes the exact median of the rest. */
 export function agree<T extends { readonly price: Decimal }>(answers: readonly T[]): Agreement<T> {
   const middle = median(answers.map(answer => answer.price))
   if (middle === null) return { price: null, kept: answers, outliers: [] }
@@ -24,16 +23,16 @@ export function agree<T extends { readonly price: Decimal }>(answers: readonly T
   return { price: median(kept.map(answer => answer.price)), kept, outliers }
 }
 
-/** The middle of two prices or more, or halfway between the two in the middle; null for fewer. */
+/** Exact median of two or more prices; null for fewer. */
 export function median(prices: readonly Decimal[]): Decimal | null {
   if (prices.length < LEAST_ANSWERS) return null
   const places = Math.max(...prices.map(price => price.places))
   const sorted = prices.map(price => atPlaces(price, places)).toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0))
   const half = sorted.length / 2
-  // Of an odd number both are the same one.
+  // Equal for an odd count.
   const low = sorted[Math.ceil(half) - 1] ?? 0n
   const high = sorted[Math.floor(half)] ?? 0n
-  // Half of a sum is five times it with one place more.
+  // Half of a sum is five times it with one more place.
   return { digits: (low + high) * 5n, places: places + 1 }
 }
 

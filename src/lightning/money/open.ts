@@ -7,13 +7,11 @@ import { FixedPrices, type Quotes } from './prices.ts'
 import { openSourceCalls } from './source-calls.ts'
 import { PRICE_SOURCES } from './sources.ts'
 
-/** Prices whose owner ends them. */
 export interface OpenedPrices extends Quotes {
-  /** Ends the connections to the sources. */
   close(): Promise<void>
 }
 
-/** What `openPrices` works with; `ask` is for tests. */
+/** `ask` is for tests. */
 export interface PriceSurroundings {
   readonly clock: Clock
   readonly log: Log
@@ -21,10 +19,7 @@ export interface PriceSurroundings {
   readonly ask?: AskSource
 }
 
-/**
- * The prices of a gateway: the market's, unless both slots are the sandbox, which has prices of its own. No other
- * gateway ever has a price that nobody was asked for.
- */
+/** Market prices, or fixed ones when both slots are the sandbox. Other gateways never use a made-up price. */
 export function openPrices(
   config: Pick<GatewayConfig, 'lightning' | 'prices'>,
   around: PriceSurroundings

@@ -11,43 +11,44 @@ export const PRICE_FEED_UNAVAILABLE = defineError('BG_PRICE_FEED_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`, or send an amount in BTC.'
 })
 
-/** Decimal places of a bitcoin: a satoshi is the last. */
+/** Satoshis. */
 const BTC_PLACES = 8
 
-/** What money is worth in satoshis. */
 export interface Prices {
   /**
-   * Satoshis for a plain decimal amount above 0, up to the next whole one and at least 1, so that the merchant is never
-   * short (decision 47).
+   * Satoshis for a positive plain decimal, rounded up and at least 1, so that the merchant is never short (decision
+   * 47).
    * @throws Unavailable 503 "Price feed unavailable"
    */
   satoshis(currency: FiatCurrency, amount: string): Promise<number>
 }
 
-/** What one bitcoin costs, for as long as the quote stands. Times in milliseconds since the epoch. */
+/** Price of one bitcoin. Times in milliseconds since the epoch. */
 export interface Quote {
-  /** In units of the currency; above 0. `atPrice` turns amounts into satoshis with it. */
+  /** In currency units, above 0; see `atPrice`. */
   readonly price: Decimal
-  /** When it was so: the time of the oldest answer that it rests on. */
+  /** Time of the oldest answer behind it. */
   readonly at: number
-  /** Until when it may be used. */
   readonly expiresAt: number
 }
 
-/** Prices that can also be shown and kept for a while: the storefront's, and those of plans paid in bitcoin. */
+/** Prices that can be shown and kept: for storefronts and bitcoin plans. */
 export interface Quotes extends Prices {
   /** @throws Unavailable 503 "Price feed unavailable" */
   quote(currency: FiatCurrency): Promise<Quote>
 }
 
-/** Satoshis of an amount in any currency; bitcoin needs no price. @throws Unavailable when the price is not known */
+/**
+ * Satoshis of an amount; bitcoin needs no price.
+ * @throws Unavailable without a price
+ */
 export async function satoshisOf(prices: Prices, currency: Currency, amount: string): Promise<number> {
   return currency === 'BTC'
     ? Number(inUnits(knownDecimal(amount), BTC_PLACES))
     : await prices.satoshis(currency, amount)
 }
 
-/** Satoshis of an amount where one bitcoin costs `price` of the same currency, rounded up, at least 1 (decision 47). */
+/** Satoshis of an amount at `price` per bitcoin, rounded up, at least 1 (decision 47). */
 export function atPrice(amount: Decimal, price: Decimal): number {
   const places = BigInt(price.places + BTC_PLACES)
   const asked = amount.digits * 10n ** places
@@ -56,22 +57,22 @@ export function atPrice(amount: Decimal, price: Decimal): number {
   return Number(satoshis < 1n ? 1n : satoshis)
 }
 
-/** What one bitcoin costs where no market is asked. */
+/** Prices per bitcoin without a market. */
 const SANDBOX_PRICES: Readonly<Record<FiatCurrency, string>> = Object.freeze({
   USD: '100000',
   EUR: '92000',
   GBP: '79000'
 })
 
-/** Milliseconds that a quote of a fixed price stands, as one of the feed would. */
+/** TTL of a fixed quote in milliseconds, as the feed's. */
 const FIXED_QUOTE = 60_000
 
-/** Prices that never change, for the sandbox and for tests: decimals by currency, for one bitcoin. */
+/** Constant prices for the sandbox and tests: decimals per bitcoin, by currency. */
 export class FixedPrices implements Quotes {
   readonly #prices: Readonly<Record<FiatCurrency, Decimal>>
   readonly #clock: Clock
 
-  /** @throws TypeError for a price that is no decimal above 0 */
+  /** @throws TypeError unless a decimal above 0 */
   constructor(prices: Readonly<Record<FiatCurrency, string>> = SANDBOX_PRICES, clock: Clock = systemClock) {
     this.#clock = clock
     this.#prices = { USD: priceOf(prices.USD), EUR: priceOf(prices.EUR), GBP: priceOf(prices.GBP) }
@@ -87,7 +88,7 @@ export class FixedPrices implements Quotes {
   }
 }
 
-/** The answer where no price is known (contract, Errors: price feed unavailable). `retryAfter` in whole seconds. */
+/** Contract, Errors: price feed unavailable. `retryAfter` in whole seconds. */
 export function pricesUnavailable(retryAfter: number): Unavailable {
   return new Unavailable(
     PRICE_FEED_UNAVAILABLE,
@@ -96,7 +97,7 @@ export function pricesUnavailable(retryAfter: number): Unavailable {
   )
 }
 
-/** Prices where nobody can be asked: none. */
+/** For gateways without price sources. */
 export class NoPrices implements Prices {
   satoshis(): Promise<number> {
     return Promise.reject(pricesUnavailable(60))

@@ -3,13 +3,9 @@ import { overInterim } from '../../platform/system/interim-responses.ts'
 import type { AskSource } from './feed.ts'
 import { SourceFault } from './sources.ts'
 
-/** Bytes of a response that are read; each is less than a thousand. */
 const MAX_RESPONSE_BYTES = 64 * 1024
 
-/**
- * Calls of the price sources over HTTP; `close` ends the connections. Redirects are not followed: a source would send
- * us elsewhere.
- */
+/** HTTP calls to price sources. Redirects are not followed. */
 export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<void> } {
   const agent = new Agent({
     connections: 4,
@@ -19,7 +15,7 @@ export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<v
   })
   return {
     async ask(url, headers, signal) {
-      // One of them answers nobody without a User-Agent.
+      // One source requires a User-Agent.
       const response = await request(url, {
         dispatcher: agent,
         signal,

@@ -9,33 +9,32 @@ const PRICE_SOURCE = defineError('BG_PRICE_SOURCE', {
   fix: 'None needed unless all sources fail: then payments in fiat get 503; check `prices.urls` and the network.'
 })
 
-/** The public sources that can be asked what a bitcoin costs. */
 export type SourceName = 'coinbase' | 'coinbase-exchange' | 'kraken' | 'coingecko'
 
-/** What a source says one bitcoin costs. */
 export interface SourcePrice {
   readonly price: Decimal
-  /** Its own time, in milliseconds since the epoch; null where the source gives none. */
+  /** Milliseconds since the epoch; null where absent. */
   readonly at: number | null
 }
 
-/** How a source is asked, and how its response is read. */
 export interface PriceSource {
-  /** Scheme and host of the public API. */
+  /** Scheme and host. */
   readonly url: string
-  /** What follows the address. */
   path(currency: FiatCurrency): string
-  /** Reads the JSON text of a 200. @throws SourceFault for anything but the price that was asked for */
+  /**
+   * Reads the JSON text of a 200.
+   * @throws SourceFault unless it holds the requested price
+   */
   read(body: string, currency: FiatCurrency): SourcePrice
 }
 
-/** A source answered what is no price. The message is for the log. */
+/** An answer without a price. The message goes to the log. */
 export class SourceFault extends Error {
   override name = 'SourceFault'
   readonly code = PRICE_SOURCE.code
 }
 
-/** A number of a JSON text as it was written: as a double it might be another one. */
+/** A JSON number as text: a double could differ. */
 class JsonNumber {
   readonly text: string
 
@@ -44,14 +43,11 @@ class JsonNumber {
   }
 }
 
-// A hundred million times what a bitcoin has ever cost: beyond lies no price but a mistake.
+// A hundred million times the highest price ever: above it lies a mistake.
 const HIGHEST = 10n ** 13n
 
-/** A price as text. */
 const Price = mapped(Type.String({ pattern: '^\\d{1,20}(?:\\.\\d{1,20})?$' }), priceOf)
-/** A price as a number. */
 const NumberPrice = mapped(Type.Unknown(), value => (value instanceof JsonNumber ? priceOf(value.text) : null))
-/** Milliseconds of a number of seconds. */
 const NumberTime = mapped(Type.Unknown(), value =>
   value instanceof JsonNumber && /^\d{1,11}$/.test(value.text) ? Number(value.text) * 1000 : null
 )
@@ -62,13 +58,12 @@ const TextTime = mapped(
     return Number.isNaN(time) ? null : time
   }
 )
-/** Kraken says 200 even when it refuses. Its pair is named XXBTZUSD or XBTUSD; the first of `c` is the last price. */
+/** Kraken returns errors with 200. Its pair is XXBTZUSD or XBTUSD; `c` starts with the last price. */
 const Tickers = Type.Object({ error: Type.Array(Type.Unknown()), result: Type.Unknown() })
 const Pairs = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, maxProperties: 1 })
 const Last = mapped(Type.Object({ c: Type.Array(Type.Unknown()) }), ({ c: [price] }) => readResponse(Price, price))
 const Ticker = Type.Object({ price: Price, time: TextTime })
 
-/** How each source speaks. */
 export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.freeze({
   coinbase: {
     url: 'https://api.coinbase.com',
@@ -110,7 +105,10 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
   }
 })
 
-/** Reads a JSON text whose numbers are kept as they were written. @throws SourceFault */
+/**
+ * Parses JSON with numbers kept as text.
+ * @throws SourceFault
+ */
 function parse<T extends TSchema>(schema: T, body: string): StaticDecode<T> {
   let value: unknown
   try {
