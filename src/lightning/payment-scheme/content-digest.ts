@@ -1,21 +1,18 @@
-/**
- * The `sha-256` Content-Digest of RFC 9530, which binds a Payment challenge to the body it was asked for. Other
- * algorithms may stand beside it and are passed over.
- */
+/** The `sha-256` Content-Digest (RFC 9530), which binds a Payment challenge to a body. Other algorithms are ignored. */
 import { createHash } from 'node:crypto'
 import { equalDigests, sha256 } from '../codecs/hmac.ts'
 
-// A structured field dictionary (RFC 8941) of which only byte sequences matter: key, value, parameters.
+// A dictionary (RFC 8941) of byte sequences: key, value, parameters.
 const MEMBER =
   /^[ \t]*([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):(?:[ ]*;[ ]*[a-z*][a-z0-9_.*-]*(?:=[\x21-\x3a\x3c-\x7e]*)?)*[ \t]*$/
 const MAX_CHARS = 4096
 
-/** `sha-256=:<standard base64>:` of the bytes, as the challenge's `digest` and the header `Content-Digest` write it. */
+/** `sha-256=:<standard base64>:`, as in `digest` and `Content-Digest`. */
 export function contentDigest(body: Uint8Array): string {
   return `sha-256=:${sha256(body).toString('base64')}:`
 }
 
-/** The same of a body that comes piece by piece, of which nothing is kept; null of an empty one. */
+/** Incremental digest; null for an empty body. */
 export class DigestOfPieces {
   readonly #hash = createHash('sha256')
   #empty = true
@@ -31,8 +28,8 @@ export class DigestOfPieces {
 }
 
 /**
- * The 32 bytes of the `sha-256` member, or null when the text is malformed, too long (4,096 characters) or names only
- * other algorithms. Of a repeated member the last counts (RFC 8941, 3.2).
+ * The `sha-256` member's 32 bytes; null when malformed, over 4,096 characters or absent. The last duplicate counts (RFC
+ * 8941, 3.2).
  */
 export function parseContentDigest(text: string): Uint8Array | null {
   if (text.length > MAX_CHARS) return null
@@ -50,7 +47,7 @@ export function parseContentDigest(text: string): Uint8Array | null {
   return found
 }
 
-/** Whether the text names the SHA-256 of exactly these bytes. False for whatever `parseContentDigest` cannot read. */
+/** False also for text that `parseContentDigest` cannot read. */
 export function digestMatches(text: string, body: Uint8Array): boolean {
   const expected = parseContentDigest(text)
   return expected !== null && equalDigests(expected, sha256(body))

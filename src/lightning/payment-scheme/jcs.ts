@@ -1,20 +1,18 @@
 /**
- * The JSON Canonicalization Scheme (RFC 8785): one sequence of characters for one JSON value. Payment challenges are
- * bound to these characters, because clients parse the object and serialise it again before they echo it.
+ * JSON Canonicalization Scheme (RFC 8785). Challenges are bound to this text, because clients parse and reserialize the
+ * object before echoing it.
  */
 
-/** What JSON can say. */
 export type JcsValue = null | boolean | number | string | readonly JcsValue[] | { readonly [name: string]: JcsValue }
 
-/** A value that JSON, and so RFC 8785, cannot say: NaN, an infinity, a lone surrogate, a value that is not JSON. */
+/** A value outside JSON and RFC 8785: NaN, an infinity, a lone surrogate, a non-JSON value. */
 export class JcsError extends Error {
   override readonly name = 'JcsError'
 }
 
 /**
- * The canonical text of `value`: no white space, members sorted by the UTF-16 code units of their names, numbers and
- * strings as ECMAScript writes them.
- * @throws JcsError when the value is not I-JSON (RFC 7493).
+ * No white space, members sorted by UTF-16 code units, numbers and strings as in ECMAScript.
+ * @throws JcsError unless I-JSON (RFC 7493)
  */
 export function canonicalize(value: JcsValue): string {
   switch (typeof value) {
@@ -33,7 +31,7 @@ export function canonicalize(value: JcsValue): string {
   if (value === null) return 'null'
   if (isArray(value)) return `[${value.map(item => canonicalize(item)).join(',')}]`
   const members: string[] = []
-  // The default order of sort() is by UTF-16 code units, which is what RFC 8785, 3.2.3 asks for.
+  // sort() compares UTF-16 code units, as RFC 8785, 3.2.3 requires.
   for (const name of Object.keys(value).sort()) {
     const member = value[name]
     if (member === undefined)
@@ -48,7 +46,7 @@ function quote(text: string): string {
   return JSON.stringify(text)
 }
 
-// Array.isArray does not narrow a readonly array in TypeScript.
+// Array.isArray does not narrow readonly arrays.
 function isArray(value: object): value is readonly JcsValue[] {
   return Array.isArray(value)
 }

@@ -1,6 +1,6 @@
 /**
- * The server's side of the Payment scheme (`lightning`/`charge`): the challenge line and its id. The id is an HMAC over
- * everything that the modern parameters say, so an echoed challenge can be recognised as ours and unedited.
+ * Server side of the Payment scheme (`lightning`/`charge`): the challenge line and its id, an HMAC over all modern
+ * parameters that detects edits.
  */
 import type { Invoice, InvoiceNetwork } from '../codecs/bolt11.ts'
 import { equalDigests, hmacSha256 } from '../codecs/hmac.ts'
@@ -8,56 +8,51 @@ import { canonicalize } from './jcs.ts'
 import type { DerivedKey } from '../l402/root-key.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
-/** The slots of the id, in its order. An absent digest or opaque is null and becomes the empty string. */
+/** The id's slots in order. A null digest or opaque becomes the empty string. */
 export interface PaymentIdSlots {
   readonly realm: string
   readonly method: string
   readonly intent: string
-  /** The wire form, base64url. */
+  /** In base64url. */
   readonly request: string
   readonly expires: string
   readonly digest: string | null
   readonly opaque: string | null
 }
 
-/** A challenge ready to be stored and sent. */
 export interface PaymentChallenge {
   readonly id: string
   readonly request: string
   /** RFC 3339, whole seconds. */
   readonly expires: string
-  /** The value of the `WWW-Authenticate` line. */
+  /** The `WWW-Authenticate` value. */
   readonly header: string
 }
 
-/** What a challenge is made from. */
 export interface PaymentChallengeTerms {
-  /** Accepted by `checkRealm`. */
+  /** Validated by `checkRealm`. */
   readonly realm: string
   readonly invoice: Pick<Invoice, 'text' | 'network' | 'amountMsat' | 'paymentHash' | 'expiresAt'>
   readonly amountSats: number
-  /** Unix seconds; cut down to the invoice's own expiry when later. */
+  /** Unix seconds, capped at the invoice's expiry. */
   readonly expiresAt: number
-  /** `sha-256=:…:` of the challenged body, or null. */
+  /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
 }
 
-/** A challenge that must not be sent: amount unlike the invoice's, a network or realm that the scheme cannot say. */
+/** An unsendable challenge: another amount than the invoice's, or a network or realm the scheme cannot express. */
 export class PaymentChallengeError extends Error {
   override readonly name = 'PaymentChallengeError'
 }
 
-/**
- * What the scheme calls a Bitcoin network; null for testnet, which it has no value for, so that the Payment scheme is
- * off there (decision 118).
- */
+/** The scheme's network name; null for testnet, which has none, so the scheme is off there (decision 118). */
 export function paymentNetwork(network: InvoiceNetwork): 'mainnet' | 'regtest' | 'signet' | null {
   return network === 'testnet' ? null : network
 }
 
 /**
- * Why a configured realm cannot be used, or null when it can. `|` separates the slots of the id; quotes and backslashes
- * would need escapes, and some clients split at commas even inside quotes.
+ * Why a realm is unusable, or null. `|` separates id slots; quotes and backslashes need escapes, and some clients split
+ * at quoted commas.
  */
 export function checkRealm(realm: string): string | null {
   if (realm === '') return 'The realm must not be empty'
@@ -68,21 +63,21 @@ export function checkRealm(realm: string): string | null {
   return `The realm must not hold ${JSON.stringify(bad[0])} (character ${bad.index + 1}): | " \\ , control and non-ASCII characters are refused`
 }
 
-/** The longest realm: a host name has at most 253 characters. */
+/** Maximum length of a host name. */
 export const MAX_REALM_CHARS = 255
 
-/** The id of a challenge: base64url of HMAC-SHA256 over the seven slots joined by `|`. */
+/** base64url of HMAC-SHA256 over the seven slots joined by `|`. */
 export function paymentId(slots: PaymentIdSlots, key: Uint8Array): string {
   return hmacOf(slots, key).toString('base64url')
 }
 
 /**
- * The generation whose key made this id (in constant time for each key), or null when none of the live ones did.
+ * The generation whose key made this id, or null. Constant time per key.
  * @param keys `KeyRing.paymentIdKeys`
  */
 export function matchPaymentId(id: string, slots: PaymentIdSlots, keys: readonly DerivedKey[]): string | null {
   const presented = Buffer.from(id, 'base64url')
-  // Buffer reads base64 loosely; only the one spelling that was issued is the id.
+  // Buffer reads base64 loosely; only the issued spelling matches.
   if (presented.toString('base64url') !== id) return null
   for (const { generation, key } of keys) {
     if (equalDigests(presented, hmacOf(slots, key))) return generation
@@ -99,8 +94,8 @@ function hmacOf(slots: PaymentIdSlots, key: Uint8Array): Buffer {
 }
 
 /**
- * Makes the challenge: `Payment id="…", realm="…", method="lightning", intent="charge", request="…", expires="…"[,
- * digest="…"], invoice="…", amount="…", currency="sat"`.
+ * Makes `Payment id="…", realm="…", method="lightning", intent="charge", request="…", expires="…"[, digest="…"],
+ * invoice="…", amount="…", currency="sat"`.
  * @param key the current one of `KeyRing.paymentIdKeys`
  * @throws PaymentChallengeError when the terms do not fit the invoice or the scheme
  */
@@ -132,9 +127,9 @@ export function paymentChallenge(terms: PaymentChallengeTerms, key: Uint8Array):
   return { id, request, expires, header }
 }
 
-/** The `request` parameter: base64url without padding of the canonical JSON (RFC 8785). */
+/** base64url without padding of canonical JSON (RFC 8785). */
 export function encodeRequest(amount: string, invoice: string, network: string, paymentHash: string): string {
-  // Its members in their order, since they are the same each time.
+  // Members are constant, so already in canonical order.
   const details = `{"invoice":${canonicalize(invoice)},"network":${canonicalize(network)},"paymentHash":${canonicalize(paymentHash)}}`
   const json = `{"amount":${canonicalize(amount)},"currency":"sat","methodDetails":${details}}`
   return Buffer.from(json, 'utf8').toString('base64url')

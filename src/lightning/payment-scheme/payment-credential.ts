@@ -1,6 +1,6 @@
 /**
- * The client's side of the Payment scheme: `Payment <token>` (modern) and `Payment method="lightning", preimage="…"`
- * (legacy). A token that cannot be read is refused, never taken for legacy.
+ * Client side of the Payment scheme: `Payment <token>` (modern) and `Payment method="lightning", preimage="…"`
+ * (legacy). An unreadable token is rejected, never taken for legacy.
  */
 import type { Credential } from '../codecs/credential.ts'
 import { canonicalize, JcsError, type JcsValue } from './jcs.ts'
@@ -10,51 +10,44 @@ import type { PaymentFailureSlug } from './payment-problem.ts'
 import { isHex32 } from '../codecs/preimage.ts'
 import { parseTimestamp } from '../codecs/timestamp.ts'
 
-/** What a token, and the `request` in it, may look like. */
 export const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
 const PARAMETER =
   /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
 
-/** What the challenge's `request` says. */
 export interface ChallengeRequest {
-  /** Whole satoshis, at least 1. */
   readonly amountSats: number
-  /** The BOLT11 text, or null when the object has none (nothing is decided by it). */
+  /** BOLT 11, or null when absent; informational. */
   readonly invoice: string | null
   readonly network: string | null
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
 }
 
-/** A modern credential that could be read. Nothing in it is trusted before its id was verified. */
+/** A readable modern credential. Untrusted until its id is verified. */
 export interface PaymentCredential extends PaymentIdSlots {
   readonly id: string
-  /** Null when the client did not echo it; then the stored challenge's is used. */
+  /** Null when not echoed; then the stored challenge's applies. */
   readonly digest: string | null
-  /** Unix seconds of `expires`. */
+  /** `expires` in Unix seconds. */
   readonly expiresAt: number
   readonly charge: ChallengeRequest
-  /** 64 lower-case hex characters. */
   readonly preimage: string
 }
 
-/** A refusal with the slug of its problem (decision 119). */
+/** A refusal with its problem slug (decision 119). */
 export interface PaymentRefusal {
   readonly slug: PaymentFailureSlug
   readonly detail: string
 }
 
-/** The outcome of `parsePaymentToken`. */
 export type ParsedPayment =
   | { readonly ok: true; readonly credential: PaymentCredential }
   | ({ readonly ok: false } & PaymentRefusal)
 
-/** Reads what follows `Payment` in an Authorization header. */
+/** Reads the value after `Payment`. */
 export function readPaymentValue(value: string): Credential {
   if (TOKEN.test(value)) return { kind: 'modern', token: value }
   const parameters = readParameters(value)
-  // A token with `=` in its middle looks like a parameter; only a list that names method or preimage is meant as
-  // legacy.
+  // A token with an inner `=` looks like a parameter; only a list with method or preimage is legacy.
   if (parameters === null || !(parameters.has('method') || parameters.has('preimage'))) {
     return { kind: 'malformed', profile: 'modern', status: 402, message: 'The Payment token is not base64url' }
   }
@@ -73,7 +66,7 @@ export function readPaymentValue(value: string): Credential {
   return { kind: 'legacy', preimage }
 }
 
-// Name=value pairs of RFC 9110, 11.2; null unless the whole text is such a list without repetitions.
+// RFC 9110, 11.2 parameters; null unless the whole text is a list without duplicates.
 function readParameters(value: string): Map<string, string> | null {
   const parameters = new Map<string, string>()
   let offset = 0
@@ -90,8 +83,8 @@ function readParameters(value: string): Map<string, string> | null {
 }
 
 /**
- * Decodes a modern token: base64url (padding allowed) of `{challenge: {…}, payload: {preimage}}`, keys in any order,
- * unknown ones ignored. Says what is wrong instead of throwing.
+ * Decodes a modern token: base64url (padding allowed) of `{challenge: {…}, payload: {preimage}}`, in any order, unknown
+ * keys ignored. Returns faults instead of throwing.
  */
 export function parsePaymentToken(token: string): ParsedPayment {
   if (!TOKEN.test(token)) return undecodable('The token is not base64url')
@@ -101,8 +94,8 @@ export function parsePaymentToken(token: string): ParsedPayment {
 }
 
 /**
- * Reads a modern credential that stands as JSON in a JSON-RPC message: the same object, in which `request` is an object
- * too. Its wire form, over which the id is made, is that of its canonical text, as in the challenge line.
+ * Reads a modern credential from a JSON-RPC message, where `request` is an object. The id covers its canonical text, as
+ * in the challenge line.
  */
 export function parsePaymentObject(value: unknown): ParsedPayment {
   const credential = asObject(value)
@@ -113,10 +106,10 @@ export function parsePaymentObject(value: unknown): ParsedPayment {
   })
 }
 
-/** Null for what JSON cannot say. */
+/** Null for non-JSON values. */
 function wireForm(request: JsonFields): string | null {
   try {
-    // Its members were parsed from JSON.
+    // Members come from parsed JSON.
     return Buffer.from(canonicalize(request as JcsValue), 'utf8').toString('base64url')
   } catch (error) {
     if (error instanceof JcsError) return null
@@ -151,17 +144,20 @@ function readPayment(credential: JsonFields, requestOf: (challenge: JsonFields) 
   }
 }
 
-/** What a credential echoes of a challenge of any intent. Nothing in it is trusted. */
+/** The echo of a challenge of any intent. Untrusted. */
 export interface ChallengeEcho extends Omit<PaymentIdSlots, 'expires'> {
   readonly id: string
-  /** Null when the client did not echo it. */
+  /** Null when not echoed. */
   readonly expires: string | null
 }
 
-/** What is wrong with an `expires` that is there. */
+/** Message for an invalid `expires`. */
 export const BAD_EXPIRES = "The challenge's expires is not an RFC 3339 time in UTC"
 
-/** Reads the echo; a string says what is wrong with it. @param request in its wire form, null where there is none */
+/**
+ * Reads the echo; a string is the fault.
+ * @param request in its wire form, or null
+ */
 export function readEcho(challenge: JsonFields, request: string | null): ChallengeEcho | string {
   const id = textIn(challenge, 'id')
   const realm = textIn(challenge, 'realm')
@@ -178,9 +174,8 @@ export function readEcho(challenge: JsonFields, request: string | null): Challen
 }
 
 /**
- * The parameter of a challenge that repeats what stands in its request and is echoed otherwise than it was sent; null
- * when there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment
- * scheme). Clients need not echo them: what is not there, or null, is not missed (decision 180).
+ * A parameter that repeats part of the request but was edited; null for none. The id does not cover these three, yet
+ * any edit invalidates a credential (contract, Payment scheme). Omitted or null ones are fine (decision 180).
  */
 function editedEcho(challenge: JsonFields, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
   if (differs(challenge, 'invoice', charge.invoice)) return 'invoice'
@@ -193,7 +188,7 @@ function differs(challenge: JsonFields, name: string, sent: string | null): bool
   return echoed !== null && echoed !== undefined && echoed !== sent
 }
 
-/** Decodes the `request` of a challenge; a string says what is wrong with it. */
+/** Decodes a challenge's `request`; a string is the fault. */
 function readChargeRequest(request: string): ChallengeRequest | string {
   if (!TOKEN.test(request)) return "The challenge's request is not base64url"
   const object = decodeJsonObject(request)
@@ -222,9 +217,7 @@ function failed(detail: string): ParsedPayment {
   return { ok: false, slug: 'verification-failed', detail }
 }
 
-/**
- * Writes a modern token, as a client does: for the command line and tests. `challenge` is echoed as it came.
- */
+/** Writes a modern token as clients do, for the command line and tests. */
 export function encodePaymentToken(challenge: Readonly<Record<string, string>>, preimage: string): string {
   return Buffer.from(JSON.stringify({ challenge, payload: { preimage } })).toString('base64url')
 }

@@ -1,11 +1,9 @@
-/** The `application/problem+json` bodies (RFC 9457) of a 402 under the Payment scheme. */
+/** `application/problem+json` bodies (RFC 9457) of a Payment 402. */
 
-/** Where the problem types live unless the configuration says otherwise (decision 103). */
+/** Default base of problem types (decision 103). */
 const PROBLEM_BASE = 'https://paymentauth.org/problems'
 
-/**
- * The contract's four failures of a modern credential, and `payment-required` for a first 402 (decisions 119 and 126).
- */
+/** The contract's four failures, and `payment-required` for a first 402 (decisions 119 and 126). */
 export type PaymentProblemSlug =
   | 'payment-required'
   | 'invalid-challenge'
@@ -13,13 +11,9 @@ export type PaymentProblemSlug =
   | 'payment-insufficient'
   | 'method-unsupported'
 
-/** Why a modern credential was refused. */
 export type PaymentFailureSlug = Exclude<PaymentProblemSlug, 'payment-required'>
 
-/**
- * Why a credential of the session intent was refused (draft-lightning-session-00, Error Responses). The types stand
- * below the method's name.
- */
+/** Session refusals (draft-lightning-session-00, Error Responses), under the method's name. */
 export type SessionFailureSlug =
   | 'lightning/malformed-credential'
   | 'lightning/unknown-challenge'
@@ -30,7 +24,7 @@ export type SessionFailureSlug =
   | 'lightning/challenge-expired'
   | 'lightning/invalid-return-invoice'
 
-/** The body of a problem. `challengeId` is the id of the fresh challenge that travels with it. */
+/** `challengeId`: id of the accompanying fresh challenge. */
 export interface PaymentProblem {
   readonly type: string
   readonly title: string
@@ -56,9 +50,8 @@ const TITLES: Readonly<Record<PaymentProblemSlug | SessionFailureSlug, string>> 
 })
 
 /**
- * Builds the body; members stand in the order type, title, status, detail, challengeId. `detail` says which cause it
- * was.
- * `base` is the configured problem base; a slash at its end is dropped.
+ * Members in the order type, title, status, detail, challengeId. `detail` names the cause; a trailing slash of `base`
+ * is dropped.
  */
 export function paymentProblem(
   slug: PaymentProblemSlug | SessionFailureSlug,

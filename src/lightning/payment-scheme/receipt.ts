@@ -1,11 +1,8 @@
-/** The Payment-Receipt header, sent with a 2xx answer to a modern Payment credential. */
+/** The Payment-Receipt header of a 2xx response to a modern credential. */
 import { isHex32 } from '../codecs/preimage.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
-/**
- * What a receipt says. `reference` is the payment hash (64 lower-case hex), never the preimage; `timestamp` is RFC
- * 3339.
- */
+/** `reference`: the payment hash (64 lower-case hex), never the preimage. `timestamp`: RFC 3339. */
 export interface Receipt {
   readonly challengeId: string
   readonly method: string
@@ -15,9 +12,9 @@ export interface Receipt {
 }
 
 /**
- * The header's value: base64url without padding of `{challengeId, method, reference, status, timestamp}`, in this
- * order, which is already canonical. `settledAt` is in unix seconds.
- * @throws TypeError when `paymentHash` is not 64 lower-case hex.
+ * base64url without padding of `{challengeId, method, reference, status, timestamp}`, already canonical. `settledAt` in
+ * Unix seconds.
+ * @throws TypeError for an invalid `paymentHash`
  */
 export function encodeReceipt(challengeId: string, paymentHash: string, settledAt: number): string {
   if (!isHex32(paymentHash))
@@ -32,7 +29,6 @@ export function encodeReceipt(challengeId: string, paymentHash: string, settledA
   return Buffer.from(JSON.stringify(receipt)).toString('base64url')
 }
 
-/** Reads a receipt, for clients and tests. Null when it is not base64url of an object with these five strings. */
 export function decodeReceipt(text: string): Receipt | null {
   if (!/^[A-Za-z0-9_-]+={0,2}$/.test(text)) return null
   let value: unknown
@@ -42,7 +38,7 @@ export function decodeReceipt(text: string): Receipt | null {
     return null // Not JSON, so no receipt: the response says so.
   }
   if (typeof value !== 'object' || value === null) return null
-  // An object of unknown members; each one is checked below.
+  // Members are checked below.
   const { challengeId, method, reference, status, timestamp } = value as Record<string, unknown>
   if (typeof challengeId !== 'string' || typeof method !== 'string' || typeof reference !== 'string') return null
   if (typeof status !== 'string' || typeof timestamp !== 'string') return null

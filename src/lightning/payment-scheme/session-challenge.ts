@@ -1,7 +1,4 @@
-/**
- * The server's side of the Payment scheme's `session` intent (draft-lightning-session-00): its challenge line. Its id is
- * made as a charge's is (`paymentId`).
- */
+/** Server side of the `session` intent (draft-lightning-session-00). Ids are made as a charge's (`paymentId`). */
 import type { Invoice } from '../codecs/bolt11.ts'
 import { canonicalize } from './jcs.ts'
 import {
@@ -13,38 +10,36 @@ import {
 } from './payment-challenge.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
-/** How many units the first deposit pays for where nothing else is configured, as the draft recommends. */
+/** Default units per first deposit, as the draft recommends. */
 const UNITS_OF_A_DEPOSIT = 20
 
-/** What a session costs and how long it rests, as its challenge says it. */
 export interface SessionTerms {
-  /** Satoshis of one unit. */
+  /** Satoshis per unit. */
   readonly unitSats: number
-  /** A label such as `token` or `chunk`, for people. */
+  /** Display label, such as `token` or `chunk`. */
   readonly unitType: string
-  /** Seconds without bearer or topUp until the session is closed. */
+  /** Seconds without bearer or topUp before the session closes. */
   readonly idleSeconds: number
   readonly description: string | null
 }
 
-/** What a session's challenge is made from. */
 export interface SessionChallengeTerms extends SessionTerms {
-  /** Accepted by `checkRealm`. */
+  /** Validated by `checkRealm`. */
   readonly realm: string
-  /** Of the deposit, which is its amount. */
+  /** The deposit's; its amount is the deposit. */
   readonly invoice: Pick<Invoice, 'text' | 'network' | 'amountMsat' | 'paymentHash' | 'expiresAt'>
-  /** Unix seconds; cut down to the invoice's own expiry when later. */
+  /** Unix seconds, capped at the invoice's expiry. */
   readonly expiresAt: number
 }
 
-/** Satoshis of a deposit: what is configured, else 20 units; never less than one unit. */
+/** Deposit in satoshis: as configured, else 20 units; at least one unit. */
 export function depositSats(unitSats: number, configured: number | null): number {
   return Math.max(configured ?? unitSats * UNITS_OF_A_DEPOSIT, unitSats)
 }
 
 /**
- * Makes the challenge: `Payment id="…", realm="…", method="lightning", intent="session", request="…", expires="…"`. It
- * is bound to no body: a session pays for more than one request.
+ * Makes `Payment id="…", realm="…", method="lightning", intent="session", request="…", expires="…"`. Bound to no body,
+ * since a session pays for several requests.
  * @param key the current one of `KeyRing.paymentIdKeys`
  * @throws PaymentChallengeError when the terms do not fit the invoice or the scheme
  */
@@ -75,14 +70,14 @@ export function sessionChallenge(terms: SessionChallengeTerms, key: Uint8Array):
   return { id, request, expires, header }
 }
 
-/** What a deposit is: its BOLT11 text, its satoshis, and its payment hash, which becomes the session's id. */
+/** BOLT 11 text, satoshis, and payment hash, which becomes the session's id. */
 export interface Deposit {
   readonly invoice: string
   readonly sats: number
   readonly paymentHash: string
 }
 
-/** The `request` parameter: base64url without padding of the canonical JSON (RFC 8785). */
+/** base64url without padding of canonical JSON (RFC 8785). */
 export function encodeSessionRequest(terms: SessionTerms, deposit: Deposit): string {
   const { unitSats, unitType, idleSeconds, description } = terms
   const json = canonicalize({

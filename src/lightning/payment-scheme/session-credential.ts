@@ -1,6 +1,6 @@
 /**
- * The client's side of the Payment scheme's `session` intent (draft-lightning-session-00): a token whose payload opens,
- * uses, tops up or closes a session. Only its form is read here; nothing in it is trusted.
+ * Client side of the `session` intent (draft-lightning-session-00): tokens that open, use, top up or close a session.
+ * Checks form only.
  */
 import { decodeInvoice, InvoiceError, type InvoiceNetwork } from '../codecs/bolt11.ts'
 import { decodeJsonObject, type JsonFields, member, optionalTextIn, textIn } from '../codecs/json-object.ts'
@@ -9,19 +9,19 @@ import type { SessionFailureSlug } from './payment-problem.ts'
 import { isHex32 } from '../codecs/preimage.ts'
 import { parseTimestamp } from '../codecs/timestamp.ts'
 
-/** What a session's challenge says, as it is echoed. */
+/** The echoed session challenge. */
 export interface SessionRequest {
-  /** Whole satoshis of one unit, at least 1. */
+  /** Whole satoshis per unit, at least 1. */
   readonly unitSats: number
-  /** Of the deposit invoice; 64 lower-case hex characters. */
+  /** The deposit invoice's; 64 lower-case hex characters. */
   readonly paymentHash: string
-  /** The BOLT11 text. Null where the client left it out, as bearer and close may. */
+  /** BOLT 11; null when omitted, as bearer and close may. */
   readonly depositInvoice: string | null
-  /** Whole satoshis; null where it is not said. */
+  /** Whole satoshis; null when omitted. */
   readonly depositSats: number | null
 }
 
-/** What a client wants of a session. Preimages and ids are 64 lower-case hex characters. */
+/** A session request. Preimages and ids are 64 lower-case hex characters. */
 export type SessionPayload =
   | { readonly action: 'open'; readonly preimage: string; readonly returnInvoice: string }
   | { readonly action: 'bearer'; readonly sessionId: string; readonly preimage: string }
@@ -29,34 +29,32 @@ export type SessionPayload =
       readonly action: 'close'
       readonly sessionId: string
       readonly preimage: string
-      /** Another invoice for a refund that could not be sent, which the draft does not know; null where it names none. */
+      /** A new invoice for a failed refund, an extension of the draft; null for none. */
       readonly returnInvoice: string | null
     }
   | { readonly action: 'topUp'; readonly sessionId: string; readonly topUpPreimage: string }
 
-/** A credential that could be read. Its id is verified for open and topUp; the others prove themselves by the preimage. */
+/** A readable credential. Ids are verified for open and topUp; the preimage proves the others. */
 export interface SessionCredential {
   readonly echo: ChallengeEcho
-  /** Unix seconds; null when `expires` was not echoed, as the draft's examples of bearer and close do not. */
+  /** Unix seconds; null when not echoed, as in the draft's bearer and close examples. */
   readonly expiresAt: number | null
   readonly request: SessionRequest
   readonly payload: SessionPayload
 }
 
-/** A refusal with its problem. */
 export interface SessionRefusal {
   readonly slug: SessionFailureSlug
   readonly detail: string
 }
 
-/** The outcome of `parseSessionToken`. */
 export type ParsedSession =
   | { readonly ok: true; readonly credential: SessionCredential }
   | ({ readonly ok: false } & SessionRefusal)
 
 /**
- * Decodes a token of the session intent. Null for what is not one, a token that cannot be decoded included: that is for
- * `parsePaymentToken` to judge, and what is read here is never a charge.
+ * Decodes a session token. Null for others and undecodable ones, which `parsePaymentToken` judges; what is read here is
+ * never a charge.
  */
 export function parseSessionToken(token: string): ParsedSession | null {
   const credential = TOKEN.test(token) ? decodeJsonObject(token) : null
@@ -77,7 +75,7 @@ export function parseSessionToken(token: string): ParsedSession | null {
   return { ok: true, credential: { echo, expiresAt, request, payload } }
 }
 
-/** Decodes the `request` of a session's challenge; a string says what is wrong with it. */
+/** Decodes a session's `request`; a string is the fault. */
 function readSessionRequest(request: string): SessionRequest | string {
   const object = TOKEN.test(request) ? decodeJsonObject(request) : null
   if (object === null) return "The challenge's request is not base64url of a JSON object"
@@ -129,8 +127,8 @@ function readPayload(payload: JsonFields): SessionPayload | string {
 }
 
 /**
- * Why an invoice cannot take a session's refund, or null when it can: BOLT 11 of the deposit's network that leaves the
- * amount to the payer, or says zero. `now` in unix seconds.
+ * Why an invoice cannot take a refund, or null. It must be BOLT 11 on the deposit's network without an amount, or zero.
+ * `now` in Unix seconds.
  */
 export function checkReturnInvoice(invoice: string, network: InvoiceNetwork, now: number): string | null {
   try {

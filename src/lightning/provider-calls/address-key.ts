@@ -3,51 +3,45 @@ import type { Secret } from '../../platform/keys/secrets.ts'
 import { ProviderRefused } from './errors.ts'
 
 /**
- * Keys that are an address and a secret in one text, for kinds that are reached at a host of their owner's: merchants
- * have nothing else to give (decision 71). All are read here, strictly.
+ * Keys that hold an address and a secret, for kinds reached at the owner's host: merchants give nothing else (decision
+ * 71). Read strictly.
  */
 
-/** The form of the keys of one kind. */
 export interface AddressKeyForm<Name extends string> {
-  /** The kind's name, for messages. */
   readonly kind: string
-  /** How a key looks, as people are told it; the first scheme. */
+  /** Shown to people; uses the first scheme. */
   readonly example: string
-  /** Each scheme with the protocol that it stands for. */
+  /** Protocol by scheme. */
   readonly schemes: Readonly<Record<string, 'http:' | 'https:'>>
-  /** A path may follow the host. */
   readonly hasPath: boolean
-  /** The port must be named; else it may be left out for the protocol's own. */
+  /** Otherwise defaults to the protocol's port. */
   readonly needsPort: boolean
-  /** Which parameters a key must have, and which it may. */
   readonly required: readonly Name[]
   readonly optional: readonly Name[]
 }
 
-/** Which parameters stand behind the `?` of a key. */
 export interface KeyParameterForm<Name extends string> {
   readonly kind: string
   readonly required: readonly Name[]
   readonly optional: readonly Name[]
-  /** Which of them may stand there several times; none where it is left out. */
+  /** Repeatable parameters. */
   readonly repeated?: readonly Name[]
-  /** Others are passed over: for keys that somebody else's standard lets grow. */
+  /** Ignores others, where another standard owns the key. */
   readonly passesOver?: true
 }
 
-/** A key, read. */
 export interface AddressKey<Name extends string> {
-  /** `scheme://host:port`, always with the port; the host in lower case, an IPv6 address in brackets. */
+  /** `scheme://host:port`, always with the port; lower case, IPv6 in brackets. */
   readonly origin: string
-  /** The host alone, as URL has it. */
+  /** As in URL. */
   readonly hostname: string
-  /** `origin` with the path of the key, without a slash at its end. */
+  /** `origin` and path, without a trailing slash. */
   readonly base: string
-  /** Percent-decoded; secrets among them. */
+  /** Percent-decoded; includes secrets. */
   readonly parameters: Readonly<Partial<Record<Name, string>>>
 }
 
-/** A text that is no key of its kind. The message names the part and the rule, never what stood there. */
+/** An invalid key. The message names the part and rule, never the value. */
 export class AddressKeyError extends Error {
   override name = 'AddressKeyError'
 }
@@ -55,11 +49,11 @@ export class AddressKeyError extends Error {
 const MAX_CHARS = 16_384
 const PARTS = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(\/[^?#]*)?\?([^?#]*)$/i
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,5}))?$/i
-/** What a path may hold; nothing that two readers would take for two things. */
+/** Only what all URL parsers read the same way. */
 const PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/
 const PEM_START = '-----BEGIN CERTIFICATE-----'
 
-/** Reads a key. @throws AddressKeyError */
+/** @throws AddressKeyError */
 export function readAddressKey<Name extends string>(text: string, form: AddressKeyForm<Name>): AddressKey<Name> {
   const { kind, example } = form
   if (text.length > MAX_CHARS)
@@ -85,8 +79,8 @@ export function readAddressKey<Name extends string>(text: string, form: AddressK
 }
 
 /**
- * The host and port of a key, as every other reader sees them: one that URL would turn into another, such as 0x7f.1,
- * becomes that one here. `scheme` is what stands before it. @throws AddressKeyError
+ * Host and port after `scheme`. Rejects hosts that URL would rewrite, such as 0x7f.1.
+ * @throws AddressKeyError
  */
 export function readKeyOrigin(
   authority: string,
@@ -111,7 +105,10 @@ export function readKeyOrigin(
   }
 }
 
-/** The parameters of a key, percent-decoded; secrets among them. @throws AddressKeyError */
+/**
+ * Percent-decoded parameters, including secrets.
+ * @throws AddressKeyError
+ */
 export function readKeyParameters<Name extends string>(
   query: string,
   { kind, required, optional, repeated = [], passesOver }: KeyParameterForm<Name>
@@ -142,31 +139,40 @@ function decoded(text: string, name: string, kind: string): string {
   }
 }
 
-/** A secret of a key that travels in a header. @throws AddressKeyError */
+/**
+ * Checks a secret sent in a header.
+ * @throws AddressKeyError
+ */
 export function requireVisible(text: string, name: string, kind: string): string {
   if (/^[\x21-\x7e]+$/.test(text)) return text
   throw new AddressKeyError(`${name} in the ${kind} key must be visible ASCII characters without spaces.`)
 }
 
-/** The bytes of a parameter that is base64url, or plain base64 as `base64` writes it; padded or not. @throws AddressKeyError */
+/**
+ * Decodes base64url or plain base64, padded or not.
+ * @throws AddressKeyError
+ */
 export function readKeyBytes(text: string, name: string, kind: string): Buffer {
   const bare = text
     .replace(/={1,2}$/, '')
     .replaceAll('+', '-')
     .replaceAll('/', '_')
   const bytes = Buffer.from(bare, 'base64url')
-  // Node skips what it does not know; only what comes out the same was understood whole.
+  // Node skips invalid characters; only a round trip proves that all was read.
   if (bare === '' || bytes.toString('base64url') !== bare)
     throw new AddressKeyError(`${name} in the ${kind} key is not base64url.`)
   return bytes
 }
 
-/** The one certificate that a parameter holds, as DER or PEM; `file` is what it is made from. @throws AddressKeyError */
+/**
+ * A parameter's single certificate, DER or PEM; `file` is its source.
+ * @throws AddressKeyError
+ */
 export function readKeyCertificate(text: string, name: string, kind: string, file: string): X509Certificate {
   const bytes = readKeyBytes(text, name, kind)
   try {
     const certificate = new X509Certificate(bytes)
-    // PEM may go on after the first certificate; only one can be pinned.
+    // PEM may hold several; only one can be pinned.
     const isOne = bytes.includes(PEM_START)
       ? bytes.indexOf(PEM_START) === bytes.lastIndexOf(PEM_START)
       : certificate.raw.equals(bytes)
@@ -179,7 +185,7 @@ export function readKeyCertificate(text: string, name: string, kind: string, fil
   )
 }
 
-/** What is wrong with the form of a key, for `ProviderKind.keyFault`; undefined where nothing is. */
+/** For `ProviderKind.keyFault`: the fault of a key's form, or undefined. */
 export function addressKeyFault(read: (text: string) => unknown): (key: string) => string | undefined {
   return key => {
     try {
@@ -192,10 +198,10 @@ export function addressKeyFault(read: (text: string) => unknown): (key: string) 
   }
 }
 
-/** What keys were read as, for as long as somebody has the key itself: a certificate in it takes longer than a call. */
+/** Cached while the key object lives: parsing a certificate costs more than a call. */
 const keysRead = new WeakMap<Secret<string>, { readonly by: unknown; readonly server: object }>()
 
-/** A key, read for a call. @throws ProviderRefused 'key' for none and for one of another form */
+/** @throws ProviderRefused 'key' for a missing or malformed key */
 export function readKeyForCall<K extends object>(
   key: Secret<string> | null,
   kind: string,
@@ -203,7 +209,7 @@ export function readKeyForCall<K extends object>(
 ): K {
   if (key === null) throw new ProviderRefused('key', `The provider ${kind} needs a key.`)
   const before = keysRead.get(key)
-  // The same function has returned it.
+  // Written by the same function.
   if (before?.by === read) return before.server as K
   try {
     const server = read(key.reveal().trim())
@@ -214,7 +220,7 @@ export function readKeyForCall<K extends object>(
   }
 }
 
-/** The host of a key, by which breakers tell servers apart, for `KindCalls.hostOf`; empty for a text that is no key. */
+/** For `KindCalls.hostOf`: the host for breakers, empty for an invalid key. */
 export function addressKeyHost(
   kind: string,
   read: (text: string) => { readonly origin: string }
@@ -229,10 +235,7 @@ export function addressKeyHost(
   }
 }
 
-/**
- * For a kind that says of its keys only that they are text, which travels in a header: what is wrong with one;
- * undefined where nothing is.
- */
+/** For keys without a form but sent in a header: the fault, or undefined. */
 export function headerKeyFault(key: string): string | undefined {
   return /^[\x21-\x7e]+$/.test(key.trim())
     ? undefined

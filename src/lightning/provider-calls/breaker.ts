@@ -3,56 +3,54 @@ import type { Secret } from '../../platform/keys/secrets.ts'
 import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import type { HostReport, Provider } from '../providers/provider.ts'
 
-/** Failures in a row after which a host is left alone. */
+/** Consecutive failures that open the breaker. */
 const FAILURES = 5
 /**
- * Milliseconds until the first try; doubled after each try that fails. A host that says at once that nobody is there is
- * tried soon, since the try costs nobody anything; one that lets its callers wait, or does half of what it
- * is asked, is left alone for longer.
+ * Milliseconds until the first probe, doubled after each failed one. Fast failures cost nothing, so such hosts are
+ * probed sooner than slow or half-working ones.
  */
 const PAUSES = Object.freeze({
   quick: { first: 1_000, longest: 5_000 },
   slow: { first: 10_000, longest: 60_000 }
 })
-/** Milliseconds within which a failure is one that cost nobody anything. */
+/** Milliseconds below which a failure is fast. */
 const AT_ONCE = 1_000
-/** Hosts that are remembered as failing. Only hosts of merchants' own can be so many, and the oldest is let go. */
+/** Tracked failing hosts, oldest evicted first. Only merchants' hosts can be so many. */
 const MAX_HOSTS = 10_000
-/** Seconds to wait while somebody else's call tries the host: about what such a call takes. */
+/** Seconds to wait during a probe: about its duration. */
 const TRYING = 5
 
-/** How a guarded provider is watched. */
 export interface BreakerOptions {
   readonly clock: Clock
   /**
-   * The host that is called with this key, where keys choose it (a node of the merchant's own): one merchant's dead
-   * node must not stop the others. Left out where the configuration alone says which host it is.
+   * Host that a key names, so that one merchant's dead node does not block the others. Absent where configuration names
+   * the host.
    */
   hostOf?(key: Secret<string> | null): string
-  /** A host has answered again that had been left alone. Answers at once and never throws. */
+  /** A host whose breaker was open answers again. Synchronous; never throws. */
   recovered?(host: string): void
 }
 
 interface Trouble {
   failures: number
-  /** Milliseconds of the present pause; 0 while calls still go through. */
+  /** Current pause in milliseconds; 0 while closed. */
   pause: number
-  /** When the pause ends, in the clock's monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   until: number
-  /** One call tries the host after the pause, and the others wait for its outcome. */
+  /** A probe is running; the others wait. */
   trying: boolean
 }
 
 /**
- * The circuit breakers of one provider, one for each host. Kept in memory, by each process for itself.
+ * A provider's circuit breakers, one per host, per process.
  *
- * Our own and not the package cockatiel: its breaker reads `Date.now` and says neither when it may be tried again,
- * which Retry-After must tell, nor refuses at once while a trial call runs (its callers wait for the outcome).
+ * Not cockatiel: its breaker reads `Date.now`, does not say when to retry (for Retry-After), and makes callers wait
+ * during a probe instead of failing them.
  */
 class Breakers {
   readonly #clock: Clock
   readonly #recovered: ((host: string) => void) | undefined
-  /** Hosts in trouble only: one that answers is forgotten. */
+  /** Failing hosts only. */
   readonly #hosts = new Map<string, Trouble>()
 
   constructor({ clock, recovered }: BreakerOptions) {
@@ -60,13 +58,12 @@ class Breakers {
     this.#recovered = recovered
   }
 
-  /** Whether a host is left alone, or has not answered since it was. */
+  /** Whether the breaker is open or not yet proven closed. */
   isOpen(host: string): boolean {
     const trouble = this.#hosts.get(host)
     return trouble !== undefined && trouble.pause > 0
   }
 
-  /** Hosts that do not answer, as this process knows them. */
   report(): HostReport[] {
     return [...this.#hosts].map(([host, { failures, pause, until }]) => ({
       host: host === '' ? null : host,
@@ -76,11 +73,11 @@ class Breakers {
     }))
   }
 
-  /** Runs a call. @throws ProviderUnavailable at once, without a call, while the host is left alone */
+  /** @throws ProviderUnavailable without a call while the breaker is open */
   async run<T>(host: string, call: () => Promise<T>): Promise<T> {
     const before = this.#hosts.get(host)
     if (before !== undefined) this.#enter(before)
-    // A call that began before the pause says nothing about the host after it.
+    // A call begun before the pause says nothing about the host now.
     const began = before?.until ?? 0
     const at = this.#clock.monotonic()
     try {
@@ -118,7 +115,7 @@ class Breakers {
     if (trouble.pause > 0) this.#recovered?.(host)
   }
 
-  /** How soon a host is tried again that a call which began at `at` failed at. */
+  /** Probe pace after a call begun at `at` failed. */
   #paceOf(error: unknown, at: number): keyof typeof PAUSES {
     const cause = error instanceof PayoutUncertain ? error.cause : error
     const isHarmless =
@@ -147,9 +144,8 @@ class Breakers {
 }
 
 /**
- * What an error says of the host. Against it count: no connection, no answer in time, 5xx. A bad key, a refusal and a
- * 429 show that it answers. A limit of one key is that merchant's own affair, and one that counts our address is kept
- * by `ProviderHttp`, which knows its name and how long it lasts, and then calls nobody.
+ * What an error says of the host. No connection, timeouts and 5xx count against it. Bad keys, refusals and 429 show
+ * that it answers. A key's limit concerns its merchant; `ProviderHttp` handles limits by our address and stops calling.
  */
 function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
   const cause = error instanceof PayoutUncertain ? error.cause : error
@@ -171,10 +167,9 @@ function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
 }
 
 /**
- * The provider behind circuit breakers: after five failures in a row its host is left alone for 10 s, then one call
- * tries it, and each try that fails doubles the pause up to 60 s; where nobody is there to be connected to, for 1 s and
- * up to 5 s. Meanwhile every call fails at once with the true
- * Retry-After; a payout that is refused so was not sent.
+ * A provider behind circuit breakers. Five consecutive failures open one for 10 s, then one call probes; each failed
+ * probe doubles the pause up to 60 s (1 s to 5 s where connections are refused). Meanwhile calls fail immediately with
+ * the true Retry-After, and refused payouts were not sent.
  */
 export function guarded(provider: Provider, options: BreakerOptions): Provider {
   const breakers = new Breakers(options)
@@ -200,9 +195,9 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     ...(createFiatCharge === undefined ? {} : { createFiatCharge: throughEither(createFiatCharge.bind(provider)) }),
     ...(listSettled === undefined ? {} : { listSettled: through(listSettled.bind(provider)) }),
     ...(subscribe === undefined ? {} : { subscribe: through(subscribe.bind(provider)) }),
-    // It has rests of its own, and says nothing of the host's other calls.
+    // Has its own backoff and says nothing of other calls.
     ...(follow === undefined ? {} : { follow: follow.bind(provider) }),
-    // Nobody is called.
+    // Makes no call.
     ...(readNotification === undefined ? {} : { readNotification: readNotification.bind(provider) }),
     isLeftAlone: key => breakers.isOpen(hostOf(key)),
     hostOf,

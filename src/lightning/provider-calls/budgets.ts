@@ -7,58 +7,57 @@ import { NothingSent } from './errors.ts'
 import type { KindName } from '../providers/provider.ts'
 
 /**
- * For whom a provider is called: for an account that showed its key, or a job of ours; for nobody yet, `ahead` of those
- * who will ask; or for a stranger, who must leave something of the budget to others.
+ * Priority of a call: `keyed` for an account or job, `ahead` for future buyers, or a stranger, who must leave budget to
+ * others.
  */
 export type CallStanding = 'keyed' | 'ahead' | Stranger
 
-/** A client without a key, as far as it is known. */
+/** A client without a key. */
 export interface Stranger {
-  /** It has paid lately. */
+  /** Paid recently. */
   readonly hasPaid: boolean
-  /** Unpaid invoices that it asked for lately; parts where long ago. */
+  /** Recent unpaid invoices; older ones decay to fractions. */
   readonly unpaid: number
-  /** Invoices that strangers asked for in the same place (route, proxy, store) within about the last minute. */
+  /** Strangers' invoices in the same place (route, proxy, store) in about the last minute. */
   readonly inPlace: number
 }
 
-/** What a kind may be called at one address. */
+/** A kind's limits at one address. */
 export interface CallLimits {
-  /** Limits that count all calls from our address, by the name that the calls give them. */
+  /** By our address, under the name calls give them. */
   readonly ofAddress: Readonly<Record<string, Bucket>>
-  /** For each key. */
+  /** Per key. */
   readonly ofAccount: Bucket
 }
 
-/** How one budget stands for strangers. */
+/** A budget as strangers see it. */
 export interface BudgetReport {
   readonly provider: KindName
   /** `account`: of some key. */
   readonly limit: string
   readonly exhausted: boolean
-  /** Whole seconds until a stranger's invoice can be made again; null where it can be made now. */
+  /** Whole seconds until a stranger's next invoice; null for now. */
   readonly retryAfter: number | null
 }
 
-/** The part of a budget that only calls with a key may use. */
+/** Share for calls with a key only. */
 const RESERVE = 0.2
-/** The part that is left to those and to buyers who have paid lately. */
+/** Share kept for those and recent payers. */
 const RESERVE_OF_PAYING = 0.3
-/** Unpaid invoices at which a client has come halfway to where it must leave the most. */
+/** Unpaid invoices at which a client is halfway to the highest reserve. */
 const HALFWAY = 1
-/** The part that is left to everybody who waits: as much as a stranger with very many unpaid invoices leaves. */
+/** Share kept for waiting callers: what the worst stranger must leave. */
 const KEPT_FOR_WAITING = 0.75
-/** How much more a client's own unpaid invoices count than the share of its place. */
+/** Weight of a client's own unpaid invoices against its place's share. */
 const WEIGHT_OF_CLIENT = 2
 
-/** For what a provider does not limit, or what is not known to be limited. */
+/** For unlimited calls. */
 export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
 
 /**
- * How many tokens a call must leave behind. Strangers leave a reserve, and the more of what lies above it the more
- * unpaid invoices they asked for and the larger their place's share of the budget is. So where there is too little for
- * all, the client with the fewest goes first and the place with the least: a flood takes what nobody else wants, and
- * places that are flooded share alike. What is made for nobody yet comes behind nearly all of them.
+ * Tokens a call must leave. Strangers leave a reserve that grows with their unpaid invoices and their place's share of
+ * the budget. Under pressure, clients and places with the fewest go first, floods take the rest, and flooded places
+ * share equally. Invoices made ahead come near last.
  */
 export function tokensToKeep(standing: CallStanding, bucket: Bucket): number {
   if (standing === 'keyed') return 0
@@ -72,7 +71,6 @@ export function tokensToKeep(standing: CallStanding, bucket: Bucket): number {
   )
 }
 
-/** What the budgets are kept with. */
 export interface BudgetsParts {
   readonly state: State
   readonly clock: Clock
@@ -80,8 +78,8 @@ export interface BudgetsParts {
 }
 
 /**
- * The budgets of calls to providers, shared by all processes that share a state. While the state is away each process
- * counts alone, and what a provider itself refuses is heeded all the same.
+ * Call budgets shared by all processes of a state. While the state is down each process counts alone; a provider's own
+ * refusals still apply.
  */
 export class Budgets {
   readonly #parts: BudgetsParts
@@ -91,7 +89,7 @@ export class Budgets {
     this.#parts = parts
   }
 
-  /** The budget of a kind at an address; two slots that call the same share it. */
+  /** Two slots at the same address share it. */
   of(kind: KindName, address: string, limits: CallLimits): CallBudget {
     const known = this.#budgets.find(budget => budget.kind === kind && budget.address === address)
     if (known !== undefined) return known
@@ -100,13 +98,13 @@ export class Budgets {
     return budget
   }
 
-  /** How every budget stands, for probes. */
+  /** For probes. */
   async report(): Promise<BudgetReport[]> {
     return (await Promise.all(this.#budgets.map(budget => budget.report()))).flat()
   }
 }
 
-/** A budget that only heeds what the provider itself refuses, for a kind that stands alone. */
+/** Heeds only the provider's own refusals. */
 export function noBudget(kind: KindName, clock: Clock, metrics: Metrics | null = null): CallBudget {
   return new CallBudget(
     kind,
@@ -116,18 +114,17 @@ export function noBudget(kind: KindName, clock: Clock, metrics: Metrics | null =
   )
 }
 
-/** The calls of one kind at one address. */
 export class CallBudget {
   readonly kind: KindName
   readonly address: string
   readonly #limits: CallLimits
   readonly #state: State
-  /** In the place of the state while that is away. */
+  /** Used while the state is down. */
   readonly #alone: MemoryState
   readonly #clock: Clock
   readonly #refused: (limit: string, caller: 'keyed' | 'ahead' | 'paying' | 'anonymous') => void
   readonly #level: (limit: string, level: number) => void
-  /** When accounts that refused a stranger could be asked again, in the clock's monotonic milliseconds. */
+  /** Monotonic milliseconds when exhausted accounts can be retried. */
   readonly #exhausted = new Map<string, number>()
 
   constructor(
@@ -162,9 +159,8 @@ export class CallBudget {
   }
 
   /**
-   * Takes calls, one unless said, out of the budgets that they count under. `limit` names one of our address; the key's
-   * own counts always.
-   * @throws NothingSent with the true wait where there is too little left for this caller
+   * Spends calls, one by default. `limit` names one of our address; the key's own always counts.
+   * @throws NothingSent with the true wait when too little is left for this caller
    */
   async spend(limit: string | undefined, key: string | null, standing: CallStanding, calls = 1): Promise<void> {
     if (calls === 0) return
@@ -172,10 +168,7 @@ export class CallBudget {
     await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing, calls)
   }
 
-  /**
-   * The provider itself said that it was too much, and for how many seconds: of our address where the limit has a name,
-   * else of this key.
-   */
+  /** Records a provider's 429 and its seconds: of our address for a named limit, else of this key. */
   async refused(limit: string | undefined, key: string | null, seconds: number): Promise<void> {
     const [name, bucket] =
       limit === undefined
@@ -186,7 +179,7 @@ export class CallBudget {
     else this.#level(limit, 0)
   }
 
-  /** How the budgets stand for a stranger whom nobody knows. */
+  /** Budgets as an unknown stranger sees them. */
   async report(): Promise<BudgetReport[]> {
     const newcomer: Stranger = { hasPaid: false, unpaid: 0, inPlace: 0 }
     const ofAddress = await Promise.all(
@@ -212,7 +205,7 @@ export class CallBudget {
   }
 
   async #take(limit: string, name: string, bucket: Bucket, standing: CallStanding, calls: number): Promise<void> {
-    // A bucket that holds less than it takes would let nobody through.
+    // A cost above the bucket's size would block forever.
     const cost = Math.min(calls, bucket.burst)
     const keep = Math.min(tokensToKeep(standing, bucket), bucket.burst - cost)
     const taken = await this.#ask(state => state.takeTokens(name, bucket, cost, keep))
@@ -229,7 +222,7 @@ export class CallBudget {
   }
 
   #note(name: string, waitMs: number): void {
-    // Only a report: which of very many accounts are named does not matter.
+    // Only a report: which accounts it names does not matter.
     if (this.#exhausted.size < 1_000 || this.#exhausted.has(name))
       this.#exhausted.set(name, this.#clock.monotonic() + waitMs)
   }
@@ -242,7 +235,7 @@ export class CallBudget {
     return `provider ${this.kind} ${this.address} ${limit}`
   }
 
-  /** Keys are long and random, so that nothing can be learnt from a digest of one. */
+  /** Keys are long and random, so a digest reveals nothing. */
   #accountKey(key: string | null): string {
     return `account ${this.kind} ${this.address} ${key === null ? '' : hash('sha256', key, 'base64url').slice(0, 22)}`
   }

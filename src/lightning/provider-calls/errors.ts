@@ -29,8 +29,8 @@ const PAYOUT_UNCERTAIN = defineError('BG_PAYOUT_UNCERTAIN', {
 })
 
 /**
- * The account has no key for the provider that would make its invoice. Answered as 400 on payments (decision 54); the
- * producer API and the proxies turn it into their own shapes (decisions 93 and 103).
+ * The account has no key for its provider. 400 on payments (decision 54); the producer API and proxies convert it
+ * (decisions 93 and 103).
  */
 export class ProviderKeyRequired extends ShortError {
   constructor() {
@@ -39,20 +39,18 @@ export class ProviderKeyRequired extends ShortError {
 }
 
 /**
- * Why a provider cannot be asked: the way to it is broken, it did not answer in time, its answer was a 5xx or none that
- * can be used, it answered 429, it answered more than is read, or nobody was asked because a breaker is open. `other`
- * says nothing about the provider.
+ * Why a call failed: connection, timeout, 5xx or unusable response, 429, response too large, or open breaker. `other`
+ * is neutral for the breaker.
  */
 export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'size' | 'open' | 'other'
 
 /**
- * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with
- * Retry-After, never as a 402 (decision 17).
+ * Temporarily unavailable: network, timeout, 5xx, 429, or open breaker. 503 with Retry-After, never a 402 (decision
+ * 17).
  */
 export class ProviderUnavailable extends Unavailable {
-  /** What the breaker judges by. */
+  /** Judged by the breaker. */
   readonly fault: ProviderFault
-  /** Whole seconds, as in the header. */
   readonly retryAfter: number
 
   /** `retryAfter` in whole seconds. `message` reaches the client: no address, no key. */
@@ -68,33 +66,33 @@ export class ProviderUnavailable extends Unavailable {
   }
 }
 
-/** No connection was made, or nobody was asked at all, so that certainly nothing has reached the provider. */
+/** No connection or no call: certainly nothing reached the provider. */
 export class NothingSent extends ProviderUnavailable {}
 
-/** A code, a status or a few words in place of a library's error, which may hold what was sent or received. */
+/** A code, status or few words instead of a library error, which may hold sent or received data. */
 export class CallFailure extends Error {
   override name = 'CallFailure'
 }
 
-/** A response that came and does not hold what it must; counted as a fault of the host. `what` holds nothing of it. */
+/** An invalid response, counted against the host. `what` holds none of it. */
 export function unusableResponse(what: string): ProviderUnavailable {
   const message = 'The payment provider gave an answer that cannot be used.'
   return new ProviderUnavailable(message, 5, new CallFailure(what), 'server')
 }
 
-/** What a provider found wrong: the key itself, a scope that the key lacks, or what was asked for. */
+/** Fault in the key, its scopes, or the request. */
 export type RefusalReason = 'key' | 'scope' | 'request'
 
 /**
- * The provider answered, and said no; asking again would not help. 502 on payments and refunds; where a challenge
- * should be minted the callers answer 503 (decision 17).
+ * The provider said no; retrying does not help. 502 on payments and refunds; 503 where a challenge is minted (decision
+ * 17).
  */
 export class ProviderRefused extends LongError {
   readonly reason: RefusalReason
-  /** The missing scope in the provider's own spelling; null for other reasons. */
+  /** The missing scope as the provider spells it; null for other reasons. */
   readonly scope: string | null
 
-  /** `message` reaches the client: no key in it. */
+  /** Reaches the client: no key in it. */
   constructor(reason: RefusalReason, message: string, scope: string | null = null, cause?: unknown) {
     super(PROVIDER_REFUSED, PROVIDER_REFUSED.title, message, {}, [], cause)
     this.reason = reason
@@ -102,10 +100,7 @@ export class ProviderRefused extends LongError {
   }
 }
 
-/**
- * The answer to a payout was lost, so that it may have been sent: look it up by its reference, and never ask again
- * (decision 57).
- */
+/** A payout's response was lost. Look it up by reference, never resend (decision 57). */
 export class PayoutUncertain extends Error {
   override name = 'PayoutUncertain'
   readonly code = PAYOUT_UNCERTAIN.code
@@ -115,9 +110,8 @@ export class PayoutUncertain extends Error {
   }
 }
 
-/** A provider's notification that cannot be read (decision 163: 400). */
+/** An unreadable notification (decision 163: 400). */
 export class ProviderNotificationError extends ShortError {
-  /** `message` reaches the sender. */
   constructor(message: string) {
     super(NOTIFICATION_UNREADABLE, message)
   }

@@ -2,27 +2,27 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { unusableResponse } from './errors.ts'
 import { parseJson } from './responses.ts'
 
-/** Characters of a line of a stream. */
 const MAX_LINE = 1024 * 1024
 
-/** How long a stream that stays open is read. */
 export interface LinesRead {
-  /** Milliseconds within which something must have come. */
+  /** Milliseconds until the first byte. */
   readonly first: number
-  /** Milliseconds without a byte after which a stream has said all. */
+  /** Milliseconds of silence that end the read. */
   readonly quiet: number
-  /** Bytes that are read. */
+  /** Byte limit. */
   readonly most: number
 }
 
-/** What was read of a stream of JSON lines. */
 export interface ReadLines {
   readonly lines: readonly unknown[]
-  /** Whether it had more to say. */
+  /** More was left. */
   readonly isCut: boolean
 }
 
-/** The lines of a stream; leaving the loop ends the connection. @throws ProviderUnavailable for one that is too long */
+/**
+ * Leaving the loop closes the connection.
+ * @throws ProviderUnavailable for an overlong line
+ */
 export async function* linesOf(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let rest = ''
   const decoder = new TextDecoder()
@@ -35,13 +35,13 @@ export async function* linesOf(body: AsyncIterable<Buffer>): AsyncGenerator<stri
   yield rest
 }
 
-/** The first line of a stream, which may stay open: its connection is ended. */
+/** The first line of a possibly open stream; closes the connection. */
 export async function firstLine(body: AsyncIterable<Buffer>): Promise<string> {
   for await (const line of linesOf(body)) return line
   return ''
 }
 
-/** Reads a stream until it is quiet, and ends its connection. `began` is called when something comes. */
+/** Reads until quiet and closes the connection. `began` is called with the first data. */
 export async function readLines(
   body: AsyncIterable<Buffer> & { destroy(): unknown },
   { quiet, most }: LinesRead,
@@ -65,12 +65,12 @@ export async function readLines(
       })
     }
   } catch (error) {
-    // Our own end of it reads as a broken one.
+    // Our own close reads as a broken stream.
     if (!isQuiet) throw error
   } finally {
     timer?.cancel()
   }
-  // The last piece is a part of a line, or nothing.
+  // The last piece is incomplete or empty.
   const lines = Buffer.concat(pieces).toString('utf8').split('\n').slice(0, -1)
   return { lines: lines.filter(line => line.trim() !== '').map(parseJson), isCut: bytes >= most }
 }

@@ -9,77 +9,76 @@ import { NothingSent, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
 import { WebSocketConnection } from './web-socket.ts'
 
-/** A server that a key names: whom a connection trusts. */
+/** A server named by a key, and its trust. */
 export interface KeyedServer {
   /** `scheme://host:port`, always with the port. */
   readonly origin: string
-  /** The same with a path that stands in front of every call's; left out where there is none. */
+  /** With a path prefix, if any. */
   readonly base?: string
-  /** The only certificate, or authority, that is trusted there, as PEM; null when the public authorities are. */
+  /** Pinned certificate or authority as PEM; null to trust public authorities. */
   readonly certificate: string | null
-  /** The name that its certificate must hold, where that is not the host. */
+  /** Certificate name where it differs from the host. */
   readonly servername: string | null
 }
 
-/** What any provider of such a kind is opened with, as `KindOptions` has it. */
 export interface KeyedOptions {
   readonly guard: AddressGuard
-  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
+  /** Milliseconds for one provider operation, across its HTTP calls. */
   readonly timeout: number
   readonly clock: Clock
-  /** None of our own where it is left out. */
+  /** Unlimited where absent. */
   readonly budget?: CallBudget
-  /** The slot's own key from gateway.yaml, the very object: its host may be private. */
+  /** The slot's own key, compared by identity: its host may be private. */
   readonly ownKey: Secret<string> | null
-  /** The slot's url in gateway.yaml: a private address that keys of merchants may name as well. */
+  /** The slot's url: a private address that merchants' keys may name too. */
   readonly url: string | null
 }
 
-/** How the servers of a kind are spoken of where no connection comes about. */
+/** Wording of connection errors. */
 export interface ServerWords {
-  /** What a server of it is called, such as `lnd node`. */
+  /** Such as `lnd node`. */
   readonly server: string
-  /** What is said of a certificate that is not trusted, where the key pins one and where it pins none. */
+  /** For untrusted certificates, with and without a pin. */
   readonly untrusted: { readonly pinned: string; readonly public: string }
-  /** What to do about an address without TLS that a merchant gave; left out where the scheme takes `+https`. */
+  /** Advice for a merchant's address without TLS; absent where the scheme takes `+https`. */
   readonly secured?: string
 }
 
-/** What calls with a key are made by. `elsewhere` calls another host, given as `scheme://host:port`, that the server has named. */
+/** Calls with a key. `elsewhere` calls another host, `scheme://host:port`, that the server named. */
 export type KeyedCall<Server> = readonly [
   call: CallProvider,
   server: Server,
   elsewhere: (origin: string) => CallProvider
 ]
 
-/** What a key's server is followed by. Each ends with the signal that the stream was opened with. */
+/** Streams of a key's server; each ends with its signal. */
 export interface KeyedStream<Server> {
   readonly server: Server
-  /** Calls that may be held open by the server. */
+  /** Calls the server may hold open. */
   readonly call: CallProvider
-  /** Reads a stream of JSON lines, each given to `line`. */
   lines(call: Parameters<ProviderHttp['lines']>[0], line: (value: unknown) => void): Promise<void>
-  /** Opens a WebSocket and gives each of its texts to `message`. */
   messages(path: string, message: (text: string) => void): Promise<void>
 }
 
-/** How the servers of a kind are called. */
 export interface KeyedKind<Server extends KeyedServer>
   extends
     ServerWords,
     Pick<ProviderHttpOptions, 'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf' | 'largest'> {
   readonly kind: string
-  /** Reads a key, by no more than its text. @throws AddressKeyError */
+  /**
+   * Parses a key offline.
+   * @throws AddressKeyError
+   */
   readonly read: (text: string) => Server
-  /** What of the key is sent along with each call. */
+  /** The secret sent with each call. */
   secretOf(server: Server): Secret<string>
-  /** Says more of an error where the kind knows a common mistake in its keys. */
+  /** Extends errors with common key mistakes. */
   explained?(error: unknown, server: Server): unknown
 }
 
 /**
- * What is refused while a connection is opened and can only be put right in the key. It is an unavailability because
- * that is what passes through the HTTP client as it is; `refusal` is what it means.
+ * A connection refused for a reason in the key. An unavailability, because those pass the HTTP client unchanged;
+ * `refusal` is its meaning.
  */
 export class KeyUnusable extends ProviderUnavailable {
   readonly refusal: ProviderRefused
@@ -95,10 +94,10 @@ interface Called {
   calls: number
 }
 
-/** Servers whose connections are kept; only idle ones above it are let go. */
+/** Cached server connections; above it idle ones are evicted. */
 const MAX_SERVERS = 1000
 
-/** OpenSSL's words for an answer that is none of TLS. */
+/** OpenSSL codes for non-TLS responses. */
 const NO_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
 
 const CERTIFICATE_FAULTS = new Set([
@@ -115,19 +114,18 @@ const CERTIFICATE_FAULTS = new Set([
 ])
 
 /**
- * Calls to servers that keys name: TLS that trusts nothing but the certificate of the key where it has one, and for
- * addresses that a merchant gave only public ones, resolved and checked at each connection (decisions 71 and 92). No
- * redirect is followed. It keeps no secret.
+ * Calls to servers that keys name. TLS trusts only the key's certificate where it has one. Merchants' addresses must be
+ * public, resolved and checked at each connection (decisions 71 and 92). Follows no redirects and stores no secrets.
  */
 export class KeyedCalls<Server extends KeyedServer> {
   readonly #kind: KeyedKind<Server>
   readonly #options: KeyedOptions
   readonly #budget: CallBudget
   readonly #ownOrigin: string | null
-  /** By what decides whom a connection trusts; the one used longest ago first. */
+  /** By trust; least recently used first. */
   readonly #servers = new Map<string, Called>()
 
-  /** @throws AddressKeyError for an operator's key that is none */
+  /** @throws AddressKeyError for an invalid operator's key */
   constructor(kind: KeyedKind<Server>, options: KeyedOptions) {
     if (options.ownKey !== null) kind.read(options.ownKey.reveal().trim())
     this.#kind = kind
@@ -137,10 +135,9 @@ export class KeyedCalls<Server extends KeyedServer> {
   }
 
   /**
-   * Runs calls with a key under one time limit; `standing` says for whom. Nobody vouches for a host `elsewhere` but the
-   * public authorities, and only a public one may be called.
-   * @throws ProviderRefused 'key' for a key of another form, an address that must not be called and another
-   *   certificate; what `run` throws
+   * Runs calls under one time limit, on behalf of `standing`. A host `elsewhere` needs a public authority and a public
+   * address.
+   * @throws ProviderRefused 'key' for a malformed key, a forbidden address or another certificate; what `run` throws
    */
   async within<T>(
     key: Secret<string> | null,
@@ -179,8 +176,9 @@ export class KeyedCalls<Server extends KeyedServer> {
   }
 
   /**
-   * Runs what follows a key's server, without a time limit: until `run` resolves or `signal` ends. It begins within the
-   * budget. @throws as `within`
+   * Runs streams of a key's server, without a time limit: until `run` resolves or `signal` aborts. Its start counts
+   * against the budget.
+   * @throws as `within`
    */
   async follow(
     key: Secret<string>,
@@ -208,19 +206,18 @@ export class KeyedCalls<Server extends KeyedServer> {
     }
   }
 
-  /** Ends all connections. */
   async close(): Promise<void> {
     const servers = [...this.#servers.values()]
     this.#servers.clear()
     await Promise.all(servers.map(({ http }) => http.close()))
   }
 
-  /** A host that gateway.yaml names is the operator's own. */
+  /** Hosts in gateway.yaml are the operator's. */
   #isTrusted(key: Secret<string> | null, { origin }: Server): boolean {
     return (key !== null && key === this.#options.ownKey) || origin === this.#ownOrigin
   }
 
-  /** Gives each text message of a WebSocket, until it or `signal` ends. */
+  /** Yields text messages until it ends or `signal` aborts. */
   async #messages(
     server: Server,
     isTrusted: boolean,
@@ -261,7 +258,7 @@ export class KeyedCalls<Server extends KeyedServer> {
     }
   }
 
-  /** The connections to a server, which is now the one used last. `place` says for people where its host stands. */
+  /** Connections to a server, marked as most recent. `place` says where its host is named. */
   #called(server: KeyedServer, isTrusted: boolean, place: string): Called {
     const name = createHash('sha256')
       .update(JSON.stringify([server.base ?? server.origin, server.certificate, server.servername, isTrusted]))
@@ -302,15 +299,15 @@ export class KeyedCalls<Server extends KeyedServer> {
       if (this.#servers.size <= MAX_SERVERS) return
       if (called.calls > 0) continue
       this.#servers.delete(name)
-      // Idle: there is nothing to wait for.
+      // Idle: nothing to await.
       void called.http.close()
     }
   }
 }
 
 /**
- * A connector whose faults are the kinds' own: whatever fails before the connection stands, nothing was sent. `isPinned`:
- * the key holds a certificate, which alone is trusted. `place` says for people where the host stands.
+ * A connector with the kinds' errors: failures before a connection mean nothing was sent. `isPinned`: only the key's
+ * certificate is trusted. `place` says where the host is named.
  */
 export function inOurTerms(connector: Connector, words: ServerWords, isPinned: boolean, place: string): Connector {
   return (wanted, callback) => {
@@ -344,7 +341,7 @@ function connectionFault(
     )
   if (code === 'CERT_HAS_EXPIRED')
     return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
-  // The code alone: the text holds the address.
+  // Code only: the message holds the address.
   return unreached(words, code === '' ? 'the connection failed' : code)
 }
 
@@ -353,12 +350,15 @@ function unreached({ server }: ServerWords, cause: string): NothingSent {
   return new NothingSent(`The ${server} cannot be reached at the moment.`, 5, new Error(cause), 'network')
 }
 
-/** For people: where a host is named. */
+/** Where a host is named. */
 function inKey({ kind }: Pick<KeyedKind<never>, 'kind'>): string {
   return `in the ${kind} key`
 }
 
-/** `scheme://host:port` as keys are read. @throws TypeError for what is no address */
+/**
+ * `scheme://host:port` as in keys.
+ * @throws TypeError for an invalid address
+ */
 export function originOf(text: string): string {
   const url = new URL(text)
   return `${url.protocol}//${url.hostname}:${url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port}`

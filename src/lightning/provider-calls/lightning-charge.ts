@@ -2,10 +2,13 @@ import { decodeInvoice, InvoiceError, type Invoice } from '../codecs/bolt11.ts'
 import { ProviderRefused, unusableResponse } from './errors.ts'
 import type { Charge, ChargeState } from '../providers/provider.ts'
 
-/** A payment hash, which is what kinds that are nodes call a charge by (decision 116). */
+/** A payment hash, the charge id of node kinds (decision 116). */
 export const PAYMENT_HASH = /^[0-9a-f]{64}$/
 
-/** Refuses an amount that no invoice can have, before anybody is asked. @throws ProviderRefused */
+/**
+ * Rejects impossible amounts before any call.
+ * @throws ProviderRefused
+ */
 export function requireSats(amountSats: number): void {
   if (Number.isSafeInteger(amountSats) && amountSats >= 1) return
   throw new ProviderRefused(
@@ -14,7 +17,7 @@ export function requireSats(amountSats: number): void {
   )
 }
 
-/** An invoice in a response; null where it cannot be read. Who signed it is for the payer's wallet to check. */
+/** Null when unreadable. The payer's wallet verifies the signature. */
 export function invoiceOrNull(text: string, signature: 'none' | 'named' = 'none'): Invoice | null {
   try {
     return decodeInvoice(text, { signature })
@@ -25,9 +28,9 @@ export function invoiceOrNull(text: string, signature: 'none' | 'named' = 'none'
 }
 
 /**
- * The charge of an invoice that a node made: its id is the payment hash. Hash, network and end are what the invoice
- * itself says, whatever the server says beside it. `paymentHash` is null where it says nothing.
- * @throws ProviderUnavailable for an invoice over another amount, with another hash than `paymentHash`, or none
+ * The charge of a node's invoice, with its payment hash as id. Hash, network and expiry come from the invoice.
+ * `paymentHash`: null where the server gives none.
+ * @throws ProviderUnavailable for another amount, another hash, or no invoice
  */
 export function lightningCharge(text: string, paymentHash: string | null, amountSats: number): Charge {
   const invoice = invoiceOrNull(text, 'named')
@@ -48,12 +51,11 @@ export function lightningCharge(text: string, paymentHash: string | null, amount
   }
 }
 
-/** The state of a charge for which nothing came in. */
 export function nothingReceived(status: 'unpaid' | 'expired'): ChargeState {
   return { status, receivedSats: 0, settledAt: null }
 }
 
-/** Bitcoin as a decimal text, of whole satoshis. */
+/** Whole satoshis as decimal bitcoin. */
 export function btcOf(sats: number): string {
   const digits = String(sats).padStart(9, '0')
   return `${digits.slice(0, -8)}.${digits.slice(-8)}`

@@ -3,12 +3,10 @@ import { ProviderRefused } from './errors.ts'
 import type { Charge, KeyVerdict } from '../providers/provider.ts'
 
 /**
- * On which network invoices are made. Money of a test network is worth nothing, and a payer's wallet of another network
- * cannot pay at all: a key of another network than the gateway sells on fails its check, and an invoice of one is never
- * sent.
+ * Networks of invoices. Test money is worthless, and other networks' wallets cannot pay. A key of another network than
+ * the gateway's fails its check; an invoice of one is never sent.
  */
 
-/** What nodes call their network, with what their invoices then name. */
 const NAMES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({
   bitcoin: 'mainnet',
   mainnet: 'mainnet',
@@ -19,7 +17,7 @@ const NAMES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({
   regtest: 'regtest'
 })
 
-/** The invoice, or the key, is of another network than the gateway sells on. */
+/** Another network than the gateway's. */
 export class OtherNetwork extends ProviderRefused {
   constructor(found: InvoiceNetwork, wanted: InvoiceNetwork) {
     super('key', textOf(found, wanted))
@@ -30,21 +28,21 @@ function textOf(found: InvoiceNetwork, wanted: InvoiceNetwork): string {
   return `The provider key is one of ${found}, and this gateway sells on ${wanted}: save a key of ${wanted}.`
 }
 
-/** The charge. @throws OtherNetwork; `wanted` null takes every network */
+/** @throws OtherNetwork; `wanted` null takes every network */
 export function requireNetwork(charge: Charge, wanted: InvoiceNetwork | null): Charge {
   if (wanted !== null && charge.network !== wanted) throw new OtherNetwork(charge.network, wanted)
   return charge
 }
 
-/** What a gateway that sells on `wanted` says of a key; null takes every network. */
+/** Verdict on a key for a gateway on `wanted`; null takes every network. */
 export function verdictOn({ isValid, message, network }: KeyVerdict, wanted: InvoiceNetwork | null): KeyVerdict {
   if (wanted === null || network === undefined || network === wanted) return { isValid, message }
   return { isValid: false, message: textOf(network, wanted) }
 }
 
 /**
- * The network of a node that calls its network `named`, null where it does not say, and has made an invoice of `made`.
- * @throws ProviderRefused 'key' where they are two
+ * The network from the node's own name, null where absent, and its invoice.
+ * @throws ProviderRefused 'key' where they differ
  */
 export function agreedNetwork(named: string | null, made: InvoiceNetwork): InvoiceNetwork {
   if (named === null || (NAMES[named] ?? made) === made) return made

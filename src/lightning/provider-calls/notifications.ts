@@ -6,10 +6,13 @@ import { equalBytes } from '../../platform/keys/constant-time.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import { ProviderNotificationError } from './errors.ts'
 
-/** Reads a notification that is a JSON object. @throws ProviderNotificationError */
+/**
+ * Parses a JSON object.
+ * @throws ProviderNotificationError
+ */
 export function parseNotification<T extends TSchema>(schema: T, body: Uint8Array): StaticDecode<T> {
   const value = parse(Buffer.from(body).toString('utf8'))
-  // LNbits writes the object as a text of JSON within JSON.
+  // LNbits sends JSON text inside JSON.
   const read = readResponse(schema, typeof value === 'string' ? parse(value) : value)
   if (read === null) throw new ProviderNotificationError('The notification is not a JSON object.')
   return read
@@ -25,13 +28,13 @@ function parse(text: string): unknown {
   }
 }
 
-/** What of a notification must be there. @throws ProviderNotificationError naming it */
+/** @throws ProviderNotificationError naming the missing field */
 export function requireSubject(id: string | null, what: string): string {
   if (id === null) throw new ProviderNotificationError(`The event does not say which ${what} it is about.`)
   return id
 }
 
-/** Whether `signature` is the HMAC-SHA256 of the bytes, in hex of either case. */
+/** HMAC-SHA256 of the bytes, in hex of either case. */
 export function isSigned(body: Uint8Array, signature: string, secret: Secret<string>): boolean {
   return (
     /^[0-9a-f]{64}$/i.test(signature) &&
@@ -39,12 +42,11 @@ export function isSigned(body: Uint8Array, signature: string, secret: Secret<str
   )
 }
 
-/** What the address of our receiver holds where a provider signs nothing. It shows nothing of the secret. */
+/** Token in the receiver address of providers that sign nothing. Reveals nothing of the secret. */
 export function receiverToken(secret: Secret<string>): string {
   return createHmac('sha256', secret.reveal()).update('boltgate notifications').digest('base64url').slice(0, 22)
 }
 
-/** Whether a notification came to the address with that token. */
 export function hasToken(token: string | null, secret: Secret<string>): boolean {
   return equalBytes(Buffer.from(token ?? ''), Buffer.from(receiverToken(secret)))
 }

@@ -2,14 +2,13 @@ import { decodeInvoice, InvoiceError } from '../codecs/bolt11.ts'
 import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import type { Payout, PayoutRequest } from '../providers/provider.ts'
 
-/** A payment of a node, and why it failed where it did. */
 export interface SentPayment {
   readonly payout: Payout
-  /** For people; null unless it failed. */
+  /** For people; null unless failed. */
   readonly reason: string | null
 }
 
-/** `by` says for people who could not pay. The fee counts once it is paid, `processedAt` once it is over. */
+/** `by` names who could not pay. The fee counts once paid, `processedAt` once final. */
 export function sentPayment(
   payoutId: string,
   status: 'confirmed' | 'processing' | 'failed',
@@ -29,29 +28,28 @@ export function sentPayment(
   }
 }
 
-/** What came of asking a node to pay. */
+/** Outcome of a payment request. */
 export type Sending =
-  /** The answer says how the payment stands, and can be believed. */
+  /** A reliable status. */
   | { readonly outcome: 'sent'; readonly payment: SentPayment }
-  /** The node says that it did not pay. `isBefore`: for a reason that it finds before it sends anything. */
+  /** Declined. `isBefore`: before anything was sent. */
   | { readonly outcome: 'refused'; readonly message: string; readonly isBefore: boolean }
-  /** The answer does not say whether anything was sent. */
+  /** Unknown whether anything was sent. */
   | { readonly outcome: 'unclear'; readonly cause: unknown }
 
-/** The payment of one invoice by a node that knows its payments by their hash. */
+/** An invoice payment by a node that finds payments by hash. */
 export interface LightningPayment {
-  /** How it stands; null when the node knows none. It never sends. */
+  /** Current state; null when unknown. Never sends. */
   find(): Promise<SentPayment | null>
-  /** Asks the node to pay. What throws `ProviderRefused` was not sent; a lost answer may have been. */
+  /** Sends. `ProviderRefused` means not sent; a lost response may have been. */
   send(): Promise<Sending>
 }
 
 /**
- * Pays an invoice at most once. It is looked up first, which finds what was sent before, and shows that the key may look
- * up at all; and after every answer but a plain success, since nodes answer a second payment of a paid invoice with a
- * failure. So "failed" in an answer is no proof: refused is only what the look-up calls failed, or what it does not know
- * and the node turned down before sending.
- * @throws ProviderRefused, ProviderUnavailable when nothing was sent; PayoutUncertain when that cannot be told
+ * Pays an invoice at most once. Looks it up first, which finds earlier attempts and proves the right to look up, and
+ * again after anything but success: nodes answer a repeated paid payment with failure. So refused means only that the
+ * look-up failed it, or that it is unknown and the node declined before sending.
+ * @throws ProviderRefused, ProviderUnavailable when nothing was sent; PayoutUncertain when unknown
  */
 export async function payOnce({ find, send }: LightningPayment): Promise<Payout> {
   const before = await find()
@@ -64,7 +62,7 @@ export async function payOnce({ find, send }: LightningPayment): Promise<Payout>
     throw new PayoutUncertain(error)
   })
   const cause = sending.outcome === 'unclear' ? sending.cause : new Error('a refusal and no payment')
-  // What failed before this attempt says nothing of an attempt that may be under way.
+  // An earlier failure says nothing of an attempt now pending.
   const isOld = sending.outcome === 'unclear' && before !== null && after?.payout.status === 'failed'
   if (after !== null && !isOld) return outcomeOf(after)
   if (sending.outcome === 'refused' && sending.isBefore) throw new ProviderRefused('request', sending.message)
@@ -76,7 +74,7 @@ function outcomeOf({ payout, reason }: SentPayment): Payout {
   throw new ProviderRefused('request', reason ?? 'The node could not pay the Lightning invoice.')
 }
 
-/** Whether it is certain that the provider did nothing: it said no, no connection was made, or it turned us away. */
+/** Whether certainly nothing happened: refusal, no connection, or 429. */
 export function isUnsent(error: unknown): boolean {
   return (
     error instanceof ProviderRefused ||
@@ -85,35 +83,33 @@ export function isUnsent(error: unknown): boolean {
   )
 }
 
-/** Default fee limit: this many satoshis, or one in so many of the amount where that is more. */
+/** Default fee limit: these satoshis, or this fraction of the amount if larger. */
 const LEAST_FEE_LIMIT = 10
 const FEE_SHARE = 20
 
-/** Satoshis that the fee of a payment may be, where a kind takes a limit. */
+/** Fee limit in satoshis, where a kind takes one. */
 export function feeLimit({ amountSats, feeLimitSats }: Pick<PayoutRequest, 'amountSats' | 'feeLimitSats'>): number {
   return feeLimitSats ?? Math.max(LEAST_FEE_LIMIT, Math.ceil(amountSats / FEE_SHARE))
 }
 
-/** What a node is asked to pay. */
 export interface LightningSend {
-  /** BOLT 11. */
   readonly invoice: string
-  /** Counts where the invoice names no amount. */
+  /** For invoices without an amount. */
   readonly amountSats: number
-  /** For a kind that takes a limit. */
+  /** Where a kind takes a limit. */
   readonly feeLimitSats: number
 }
 
-/** What is needed of an invoice to pay it. */
+/** Facts of an invoice to pay. */
 export interface PayableInvoice {
   readonly paymentHash: string
-  /** It leaves the amount to us, as one of zero does too. */
+  /** No amount, or zero. */
   readonly isAmountless: boolean
   /** Unix seconds. */
   readonly expiresAt: number
 }
 
-/** @throws ProviderRefused for what is no invoice */
+/** @throws ProviderRefused for an invalid invoice */
 export function payable(invoice: string): PayableInvoice {
   try {
     const { paymentHash, amountMsat, expiresAt } = decodeInvoice(invoice, { signature: 'none', zeroAmount: true })
@@ -124,10 +120,10 @@ export function payable(invoice: string): PayableInvoice {
   }
 }
 
-/** Milliseconds that we keep for ourselves of the time that a node may take to pay. */
+/** Milliseconds of the call reserved for us. */
 const MARGIN = 2000
 
-/** Seconds that a node may try to pay, within a call of so many milliseconds. */
+/** Seconds a node may try within a call of this many milliseconds. */
 export function secondsToPay(timeout: number): number {
   return Math.max(Math.floor((timeout - MARGIN) / 1000), 1)
 }

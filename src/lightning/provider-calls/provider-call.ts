@@ -14,91 +14,90 @@ import {
 import { firstLine, linesOf, readLines, type LinesRead } from './json-lines.ts'
 import { parseJson } from './responses.ts'
 
-/** How a connection is opened, where the system's own way will not do; `engine/upstream/connector.ts` makes some. */
+/** Custom connecting; see `engine/upstream/connector.ts`. */
 export type ConnectHow = NonNullable<Pool.Options['connect']>
 
-/** Where a kind is called, and how. */
 export interface ProviderHttpOptions {
-  /** Scheme, host and port, and a path prefix for every call; what follows a `?` is left out. */
+  /** Scheme, host, port and path prefix; a query is dropped. */
   readonly url: string
-  /** Milliseconds for all calls of one `within` together, connecting and retries included. */
+  /** Milliseconds for all calls of one `within`, connecting and retries included. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget: CallBudget
-  /** The headers that carry the key. */
+  /** Headers with the key. */
   authorize(key: string): Readonly<Record<string, string>>
-  /** What the provider's own error says, for people; null when its body says nothing. */
+  /** The provider's message for people, or null. */
   messageOf(body: unknown): string | null
-  /** A text/plain body is returned as a string; otherwise only JSON is read. */
+  /** Returns text/plain as a string; otherwise reads JSON only. */
   readonly hasTexts?: true
-  /** Statuses above 499 that refuse a request, as 400 does elsewhere, if the body holds the provider's own message. */
+  /** Statuses of 500 and up that mean a refused request, given the provider's own message. */
   readonly refusals?: readonly number[]
-  /** What the kind means by an error response of its own, such as a 404 for a bad key. Null where the general rules hold. */
+  /** The kind's meaning of an error response, such as 404 for a bad key; null for the general rules. */
   meaningOf?(response: ProviderResponse, scope: string | null): ProviderRefused | ProviderUnavailable | null
   readonly connect?: ConnectHow
-  /** Bytes of a response that are read; 1 MiB by default. */
+  /** Response limit in bytes; 1 MiB by default. */
   readonly largest?: number
 }
 
-/** One call. */
 export interface ProviderCall {
-  /** A GET may be retried once. Nothing else is. */
+  /** Only a GET may be retried, once. */
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Begins with `/`, query included. */
+  /** Starts with `/`; includes the query. */
   readonly path: string
-  /** Sent as JSON. */
   readonly body?: object
-  /** Sent as `application/x-www-form-urlencoded`, instead of `body`. */
+  /** `application/x-www-form-urlencoded`, instead of `body`. */
   readonly form?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
-  /** The scope that it needs in the provider's spelling, named when the response is 403. */
+  /** Required scope as the provider spells it, named on a 403. */
   readonly scope?: string
-  /** Statuses besides 2xx that the caller reads itself. */
+  /** Other statuses that the caller handles. */
   readonly accepts?: readonly number[]
   /**
-   * Names the provider's rate limit when that counts all calls from our address: after a 429 no call is made under it
-   * until its Retry-After is over. Left out for the limit of one key, by which only that key waits.
+   * Names a limit by our address: after a 429 no call is made under it until Retry-After ends. Absent for a key's
+   * limit, which stops only that key.
    */
   readonly sharedLimit?: string
-  /** Calls that it takes of the budget; 1 by default. The first of several takes those of all, so that each can end. */
+  /** Budget cost; 1 by default. The first of several calls pays for all, so that each can finish. */
   readonly cost?: number
-  /** The response is a stream of JSON lines that may stay open; its first line is the body. */
+  /** A possibly open stream of JSON lines; its first line is the body. */
   readonly firstLine?: true
-  /** The response is a stream of JSON lines that stays open; the body is `ReadLines`. @throws StreamSilent */
+  /**
+   * An open stream of JSON lines; the body is `ReadLines`.
+   * @throws StreamSilent
+   */
   readonly lines?: LinesRead
 }
 
-/** What the provider answered. */
 export interface ProviderResponse {
   readonly status: number
-  /** Parsed JSON, or a text where the kind has texts; null where the body is empty or neither. */
+  /** JSON, or text where the kind has texts; null for neither. */
   readonly body: unknown
-  /** The provider's own message as one short line without the key; null when it has none. */
+  /** The provider's message as one short line without the key; null for none. */
   readonly said: string | null
-  /** Where a redirect leads that the caller reads itself; null for none. */
+  /** Redirect target for callers that handle it; null for none. */
   readonly location: string | null
 }
 
-/** Makes one call. @throws ProviderRefused, ProviderUnavailable */
+/** @throws ProviderRefused, ProviderUnavailable */
 export type CallProvider = (call: ProviderCall) => Promise<ProviderResponse>
 
-/** A stream said nothing in the time that it had for its first line. */
+/** No data within the stream's first-line time. */
 export class StreamSilent extends ProviderUnavailable {}
 
-/** A response larger than what is read: a retry will not help, asking for less may. */
+/** Too large to read: ask for less instead of retrying. */
 export class OversizedResponse extends ProviderUnavailable {}
 
 const MAX_RESPONSE = 1024 * 1024
-/** Characters of a provider's own message that are passed on. */
+/** Characters of a provider's message that are passed on. */
 const MAX_MESSAGE = 200
-/** Connections to one host; what comes on top waits within its own time. */
+/** Connections per host; further calls queue within their time limit. */
 const CONNECTIONS = 32
-/** Seconds to wait where a 429 or a 503 does not say. */
+/** Default seconds after a 429 or 503. */
 const DEFAULT_WAIT = 5
-/** The longest wait that is believed, in seconds: Strike locks out for an hour. */
+/** Longest accepted wait in seconds: Strike locks out for an hour. */
 const LONGEST_WAIT = 86_400
 
-// What a header may carry: a key with anything else in it never came from a provider.
+// Other characters prove an invalid key.
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 const UNCONNECTED =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$/
@@ -113,8 +112,8 @@ const MESSAGES = Object.freeze({
 })
 
 /**
- * The calls of one kind to one host: HTTP with JSON or forms, one time limit, errors in the kinds' own terms. It keeps no key
- * and logs nothing; no error holds a key, an address or the library's own error.
+ * Calls of a kind to one host: HTTP with JSON or forms, one time limit, the kinds' own errors. Stores no key and logs
+ * nothing; errors hold no key, address or library error.
  */
 export class ProviderHttp {
   readonly #options: ProviderHttpOptions
@@ -129,7 +128,7 @@ export class ProviderHttp {
       connections: CONNECTIONS,
       allowH2: false,
       maxResponseSize: options.largest ?? MAX_RESPONSE,
-      // The time limit of the whole is the clock's.
+      // The clock enforces the total.
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: options.connect ?? plainConnector({ tls: null, timeout: options.timeout })
@@ -137,8 +136,9 @@ export class ProviderHttp {
   }
 
   /**
-   * Runs calls with one key under one time limit, at whose end `limit` aborts; `standing` says for whom, and so how much of
-   * the budget they leave to others. @throws ProviderRefused 'key' for a key that cannot be sent at all
+   * Runs calls with a key under one time limit, which aborts `limit`. `standing` sets how much budget they leave to
+   * others.
+   * @throws ProviderRefused 'key' for an unsendable key
    */
   async within<T>(
     key: Secret<string> | null,
@@ -156,7 +156,10 @@ export class ProviderHttp {
     }
   }
 
-  /** Calls with one key until the limit of another host's `within` is over. @throws ProviderRefused as `within` */
+  /**
+   * Calls with a key within another host's time limit.
+   * @throws ProviderRefused as `within`
+   */
   under(limit: AbortSignal, key: Secret<string> | null, standing: CallStanding = 'keyed'): CallProvider {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text))
@@ -165,9 +168,9 @@ export class ProviderHttp {
   }
 
   /**
-   * Reads a stream of JSON lines, each given to `line`, until it or `signal` ends. Nothing but connecting has a time limit:
-   * lnd sends no head before its first line. The caller spends of the budget. @throws ProviderRefused,
-   * ProviderUnavailable
+   * Yields a stream's JSON lines until it ends or `signal` aborts. Only connecting has a time limit: lnd sends no head
+   * before its first line. The caller spends the budget.
+   * @throws ProviderRefused, ProviderUnavailable
    */
   async lines(
     call: Pick<ProviderCall, 'path' | 'scope'>,
@@ -190,7 +193,7 @@ export class ProviderHttp {
     }
   }
 
-  /** Ends the connections; calls under way fail with `ProviderUnavailable`. */
+  /** Pending calls fail with `ProviderUnavailable`. */
   async close(): Promise<void> {
     await this.#pool.destroy()
   }
@@ -218,11 +221,10 @@ export class ProviderHttp {
     return this.#judge(call, reply, key)
   }
 
-  /** One exchange as it comes; rejects with the library's errors, and StreamSilent. */
+  /** One raw exchange; rejects with library errors and StreamSilent. */
   async #exchange(call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     if (limit.aborted) throw new NothingSent(MESSAGES.timeout, DEFAULT_WAIT, undefined, 'timeout')
-    // undici hears of a signal only once it is connected: a name with several addresses that swallow everything takes
-    // far longer.
+    // undici notices a signal only once connected: a name with several blackholed addresses takes far longer.
     const late = Promise.withResolvers<never>()
     const ended = new AbortController()
     const end = (error: unknown): void => {
@@ -246,7 +248,7 @@ export class ProviderHttp {
     }
   }
 
-  /** `began` is called with each piece of a stream. */
+  /** `began` is called with each chunk of a stream. */
   async #read(call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
     const { statusCode: status, headers, body } = await this.#send(call, key, limit)
     const head = { status, location: one(headers['location']), retryAfter: one(headers['retry-after']) }
@@ -288,14 +290,14 @@ export class ProviderHttp {
     if (meant !== null && meant !== undefined) throw meant
     if (call.accepts?.includes(status) === true) return response
     if (status >= 200 && status < 300) {
-      // An empty body is fine (204); a page where JSON was due is not the provider speaking.
+      // Empty is fine (204); a page instead of JSON is not the provider's.
       if (body !== undefined || status === 204) return { ...response, said: null }
       throw unusableResponse(`status ${status} without JSON`)
     }
     const wait = this.#seconds(retryAfter)
     if (status === 429) throw unavailable('rate', MESSAGES.rate, wait, 'status 429')
     if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
-    // A page comes from something in front of the provider, such as Cloudflare's challenge: it says nothing of the key.
+    // A page comes from a proxy, such as Cloudflare's challenge: it says nothing of the key.
     if (status === 403 && isPage) throw unavailable('server', MESSAGES.front, wait, 'status 403 with a page')
     if (status === 403) throw forbidden(call.scope ?? null)
     const isRefusal =
@@ -306,11 +308,11 @@ export class ProviderHttp {
         'request',
         `The payment provider refused the request${said === null ? ` (${status}).` : `: ${said}`}`
       )
-    // A redirect is not followed here: it would carry the key elsewhere.
+    // Following it would leak the key.
     throw unavailable('server', MESSAGES.server, wait, `status ${status}`)
   }
 
-  /** Whole seconds of a Retry-After, which is a number of them or a date. */
+  /** Whole seconds of a Retry-After: a number or a date. */
   #seconds(text: string | null): number {
     if (text === null) return DEFAULT_WAIT
     const seconds = /^\d{1,9}$/.test(text)
@@ -324,9 +326,8 @@ interface Reply {
   readonly status: number
   readonly location: string | null
   readonly retryAfter: string | null
-  /** Undefined where the body is no JSON. */
   readonly body: unknown
-  /** HTML, as something in front of a provider answers. */
+  /** HTML, as from a proxy. */
   readonly isPage: boolean
 }
 
@@ -346,7 +347,7 @@ function forbidden(scope: string | null): ProviderRefused {
   )
 }
 
-/** What went wrong on the way, in our own terms. */
+/** Network failures in our own errors. */
 function failure(error: unknown, isLate: boolean): ProviderUnavailable {
   if (error instanceof ProviderUnavailable) return error
   if (isLate) return unavailable('timeout', MESSAGES.timeout, DEFAULT_WAIT, 'time limit')
@@ -358,14 +359,14 @@ function failure(error: unknown, isLate: boolean): ProviderUnavailable {
   return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
 }
 
-/** The code of a network fault, also where the attempts on several addresses were gathered into one. */
+/** A network error's code, also from an aggregate over addresses. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return ''
   if ('code' in error && typeof error.code === 'string') return error.code
   return error instanceof AggregateError ? codeOf(error.errors[0]) : ''
 }
 
-/** A provider's own words as one short line, without the key; null where nothing is left of them. */
+/** A provider's message as one short line without the key; null when empty. */
 export function saidInShort(text: string | null, key: string | null): string | null {
   if (text === null) return null
   const hidden = key === null ? text : text.replaceAll(key, '[redacted]')

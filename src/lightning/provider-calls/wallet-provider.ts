@@ -6,18 +6,17 @@ import { requireSats } from './lightning-charge.ts'
 import { feeLimit, payOnce, type LightningSend, type Sending, type SentPayment } from './pay-once.ts'
 import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest } from '../providers/provider.ts'
 
-/** How a wallet is asked, with what it is asked by: `KeyedCalls` is one. */
+/** Calls to a wallet, such as `KeyedCalls`. */
 export interface WalletCalls<At extends readonly unknown[]> {
-  /** Runs calls with a key under one time limit; `standing` says for whom. */
+  /** Runs calls under one time limit, on behalf of `standing`. */
   within<T>(key: Secret<string> | null, run: (...at: At) => Promise<T>, standing?: CallStanding): Promise<T>
-  /** Ends all connections. */
   close(): Promise<void>
 }
 
-/** What is asked for where a key is tried. */
+/** The charge that validates a key. */
 export const KEY_CHECK: ChargeRequest = Object.freeze({ amountSats: 1, description: 'Key check', expirySeconds: 60 })
 
-/** What all providers do alike that are wallets or nodes: a kind says what goes over the wire. */
+/** What wallet and node providers share; kinds define the wire. */
 export abstract class ReceivingProvider<At extends readonly unknown[]> {
   abstract readonly kind: KindName
   readonly keyless = false
@@ -45,15 +44,17 @@ export abstract class ReceivingProvider<At extends readonly unknown[]> {
     await this.calls.close()
   }
 
-  /** Asks for an invoice of at least 1 satoshi. */
+  /** Makes an invoice of at least 1 satoshi. */
   protected abstract makeCharge(request: ChargeRequest, ...at: At): Promise<Charge>
-  /** Tries what a key may do, with an invoice of 1 satoshi. @throws ProviderRefused for one that is no good */
+  /**
+   * Validates a key with an invoice of 1 satoshi.
+   * @throws ProviderRefused for a bad key
+   */
   protected abstract tryKey(...at: At): Promise<KeyVerdict>
 }
 
-/** One that also pays Lightning invoices. */
 export abstract class PayingProvider<At extends readonly unknown[]> extends ReceivingProvider<At> {
-  /** Pays an invoice with the payment hash as what keeps it single: none of these kinds pays one twice. */
+  /** The payment hash makes it idempotent: none of these kinds pays one twice. */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     const { destination, amountSats } = request
     if (destination.type !== 'ln')
@@ -73,17 +74,17 @@ export abstract class PayingProvider<At extends readonly unknown[]> extends Rece
     return await this.calls.within(key, async (...at) => (await this.findPayment(invoice, ...at))?.payout ?? null)
   }
 
-  /** The payment of an invoice as it stands; null where the wallet knows none. */
+  /** The current payment of an invoice; null when unknown. */
   protected abstract findPayment(invoice: string, ...at: At): Promise<SentPayment | null>
   protected abstract sendPayment(send: LightningSend, ...at: At): Promise<Sending>
 }
 
 /**
- * The verdict on a key that is good.
- * @param by who accepts it, at the beginning of a sentence
- * @param network what it makes invoices of
- * @param refundsNeed what it lacks to pay; null where it lacks nothing
- * @param remarks sentences on what else its owner should know
+ * Verdict on a good key.
+ * @param by who accepts it, as a sentence's start
+ * @param network of its invoices
+ * @param refundsNeed what it lacks to pay, or null
+ * @param remarks further sentences for its owner
  */
 export function goodKey(
   by: string,

@@ -5,43 +5,40 @@ import { Client, ping, WebSocket } from 'undici'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Connector } from '../../engine/upstream/connector.ts'
 
-/** Where a WebSocket is opened. */
 export interface WebSocketAddress {
-  /** `https://host:port`, or http for a server without TLS; always with the port. */
+  /** `https://host:port`, or http without TLS; always with the port. */
   readonly origin: string
-  /** As a WebSocket is opened: `wss://host:port/path`. */
+  /** `wss://host:port/path`. */
   readonly url: string
 }
 
-/** How the server of a WebSocket is reached. */
 export interface WebSocketOptions {
   readonly address: WebSocketAddress
   readonly headers?: Readonly<Record<string, string>>
-  /** Its faults are errors in the kinds' own terms. */
+  /** Throws the kinds' own errors. */
   readonly connect: Connector
-  /** The error for a connection that `connect` made and that came to no WebSocket. `cause`: a few words without an address. */
+  /** Error for a connection without a WebSocket. `cause`: a few words without an address. */
   unreached(cause: string): Error
   readonly clock: Clock
 }
 
-/** Bytes of one message: Nostr relays carry 64 KB of content. */
+/** Message bytes: Nostr relays carry 64 KB of content. */
 const MAX_MESSAGE = 192 * 1024
-/** Milliseconds between two looks at an open connection: it is pinged, and given up where it is dead. */
+/** Milliseconds between pings; a silent connection is closed. */
 const LOOK = 30_000
-/** undici's own name for a pong (its documentation, Diagnostics Channel). */
+/** undici's pong channel (its documentation, Diagnostics Channel). */
 const PONG = 'undici:websocket:pong'
 
 /** What becomes of a connection. */
 export interface ConnectionEvents {
   opened(): void
   said(text: string): void
-  /** `wasOpen`: messages could be sent before. */
+  /** `wasOpen`: had been usable. */
   ended(fault: Error, wasOpen: boolean): void
-  /** The connection is looked at from time to time. */
   looked(): void
 }
 
-/** One WebSocket, pinged while it is open, and ended where it says nothing between two pings. */
+/** A WebSocket with keep-alive pings. */
 export class WebSocketConnection {
   readonly #events: ConnectionEvents
   readonly #clock: Clock
@@ -54,7 +51,7 @@ export class WebSocketConnection {
   #look: Timer | null = null
   #wasOpen = false
   #hasEnded = false
-  /** When something last came, in the clock's monotonic milliseconds. */
+  /** Last data received, in monotonic milliseconds. */
   heardAt: number
 
   constructor({ address, headers, connect, unreached, clock }: WebSocketOptions, events: ConnectionEvents) {
@@ -76,10 +73,10 @@ export class WebSocketConnection {
       }
     })
     this.#pong = message => {
-      // undici's own message (its documentation, Diagnostics Channel).
+      // undici's channel message (Diagnostics Channel).
       if ((message as { readonly websocket: WebSocket }).websocket === this.#webSocket) this.heardAt = clock.monotonic()
     }
-    // No redirect is followed by it.
+    // Follows no redirects.
     this.#webSocket = new WebSocket(address.url, {
       dispatcher: this.#client,
       headers: { 'user-agent': 'boltgate', ...headers }
@@ -98,7 +95,7 @@ export class WebSocketConnection {
       if (typeof data === 'string') events.said(data)
     })
     this.#webSocket.addEventListener('error', () => {
-      // The close follows it, or there never was a connection.
+      // A close event follows, or no connection existed.
       if (!this.#wasOpen) this.#over()
     })
     this.#webSocket.addEventListener('close', () => {
@@ -114,7 +111,7 @@ export class WebSocketConnection {
     if (this.isOpen) this.#webSocket.send(text)
   }
 
-  /** Ends it at once, without a word to those who watch it. */
+  /** Closes without events. */
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -122,7 +119,7 @@ export class WebSocketConnection {
     unsubscribe(PONG, this.#pong)
     this.#webSocket.close()
     this.#socket?.destroy()
-    // Whoever waits for it has been told.
+    // Waiters were notified.
     void this.#client.destroy()
   }
 

@@ -1,26 +1,23 @@
 import type { SealedPlace } from '../../platform/keys/secrets.ts'
 
-/**
- * The two places in which a provider can stand (contract, Naming convention); which kind stands there is the
- * configuration's.
- */
+/** The two provider slots (contract, Naming convention); configuration sets the kind. */
 export type ProviderSlot = 'primary' | 'alternate'
 
-/** A ciphertext together with where it lives, which is authenticated with it. */
+/** A ciphertext and its location, authenticated together. */
 export interface SealedValue {
   readonly ciphertext: string
   readonly place: SealedPlace
 }
 
-/** What provider resolution looks at (contract, What the service does 4). */
+/** Inputs of provider resolution (contract, What the service does 4). */
 export interface AccountFacts {
-  /** The account's explicit choice; null when it never made one. */
+  /** Explicit choice; null when never made. */
   readonly providerChoice: ProviderSlot | null
   readonly hasPrimaryKey: boolean
   readonly hasAlternateKey: boolean
 }
 
-/** Who is to be paid: an account with its provider keys, still sealed. */
+/** A payee account with sealed provider keys. */
 export interface ProviderAccount {
   readonly providerChoice: ProviderSlot | null
   readonly primaryKey: SealedValue | null
@@ -28,8 +25,8 @@ export interface ProviderAccount {
 }
 
 /**
- * The slot that makes an account's invoices, in the contract's order: the explicit choice, even one whose key is
- * missing (decision 69); else the only key that is saved; else, with both or none, the platform's default.
+ * The slot that makes invoices, in the contract's order: the explicit choice, even without a key (decision 69); the
+ * only saved key; else the platform's default.
  */
 export function resolveProvider(facts: AccountFacts): ProviderSlot {
   if (facts.providerChoice !== null) return facts.providerChoice
@@ -37,14 +34,13 @@ export function resolveProvider(facts: AccountFacts): ProviderSlot {
 }
 
 /**
- * The explicit choice after a key was saved in `slot`: saving a primary key makes the choice where there was none, even
- * beside a lone alternate key; nothing overwrites a choice, and an alternate key never makes one (decision 68).
+ * The choice after saving a key in `slot`. Saving a primary key chooses it where no choice exists, even beside a lone
+ * alternate key; nothing else changes it (decision 68).
  */
 export function choiceAfterSaving(slot: ProviderSlot, choice: ProviderSlot | null): ProviderSlot | null {
   return choice === null && slot === 'primary' ? 'primary' : choice
 }
 
-/** The same resolution for an account whose keys are at hand. */
 export function providerOf(account: ProviderAccount): ProviderSlot {
   return resolveProvider({
     providerChoice: account.providerChoice,

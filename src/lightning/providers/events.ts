@@ -1,28 +1,28 @@
 import type { ProviderAccount, ProviderSlot } from './account.ts'
 import type { KindName } from './provider.ts'
 
-/** A merchant whose account at a provider makes invoices. */
+/** A merchant whose provider account makes invoices. */
 export interface ChargedAccount extends ProviderAccount {
   readonly id: number
 }
 
-/** What a listener hears about providers; each method is optional. */
+/** Provider events; all optional. */
 export interface ProviderListener {
-  /** An invoice was paid. Unknown hashes are ignored. Resolves once the listener has looked it up, and must not reject. */
+  /** An invoice was paid. Resolves after the look-up, ignores unknown hashes, never rejects. */
   paid?(paymentHash: string): Promise<void>
-  /** An invoice changed otherwise, such as by a partial payment; as `paid`. */
+  /** Another change, such as a partial payment; as `paid`. */
   changed?(paymentHash: string): Promise<void>
-  /** A provider made an invoice for an account, null for the operator. Returns immediately and never throws. */
+  /** An invoice was made for an account, null for the operator. Synchronous; never throws. */
   charged?(account: ChargedAccount | null, slot: ProviderSlot, kind: KindName): void
-  /** An account's key was saved, or has worked. Never rejects. */
+  /** A key was saved or has worked. Never rejects. */
   keyIsGood?(merchantId: number, slot: ProviderSlot): Promise<void>
-  /** A host that the breaker had given up on answers again. Returns immediately and never throws. */
+  /** A host whose breaker was open answers again. Synchronous; never throws. */
   recovered?(slot: ProviderSlot, name: KindName, host: string): void
 }
 
 /**
- * Events of providers within this process. It exists before its listeners, since a refund over the sandbox may pay an
- * invoice of another domain; each domain adds itself as it opens.
+ * In-process provider events. Created before its listeners, since a sandbox refund may pay another domain's invoice;
+ * domains register as they open.
  */
 export class ProviderEvents {
   readonly #listeners: ProviderListener[] = []
@@ -32,7 +32,7 @@ export class ProviderEvents {
     this.#listeners.push(listener)
   }
 
-  /** Releases `paid` and `changed`: from here on listeners can write what follows, jobs included. Idempotent. */
+  /** Releases `paid` and `changed` once listeners can write, jobs included. Idempotent. */
   begin(): void {
     this.#begun.resolve()
   }

@@ -1,18 +1,17 @@
 import { Unavailable } from '../../engine/operations/errors.ts'
 import { ProviderRefused } from '../provider-calls/errors.ts'
 
-/** Somebody who can be asked, and who is asked instead where that fails. */
+/** A provider and its fallback. */
 export interface InOrder<Next> {
-  /** Null, or left out, for the last one. */
+  /** Null or absent for the last. */
   readonly instead?: Next | null
 }
 
 /**
- * Has the first do it who can: one whose breaker is open, whose budget is used up, who does not answer, or who refuses
- * the key itself is passed over. The first two throw at once, without a call, which is why nobody is
- * asked beforehand. What a provider says of the request itself is the answer, as it would be at any other.
+ * Tries providers in order. Passes over an open breaker, an exhausted budget, no answer, or a refused key; the first
+ * two fail without a call, so no check is needed beforehand. A refused request is final, as it would be anywhere.
  *
- * @throws what the last one threw where it is the only one; else the error with the shortest wait
+ * @throws the error of the only one; else the error with the shortest wait
  */
 export async function byFirst<Maker extends InOrder<Maker>, T>(
   first: Maker,
@@ -30,12 +29,12 @@ export async function byFirst<Maker extends InOrder<Maker>, T>(
   throw thrown ?? new TypeError('nobody was asked')
 }
 
-/** Whether somebody else may be asked: nothing was made that anybody will hear of. */
+/** Whether the next may be tried: nothing visible was made. */
 export function isPassedOver(error: unknown): error is Error {
   return error instanceof Unavailable || (error instanceof ProviderRefused && error.reason !== 'request')
 }
 
-/** Seconds until it may be tried again; what waiting does not help comes last. */
+/** Seconds to retry; errors that waiting cannot fix sort last. */
 function waitOf(error: Error): number {
   return error instanceof Unavailable ? Number(error.headers[1] ?? Infinity) : Infinity
 }

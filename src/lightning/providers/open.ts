@@ -13,7 +13,6 @@ import { providerOperations } from './operations.ts'
 import { Payees } from './payees.ts'
 import { openSeats } from './seats.ts'
 
-/** What providers are opened with. */
 export interface OpenProvidersParts {
   readonly clock: Clock
   readonly database: Database
@@ -22,11 +21,11 @@ export interface OpenProvidersParts {
   readonly state: State
   config(): Pick<GatewayConfig, 'data' | 'lightning' | 'mode'>
   publicUrl(): string
-  /** The kinds that the configuration may name; those of `kinds.ts` when left out. */
+  /** Those of `kinds.ts` by default. */
   readonly kinds: readonly ProviderKind[] | undefined
 }
 
-/** Opens the providers of both slots, and who is paid through them. @throws as `openSeats` */
+/** @throws as `openSeats` */
 export function openProviders({
   clock,
   database,
@@ -68,9 +67,9 @@ export function openProviders({
     budgets,
     events,
     payees,
-    /** Who makes the operator's invoices where there are several to do so. */
+    /** Makers of the operator's invoices, when there are several. */
     makers: () => payees.report(),
-    /** How both slots stand: calls that are left, and hosts that do not answer, as this process knows them. */
+    /** Budgets and failing hosts of both slots, in this process. */
     report: async () => {
       const all = await budgets.report()
       return (['primary', 'alternate'] as const).flatMap(slot =>
@@ -83,13 +82,13 @@ export function openProviders({
         }))
       )
     },
-    /** What is known of a slot without a key: the kinds in it, and what a key of each must be allowed to do. */
+    /** A slot's kinds and their key scopes. */
     slotFacts: (slot: ProviderSlot) =>
       lightning[slot].map(({ kind }) => ({
         kind,
         scopes: (kinds ?? providerKinds).find(({ name }) => name === kind)?.scopes ?? []
       })),
-    /** Pays invoices of the sandbox, in development alone; null where there is none. */
+    /** Pays sandbox invoices, in development only; null without a sandbox. */
     wallet:
       mode === 'production' || sandbox === null
         ? null

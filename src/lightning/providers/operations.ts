@@ -41,20 +41,19 @@ const StateView = Type.Object(
   { title: 'SandboxInvoiceState' }
 )
 
-/** What the operations of the providers need. */
 export interface ProviderOperations {
-  /** Null where no slot is the sandbox. */
+  /** Null without a sandbox. */
   readonly sandbox: SandboxProvider | null
   readonly mode: 'development' | 'production'
-  /** Told of each invoice that has just been paid, before the payer is answered; it should not reject. */
+  /** Called for each paid invoice before the payer gets a response; should not reject. */
   readonly onSettled?: (paymentHash: string) => void | Promise<void>
-  /** Told of each invoice that was just brought into another state, likewise. */
+  /** Called for each other state change; should not reject. */
   readonly onChanged?: (paymentHash: string) => void | Promise<void>
 }
 
 /**
- * `POST /sandbox/pay` pays an invoice of the sandbox, `POST /sandbox/state` has it become something else. Their chain has `auth` as admin, optional, in front, so that a wrong key
- * is counted and refused there.
+ * `POST /sandbox/pay` pays a sandbox invoice, `POST /sandbox/state` changes its state. Their chain needs `auth` as
+ * optional admin first, which counts and refuses wrong keys.
  */
 export function providerOperations(options: ProviderOperations): AnyOperation[] {
   return [
@@ -126,7 +125,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
   ]
 }
 
-/** @throws LongError 403 for whoever may not use the sandbox */
+/** @throws LongError 403 for callers without access */
 function sandboxFor({ mode, sandbox }: ProviderOperations, ctx: Context): SandboxProvider {
   if (mode === 'production' || sandbox === null) {
     throw new LongError(

@@ -32,78 +32,72 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** How invoices may be made for an account before anybody asks for them. */
+/** Invoices of an account made ahead of requests. */
 export interface InvoicesAhead {
-  /** Names account and key: what was made with one key is never handed out for an account that has another by now. */
+  /** Names account and key: invoices of one key are never handed out after the key changes. */
   readonly account: string
-  /** How many of one price and description, at least 1. */
+  /** Per price and description, at least 1. */
   readonly most: number
-  /**
-   * Whether the provider is left alone since it did not answer: nobody knows then whether an invoice of it can be paid.
-   */
+  /** Whether the breaker is open, so that payments cannot be verified. */
   isLeftAlone(): boolean
 }
 
 /**
- * Who gets the money of an invoice, and pays refunds: an account at its provider. Made for one account as it stands
- * now; do not keep it. All methods throw what `Provider`'s do.
+ * Receives an invoice's money and pays refunds: an account at its provider. Snapshot of the account; do not keep it.
+ * Throws as `Provider` does.
  */
 export interface Payee extends InOrder<Payee> {
   readonly slot: ProviderSlot
-  /** What invoices are kept under as made by it: the seat's name, which is the kind unless the file says another. */
+  /** Stored with invoices: the seat's name, by default its kind. */
   readonly kind: KindName
   readonly capabilities: Capabilities
-  /** Null where none are made before somebody asks. */
+  /** Null to make none ahead. */
   readonly ahead: InvoicesAhead | null
   createInvoice(request: ChargeRequest): Promise<Charge>
-  /** Null where the kind takes satoshis alone. */
+  /** Null where the kind takes only satoshis. */
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   lookUp(chargeId: string): Promise<ChargeState | null>
   payOut(request: PayoutRequest): Promise<Payout>
   lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
 }
 
-/** A provider of a slot of `lightning` in the configuration, with the operator's own key where it has one. */
+/** A configured provider of a slot, with the operator's key if any. */
 export interface ProviderSeat {
-  /** What invoices are kept under as made by it; no other of its slot has it. The provider's kind where it is left out. */
+  /** Stored with invoices, unique in its slot; by default the kind. */
   readonly name?: string
   readonly provider: Provider
   readonly key: Secret<string> | null
-  /** What invoices must be of, and keys; any network where it is left out. */
+  /** Required network of invoices and keys; any by default. */
   readonly network?: InvoiceNetwork | null
-  /** Invoices of one price and description that may be made before anybody asks; none where it is left out. */
+  /** Per price and description; none by default. */
   readonly invoicesAhead?: number
-  /**
-   * How the poller may ask; left out where it need not, because the provider tells of every payment within this
-   * process.
-   */
+  /** Absent where every payment is reported in process. */
   readonly polling?: Polling
-  /** What is wrong with the form of a key, by which the keys of an account are told apart; takes any where left out. */
+  /** Fault of a key's form, which tells an account's keys apart; accepts any by default. */
   keyFault?(key: string): string | undefined
 }
 
-/** The providers of both slots, in the order in which they are asked. */
+/** Both slots' providers in order of use. */
 export type ProviderSeats = Readonly<Record<ProviderSlot, readonly ProviderSeat[]>>
 
-/** A provider of a slot, as far as it is known without a key. */
+/** A slot's provider without its key. */
 export interface SeatView {
   readonly slot: ProviderSlot
-  /** As `Payee.kind`. */
   readonly name: KindName
   readonly provider: Provider
-  /** How the poller may ask; null where it need not. */
+  /** Null where polling is unnecessary. */
   readonly polling: Polling | null
 }
 
-/** Who makes the operator's invoices, and who does not and why. */
+/** Makers of the operator's invoices, with the reasons of those passed over. */
 export interface MakerReport {
   readonly slot: ProviderSlot
   readonly provider: KindName
-  /** `used`: the next invoice is asked of it. `standby`: it is asked where that fails. */
+  /** `used`: makes the next invoice. `standby`: the fallback. */
   readonly use: 'used' | 'standby' | 'passed over'
-  /** Why it is passed over; null for the others. */
+  /** Null for the others. */
   readonly reason: string | null
-  /** Since when, in milliseconds since the epoch; null for the others. */
+  /** Milliseconds since the epoch; null for the others. */
   readonly since: number | null
 }
 
@@ -113,13 +107,11 @@ interface Seat extends SeatView {
   readonly network: InvoiceNetwork | null
   readonly invoicesAhead: number
   keyFault(key: string): string | undefined
-  /** What the operator's last invoice there came to; null when it was made. */
+  /** Failure of the operator's last invoice; null for success. */
   failure: { readonly reason: string; readonly since: number } | null
 }
 
-/**
- * Finds who makes an invoice, with which key. A merchant's key is decrypted at the call itself and dropped after it.
- */
+/** Resolves who makes an invoice, with which key. Merchants' keys are decrypted per call and dropped. */
 export class Payees {
   readonly #seats: Readonly<Record<ProviderSlot, readonly Seat[]>>
   readonly #sealer: Sealer
@@ -150,18 +142,15 @@ export class Payees {
   }
 
   /**
-   * The operator, for routes that are priced in the configuration and for ping (decision 129).
-   * @throws ConfigurationMissing without `lightning.primary.key`, which only the sandbox can do without
+   * The operator, for configured routes and ping (decision 129).
+   * @throws ConfigurationMissing without `lightning.primary.key`, except for the sandbox
    */
   platform(): Payee {
     if (this.#platform === null) throw new ConfigurationMissing('lightning.primary.key')
     return this.#platform
   }
 
-  /**
-   * Who makes the operator's invoices, in order; empty where there is but one to do so. What an account's own providers
-   * do is not in it.
-   */
+  /** Makers of the operator's invoices in order; empty with fewer than two. Accounts' own are not listed. */
   report(): MakerReport[] {
     const seats = this.#operators()
     if (seats.length < 2) return []
@@ -175,19 +164,22 @@ export class Payees {
     }))
   }
 
-  /** Whether the account has a key for the provider that made an invoice. False where the slot has it no more. */
+  /** Whether the account has a key for an invoice's provider. False after the slot lost it. */
   isKeyed(account: ProviderAccount, slot: ProviderSlot, kind: KindName): boolean {
     return this.key(account, slot, kind) !== null
   }
 
-  /** The account at the provider that resolution gives. @throws ProviderKeyRequired when no key is saved for it */
+  /**
+   * The account at its resolved provider.
+   * @throws ProviderKeyRequired without a saved key
+   */
   forMerchant(account: ProviderAccount): Payee {
     return this.inSlot(account, providerOf(account))
   }
 
   /**
-   * The account at one slot, whatever its choice is now; where it has keys for several providers there, the first, with
-   * the others `instead` of it. @throws ProviderKeyRequired when no key is saved for the slot
+   * The account at a slot regardless of its choice; with several keys, the first, then the others as fallbacks.
+   * @throws ProviderKeyRequired without a saved key
    */
   inSlot(account: ProviderAccount, slot: ProviderSlot): Payee {
     const sealed = requireKey(account, slot)
@@ -197,9 +189,9 @@ export class Payees {
   }
 
   /**
-   * The account at the provider that made an invoice, and nobody instead of it: what made one stays with it for sync and
-   * refunds (decision 54). No account is the operator. Null where the slot has no such provider any more.
-   * @throws ProviderKeyRequired when the account has no key for it
+   * The account at an invoice's provider, without fallback: sync and refunds stay with the maker (decision 54). No
+   * account means the operator. Null after the slot lost the provider.
+   * @throws ProviderKeyRequired without its key
    */
   maker(account: ProviderAccount | null, slot: ProviderSlot, kind: KindName): Payee | null {
     const seat = this.#seats[slot].find(({ name }) => name === kind)
@@ -212,16 +204,19 @@ export class Payees {
   }
 
   /**
-   * Tries the account's saved keys of a slot; null when none is saved. Of several, what is said of each begins with the
-   * name of its provider, and one that is bad makes all of them so.
-   * @throws ProviderUnavailable: that is no verdict on the key
+   * Validates an account's saved keys of a slot; null for none. With several, verdicts start with the provider's name
+   * and one bad key fails all.
+   * @throws ProviderUnavailable without a verdict
    */
   async validate(account: ProviderAccount, slot: ProviderSlot): Promise<KeyVerdict | null> {
     const sealed = keyOf(account, slot)
     return sealed === null ? null : await this.validateKey(this.#open(sealed), slot)
   }
 
-  /** Tries a key of a slot that need not be saved. @throws as `validate` */
+  /**
+   * Validates an unsaved key.
+   * @throws as `validate`
+   */
   async validateKey(text: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict> {
     let keys: ReadonlyArray<SlotKey<Seat>>
     try {
@@ -244,8 +239,9 @@ export class Payees {
   }
 
   /**
-   * The key with which an account's provider is called, null for the account: the operator. For what a `Payee` cannot
-   * do, such as notifications; use it at once and drop it. Null when none is saved. @throws UnsealError
+   * An account's provider key, null for the operator. For what `Payee` lacks, such as notifications; use and drop it.
+   * Null when none is saved.
+   * @throws UnsealError
    */
   key(account: ProviderAccount | null, slot: ProviderSlot, kind: KindName): Secret<string> | null {
     const seat = this.#seats[slot].find(({ name }) => name === kind)
@@ -255,17 +251,17 @@ export class Payees {
     return sealed === null ? null : this.#keyAt(sealed, seat)
   }
 
-  /** The providers in a slot, for what is known of them without a key. */
+  /** A slot's providers without keys. */
   inOrder(slot: ProviderSlot): readonly SeatView[] {
     return this.#seats[slot]
   }
 
-  /** The provider in a slot that invoices are kept under; null where there is none any more. */
+  /** A slot's provider by stored name; null when gone. */
   provider(slot: ProviderSlot, kind: KindName): Provider | null {
     return this.#seats[slot].find(({ name }) => name === kind)?.provider ?? null
   }
 
-  /** Providers of the primary slot that the operator has an account at. */
+  /** Primary providers where the operator has an account. */
   #operators(): readonly Seat[] {
     return this.#seats.primary.filter(isOperated)
   }
@@ -277,11 +273,11 @@ export class Payees {
   }
 
   #seatedAt(seat: Seat, sealed: SealedValue, instead: Payee | null): Payee {
-    // A key that is saved is sealed anew, so that its ciphertext is no other account's and no other key's.
+    // Saving reseals a key, so its ciphertext identifies account and key.
     return new SeatedPayee(seat, sealed.ciphertext, () => this.#keyAt(sealed, seat), instead)
   }
 
-  /** Where the account is paid in a slot, in its own order. Opens its keys only where it may have several. */
+  /** The account's seats in a slot, in its order. Decrypts keys only where it may have several. */
   #seatsOf(sealed: SealedValue, slot: ProviderSlot): readonly Seat[] {
     const seats = this.#seats[slot]
     return seats.length === 1 ? seats : this.#keysIn(sealed, seats).map(({ seat }) => seat)
@@ -289,13 +285,13 @@ export class Payees {
 
   #keyAt(sealed: SealedValue, seat: Seat): Secret<string> | null {
     const seats = this.#seats[seat.slot]
-    // The whole text, and no copy of it.
+    // The text itself, not a copy.
     if (seats.length === 1) return this.#open(sealed)
     const found = this.#keysIn(sealed, seats).find(one => one.seat.kind === seat.kind)
     return found === undefined ? null : new Secret(found.key)
   }
 
-  /** @throws ProviderRefused 'key' for a text that does not say which key is whose */
+  /** @throws ProviderRefused 'key' for an ambiguous text */
   #keysIn(sealed: SealedValue, seats: readonly Seat[]): ReadonlyArray<SlotKey<Seat>> {
     try {
       return readSlotKeys(this.#open(sealed).reveal(), seats)
@@ -324,12 +320,11 @@ function seated(slot: ProviderSlot, seats: ProviderSeat | readonly ProviderSeat[
   }))
 }
 
-/** Each with those behind it instead of it; null for none. */
+/** Chains each to its fallbacks; null for none. */
 function chained(seats: readonly Seat[], payee: (seat: Seat, instead: Payee | null) => Payee): Payee | null {
   return seats.reduceRight<Payee | null>((instead, seat) => payee(seat, instead), null)
 }
 
-/** Whether the operator has an account there. */
 function isOperated({ key, provider }: Seat): boolean {
   return key !== null || provider.keyless
 }
@@ -344,7 +339,7 @@ function requireKey(account: ProviderAccount, slot: ProviderSlot): SealedValue {
   return sealed
 }
 
-/** Why nobody made an invoice there, for operators. */
+/** Failure reasons for operators. */
 function reasonOf(error: unknown): string {
   if (error instanceof OtherNetwork) return 'makes invoices of another network'
   if (error instanceof ProviderRefused) return error.reason === 'request' ? 'refused an invoice' : 'refuses its key'
@@ -374,7 +369,7 @@ class SeatedPayee implements Payee {
   readonly #key: () => Secret<string> | null
   readonly #told: ((error: unknown) => void) | undefined
 
-  /** `key` opens it at each call; `account` names it, and whose it is. `told`: what came of it, null when it was made. */
+  /** `key` decrypts per call; `account` names it and its owner. `told` gets the outcome, null for success. */
   constructor(
     seat: Seat,
     account: string,
@@ -402,7 +397,7 @@ class SeatedPayee implements Payee {
 
   async createInvoice(request: ChargeRequest): Promise<Charge> {
     const made = this.#made(this.#provider.createCharge(this.#key(), request))
-    // One that is made ahead may be refused so that the budget is left to those who wait.
+    // Invoices made ahead may be refused to leave budget for waiting buyers.
     return await (request.standing === 'ahead' ? made : this.#noted(made))
   }
 

@@ -2,57 +2,52 @@ import { UnsealError } from '../../platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../provider-calls/errors.ts'
 import type { Payout } from './provider.ts'
 
-/** The states of a refund (contract, States and transitions: Refund). */
+/** Contract, States and transitions: Refund. */
 export const REFUND_STATUSES = ['pending', 'processing', 'confirmed', 'failed'] as const
 export type RefundStatus = (typeof REFUND_STATUSES)[number]
 
-/** Over the chain or over Lightning (contract, Refund: refundType). */
+/** Contract, Refund: refundType. */
 export const REFUND_TYPES = ['chain', 'ln'] as const
 export type RefundType = (typeof REFUND_TYPES)[number]
 
-/** The part of a refund that its provider's responses change. Times in milliseconds since the epoch. */
+/** The part of a refund that provider responses change. Times in milliseconds since the epoch. */
 export interface PaidOut {
   readonly status: RefundStatus
   readonly type: RefundType
-  /** 0 while it is not known (decision 61). Satoshis. */
+  /** Satoshis; 0 while unknown (decision 61). */
   readonly feeSats: number
-  /** The provider's own id; null while it is not known whether the provider took the request. */
+  /** Null while it is unknown whether the provider accepted it. */
   readonly providerRefundId: string | null
-  /** 64 hex characters; null over Lightning, and over the chain until it is broadcast. */
+  /** 64 hex characters; null over Lightning, and before an on-chain broadcast. */
   readonly transactionHash: string | null
   readonly createdAt: number
-  /** When it was confirmed or failed; null before. */
+  /** When confirmed or failed; null before. */
   readonly processedAt: number | null
 }
 
 /**
- * How long a provider may say that it knows nothing of a refund before the refund counts as never sent, in
- * milliseconds. A request is never sent later than `SEND_WITHIN` after its reservation, and ends within the provider's
- * timeout.
+ * Milliseconds a refund may stay unknown to its provider before it counts as never sent. Sending ends within
+ * `SEND_WITHIN` of the reservation plus the provider's timeout.
  */
 export const UNKNOWN_GRACE = 600_000
-/**
- * Milliseconds after its reservation in which a refund may be sent: a process that stood still may not send what others
- * gave up.
- */
+/** Milliseconds after its reservation for sending a refund: a resumed process must not send what others gave up. */
 export const SEND_WITHIN = 60_000
 
-/** Milliseconds to which some nodes cut times. */
+/** Coarsest node clock, in milliseconds. */
 const COARSEST_CLOCK = 1_000
 const SHORTEST_CHECK = 10_000
 const LONGEST_CHECK = 900_000
 
-// Answers can overtake each other: a status only ever moves forward in this order, and the last two are final.
+// Responses can arrive out of order: statuses only move forward, and the last two are final.
 const ORDER: Readonly<Record<RefundStatus, number>> = { pending: 0, processing: 1, confirmed: 2, failed: 2 }
 
-/** Whether a refund is still under way. */
 export function isOpen(refund: Pick<PaidOut, 'status'>): boolean {
   return refund.status === 'pending' || refund.status === 'processing'
 }
 
 /**
- * The refund after its provider said `payout`, `now` in milliseconds. A confirmed one stays confirmed and a failed one
- * failed, since its amount may have been given out again; what was not known yet is filled in.
+ * The refund after `payout`, `now` in milliseconds. Final states stay, since the amount may have been released; unknown
+ * fields are filled in.
  */
 export function afterPayout<R extends PaidOut>(refund: R, payout: Payout, now: number): R {
   if (refund.status === 'failed') return refund
@@ -68,14 +63,14 @@ export function afterPayout<R extends PaidOut>(refund: R, payout: Payout, now: n
   }
 }
 
-/** The refund after it is certain that nothing was sent and nothing will be, `now` in milliseconds. */
+/** The refund after certainly nothing was or will be sent, `now` in milliseconds. */
 export function afterRefusal<R extends PaidOut>(refund: R, now: number): R {
   return isOpen(refund) ? { ...refund, status: 'failed', processedAt: now } : refund
 }
 
 /**
- * The refund after its provider said that it does not know it, `now` in milliseconds: failed once the grace is over,
- * unless the provider knew it before, which no silence takes back.
+ * The refund when unknown to its provider, `now` in milliseconds: failed after the grace period, unless the provider
+ * knew it before.
  */
 export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
   const sent = refund.providerRefundId !== null || refund.status === 'processing'
@@ -83,9 +78,8 @@ export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
 }
 
 /**
- * What a provider knows of a refund, of what it found; null for nothing. Nodes know a payment by its invoice alone: a
- * failure that ended before the refund was made is that of an earlier refund to the same invoice, and says nothing of a
- * request whose answer was lost (decision 57).
+ * The refund's own payout among the provider's; null for none. Nodes identify payments by invoice only: a failure
+ * before this refund's creation is an earlier refund's and proves nothing after a lost response (decision 57).
  */
 export function ownPayout(refund: PaidOut, found: Payout | null): Payout | null {
   const isEarlier =
@@ -96,17 +90,17 @@ export function ownPayout(refund: PaidOut, found: Payout | null): Payout | null 
   return isEarlier ? null : found
 }
 
-/** When an open refund is to be looked up next, in milliseconds: soon at first, then less and less often as it ages. */
+/** Next look-up of an open refund, in milliseconds: backs off with age. */
 export function nextCheck(refund: Pick<PaidOut, 'createdAt'>, now: number): number {
   return now + Math.min(Math.max((now - refund.createdAt) / 2, SHORTEST_CHECK), LONGEST_CHECK)
 }
 
-/** Whether it is certain that nothing was sent and nothing will be; everything else may have paid. */
+/** Whether certainly nothing was or will be sent; anything else may have paid. */
 export function isNothingSent(error: unknown): boolean {
   return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
 }
 
-/** Whether it is not known that the provider took a refund: the answer was lost, or is still under way. */
+/** Whether the provider's acceptance is unknown: response lost or pending. */
 export function isUnheard(refund: Pick<PaidOut, 'status' | 'providerRefundId'>): boolean {
   return refund.status === 'pending' && refund.providerRefundId === null
 }

@@ -14,14 +14,12 @@ import { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
 /**
- * Invoices of one price and description that are made before anybody asks, where the operator names no figure: 20 are
- * enough for 100 a second from a provider that takes 150 ms; the others are for those who come at once.
+ * Default invoices ahead per price and description: 20 suffice for 100 a second at a provider that takes 150 ms; the
+ * rest is for bursts.
  */
 const MOST_AHEAD = 400
 
-/** What the providers are made from. */
 export interface SeatOptions {
-  /** The kinds that `lightning` may name. */
   readonly kinds: readonly ProviderKind[]
   readonly mode: 'development' | 'production'
   readonly lightning: GatewayConfig['lightning']
@@ -29,30 +27,29 @@ export interface SeatOptions {
   readonly dataDir: string
   readonly database: Database
   readonly clock: Clock
-  /** What calls are taken from; left out, only what the providers themselves refuse is heeded. */
+  /** Without it, only providers' own refusals count. */
   readonly budgets?: Budgets
-  /** Public address of our receiver for a slot; null, or left out, where nobody could reach it. */
+  /** Public receiver address of a slot; null or absent where unreachable. */
   receiver?(slot: ProviderSlot): string | null
-  /** Told of invoices that were paid within this process; nobody where it is left out. */
+  /** Called for invoices paid in process. */
   settled?(paymentHash: string): Promise<void>
-  /** Told of a host that had been left alone and answers again; nobody where it is left out. As `BreakerOptions`. */
+  /** As `BreakerOptions`. */
   recovered?(slot: ProviderSlot, name: KindName, host: string): void
 }
 
-/** The providers of both slots. */
 export interface OpenedSeats {
   readonly seats: ProviderSeats
-  /** The sandbox, where a slot has it. */
+  /** Null where no slot has it. */
   readonly sandbox: SandboxProvider | null
-  /** What the kinds of the slots do by themselves. */
+  /** Background jobs of the slots' kinds. */
   readonly jobs: readonly JobDeclaration[]
   close(): Promise<void>
 }
 
 /**
- * Makes the providers that the configuration names: behind circuit breakers, and with the budget of the address that
- * they call, which two slots of one service share, or together they would call it more often than it allows.
- * @throws CodedError; what the kind throws for a key or an address that it cannot use
+ * Opens the configured providers behind circuit breakers. Slots of one service share its address's budget, or together
+ * they would exceed its limit.
+ * @throws CodedError; what the kind throws for an unusable key or address
  */
 export function openSeats(options: SeatOptions): OpenedSeats {
   const { kinds, lightning, mode, clock, database, dataDir } = options
@@ -118,7 +115,7 @@ export function openSeats(options: SeatOptions): OpenedSeats {
     }
     const provider = sandboxes.get(kind) ?? open()
     sandboxes.set(kind, provider)
-    // Nobody waits for one that lives in this process.
+    // In-process providers need no invoices ahead.
     return { name: called, keyFault: kind.keyFault, provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
   }
   const inSlot = (slot: ProviderSlot): ProviderSeat[] => lightning[slot].map(provided => seat(slot, provided))

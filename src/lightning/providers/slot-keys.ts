@@ -1,6 +1,6 @@
 import type { KindName } from './provider.ts'
 
-/** A provider of a slot, as far as keys are told apart by it. */
+/** A slot's provider, as keys are matched to it. */
 export interface KeyedSeat {
   readonly name: string
   readonly kind: KindName
@@ -8,27 +8,25 @@ export interface KeyedSeat {
   keyFault(key: string): string | undefined
 }
 
-/** A key of an account, with the provider that it is for. */
 export interface SlotKey<Seat> {
   readonly seat: Seat
   readonly key: string
 }
 
-/** A text that does not say which key is for whom. The message repeats nothing of it. */
+/** Keys that cannot be matched. The message holds none of the text. */
 export class SlotKeysError extends Error {
   override name = 'SlotKeysError'
 }
 
-/** `kind:key`; what goes on with slashes is an address of its own. */
+/** `kind:key`; with slashes it is an address. */
 const NAMED = /^([a-z][a-z0-9-]*):(?!\/\/)(\S+)$/
-/** A kind that takes this takes any text. */
+/** A kind that accepts this accepts any text. */
 const ANY_TEXT = '0'.repeat(40)
 
 /**
- * The keys of an account in a slot, in the account's own order, which is that in which its providers are asked. Where
- * the slot has one provider the text is its key, whatever it holds. Where it has several, the text holds one key for
- * each that the account uses, with white space between them: an address says by its form for whom it is, and before any
- * other stands its kind, as in `strike:…`, unless only one kind can mean it. Of each kind there is one key.
+ * An account's keys in a slot, in its own order of use. With one provider the text is its key. With several, white
+ * space separates one key per kind. Addresses show their kind by form; other keys need a prefix such as `strike:…`
+ * unless only one kind fits.
  * @throws SlotKeysError
  */
 export function readSlotKeys<Seat extends KeyedSeat>(
@@ -38,7 +36,7 @@ export function readSlotKeys<Seat extends KeyedSeat>(
   const [only] = seats
   if (only === undefined) return []
   if (seats.length === 1) return [{ seat: only, key: text }]
-  // The first of each kind stands for all of it: what the account's key does not say, the operator's order must not.
+  // The first seat of a kind represents it: the operator's order must not decide.
   const kinds = seats.filter(({ kind }, index) => seats.findIndex(other => other.kind === kind) === index)
   const keys = text
     .trim()
@@ -57,7 +55,7 @@ function readOne<Seat extends KeyedSeat>(token: string, number: number, kinds: r
   if (meant !== undefined) return { seat: meant, key: rest }
   const fitting = kinds.filter(({ keyFault }) => keyFault(token) === undefined)
   const byForm = fitting.filter(({ keyFault }) => keyFault(ANY_TEXT) !== undefined)
-  // A node's address with a mistake in it must not be sent to somebody who takes any text for a key.
+  // A mistyped node address must not go to a kind that accepts any text.
   const [one, ...others] = byForm.length > 0 || token.includes('://') ? byForm : fitting
   if (one !== undefined && others.length === 0) return { seat: one, key: token }
   const choices = (one === undefined ? kinds : [one, ...others]).map(({ kind }) => kind)
