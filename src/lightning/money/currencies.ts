@@ -1,3 +1,4 @@
+/** Contract, Payment: currency. */
 export type Currency = 'USD' | 'EUR' | 'GBP' | 'BTC'
 
 /** Currencies with an exchange rate. */
