@@ -107,7 +107,6 @@ export function bytesOf(given: Uint8Array): Buffer {
   return bytes
 }
 
-/** Converts bytes to words, zero-padded. */
 export function wordsOf(bytes: Uint8Array): number[] {
   const made: number[] = []
   let [held, bits] = [0, 0]

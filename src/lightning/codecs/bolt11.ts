@@ -20,7 +20,6 @@ export type InvoiceErrorCode =
   | 'features'
   | 'signature'
 
-/** The message says what is wrong, where, and what is allowed. */
 export class InvoiceError extends Error {
   override readonly name = 'InvoiceError'
   readonly code: InvoiceErrorCode

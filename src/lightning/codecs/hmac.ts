@@ -50,7 +50,6 @@ function pad(words: number): void {
   }
 }
 
-/** HMAC under the current key. */
 function digestOf(message: Uint8Array): Digest {
   let bytes: Buffer
   if (message.length <= SCRATCH_MESSAGE) {

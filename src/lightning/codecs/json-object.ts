@@ -1,5 +1,4 @@
 
-/** A JSON object whose values are unchecked. */
 export type JsonFields = Readonly<Record<string, unknown>>
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })

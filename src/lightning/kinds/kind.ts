@@ -60,7 +60,6 @@ export interface KeyScope {
 }
 
 export interface NodeFolder {
-  /** The node's folder, such as `~/.lnd`. */
   readonly dir: string
   /** Credential file; null to search the folder. */
   readonly credential: string | null
@@ -90,7 +89,6 @@ export interface KindCalls {
   limits(url: string | null, perMinute: number | null): CallLimits
   /** Unpaid invoices cost money, so none is made ahead unless the operator says so. */
   readonly billsInvoices?: true
-  /** The poller's share. */
   polling(url: string | null): Polling
   /**
    * Host that a key names, so that one merchant's dead node does not block the others. Empty for an invalid key; absent

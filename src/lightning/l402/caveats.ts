@@ -50,7 +50,6 @@ export interface GrantRequirement {
   readonly chargeId: string | null
   /** Price in satoshis; null where it is `price`. */
   readonly amountSats: number | null
-  /** Price not in bitcoin. */
   readonly price?: string | null
 }
 

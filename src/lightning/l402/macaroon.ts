@@ -139,7 +139,6 @@ export function macaroonToBase64(macaroon: Macaroon): string {
 // Version byte and two section ends.
 const ENDS_AND_VERSION = 3
 
-/** Bytes of a field with type and length. */
 function fieldLength({ length }: Uint8Array): number {
   let head = 2
   for (let rest = length >>> 7; rest > 0; rest >>>= 7) head++

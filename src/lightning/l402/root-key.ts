@@ -87,7 +87,6 @@ export class TokenKeyRing {
     return tokenId
   }
 
-  /** Generation claimed by a token id, live or not. */
   generationOf(tokenId: Uint8Array): string {
     return Buffer.from(tokenId.subarray(0, GENERATION_BYTES)).toString('hex')
   }

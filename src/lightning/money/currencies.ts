@@ -1,14 +1,12 @@
 /** Contract, Payment: currency. */
 export type Currency = 'USD' | 'EUR' | 'GBP' | 'BTC'
 
-/** Currencies with an exchange rate. */
 export type FiatCurrency = Exclude<Currency, 'BTC'>
 
 /** In display order. */
 export const CURRENCIES: readonly Currency[] = Object.freeze(['USD', 'EUR', 'GBP', 'BTC'])
 
 export interface CurrencyRules {
-  /** Maximum decimal places. */
   readonly places: number
   /** In whole units. */
   readonly largest: bigint

@@ -37,7 +37,6 @@ export function readDecimal(given: number | string): Decimal | null {
   return places < 0 ? { digits: digits * 10n ** BigInt(-places), places: 0 } : shortened(digits, places)
 }
 
-/** Drops trailing zeros. */
 function shortened(digits: bigint, places: number): Decimal {
   let left = digits
   let kept = places

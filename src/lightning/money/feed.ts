@@ -47,7 +47,6 @@ interface Found {
   readonly price: Decimal
   readonly at: number
   readonly freshUntil: number
-  /** Usable until then. */
   readonly goodUntil: number
 }
 

@@ -97,7 +97,6 @@ export function pricesUnavailable(retryAfter: number): Unavailable {
   )
 }
 
-/** For gateways without price sources. */
 export class NoPrices implements Prices {
   satoshis(): Promise<number> {
     return Promise.reject(pricesUnavailable(60))

@@ -18,7 +18,6 @@ export interface SourcePrice {
 }
 
 export interface PriceSource {
-  /** Scheme and host. */
   readonly url: string
   path(currency: FiatCurrency): string
   /**
@@ -28,7 +27,6 @@ export interface PriceSource {
   read(body: string, currency: FiatCurrency): SourcePrice
 }
 
-/** An answer without a price. The message goes to the log. */
 export class SourceFault extends Error {
   override name = 'SourceFault'
   readonly code = PRICE_SOURCE.code

@@ -151,7 +151,6 @@ export interface ChallengeEcho extends Omit<PaymentIdSlots, 'expires'> {
   readonly expires: string | null
 }
 
-/** Message for an invalid `expires`. */
 export const BAD_EXPIRES = "The challenge's expires is not an RFC 3339 time in UTC"
 
 /**

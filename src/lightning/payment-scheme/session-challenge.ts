@@ -14,7 +14,6 @@ import { formatTimestamp } from '../codecs/timestamp.ts'
 const UNITS_OF_A_DEPOSIT = 20
 
 export interface SessionTerms {
-  /** Satoshis per unit. */
   readonly unitSats: number
   /** Display label, such as `token` or `chunk`. */
   readonly unitType: string

@@ -9,7 +9,6 @@ import type { SessionFailureSlug } from './payment-problem.ts'
 import { isHex32 } from '../codecs/preimage.ts'
 import { parseTimestamp } from '../codecs/timestamp.ts'
 
-/** The echoed session challenge. */
 export interface SessionRequest {
   /** Whole satoshis per unit, at least 1. */
   readonly unitSats: number

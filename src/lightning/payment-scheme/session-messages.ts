@@ -34,9 +34,7 @@ export function encodeSessionReceipt(sessionId: string, at: number, refund: Sess
 /** A session too short for the stream's next unit. */
 export interface SessionShortage {
   readonly sessionId: string
-  /** Spent of all deposits. */
   readonly balanceSpent: number
-  /** Cost of the next unit. */
   readonly balanceRequired: number
 }
 

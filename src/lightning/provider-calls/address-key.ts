@@ -11,7 +11,6 @@ export interface AddressKeyForm<Name extends string> {
   readonly kind: string
   /** Shown to people; uses the first scheme. */
   readonly example: string
-  /** Protocol by scheme. */
   readonly schemes: Readonly<Record<string, 'http:' | 'https:'>>
   readonly hasPath: boolean
   /** Otherwise defaults to the protocol's port. */
@@ -24,7 +23,6 @@ export interface KeyParameterForm<Name extends string> {
   readonly kind: string
   readonly required: readonly Name[]
   readonly optional: readonly Name[]
-  /** Repeatable parameters. */
   readonly repeated?: readonly Name[]
   /** Ignores others, where another standard owns the key. */
   readonly passesOver?: true

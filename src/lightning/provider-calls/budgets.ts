@@ -12,7 +12,6 @@ import type { KindName } from '../providers/provider.ts'
  */
 export type CallStanding = 'keyed' | 'ahead' | Stranger
 
-/** A client without a key. */
 export interface Stranger {
   /** Paid recently. */
   readonly hasPaid: boolean
@@ -22,15 +21,12 @@ export interface Stranger {
   readonly inPlace: number
 }
 
-/** A kind's limits at one address. */
 export interface CallLimits {
   /** By our address, under the name calls give them. */
   readonly ofAddress: Readonly<Record<string, Bucket>>
-  /** Per key. */
   readonly ofAccount: Bucket
 }
 
-/** A budget as strangers see it. */
 export interface BudgetReport {
   readonly provider: KindName
   /** `account`: of some key. */
@@ -98,7 +94,6 @@ export class Budgets {
     return budget
   }
 
-  /** For probes. */
   async report(): Promise<BudgetReport[]> {
     return (await Promise.all(this.#budgets.map(budget => budget.report()))).flat()
   }
@@ -119,7 +114,6 @@ export class CallBudget {
   readonly address: string
   readonly #limits: CallLimits
   readonly #state: State
-  /** Used while the state is down. */
   readonly #alone: MemoryState
   readonly #clock: Clock
   readonly #refused: (limit: string, caller: 'keyed' | 'ahead' | 'paying' | 'anonymous') => void
@@ -179,7 +173,6 @@ export class CallBudget {
     else this.#level(limit, 0)
   }
 
-  /** Budgets as an unknown stranger sees them. */
   async report(): Promise<BudgetReport[]> {
     const newcomer: Stranger = { hasPaid: false, unpaid: 0, inPlace: 0 }
     const ofAddress = await Promise.all(

@@ -49,7 +49,6 @@ export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'size' |
  * 17).
  */
 export class ProviderUnavailable extends Unavailable {
-  /** Judged by the breaker. */
   readonly fault: ProviderFault
   readonly retryAfter: number
 

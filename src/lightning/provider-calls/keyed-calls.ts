@@ -34,9 +34,7 @@ export interface KeyedOptions {
   readonly url: string | null
 }
 
-/** Wording of connection errors. */
 export interface ServerWords {
-  /** Such as `lnd node`. */
   readonly server: string
   /** For untrusted certificates, with and without a pin. */
   readonly untrusted: { readonly pinned: string; readonly public: string }
@@ -51,7 +49,6 @@ export type KeyedCall<Server> = readonly [
   elsewhere: (origin: string) => CallProvider
 ]
 
-/** Streams of a key's server; each ends with its signal. */
 export interface KeyedStream<Server> {
   readonly server: Server
   /** Calls the server may hold open. */
@@ -70,7 +67,6 @@ export interface KeyedKind<Server extends KeyedServer>
    * @throws AddressKeyError
    */
   readonly read: (text: string) => Server
-  /** The secret sent with each call. */
   secretOf(server: Server): Secret<string>
   /** Extends errors with common key mistakes. */
   explained?(error: unknown, server: Server): unknown
@@ -217,7 +213,7 @@ export class KeyedCalls<Server extends KeyedServer> {
     return (key !== null && key === this.#options.ownKey) || origin === this.#ownOrigin
   }
 
-  /** Yields text messages until it ends or `signal` aborts. */
+  /** Passes text messages on until it ends or `signal` aborts. */
   async #messages(
     server: Server,
     isTrusted: boolean,
@@ -350,7 +346,6 @@ function unreached({ server }: ServerWords, cause: string): NothingSent {
   return new NothingSent(`The ${server} cannot be reached at the moment.`, 5, new Error(cause), 'network')
 }
 
-/** Where a host is named. */
 function inKey({ kind }: Pick<KeyedKind<never>, 'kind'>): string {
   return `in the ${kind} key`
 }

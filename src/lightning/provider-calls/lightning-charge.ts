@@ -5,10 +5,6 @@ import type { Charge, ChargeState } from '../providers/provider.ts'
 /** A payment hash, the charge id of node kinds (decision 116). */
 export const PAYMENT_HASH = /^[0-9a-f]{64}$/
 
-/**
- * Rejects impossible amounts before any call.
- * @throws ProviderRefused
- */
 export function requireSats(amountSats: number): void {
   if (Number.isSafeInteger(amountSats) && amountSats >= 1) return
   throw new ProviderRefused(
@@ -55,7 +51,6 @@ export function nothingReceived(status: 'unpaid' | 'expired'): ChargeState {
   return { status, receivedSats: 0, settledAt: null }
 }
 
-/** Whole satoshis as decimal bitcoin. */
 export function btcOf(sats: number): string {
   const digits = String(sats).padStart(9, '0')
   return `${digits.slice(0, -8)}.${digits.slice(-8)}`

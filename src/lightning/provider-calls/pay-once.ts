@@ -28,7 +28,6 @@ export function sentPayment(
   }
 }
 
-/** Outcome of a payment request. */
 export type Sending =
   /** A reliable status. */
   | { readonly outcome: 'sent'; readonly payment: SentPayment }
@@ -37,7 +36,6 @@ export type Sending =
   /** Unknown whether anything was sent. */
   | { readonly outcome: 'unclear'; readonly cause: unknown }
 
-/** An invoice payment by a node that finds payments by hash. */
 export interface LightningPayment {
   /** Current state; null when unknown. Never sends. */
   find(): Promise<SentPayment | null>
@@ -100,10 +98,8 @@ export interface LightningSend {
   readonly feeLimitSats: number
 }
 
-/** Facts of an invoice to pay. */
 export interface PayableInvoice {
   readonly paymentHash: string
-  /** No amount, or zero. */
   readonly isAmountless: boolean
   /** Unix seconds. */
   readonly expiresAt: number

@@ -18,13 +18,11 @@ import { parseJson } from './responses.ts'
 export type ConnectHow = NonNullable<Pool.Options['connect']>
 
 export interface ProviderHttpOptions {
-  /** Scheme, host, port and path prefix; a query is dropped. */
   readonly url: string
   /** Milliseconds for all calls of one `within`, connecting and retries included. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget: CallBudget
-  /** Headers with the key. */
   authorize(key: string): Readonly<Record<string, string>>
   /** The provider's message for people, or null. */
   messageOf(body: unknown): string | null
@@ -42,7 +40,6 @@ export interface ProviderHttpOptions {
 export interface ProviderCall {
   /** Only a GET may be retried, once. */
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Starts with `/`; includes the query. */
   readonly path: string
   readonly body?: object
   /** `application/x-www-form-urlencoded`, instead of `body`. */
@@ -81,7 +78,6 @@ export interface ProviderResponse {
 /** @throws ProviderRefused, ProviderUnavailable */
 export type CallProvider = (call: ProviderCall) => Promise<ProviderResponse>
 
-/** No data within the stream's first-line time. */
 export class StreamSilent extends ProviderUnavailable {}
 
 /** Too large to read: ask for less instead of retrying. */
@@ -168,8 +164,8 @@ export class ProviderHttp {
   }
 
   /**
-   * Yields a stream's JSON lines until it ends or `signal` aborts. Only connecting has a time limit: lnd sends no head
-   * before its first line. The caller spends the budget.
+   * Passes each JSON line of a stream to `line` until it ends or `signal` aborts. Only connecting has a time limit: lnd
+   * sends no head before its first line. The caller spends the budget.
    * @throws ProviderRefused, ProviderUnavailable
    */
   async lines(
@@ -248,7 +244,6 @@ export class ProviderHttp {
     }
   }
 
-  /** `began` is called with each chunk of a stream. */
   async #read(call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
     const { statusCode: status, headers, body } = await this.#send(call, key, limit)
     const head = { status, location: one(headers['location']), retryAfter: one(headers['retry-after']) }
@@ -347,7 +342,6 @@ function forbidden(scope: string | null): ProviderRefused {
   )
 }
 
-/** Network failures in our own errors. */
 function failure(error: unknown, isLate: boolean): ProviderUnavailable {
   if (error instanceof ProviderUnavailable) return error
   if (isLate) return unavailable('timeout', MESSAGES.timeout, DEFAULT_WAIT, 'time limit')

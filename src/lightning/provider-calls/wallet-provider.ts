@@ -44,7 +44,6 @@ export abstract class ReceivingProvider<At extends readonly unknown[]> {
     await this.calls.close()
   }
 
-  /** Makes an invoice of at least 1 satoshi. */
   protected abstract makeCharge(request: ChargeRequest, ...at: At): Promise<Charge>
   /**
    * Validates a key with an invoice of 1 satoshi.
@@ -74,7 +73,6 @@ export abstract class PayingProvider<At extends readonly unknown[]> extends Rece
     return await this.calls.within(key, async (...at) => (await this.findPayment(invoice, ...at))?.payout ?? null)
   }
 
-  /** The current payment of an invoice; null when unknown. */
   protected abstract findPayment(invoice: string, ...at: At): Promise<SentPayment | null>
   protected abstract sendPayment(send: LightningSend, ...at: At): Promise<Sending>
 }

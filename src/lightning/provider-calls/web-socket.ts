@@ -29,7 +29,6 @@ const LOOK = 30_000
 /** undici's pong channel (its documentation, Diagnostics Channel). */
 const PONG = 'undici:websocket:pong'
 
-/** What becomes of a connection. */
 export interface ConnectionEvents {
   opened(): void
   said(text: string): void
@@ -38,7 +37,6 @@ export interface ConnectionEvents {
   looked(): void
 }
 
-/** A WebSocket with keep-alive pings. */
 export class WebSocketConnection {
   readonly #events: ConnectionEvents
   readonly #clock: Clock

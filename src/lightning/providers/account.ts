@@ -17,7 +17,6 @@ export interface AccountFacts {
   readonly hasAlternateKey: boolean
 }
 
-/** A payee account with sealed provider keys. */
 export interface ProviderAccount {
   readonly providerChoice: ProviderSlot | null
   readonly primaryKey: SealedValue | null

@@ -1,7 +1,6 @@
 import type { ProviderAccount, ProviderSlot } from './account.ts'
 import type { KindName } from './provider.ts'
 
-/** A merchant whose provider account makes invoices. */
 export interface ChargedAccount extends ProviderAccount {
   readonly id: number
 }

@@ -1,7 +1,6 @@
 import { Unavailable } from '../../engine/operations/errors.ts'
 import { ProviderRefused } from '../provider-calls/errors.ts'
 
-/** A provider and its fallback. */
 export interface InOrder<Next> {
   /** Null or absent for the last. */
   readonly instead?: Next | null

@@ -77,7 +77,6 @@ export interface ProviderSeat {
   keyFault?(key: string): string | undefined
 }
 
-/** Both slots' providers in order of use. */
 export type ProviderSeats = Readonly<Record<ProviderSlot, readonly ProviderSeat[]>>
 
 /** A slot's provider without its key. */
@@ -256,7 +255,7 @@ export class Payees {
     return this.#seats[slot]
   }
 
-  /** A slot's provider by stored name; null when gone. */
+  /** Null when gone. */
   provider(slot: ProviderSlot, kind: KindName): Provider | null {
     return this.#seats[slot].find(({ name }) => name === kind)?.provider ?? null
   }
@@ -339,7 +338,6 @@ function requireKey(account: ProviderAccount, slot: ProviderSlot): SealedValue {
   return sealed
 }
 
-/** Failure reasons for operators. */
 function reasonOf(error: unknown): string {
   if (error instanceof OtherNetwork) return 'makes invoices of another network'
   if (error instanceof ProviderRefused) return error.reason === 'request' ? 'refused an invoice' : 'refuses its key'

@@ -59,7 +59,6 @@ export interface ChargeState {
   readonly settledAt: number | null
 }
 
-/** Destination of a payout. */
 export type PayoutDestination =
   | { readonly type: 'ln'; /** BOLT 11. */ readonly invoice: string }
   | { readonly type: 'chain'; readonly address: string }
@@ -68,7 +67,6 @@ export type PayoutDestination =
 export interface PayoutRequest {
   /** Our unique id: never pays twice where the provider can tell, and finds the payout again. */
   readonly reference: string
-  /** The refunded charge. */
   readonly chargeId: string
   readonly destination: PayoutDestination
   /** At least 1; fees come on top. */
@@ -95,7 +93,6 @@ export interface Payout {
 /** Outcome of validating a key (contract, Merchant self-service: Validation rules). */
 export interface KeyVerdict {
   readonly isValid: boolean
-  /** For people; names the missing scope. */
   readonly message: string
   /** Network of its invoices; absent where unknown or none. */
   readonly network?: InvoiceNetwork
@@ -105,11 +102,10 @@ export interface KeyVerdict {
 export interface ProviderNotification {
   /** May belong to another account or be unknown. */
   readonly chargeId: string
-  /** Verifies the signature over the raw bytes in constant time. */
+  /** Compares in constant time over the raw bytes. */
   verify(secret: Secret<string>): boolean
 }
 
-/** A charge reported as settled. */
 export interface SettledCharge {
   readonly chargeId: string
   /** Null where the list omits it: look it up. */
@@ -139,7 +135,6 @@ export interface SettledList {
   readonly position: string | null
 }
 
-/** Features besides Lightning payments. */
 export interface Capabilities {
   readonly onchain: boolean
   readonly hostedCheckout: boolean
@@ -158,11 +153,9 @@ export interface Capabilities {
   }
 }
 
-/** A failing host. */
 export interface HostReport {
   /** Null for the configured one, else a merchant's. */
   readonly host: string | null
-  /** Consecutive failures. */
   readonly failures: number
   /** Breaker open, except for a probe after the pause. */
   readonly isLeftAlone: boolean

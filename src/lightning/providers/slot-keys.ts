@@ -1,6 +1,5 @@
 import type { KindName } from './provider.ts'
 
-/** A slot's provider, as keys are matched to it. */
 export interface KeyedSeat {
   readonly name: string
   readonly kind: KindName

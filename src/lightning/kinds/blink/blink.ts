@@ -61,7 +61,6 @@ const capabilities: Capabilities = Object.freeze({
 const MOST_MINUTES = 1_440
 const PAGE = 100
 const MAX_PAGES = 5
-/** Codes of errors found before anything is sent. */
 const BEFORE_SENDING = /^(INSUFFICIENT_BALANCE|CANT_PAY_SELF|INVOICE_DECODE_ERROR|INVALID_INPUT|ROUTE_FINDING_ERROR)$/
 
 const BlinkEvent = Type.Object({
@@ -149,7 +148,6 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
     return await newInvoice(call, walletId, request)
   }
 
-  /** Makes an invoice and reads the scopes. */
   protected async tryKey(call: CallProvider, walletId: string): Promise<KeyVerdict> {
     const { network } = await newInvoice(call, walletId, KEY_CHECK)
     const pays = readResponse(BlinkData, (await askBlink(call, KEY_SCOPES)).data)?.authorization?.scopes.includes(

@@ -27,7 +27,6 @@ export type BlinkCall = readonly [call: CallProvider, walletId: string]
 /** Accounts whose wallet id is cached; it never changes. */
 const MAX_WALLETS = 10_000
 
-/** Calls to Blink for the account's bitcoin wallet. */
 export class BlinkCalls {
   readonly #http: ProviderHttp
   readonly #budget: CallBudget

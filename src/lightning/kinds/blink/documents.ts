@@ -1,7 +1,5 @@
 import type { BlinkOperation } from './calls.ts'
 
-/** Blink's GraphQL documents. */
-
 export const WALLETS: BlinkOperation = {
   name: 'Wallets',
   scope: 'READ',

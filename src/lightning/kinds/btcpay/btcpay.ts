@@ -77,7 +77,6 @@ const calls: KeyedKind<BtcpayKey> = {
   }
 }
 
-/** Invoices per page, and pages per call. */
 const PAGE = 100
 const MAX_PAGES = 5
 const EVENTS = ['InvoiceSettled']

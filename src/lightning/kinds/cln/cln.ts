@@ -81,7 +81,6 @@ const calls: KeyedKind<ClnKey> = {
 
 /** Failures before anything is sent: no route, fee too high, expired, bad parameters. */
 const BEFORE_SENDING = new Set<number>([205, 206, 207, CLN_CODES.badParameters])
-/** Characters of the node's own warnings in a check. */
 const MAX_WARNING = 300
 
 /**

@@ -24,7 +24,6 @@ const Time = Type.Decode(
 
 const ClnFault = Type.Object({ code: Type.Number(), message: orNull(Text) })
 
-/** The RPC error in a response; null for none. */
 export function readClnFault(body: unknown): { readonly code: number; readonly message: string } | null {
   const fault = readResponse(ClnFault, body)
   return fault === null ? null : { code: fault.code, message: fault.message ?? '' }

@@ -81,12 +81,10 @@ const calls: KeyedKind<LnbitsKey> = {
   }
 }
 
-/** Payments per page, and pages per call. */
 const PAGE = 100
 const MAX_PAGES = 5
 /** Milliseconds without webhooks after an LNbits refused our receiver's address. */
 const UNHEARD = 3_600_000
-/** Errors found before anything is sent. */
 const BEFORE_SENDING =
   /you must reserve|insufficient balance|amountless invoices|invalid bolt11|bolt11|expired|not allowed|too (?:low|high|small|large)/i
 
@@ -189,7 +187,6 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
     }
   }
 
-  /** Reads the wallet, which verifies the key, and makes an invoice. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
     const { id } = requireResponse(LnbitsWallet, (await call({ method: 'GET', path: '/api/v1/wallet' })).body)
     const { network } = await newInvoice(call, KEY_CHECK, null)

@@ -23,7 +23,6 @@ export function lnbitsMessage(body: unknown): string | null {
   return readResponse(Type.Object({ msg: Text }), detail?.[0])?.msg ?? error
 }
 
-/** A payment of a wallet, in or out, as listed and as created. */
 export const LnbitsPayment = mapped(
   Type.Object({
     payment_hash: Hash,

@@ -17,7 +17,6 @@ const NEEDED = ['invoices:read', 'invoices:write']
 /** Harmless; used when granted. */
 const ALSO_USED = ['info:read']
 
-/** Bakes a macaroon with the fewest rights. */
 const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')}`
 
 /**

@@ -57,7 +57,6 @@ const capabilities: Capabilities = Object.freeze({
 /** lnd's default gRPC port, which wallet key tools write. */
 const GRPC_PORT = '10009'
 const AT_GRPC = `The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
-/** Macaroon permissions in a message. */
 const MAX_SHOWN = 12
 
 /** Milliseconds for which the need of route hints is cached. */
@@ -211,7 +210,6 @@ function isAtGrpc(origin: string): boolean {
   return new URL(origin).port === GRPC_PORT
 }
 
-/** The host of a key, for breakers; empty for an invalid key. */
 export const lndHost = addressKeyHost('lnd', readLndConnect)
 
 /**

@@ -13,7 +13,6 @@ interface Mark {
   readonly hash: string
 }
 
-/** A scan of the node's invoices, newest first. */
 interface Scan {
   /** Searching for a mark, or reading all that may be ours. */
   readonly wants: 'mark' | 'all'
@@ -30,7 +29,6 @@ interface Place {
   /** Valid once no scan is left. */
   readonly mark: Mark | null
   readonly scan: Scan | null
-  /** Consecutive empty streams. */
   readonly silences: number
   /** No stream is tried before this time (ms since the epoch), since a proxy buffers them. */
   readonly deafUntil: number

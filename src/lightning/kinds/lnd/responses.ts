@@ -19,7 +19,6 @@ const HashBytes = mapped(Text, value => {
 /** `code` is gRPC's. Streams wrap it once more. */
 export interface LndFault {
   readonly code: number
-  /** One short line, may be empty. */
   readonly message: string
 }
 
@@ -31,7 +30,6 @@ const MAX_MESSAGE = 200
 const Fault = Type.Object({ code: Type.Unknown(), message: Type.Unknown() })
 const ErrorBody = Type.Object({ error: Type.Unknown(), code: Type.Unknown(), message: Type.Unknown() })
 
-/** The error in a response; null for none. */
 export function readFault(body: unknown): LndFault | null {
   const outer = readResponse(ErrorBody, body)
   const inner = readResponse(Fault, outer?.error) ?? outer
@@ -159,7 +157,6 @@ export const LndPayment = mapped(
 
 export const SentCoins = Type.Object({ txid: Hash })
 
-/** A wallet transaction. */
 const WalletTransaction = mapped(
   Type.Object({ tx_hash: Hash, label: orNull(Text), total_fees: Whole, time_stamp: Seconds }),
   ({ tx_hash, label, total_fees, time_stamp }) => ({

@@ -14,7 +14,6 @@ export interface LnurlKey extends KeyedServer {
   readonly address: Secret<string>
 }
 
-/** A location that an LNURL server names. */
 export interface LnurlPlace {
   /** `scheme://host:port`, always with a port. */
   readonly origin: string

@@ -70,7 +70,6 @@ interface LnurlResponse {
 
 type CallPlace = (place: LnurlPlace) => Promise<LnurlResponse>
 
-/** An invoice and its verify location. */
 interface Made {
   readonly charge: Charge
   readonly verify: LnurlPlace
@@ -189,7 +188,6 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
   }
 }
 
-/** Calls to servers of addresses, and to hosts they name. */
 class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
   readonly #calls: KeyedCalls<LnurlKey>
 

@@ -23,25 +23,20 @@ import { Conversation, UndecryptableError, type Encryption } from './conversatio
 import { WalletSilent } from './faults.ts'
 import { Relay } from './relay.ts'
 
-/** Methods of NIP-47 in use. */
 export type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
 
-/** A wallet error that the caller handles. */
 export interface NwcError {
   /** As sent, in capitals. */
   readonly code: string
-  /** One short line for people. */
   readonly said: string
 }
 
-/** A wallet under one time limit. */
 export interface NwcWallet {
   readonly key: NwcKey
   /** Our public key for this connection. */
   readonly client: string
   /** Encrypts between us and the wallet. */
   readonly conversation: Conversation
-  /** The key's relays in use. */
   readonly relays: readonly Relay[]
   /**
    * Sends a request. Returns the result, or an error whose code `accepts` takes.
@@ -123,7 +118,6 @@ export class NwcCalls {
     }
   }
 
-  /** Ends all connections. */
   async close(): Promise<void> {
     const relays = [...this.#relays.values()]
     this.#relays.clear()
@@ -316,7 +310,6 @@ function errorOf({ error }: Reply, secret: string): NwcError | null {
   return { code, said: saidInShort(error.message, secret) ?? code }
 }
 
-/** Meanings of wallet errors shared by all methods. */
 function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused | ProviderUnavailable {
   switch (code) {
     case 'UNAUTHORIZED':

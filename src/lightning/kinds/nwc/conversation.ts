@@ -1,7 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes, createECDH, createHmac } from 'node:crypto'
 import { equalBytes } from '../../../platform/keys/constant-time.ts'
 
-/** Encryption schemes, as NIP-47 names them. */
 export type Encryption = 'nip44_v2' | 'nip04'
 
 export class UndecryptableError extends Error {
@@ -70,7 +69,6 @@ export function sharedX(secret: Uint8Array, publicKey: Uint8Array): Buffer {
   return ours.computeSecret(Buffer.concat([Buffer.of(2), publicKey]))
 }
 
-/** The conversation key, from the shared secret. */
 export function conversationKey(shared: Uint8Array): Buffer {
   return hmac(Buffer.from('nip44-v2'), shared)
 }

@@ -56,7 +56,6 @@ export class EventGate {
     return !isFlood
   }
 
-  /** Registers a request, whose response is allowed on top. */
   asked(): void {
     const { messages, events, most } = PER_REQUEST
     this.#messages = Math.max(this.#messages - messages, -messages * most)
@@ -83,7 +82,6 @@ export class EventGate {
     this.#plan()
   }
 
-  /** Stops verifying. */
   close(): void {
     this.#isClosed = true
     this.#queue.length = 0

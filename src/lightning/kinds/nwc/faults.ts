@@ -38,12 +38,10 @@ export function relayRefusal(reason: string): Error {
   )
 }
 
-/** The connection broke before the response. */
 export function lostResponse(): ProviderUnavailable {
   return unavailable('network', 'The connection to the relay of the nwc key broke.')
 }
 
-/** The relay floods or forges; the connection was closed. */
 export function abusedBy(): ProviderUnavailable {
   return unavailable('server', 'The relay of the nwc key floods this gateway or sends forged events.')
 }
@@ -53,7 +51,6 @@ export function unreached(cause: string): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', 5, new Error(cause), 'network')
 }
 
-/** The relay did not respond in time. */
 export function lateRelay(): ProviderUnavailable {
   return unavailable('timeout', 'The relay of the nwc key did not answer in time.')
 }

@@ -11,7 +11,7 @@ import {
 
 /** A Nostr Wallet Connect connection (NIP-47). */
 export interface NwcKey {
-  /** The wallet's public key: 64 lower-case hex. */
+  /** 64 lower-case hex characters. */
   readonly wallet: string
   /** Our private key for this connection: 32 bytes as hex. */
   readonly secret: Secret<string>

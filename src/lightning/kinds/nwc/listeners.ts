@@ -1,7 +1,6 @@
 import { KINDS, type NostrEvent } from './event.ts'
 import type { EventGate } from './event-gate.ts'
 
-/** A listener to a wallet's notifications. */
 export interface NewsListener {
   /** Sender's and receiver's public keys. */
   readonly wallet: string
@@ -13,7 +12,6 @@ export interface NewsListener {
 /** Connections per relay with notifications; the others are polled. */
 const MAX_LISTENERS = 250
 
-/** Listeners of one relay. */
 export class NewsListeners {
   readonly #all = new Map<string, NewsListener>()
 
@@ -36,7 +34,6 @@ export class NewsListeners {
     this.#all.clear()
   }
 
-  /** Filter for all their notifications. */
   filter(): object {
     const listeners = [...this.#all.values()]
     return {

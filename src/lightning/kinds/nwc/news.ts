@@ -8,7 +8,6 @@ import { UndecryptableError, type Conversation } from './conversation.ts'
 import type { NewsListener } from './listeners.ts'
 import type { Relay } from './relay.ts'
 
-/** A connection with open invoices. */
 interface Expecting {
   readonly listener: NewsListener
   readonly relays: readonly Relay[]
@@ -85,7 +84,6 @@ export class News {
     void this.#settled(payment.paymentHash)
   }
 
-  /** Until its last invoice ends. */
   #wait(name: string, made: Expecting): void {
     made.timer = this.#clock.after(Math.max(...made.ends.values()) - this.#clock.now(), () => {
       const now = this.#clock.now()

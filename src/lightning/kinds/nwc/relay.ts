@@ -306,7 +306,7 @@ export class Relay {
     gate.verify(event, () => this.#waiting.get(waiting.event.id) === waiting, waiting.resolve)
   }
 
-  /** Sends a confirmed subscription's requests. */
+  /** Waits for the relay's confirmation. */
   #listening(name: string): void {
     const query = this.#queries.get(name)
     if (query !== undefined) return query.resolve(query.found)

@@ -148,7 +148,6 @@ export const OpenNodeWithdrawal = mapped(
     }
     return {
       payout,
-      /** Our reference, where shown. */
       customId: custom_id,
       /** Fields that may name the paid invoice, in lower case. */
       names: [reference, address, payreq].filter(name => name !== null).map(name => name.toLowerCase())

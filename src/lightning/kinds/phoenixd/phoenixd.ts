@@ -100,10 +100,8 @@ const FULL_PASSWORD = 'http-password'
 /** An earlier call verified the password. */
 const PAY = { method: 'POST', path: '/payinvoice', scope: FULL_PASSWORD, accepts: [400] } as const
 const MAX_DESCRIPTION = 128
-/** Payments per page, and pages per call. */
 const PAGE = 100
 const MAX_PAGES = 5
-/** Errors found before anything is sent. */
 const BEFORE_SENDING = /not enough funds|no (available|suitable) channels?|invoice (is|has) expired|wrong chain/i
 
 const PhoenixdEvent = Type.Object({ type: Type.Unknown(), paymentHash: orNull(Hash) })

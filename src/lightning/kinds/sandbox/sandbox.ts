@@ -46,9 +46,7 @@ export interface SandboxPayment {
   readonly amountSats: number
 }
 
-/** An invoice after a state change. */
 export interface BroughtInvoice {
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly state: SandboxState['state']
   readonly amountSats: number
@@ -69,7 +67,6 @@ const readOnlyKey = 'sandbox-no-create'
 const receiveOnlyKey = 'sandbox-no-payout'
 /** Scope that `sandbox-no-create` lacks, spelled like a primary key's (contract, Merchant self-service). */
 const createScope = 'partner.receive-request.create'
-/** Scope that `sandbox-no-payout` lacks. */
 const payoutScope = 'partner.payment-quote.execute'
 
 /** Milliseconds for which expired invoices are kept. */

@@ -20,7 +20,6 @@ export interface SandboxInvoice {
   readonly settledAt: number | null
   /** State forced for tests; null for none. Ignored once settled. */
   readonly state: 'processing' | 'underpaid' | null
-  /** Satoshis received in part. */
   readonly receivedSats: number
 }
 
@@ -61,7 +60,6 @@ export type PayoutVerdict =
     }
   | { readonly kind: 'already paid' }
 
-/** Stored invoices and payouts of the sandbox. */
 export interface SandboxStore {
   /** Inserts an invoice; afterwards any process can settle it. */
   insert(invoice: NewSandboxInvoice): Promise<void>

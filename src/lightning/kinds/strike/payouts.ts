@@ -35,7 +35,6 @@ interface Began {
  * - an execution response that does not prove failure is uncertain and looked up.
  */
 export class StrikePayouts {
-  /** Cache by reference; misses are requested again. */
   readonly #began = new Map<string, Began>()
   /** Whether payments were found under their quote's id; null before the first. */
   #isFoundByQuote: boolean | null = null

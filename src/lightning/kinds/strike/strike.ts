@@ -51,7 +51,6 @@ const CREATE = 'partner.receive-request.create'
 const READ = 'partner.receive-request.read'
 /** The limit on all receiving: 1,000 calls in 10 minutes per address, then an hour's lock-out. */
 const RECEIVING = 'others'
-/** Largest page. */
 const PAGE = 100
 const EVENT_TYPES = ['receive-request.receive-pending', 'receive-request.receive-completed']
 
