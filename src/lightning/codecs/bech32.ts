@@ -1,6 +1,6 @@
 /**
- * Bech32 (BIP 173) of any length, as BOLT 11 uses it. Each 402 reads its invoice, so one pass over bytes: a quarter of
- * the time of a library with number lists.
+ * Bech32 (BIP 173) of any length, as in BOLT 11. Each 402 reads its invoice: one pass over bytes takes a quarter of the
+ * time of a library with number lists.
  */
 
 const LETTERS = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'

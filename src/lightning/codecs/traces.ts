@@ -1,6 +1,6 @@
 /**
- * Traces of a payment in a request without a readable credential: macaroons and preimages in other spellings, schemes
- * and fields. Form only; nothing is sold on them.
+ * Traces of a payment in a request without a readable credential: macaroons and preimages in other forms. Form only;
+ * nothing is sold on them.
  */
 import { decodeMacaroon, MacaroonError, type Macaroon } from '../l402/macaroon.ts'
 

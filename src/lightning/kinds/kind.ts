@@ -91,8 +91,8 @@ export interface KindCalls {
   readonly billsInvoices?: true
   polling(url: string | null): Polling
   /**
-   * Host that a key names, so that one merchant's dead node does not block the others. Empty for an invalid key; absent
-   * where configuration alone names the host.
+   * Host that a key names, so that a dead node blocks only its merchant. Empty for an invalid key; absent where
+   * configuration names the host.
    */
   hostOf?(key: Secret<string> | null): string
 }
@@ -117,7 +117,6 @@ export interface KindOptions {
   /** Milliseconds for one provider operation, across its HTTP calls. */
   readonly timeout: number
   readonly clock: Clock
-  /** Unlimited where absent. */
   readonly budget?: CallBudget
   /** Checks every host that a key or a response names (decision 71). */
   readonly guard: AddressGuard
@@ -125,8 +124,8 @@ export interface KindOptions {
   /** Absolute path of the data folder. */
   readonly dataDir: string
   /**
-   * Public address of the slot's receiver, sent with each charge; null where it is unreachable. Read per charge, since
-   * it may be known only after the start.
+   * Public address of the slot's receiver, sent with each charge; null where unreachable. Read per charge: it may be
+   * known only after the start.
    */
   receiver(): string | null
   /** Reports an invoice paid within this process. Looks the payment up before it resolves; never rejects. */

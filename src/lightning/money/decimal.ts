@@ -22,8 +22,8 @@ const LONGEST = 100
 const LARGEST_EXPONENT = 400
 
 /**
- * Reads a JSON number or its text without rounding. A parsed double's shortest text is what the client wrote, up to 15
- * digits (decision 4). Null for non-numbers.
+ * Reads a JSON number or its text without rounding. A double's shortest text is what the client wrote, up to 15 digits
+ * (decision 4). Null for non-numbers.
  */
 export function readDecimal(given: number | string): Decimal | null {
   const text = String(given)

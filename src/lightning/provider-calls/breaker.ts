@@ -6,8 +6,8 @@ import type { HostReport, Provider } from '../providers/provider.ts'
 /** Consecutive failures that open the breaker. */
 const FAILURES = 5
 /**
- * Milliseconds until the first probe, doubled after each failed one. Fast failures cost nothing, so such hosts are
- * probed sooner than slow or half-working ones.
+ * Milliseconds until the first probe, doubled after each failed one. Hosts that fail fast are probed sooner: it costs
+ * nothing.
  */
 const PAUSES = Object.freeze({
   quick: { first: 1_000, longest: 5_000 },
@@ -22,10 +22,7 @@ const TRYING = 5
 
 export interface BreakerOptions {
   readonly clock: Clock
-  /**
-   * Host that a key names, so that one merchant's dead node does not block the others. Absent where configuration names
-   * the host.
-   */
+  /** Host that a key names, so that a dead node blocks only its merchant. Absent where configuration names the host. */
   hostOf?(key: Secret<string> | null): string
   /** A host whose breaker was open answers again. Synchronous; never throws. */
   recovered?(host: string): void

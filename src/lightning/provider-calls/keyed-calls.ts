@@ -23,10 +23,9 @@ export interface KeyedServer {
 
 export interface KeyedOptions {
   readonly guard: AddressGuard
-  /** Milliseconds for one provider operation, across its HTTP calls. */
+  /** Milliseconds per operation. */
   readonly timeout: number
   readonly clock: Clock
-  /** Unlimited where absent. */
   readonly budget?: CallBudget
   /** The slot's own key, compared by identity: its host may be private. */
   readonly ownKey: Secret<string> | null
@@ -73,8 +72,8 @@ export interface KeyedKind<Server extends KeyedServer>
 }
 
 /**
- * A connection refused for a reason in the key. An unavailability, because those pass the HTTP client unchanged;
- * `refusal` is its meaning.
+ * A connection refused for a reason in the key. Unavailabilities pass the HTTP client unchanged; `refusal` is the
+ * meaning.
  */
 export class KeyUnusable extends ProviderUnavailable {
   readonly refusal: ProviderRefused

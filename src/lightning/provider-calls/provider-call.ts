@@ -108,8 +108,8 @@ const MESSAGES = Object.freeze({
 })
 
 /**
- * Calls of a kind to one host: HTTP with JSON or forms, one time limit, the kinds' own errors. Stores no key and logs
- * nothing; errors hold no key, address or library error.
+ * A kind's calls to one host: HTTP with JSON or forms, one time limit, the kinds' own errors. Stores no key, logs
+ * nothing; errors hold no key or address.
  */
 export class ProviderHttp {
   readonly #options: ProviderHttpOptions

@@ -33,8 +33,8 @@ export function resolveProvider(facts: AccountFacts): ProviderSlot {
 }
 
 /**
- * The choice after saving a key in `slot`. Saving a primary key chooses it where no choice exists, even beside a lone
- * alternate key; nothing else changes it (decision 68).
+ * The choice after saving a key in `slot`. A primary key makes the first choice, even beside a lone alternate key;
+ * nothing else changes it (decision 68).
  */
 export function choiceAfterSaving(slot: ProviderSlot, choice: ProviderSlot | null): ProviderSlot | null {
   return choice === null && slot === 'primary' ? 'primary' : choice

@@ -149,7 +149,7 @@ export class Payees {
     return this.#platform
   }
 
-  /** Makers of the operator's invoices in order; empty with fewer than two. Accounts' own are not listed. */
+  /** The operator's makers in order; empty with fewer than two. */
   report(): MakerReport[] {
     const seats = this.#operators()
     if (seats.length < 2) return []
@@ -238,8 +238,8 @@ export class Payees {
   }
 
   /**
-   * An account's provider key, null for the operator. For what `Payee` lacks, such as notifications; use and drop it.
-   * Null when none is saved.
+   * An account's key, null for the operator, for what `Payee` lacks, such as notifications. Use and drop it. Null when
+   * none is saved.
    * @throws UnsealError
    */
   key(account: ProviderAccount | null, slot: ProviderSlot, kind: KindName): Secret<string> | null {
@@ -276,7 +276,6 @@ export class Payees {
     return new SeatedPayee(seat, sealed.ciphertext, () => this.#keyAt(sealed, seat), instead)
   }
 
-  /** The account's seats in a slot, in its order. Decrypts keys only where it may have several. */
   #seatsOf(sealed: SealedValue, slot: ProviderSlot): readonly Seat[] {
     const seats = this.#seats[slot]
     return seats.length === 1 ? seats : this.#keysIn(sealed, seats).map(({ seat }) => seat)

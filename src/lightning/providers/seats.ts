@@ -14,8 +14,7 @@ import { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
 /**
- * Default invoices ahead per price and description: 20 suffice for 100 a second at a provider that takes 150 ms; the
- * rest is for bursts.
+ * Default invoices ahead per price and description: 20 suffice for 100 a second at 150 ms each; the rest is for bursts.
  */
 const MOST_AHEAD = 400
 

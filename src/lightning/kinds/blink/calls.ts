@@ -14,9 +14,8 @@ import { WALLETS } from './documents.ts'
 export const BLINK_LIVE = 'https://api.blink.sv'
 
 export interface BlinkOptions {
-  /** Null for the public service. */
   readonly url: string | null
-  /** Milliseconds for one provider operation, across its HTTP calls. */
+  /** Milliseconds per operation. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget

@@ -7,8 +7,8 @@ import { ClnInvoiceState } from './responses.ts'
 import { CLN_CODES, rpc } from './rpc.ts'
 
 /**
- * The poller's position at a node, kept as JSON per account. While `search` is set, the first paid invoice that may be
- * ours is searched between an older and a newer count.
+ * The poller's position at a node, kept as JSON per account. While `search` is set, bisects for the first paid invoice
+ * that may be ours.
  */
 interface Place {
   /** `https://host:port`: another node has its own counts. */
@@ -91,8 +91,7 @@ async function searched(
 }
 
 /**
- * Yields each payment from now on, by long polls. Behind a count not yet reached, the node returns whatever is paid
- * next.
+ * Reports each payment from now on, by long polls. Behind a count not yet reached, the node returns the next payment.
  * @throws ProviderRefused, ProviderUnavailable
  */
 export async function followPaid(

@@ -272,7 +272,7 @@ async function send(call: CallProvider, invoice: string): Promise<Sending> {
     accepts: [400, 520]
   })
   if (response.status >= 400) {
-    // A proxy's page answers this way too.
+    // A proxy may answer this way too.
     if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
     return {
       outcome: 'refused',

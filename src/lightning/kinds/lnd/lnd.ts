@@ -145,8 +145,8 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   }
 
   /**
-   * Whether invoices need route hints to unannounced channels. True where the macaroon may not read channels: an
-   * unpayable invoice is worse than a disclosed channel.
+   * Whether invoices need hints to unannounced channels. True where the macaroon may not read channels: an unpayable
+   * invoice is worse than a disclosed channel.
    */
   async #needsHints(call: CallProvider, origin: string): Promise<boolean> {
     const { clock } = this.#options
@@ -161,7 +161,6 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     return await newInvoice(call, request, await this.#needsHints(call, origin))
   }
 
-  /** Reads the node's info where permitted, lists and makes an invoice, and tries empty payouts. */
   protected async tryKey(call: CallProvider, connection: LndConnection): Promise<KeyVerdict> {
     return await tried(call).catch((error: unknown) => {
       throw mistaken(error, connection)
@@ -212,10 +211,7 @@ function isAtGrpc(origin: string): boolean {
 
 export const lndHost = addressKeyHost('lnd', readLndConnect)
 
-/**
- * Adds the most common key mistake to an error. It stays unavailable and keeps whether anything was sent: REST may be
- * served at that port.
- */
+/** Adds the most common key mistake to an error. Keeps whether anything was sent: REST may be served at that port. */
 function named(error: unknown, { origin }: LndConnection): unknown {
   if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || !isAtGrpc(origin)) return error
   const text = `${error.message} ${AT_GRPC}`

@@ -12,8 +12,8 @@ const MAX_FORGED = 20
 const PER_TURN = 10
 
 /**
- * Limits the work that a relay connection can cause, since merchants choose relays. Events are counted before parsing
- * and few signatures are verified per turn.
+ * Limits the work that a relay can cause, since merchants choose relays. Counts events before parsing and verifies few
+ * signatures per turn.
  */
 export class EventGate {
   readonly #clock: Clock

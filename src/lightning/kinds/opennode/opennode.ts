@@ -48,7 +48,6 @@ export interface OpenNodeOptions {
   /** Milliseconds per call. */
   readonly timeout: number
   readonly clock: Clock
-  /** Unlimited where absent. */
   readonly budget?: CallBudget
   /** Receiver address in each charge; null omits it. Read per charge. */
   receiver(): string | null

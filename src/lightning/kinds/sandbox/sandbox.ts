@@ -74,8 +74,8 @@ const KEPT = 30 * 86_400_000
 const PURGE_BATCH = 1_000
 
 /**
- * A simulated Lightning provider. Its invoices are real, signed by a node of its own on regtest, and settled by `POST
- * /sandbox/pay`. Refused in production.
+ * A simulated Lightning provider: real invoices, signed by its own regtest node, settled by `POST /sandbox/pay`.
+ * Refused in production.
  */
 export class SandboxProvider implements Provider {
   readonly kind = 'sandbox'

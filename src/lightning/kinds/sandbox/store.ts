@@ -76,8 +76,8 @@ export interface SandboxStore {
    */
   settle(paymentHash: string, now: number): Promise<SandboxSettlement>
   /**
-   * Inserts a payout and settles its invoice, where that is the sandbox's own, in one statement. A known reference is
-   * returned unchanged; no invoice is paid twice.
+   * Inserts a payout and settles its invoice, if the sandbox's own, in one statement. A known reference is returned
+   * unchanged; no invoice is paid twice.
    */
   payOut(payout: SandboxPayout): Promise<PayoutVerdict>
   payoutByReference(reference: string): Promise<SandboxPayout | null>

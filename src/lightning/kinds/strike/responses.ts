@@ -94,8 +94,8 @@ export const ReceivePage = mapped(
 export type ReceivePage = StaticDecode<typeof ReceivePage>
 
 /**
- * State of a request for `askedMsat` with these `receives`. P2P payments may be in another currency; like Lightning
- * they pay in full, so they count as the requested amount.
+ * State of a request for `askedMsat` with these `receives`. P2P payments may be in another currency; they pay in full,
+ * so they count as requested.
  */
 export function chargeState(receives: readonly Receive[], askedMsat: bigint | null): ChargeState {
   const completed = receives.filter(({ state }) => state === 'COMPLETED')

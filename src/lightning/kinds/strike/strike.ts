@@ -39,10 +39,9 @@ import type { ProviderKind } from '../kind.ts'
 export interface StrikeOptions {
   /** Null for the live service. A trailing `/v1` is optional. */
   readonly url: string | null
-  /** Milliseconds for one provider operation, across its HTTP calls. */
+  /** Milliseconds per operation. */
   readonly timeout: number
   readonly clock: Clock
-  /** Unlimited where absent. */
   readonly budget?: CallBudget
 }
 
@@ -81,8 +80,8 @@ const capabilities: Capabilities = Object.freeze({
  * - that `data.entityId` is the receive request's id has one third-party source;
  * - `POST /v1/subscriptions` has no idempotency: a lost response leaves a subscription with an unknown secret;
  * - payouts use the bitcoin balance; accounts in another currency lack funds;
- * - after a lost execution response, if payments are not found by quote id, the payout stays unknown rather than being
- *   sent twice (look it up in Strike's dashboard);
+ * - after a lost execution response, a payout not found by quote id stays unknown rather than being sent twice (look
+ *   it up in Strike's dashboard);
  * - the travel-rule member `beneficiary` is not sent; Strike refuses accounts that need it.
  */
 export class StrikeProvider implements Provider {
