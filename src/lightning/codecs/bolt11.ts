@@ -55,7 +55,6 @@ export interface Invoice {
   readonly features: readonly number[]
 }
 
-/** Longest invoice, in characters. */
 const MAX_INVOICE_CHARS = 7_089 // A QR code's capacity; real ones have 200 to 1,500.
 
 const DEFAULT_EXPIRY = 3600

@@ -5,7 +5,6 @@
  * costs 2.67 bytes, an invoice character 3.33.
  */
 
-/** Limit for all challenge lines of a 402, with names and line ends. */
 export const MAX_CHALLENGE_BYTES = 8192
 
 // Both lines without variable parts: parameter names, other caveats, signature, longest realm and names.

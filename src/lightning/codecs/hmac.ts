@@ -41,7 +41,6 @@ function setDigest(key: Digest): void {
   pad(DIGEST / 4)
 }
 
-/** Pads the first words of `outer`; the rest stays. */
 function pad(words: number): void {
   for (let word = 0; word < words; word++) {
     const bytes = outerBlock[word] ?? 0

@@ -144,7 +144,7 @@ function readPayment(credential: JsonFields, requestOf: (challenge: JsonFields) 
   }
 }
 
-/** The echo of a challenge of any intent. Untrusted. */
+/** Untrusted. */
 export interface ChallengeEcho extends Omit<PaymentIdSlots, 'expires'> {
   readonly id: string
   /** Null when not echoed. */

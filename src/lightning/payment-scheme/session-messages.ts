@@ -31,7 +31,6 @@ export function encodeSessionReceipt(sessionId: string, at: number, refund: Sess
   return Buffer.from(json).toString('base64url')
 }
 
-/** A session too short for the stream's next unit. */
 export interface SessionShortage {
   readonly sessionId: string
   readonly balanceSpent: number

@@ -32,7 +32,6 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** Invoices of an account made ahead of requests. */
 export interface InvoicesAhead {
   /** Names account and key: invoices of one key are never handed out after the key changes. */
   readonly account: string
@@ -79,7 +78,6 @@ export interface ProviderSeat {
 
 export type ProviderSeats = Readonly<Record<ProviderSlot, readonly ProviderSeat[]>>
 
-/** A slot's provider without its key. */
 export interface SeatView {
   readonly slot: ProviderSlot
   readonly name: KindName
@@ -106,7 +104,7 @@ interface Seat extends SeatView {
   readonly network: InvoiceNetwork | null
   readonly invoicesAhead: number
   keyFault(key: string): string | undefined
-  /** Failure of the operator's last invoice; null for success. */
+  /** Null for success. */
   failure: { readonly reason: string; readonly since: number } | null
 }
 

@@ -29,7 +29,6 @@ export interface ChargeOrder {
   readonly metadata: Readonly<Record<string, string>> | null
 }
 
-/** An amount the provider converts. */
 export interface FiatChargeRequest extends Omit<ChargeRequest, 'amountSats'> {
   readonly currency: FiatCurrency
   /** Positive plain decimal with at most two places. */

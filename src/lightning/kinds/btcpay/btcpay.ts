@@ -290,7 +290,6 @@ async function newInvoice(
   return { ...charge, chargeId: made.id, checkoutUrl: made.checkoutUrl }
 }
 
-/** The order as BTCPay's invoice list shows it. */
 function orderFields(order: ChargeOrder | undefined): Readonly<Record<string, unknown>> {
   if (order === undefined) return {}
   const { orderId, customerEmail, customerName, metadata } = order

@@ -136,7 +136,6 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     return lightningCharge(invoice, paymentHash, request.amountSats)
   }
 
-  /** Tries each method that receiving needs, then payouts. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
     const info = requireResponse(ClnInfo, (await rpc(call, 'getinfo', {})).body)
     const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)

@@ -188,7 +188,6 @@ async function tried(call: CallProvider): Promise<KeyVerdict> {
   )
 }
 
-/** Rewrites errors with a certain cause for the key's owner. */
 function mistaken(error: unknown, { origin, macaroon }: LndConnection): unknown {
   // The certificate was accepted and no HTTP followed.
   const isSilent = error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)

@@ -14,7 +14,6 @@ interface Mark {
 }
 
 interface Scan {
-  /** Searching for a mark, or reading all that may be ours. */
   readonly wants: 'mark' | 'all'
   /** lnd's add index before which the next page ends; 0 for the newest. */
   readonly offset: number

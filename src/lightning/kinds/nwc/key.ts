@@ -9,7 +9,6 @@ import {
   type KeyParameterForm
 } from '../../provider-calls/address-key.ts'
 
-/** A Nostr Wallet Connect connection (NIP-47). */
 export interface NwcKey {
   /** 64 lower-case hex characters. */
   readonly wallet: string

@@ -153,7 +153,7 @@ export class Relay {
     this.#lost(lostResponse(), true)
   }
 
-  /** Runs `begin`, which returns the cleanup for the time limit. */
+  /** `begin` returns the cleanup for the time limit. */
   async #within<T>(limit: AbortSignal, begin: (ends: Ends<T>) => () => void): Promise<T> {
     if (limit.aborted || this.#isClosed) throw new NothingSent(undefined, undefined, undefined, 'timeout')
     const { promise, ...ends } = Promise.withResolvers<T>()
@@ -253,7 +253,6 @@ export class Relay {
     this.#send(this.#listeners.size === 0 ? ['CLOSE', NEWS] : ['REQ', NEWS, this.#listeners.filter()])
   }
 
-  /** A new or the emptiest subscription; null when all are full. */
   #place(): readonly [string, Set<Waiting>] | null {
     if (this.#subscriptions.size < MAX_SUBSCRIPTIONS) {
       const made = [`r${++this.#count}`, new Set<Waiting>()] as const

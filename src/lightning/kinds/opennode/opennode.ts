@@ -296,7 +296,6 @@ function verdictOn(missing: readonly Permission[]): KeyVerdict {
     : { isValid: true, message: `The provider accepts this key. It lacks the ${names}, so refunds will be refused.` }
 }
 
-/** The order as OpenNode's dashboard and checkout show it. */
 function orderFields(order: ChargeOrder | undefined): object {
   if (order === undefined) return {}
   const { orderId, successUrl, customerEmail, customerName, metadata } = order

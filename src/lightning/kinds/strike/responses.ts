@@ -51,7 +51,6 @@ const Time = orNull(
 )
 const Word = mapped(Text, text => text.toUpperCase())
 
-/** A receive request, created or read again. */
 export const ReceiveRequest = mapped(
   Type.Object({
     receiveRequestId: Text,
