@@ -1,4 +1,3 @@
-
 export type JsonFields = Readonly<Record<string, unknown>>
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })

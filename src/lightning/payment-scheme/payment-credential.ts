@@ -106,7 +106,6 @@ export function parsePaymentObject(value: unknown): ParsedPayment {
   })
 }
 
-/** Null for non-JSON values. */
 function wireForm(request: JsonFields): string | null {
   try {
     // Members come from parsed JSON.
