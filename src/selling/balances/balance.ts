@@ -17,11 +17,9 @@ export interface NewBalance {
   readonly proxyId: string | null
   /** Route or proxy that it pays for, as in `RequestOffer`. */
   readonly place: string
-  /** Display name of the unit. */
   readonly unit: string
   readonly depositedMsat: number
   readonly openedAt: number
-  /** End of its use. */
   readonly expiresAt: number
 }
 
@@ -43,7 +41,6 @@ export interface BalanceNow extends Balance {
 /** Source of a charge: reported usage, the reservation, or what a dead gateway held. */
 export type EntryBasis = 'usage' | 'reservation' | 'crash'
 
-/** One settled request. */
 export interface NewEntry {
   readonly at: number
   /** Correlation id. */
@@ -88,24 +85,20 @@ export interface Grabbed {
   readonly expiresAt: number
 }
 
-/** What a gateway has done with its slice since the last write. */
 export interface SliceWrite {
   readonly balanceId: string
   readonly sliceId: string
   /** Sequence number of the slice's writes from 1, so that a write can be sent again. */
   readonly nth: number
   readonly spent: number
-  /** Returned to the balance. */
   readonly back: number
   /** Reserved by requests in flight: billed if this gateway dies. */
   readonly reserved: number
-  /** Ends the slice and returns the rest. */
   readonly isLast: boolean
   readonly keptUntil: number
   readonly entries: Entries
 }
 
-/** Charges of a swept slice. */
 export interface Swept {
   readonly balanceId: string
   readonly gateway: string

@@ -16,7 +16,7 @@ import { SliceGrants } from './slice-grants.ts'
 import { SliceWrites } from './slice-writes.ts'
 import type { BalanceStore } from './store.ts'
 
-/** Amounts are millisatoshis, times milliseconds. */
+/** Amounts here are millisatoshis, times milliseconds. */
 
 export type Grown = 'grown' | 'refused' | 'away'
 
@@ -40,6 +40,7 @@ export interface LedgerParts {
   readonly gateway?: string
 }
 
+/** Milliseconds. */
 const LEASE_TIMEOUT = 30_000
 const FLUSH_WITHIN = 1_000
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
@@ -90,7 +91,6 @@ export class Ledger {
     })
   }
 
-  /** Slices of this gateway, for metrics and tests. */
   get held(): { readonly slices: number; readonly msat: number; readonly reservedMsat: number } {
     const all = [...this.#slices.all]
     return {
@@ -275,7 +275,6 @@ export class Ledger {
     return this.#settleOf(slice, has, charged, msat, use)
   }
 
-  /** Extends slices in use and ends idle ones. */
   #keep(): void {
     const now = this.#clock.now()
     const { idle, trusted } = this.#times

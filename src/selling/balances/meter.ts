@@ -17,6 +17,7 @@ import type { Maybe } from '../../platform/state/state.ts'
 import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
 
+/** Amounts in millisatoshis. */
 export interface Metering {
   /** Value that selects the price; null if prices do not depend on one, or it is not listed. */
   readonly model: string | null
@@ -27,7 +28,6 @@ export interface Metering {
   cost(usage: Usage): number
 }
 
-/** Price of one bitcoin by currency. */
 type Rates = ReadonlyMap<FiatCurrency, Decimal>
 
 const NO_RATES: Rates = new Map()
@@ -38,7 +38,6 @@ const MOST_UNITS = 1e12
 /** Maximum reservation; no balance holds more. */
 const MOST_MSAT = 2 ** 52
 
-/** Metering of one route or endpoint. */
 export class Meter {
   readonly config: MeterConfig
   /** How to read usage from a body; null if it is elsewhere or counted. */

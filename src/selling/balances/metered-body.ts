@@ -10,9 +10,7 @@ import { codingOf, isEventStream } from './metered-head.ts'
 
 export interface ReadParts {
   readonly usage: UsageConfig | 'pieces'
-  /** How to read usage from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
-  /** Estimated input units. */
   readonly input: number
 }
 
@@ -26,10 +24,8 @@ export class MeteredBody {
   readonly isStream: boolean
   /** Bills bytes or seconds as they flow, not the final report. */
   readonly isCounted: boolean
-  /** Usage reported in an event stream; null for others. */
   readonly events: EventUsage | null = null
   readonly #usage: UsageReader | null
-  /** Where an event stream can be cut. */
   readonly #boundaries: { readonly isBetween: boolean } | null
   /** Finds event boundaries when bytes or seconds are charged. */
   readonly #reader: EventReader | null = null
@@ -54,7 +50,6 @@ export class MeteredBody {
     }
   }
 
-  /** Units are known as the body flows. */
   get hasUnits(): boolean {
     return this.#usage !== null
   }
@@ -76,7 +71,6 @@ export class MeteredBody {
     return this.isCounted ? (this.read(false)?.output ?? 0) : this.seen
   }
 
-  /** As in `UsageReader`. */
   get seen(): number {
     return this.#usage?.seen ?? 0
   }

@@ -21,7 +21,6 @@ export interface MeteredChargeOptions {
   readonly metering: Metering
   readonly reservation: BalanceReservation
   readonly usage: UsageConfig | 'pieces'
-  /** How to read usage from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
   /** Concurrency slot that the request holds until it is settled. */
   readonly underWay: RequestsUnderWay | null
@@ -82,7 +81,6 @@ export class MeteredCharge {
     return metering.cost({ input: this.isCounted ? 0 : metering.input, output: seen })
   }
 
-  /** Reserves `msat` in total. */
   grow(msat: number): Grown | Promise<Grown> {
     const { ledger, reservation, metering } = this.#options
     const need = msat - reservation.msat

@@ -40,7 +40,6 @@ export class MeteredRequest {
   #held: HeldStream | null = null
   /** The client did not request the usage report. */
   #hidesUsage = false
-  /** The body passes through our filter. */
   #isFiltered = false
   /** Growing the reservation, or ending the response. */
   #asking: Promise<void> | null = null

@@ -34,7 +34,6 @@ export class SliceWrites {
     this.#parts = parts
   }
 
-  /** Reserves what is free of a slice. */
   hold(slice: Slice, msat: number): HeldReservation {
     this.soon(slice)
     return slice.hold(msat, this.#parts.clock.now())

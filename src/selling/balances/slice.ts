@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { Entries } from './entries.ts'
 import type { SliceWrite } from './balance.ts'
 
+/** Amounts here are millisatoshis, times milliseconds. */
+
 /** One request's reservation, which may grow until it is settled once. */
 export interface BalanceReservation {
   readonly kind: 'reserved'
@@ -31,7 +33,6 @@ export interface GrantWaiter {
   readonly reject: (error: unknown) => void
 }
 
-/** The part of a balance that this gateway was granted. */
 export class Slice {
   readonly id = randomUUID()
   readonly balanceId: string
@@ -76,7 +77,6 @@ export class Slice {
     return this.leftInDatabase - this.spent - (this.writing?.spent ?? 0) - this.reserved
   }
 
-  /** Reserves what is free. */
   hold(msat: number, now: number): HeldReservation {
     this.reserved += msat
     this.usedAt = now
@@ -126,7 +126,6 @@ export interface LeaseTimes {
   readonly kept: number
   /** Its holder trusts it for this long after a write. */
   readonly trusted: number
-  /** Interval of extending slices in use. */
   readonly beat: number
   /** An unused slice is returned after this. */
   readonly idle: number

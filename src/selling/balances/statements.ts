@@ -25,7 +25,6 @@ export const EACH_ENTRY = `(
     from (select more::jsonb as others offset 0) as parsed
       cross join generate_series(0, jsonb_array_length(others->'request') - 1) as at) as entry) as each_entry`
 
-/** Grants parts of balances to slices. */
 export const GRAB = overRows<Grab>(
   {
     balance: ['text', row => row.balanceId],

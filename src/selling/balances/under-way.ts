@@ -4,6 +4,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 
 const MOST = 16
 const MOST_WAITING = 64
+/** Milliseconds. */
 const WAIT = 30_000
 
 interface Waiter {

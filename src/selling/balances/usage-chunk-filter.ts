@@ -4,7 +4,6 @@ import type { EventUsage } from '../usage/events.ts'
 /** A longer event is no usage report and passes in pieces. */
 const LONGEST = 16_384
 
-/** Removes the usage chunk from an event stream. */
 export class UsageChunkFilter implements BodyFilter {
   readonly #reader: EventUsage
   readonly #take: (bytes: Uint8Array) => void | Promise<void>
