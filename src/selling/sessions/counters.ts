@@ -6,7 +6,7 @@ export interface SessionCounters {
   readonly toppedUp: (depositSats: number) => void
   readonly closed: (by: ClosedBy) => void
   readonly refund: (result: 'confirmed' | 'failed' | 'skipped', sats: number) => void
-  /** A stream waits for a deposit, or has waited in vain. */
+  /** A stream waits for a deposit; `timedOut`: it got none. */
   readonly paused: () => void
   readonly timedOut: () => void
 }

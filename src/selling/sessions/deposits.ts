@@ -109,7 +109,6 @@ function unseen(cause?: unknown): Unavailable {
   )
 }
 
-/** Network of the deposit's invoice. */
 export function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
   return network as InvoiceNetwork // Nothing else is written.
 }

@@ -47,7 +47,6 @@ export class KeptOpen {
       })
   }
 
-  /** Releases the claim without a response. */
   async abandon(): Promise<void> {
     await this.#state.abandon(this.#key, this.#token)
   }

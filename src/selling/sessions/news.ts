@@ -6,7 +6,6 @@ const CHANNEL = 'boltgate_sessions'
 /** Called once, at the session's next deposit or close. */
 type Waiting = () => void
 
-/** Notifies all gateways of deposits and closes, for streams that wait. */
 export class SessionNews {
   readonly #database: Pick<Database, 'listen' | 'notify'>
   readonly #log: Log

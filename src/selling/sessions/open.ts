@@ -26,7 +26,6 @@ export interface OpenSessionsParts extends Omit<
 const KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
-/** Opens the prepaid sessions of the Payment scheme. */
 export function openSessions(parts: OpenSessionsParts) {
   const { balanceStore, clock, database, log, metrics } = parts
   const store = new SessionStore(database)

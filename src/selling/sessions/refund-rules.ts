@@ -110,8 +110,8 @@ export function requestOf(session: PrepaidSession, { reference, amountSats }: Re
 }
 
 /**
- * A refund unknown to its provider may be resent unchanged, if invoices are paid at most once. For ten minutes after
- * the last request can no longer be in flight, and once after a longer outage of all gateways.
+ * A refund unknown to its provider may be resent unchanged if invoices are paid at most once. Begins when the last
+ * request can no longer be in flight; lasts ten minutes, and once after a longer outage.
  */
 export function isSentAgain(refund: Refunding, now: number): boolean {
   const { createdAt, askedAt } = refund

@@ -63,8 +63,8 @@ const LOOK = 60_000
 
 /**
  * Closes sessions, so that nothing more is spent, then refunds the rest. The row is written before the provider is
- * asked. A refund that was certainly not sent is retried until it is sent, its invoice expires or is refused too often,
- * or an operator settles it. An uncertain one is looked up, and resent if it cannot pay twice (decision 340).
+ * asked. A refund that was certainly not sent is retried. That ends when it is sent, its invoice expires or is refused
+ * too often, or an operator settles it. An uncertain one is looked up, and resent if it cannot pay twice (decision 340).
  */
 export class SessionRefunds {
   readonly #parts: SessionRefundsParts
@@ -177,7 +177,6 @@ export class SessionRefunds {
     })
   }
 
-  /** A new refund. */
   draft(session: PrepaidSession): Refunding {
     const { clock, random } = this.#parts
     const now = clock.now()

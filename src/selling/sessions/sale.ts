@@ -18,14 +18,11 @@ export interface SessionSaleParts {
   readonly clock: Clock
   readonly news: SessionNews
   readonly counters: SessionCounters
-  /** Reads the session's rows. */
   standing(): Promise<PrepaidSession | null>
-  /** Called when the request is over. */
   used(): void
 }
 
 export class SessionSale {
-  /** Keeps the response to an open for repetitions. */
   kept: KeptOpen | null = null
   readonly #parts: SessionSaleParts
   #stream: SessionStream | null = null

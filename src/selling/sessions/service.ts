@@ -169,7 +169,6 @@ export class PrepaidSessions {
     }
   }
 
-  /** Writes session, balance and the use of the challenge in one transaction. */
   async #store(
     challenge: Challenge,
     openChallenge: string,
@@ -310,7 +309,6 @@ export class PrepaidSessions {
     return known
   }
 
-  /** Records use, a few times per idle time. */
   #touch(id: string, known: Known): void {
     const { store, clock, log } = this.#parts
     const now = clock.now()

@@ -7,7 +7,7 @@ import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-sta
 
 /** Times are milliseconds since the epoch; amounts millisatoshis unless named otherwise. */
 
-/** Who closed a session: its client, nobody's using it, the end of its return invoice, or the operator. */
+/** Closed by its client, the idle timeout, the end of its return invoice, or the operator. */
 export type ClosedBy = 'client' | 'idle' | 'end' | 'operator'
 
 export interface NewSession {
@@ -28,7 +28,6 @@ export interface NewSession {
   readonly returnHash: string
 }
 
-/** A session's row with its balance. */
 export interface PrepaidSession extends NewSession {
   readonly usedAt: number
   readonly closedAt: number | null
@@ -64,7 +63,6 @@ export interface PrepaidSession extends NewSession {
   readonly expiresAt: number
 }
 
-/** A refund that has begun. */
 export interface Refunding extends PaidOut {
   /** Last request to the provider; the begin if there was one only. */
   readonly askedAt: number
@@ -146,12 +144,10 @@ export class SessionStore {
     return this.find(id, sql)
   }
 
-  /** Records its use. */
   async touch(id: string, now: number, sql: Sql = this.#database.sql): Promise<void> {
     await sql`update sessions set used_at = greatest(used_at, ${new Date(now)}) where id = ${id} and closed_at is null`
   }
 
-  /** Closes it, once. */
   async close(sql: Sql, id: string, by: ClosedBy, challenge: string | null, now: number): Promise<boolean> {
     const done = await sql`
       update sessions set closed_at = ${new Date(now)}, closed_by = ${by}, close_challenge = ${challenge}

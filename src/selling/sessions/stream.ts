@@ -91,7 +91,6 @@ export class SessionStream implements BodyFilter {
     if (!this.#isOver) await this.#finish(true)
   }
 
-  /** Ends the response, in any state. */
   close(): void {
     this.#isOver = true
     this.#wakeUp()
