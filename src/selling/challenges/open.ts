@@ -40,7 +40,6 @@ export interface ChallengeRules {
   readonly keys: TokenKeyRing
 }
 
-/** Dependencies of pay-per-request. */
 export interface SellingOptions extends ChallengeRules {
   readonly database: Database
   readonly clock: Clock
@@ -147,7 +146,6 @@ export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   readonly metrics: Metrics
   readonly events: ProviderEvents
   readonly prices: Prices
-  /** Checkout pages. */
   readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
   readonly state: State
   requireSellable(ctx: Context): void
@@ -155,7 +153,6 @@ export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   publicUrl(): string
 }
 
-/** Opens pay-per-request with the producer API and the revocation operations. */
 export function openChallenges(parts: OpenChallengesParts) {
   const { clock, config, database, events, keys, log, merchants, metrics, state } = parts
   const listeners: OnPaid[] = []
@@ -204,7 +201,6 @@ export function openChallenges(parts: OpenChallengesParts) {
     },
     /** Body of `/api/l402/pricing`. */
     priceList: () => priceList(config()),
-    /** Offers the prices of a configuration's routes. */
     offer: (next: GatewayConfig) => {
       offers.prices.ask(routePrices(next))
     },

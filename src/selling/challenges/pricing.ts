@@ -10,7 +10,6 @@ import type { PriceList } from './schema.ts'
 
 const PROXIES = '/l402/proxy/*'
 
-/** Price that depends on the request. */
 const VARIES = 'varies'
 
 /**
@@ -83,7 +82,6 @@ export function priceList(config: Priced): PriceList {
   }
 }
 
-/** The route has more to report than a price per request. */
 function sellsMore({ meter, sessions, free }: Priced['routes'][number]): boolean {
   return meter !== undefined || sessions !== undefined || free !== undefined
 }

@@ -38,9 +38,7 @@ const kinds: Readonly<Record<ProducerSlug, TitledKind>> = Object.freeze({
   'service-unavailable': { ...SERVICE_UNAVAILABLE, title: 'Service unavailable' }
 })
 
-/** Optional members of a problem. */
 export interface ProblemDetails {
-  /** Messages by field, as in the general validation problem. */
   readonly errors?: FieldErrors
   /** Whole seconds; 5 for a 503 unless given. */
   readonly retryAfter?: number

@@ -12,7 +12,6 @@ export interface RowPage {
 /** Filter of a merchant's challenges. Times in milliseconds since the epoch. */
 export interface ChallengeFilter extends RowPage {
   readonly status: ChallengeStatus | null
-  /** Created then or later. */
   readonly since: number | null
   /** Separates unpaid from expired. */
   readonly now: number
@@ -25,7 +24,6 @@ export interface ProducerEndpoint {
   readonly retiredAt: number | null
 }
 
-/** Rows with their total without paging. */
 export interface Counted<T> {
   readonly rows: readonly T[]
   readonly total: number
@@ -80,7 +78,6 @@ export class ProducerStore {
       on conflict do nothing`
   }
 
-  /** Challenges of the producer API since a time. */
   async countSince(sql: Sql, merchantId: number, since: number): Promise<number> {
     const [row] = await sql<{ made: number }[]>`
       select count(*)::int as made from challenges

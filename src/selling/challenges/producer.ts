@@ -93,6 +93,7 @@ export class Producer {
     this.#store = new ProducerStore(parts.database)
   }
 
+  /** Decision 103. */
   get problemBase(): string {
     return `${this.#parts.publicUrl()}/problems`
   }

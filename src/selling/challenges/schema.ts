@@ -59,6 +59,7 @@ export type CreatedChallenge = Static<typeof CreatedChallenge>
 
 const status = Type.Enum(['paid', 'unpaid', 'expired'])
 
+/** Computed on each read (decision 109). */
 export type ChallengeStatus = Static<typeof status>
 
 /** Never includes macaroon or preimage (contract, Pay-per-request challenge). */
@@ -80,7 +81,6 @@ export type ChallengeView = Static<typeof ChallengeView>
 const limit = Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' }))
 const offset = Type.Optional(Type.Integer({ description: '0 unless said; clamped to at least 0.' }))
 
-/** Query of `GET /api/l402/challenges`. */
 export const ChallengeQuery = Type.Object({
   status: Type.Optional(status),
   since: Type.Optional(isoTimeQuery('ISO 8601; only challenges that were created then or later.')),
@@ -89,7 +89,6 @@ export const ChallengeQuery = Type.Object({
 })
 export type ChallengeQuery = Static<typeof ChallengeQuery>
 
-/** Response of `GET /api/l402/challenges`. */
 export const ChallengePage = Type.Object(
   {
     challenges: Type.Array(ChallengeView),
@@ -103,7 +102,6 @@ export const ChallengePage = Type.Object(
 )
 export type ChallengePage = Static<typeof ChallengePage>
 
-/** Query of `GET /api/l402/endpoints`. */
 export const EndpointQuery = Type.Object({ limit, offset })
 export type EndpointQuery = Static<typeof EndpointQuery>
 
@@ -128,7 +126,6 @@ export type EndpointPage = Static<typeof EndpointPage>
 /** Body of `POST /api/l402/endpoints/retire` (decision 85). */
 export const RetireInput = Type.Object({ resource })
 
-/** Body of `POST /api/l402/challenges/verify`. */
 export const TokenInput = Type.Object({
   macaroon: Type.String({ minLength: 1, 'x-judged': true, description: 'Base64.' }),
   preimage: Type.String({ minLength: 1, 'x-judged': true, description: '64 hex characters, in either case.' })
@@ -148,7 +145,6 @@ export const TokenVerdict = Type.Object(
 )
 export type TokenVerdict = Static<typeof TokenVerdict>
 
-/** Body of `POST /api/l402/challenges/verify-credential`. */
 export const CredentialInput = Type.Object({
   credential: Type.String({
     minLength: 1,

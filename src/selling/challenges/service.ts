@@ -37,7 +37,6 @@ export interface ChallengesOptions extends PresentedOptions {
 /** Maximum number of places whose warning is logged once. */
 const MAX_LARGE_PLACES = 1_000
 
-/** Pay-per-request for plugins: offers, credentials and 402s. */
 export class Challenges {
   readonly leases: Leases
   /** Ends a request's lease by what its client was sent. */
@@ -79,7 +78,6 @@ export class Challenges {
     return this.#options.verifier.verifyObject(ctx, offer, credential)
   }
 
-  /** See `Paywall.judge`. */
   pass(ctx: Context, offer: Offer): Promise<Paid | Reply | null> | null {
     const { paywall } = this.#options
     return paywall === null ? null : paywall.judge(ctx, offer)
