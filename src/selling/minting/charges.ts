@@ -7,7 +7,6 @@ export interface ChallengeOfCharge {
   readonly paymentHash: string
   /** Null for the operator's routes. */
   readonly merchantId: number | null
-  /** Its invoice is recorded as paid. */
   readonly isSettled: boolean
 }
 
@@ -25,7 +24,6 @@ export interface OpenChallenges {
 /** Milliseconds of polling after expiry, so that payments survive an outage. */
 const LAST_NEWS = 24 * 3_600_000
 
-/** Challenges by their provider's charges, read-only. */
 export class ChallengeCharges {
   readonly #database: Database
 

@@ -21,14 +21,11 @@ import type { Strangers, Wish } from './strangers.ts'
 
 export type PricedOffer = Offer & { readonly amountSats: number }
 
-/** An invoice that may be sent. */
 interface Sound {
   readonly charge: MadeCharge
-  /** Its decoded invoice. */
   readonly invoice: Invoice
 }
 
-/** A checked invoice with its payee. */
 export interface Invoiced extends Sound {
   readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
 }
@@ -72,17 +69,14 @@ export class Invoicing {
     })
   }
 
-  /** Invoices ready in stock. */
   get ahead(): number {
     return this.#stock.level
   }
 
-  /** Discards the stock. */
   clear(): void {
     this.#stock.clear()
   }
 
-  /** Discards the stock and stops refilling. */
   close(): void {
     this.#stock.close()
   }

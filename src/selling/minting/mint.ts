@@ -40,7 +40,6 @@ export interface MintOptions {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
-  /** Exchange rates. */
   readonly rates: Prices
   keys(): TokenKeyRing
 }
@@ -197,7 +196,6 @@ export class Mint {
   }
 }
 
-/** Root key of a token id that this ring has just made. */
 export function rootKeyOf(keys: TokenKeyRing, tokenId: Uint8Array): Uint8Array {
   const rootKey = keys.rootKey(tokenId)
   if (rootKey === null) throw new Error('The key ring does not know the generation of its own token id')

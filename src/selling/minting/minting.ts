@@ -25,7 +25,6 @@ import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './min
 import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
 
-/** Bindings of a challenge besides the offer. */
 export interface MintRequest {
   /** Client network whose open invoices count. */
   readonly clientKey: string
@@ -46,7 +45,6 @@ export interface MintRequest {
   readonly tokenExpires?: number
 }
 
-/** A challenge that may be sent. */
 export interface Minted {
   readonly challenge: SentChallenge
   /** Made for an earlier request (decision 122). */
@@ -84,17 +82,14 @@ export class Minting {
     this.#deposits = new DepositChallenges(this, options)
   }
 
-  /** Invoices ready in stock. */
   get invoicesAhead(): number {
     return this.#invoicing.ahead
   }
 
-  /** Discards the stock after a settings change. */
   clear(): void {
     this.#invoicing.clear()
   }
 
-  /** Ends timers and discards the stock. */
   close(): void {
     this.#invoicing.close()
   }

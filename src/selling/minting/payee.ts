@@ -9,14 +9,12 @@ import type { Challenge } from '../holding/challenge.ts'
 
 export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network'>
 
-/** One provider account with its fallbacks. */
 export interface ChallengePayee extends InOrder<ChallengePayee> {
   readonly slot: string
   readonly kind: string
   /** Null or absent: no invoices made ahead. */
   readonly ahead?: InvoicesAhead | null
   createInvoice(request: ChargeRequest): Promise<MadeCharge>
-  /** State of a charge. */
   lookUp?(chargeId: string): Promise<ChargeState | null>
 }
 
@@ -30,7 +28,6 @@ export interface FindPayeeParts {
   charged(account: Merchant | null, slot: ProviderSlot, kind: KindName): void
 }
 
-/** Finds the provider account that an offer pays. */
 export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPayee {
   const charging = (account: Merchant | null, payee: Payee): ChallengePayee => ({
     slot: payee.slot,

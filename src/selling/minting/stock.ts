@@ -1,12 +1,10 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
-/** What a stock holds. */
 export interface Perishable {
   /** Milliseconds since the epoch. */
   readonly handOutUntil: number
 }
 
-/** What is taken from a stock, and how it is replaced. */
 export interface StockWish<T extends Perishable> {
   /** Items of the same key are interchangeable. */
   readonly key: string
@@ -57,10 +55,9 @@ const BURST = 1_000
 const BURST_LEAVES = 1 / 4
 
 /**
- * Items made ahead, each handed out once, since a provider takes a while to create an invoice.
- * Follows demand without a forecast. A miss raises its key's target by one, unless it is the first within an item's
- * lifetime. An item that expired unused or failed lowers it by one. Each taken item is replaced, so a key makes no more
- * calls than it had requests.
+ * Items made ahead, each handed out once. Follows demand without a forecast. A miss raises its key's target by one,
+ * unless it is the first within an item's lifetime. An item that expired unused or failed lowers it by one. Each taken
+ * item is replaced, so a key makes no more calls than it had requests.
  * During a burst, refills wait up to a second: creating an invoice costs more CPU than handing one out, also at a local
  * provider.
  */

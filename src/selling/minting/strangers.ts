@@ -50,7 +50,6 @@ export class Strangers {
     }
   }
 
-  /** Records that the client has paid. */
   paid(clientKey: string): void {
     this.#later(() => this.#state.set(paidBy(clientKey), '1', PAYING_MS))
     this.#later(() => this.#state.tally(unpaidOf(clientKey), -Number.MAX_SAFE_INTEGER, UNPAID_HALF_LIFE))
