@@ -40,7 +40,6 @@ export class ClassicTokens {
     this.#known = known
   }
 
-  /** Verdict on a cached token. */
   recall({ grant, asked, issuedAt, paid }: Extract<Known, { kind: 'l402' }>, offer: Offer): Paid | ClassicRefused {
     return (
       this.#off() ??

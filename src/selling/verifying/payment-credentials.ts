@@ -20,7 +20,6 @@ export interface GenuinePayment {
   readonly challenge: Challenge
 }
 
-/** A readable modern credential with a valid preimage. */
 interface OwnPayment {
   readonly credential: PaymentCredential
   /** The id is ours as echoed; false if a digest that was not echoed may decide. */
@@ -28,7 +27,7 @@ interface OwnPayment {
 }
 
 /**
- * Credentials of the Payment scheme, for one request or as the key to a balance (contract, Payment scheme), and of its
+ * Credentials of the Payment scheme, for one request or as the key to a balance (contract, Payment scheme). Also of its
  * first form, a bare preimage.
  */
 export class PaymentCredentials {
@@ -42,7 +41,6 @@ export class PaymentCredentials {
     this.#known = known
   }
 
-  /** Verdict on a cached credential. */
   recall({ kind, challenge, paid }: KnownPayment, offer: Offer): Paid | PaymentRefusedVerdict | LegacyRefused {
     const refused = this.off() ?? this.#fit.unbound(challenge, offer)
     if (refused === null) return paid
@@ -180,7 +178,6 @@ export class PaymentCredentials {
     return { credential, challenge }
   }
 
-  /** The refusal if the scheme is disabled. */
   off(): PaymentRefusedVerdict | null {
     if (this.#options.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')

@@ -8,7 +8,6 @@ import type { Revocations } from './revocations.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import { paymentRefused, type PaymentRefusedVerdict } from './verdict.ts'
 
-/** Compares the stored challenge of a Payment credential with an offer. */
 export class PaymentFit {
   readonly #revocations: Revocations
   readonly #clock: Clock
@@ -18,7 +17,6 @@ export class PaymentFit {
     this.#clock = clock
   }
 
-  /** Why a payment could not be leased. */
   taken(challenge: Challenge | null): PaymentRefusedVerdict {
     if (challenge === null) return notOurs()
     if (challenge.scheme !== 'payment' && challenge.scheme !== null)

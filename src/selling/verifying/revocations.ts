@@ -11,8 +11,8 @@ import type { ChallengeStore } from '../holding/store.ts'
 const REFRESH = 4_000
 
 /**
- * The revocation list in memory, read on notifications of the database and every 4 seconds in case one is lost, so that
- * a revocation reaches every process within 5. An entry of a proxy or merchant covers what was issued until then.
+ * The revocation list in memory, read on notifications, and every 4 seconds in case one is lost. So a revocation
+ * reaches every process within 5. An entry of a proxy or merchant covers what was issued until then.
  */
 export class Revocations {
   readonly #store: ChallengeStore
@@ -46,7 +46,6 @@ export class Revocations {
     return this.has(paymentHash, proxyId, merchantId, createdAt)
   }
 
-  /** This one payment is revoked. */
   hasPayment(paymentHash: string): boolean {
     return !this.#empty && this.#payments.has(paymentHash)
   }

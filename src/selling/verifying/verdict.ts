@@ -55,7 +55,6 @@ export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedV
 
 export type CredentialRefusal = Exclude<CredentialVerdict, Paid>
 
-/** What a 402 reports. */
 export type SaleRefusal = CredentialRefusal | UsedUp | SessionRefused
 
 /** No credential; one object for all requests. */

@@ -104,7 +104,6 @@ export class Verifier {
     return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 
-  /** Verdict on a cached credential; null on a miss. */
   #recall(key: string, offer: Offer): CredentialVerdict | null {
     const known = this.#known.get(key)
     if (known === undefined) return null
