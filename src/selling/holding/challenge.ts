@@ -1,6 +1,5 @@
 import type { Sql } from '../../platform/database/database.ts'
 
-/** Source of an offer. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
 
 /** Prefix of the binding of a challenge reserved for one browser. */
@@ -14,7 +13,6 @@ export interface NewChallenge {
   /** Key of the row: 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly source: ChallengeSource
-  /** Services caveat. */
   readonly service: string
   readonly merchantId: string | null
   readonly proxyId: string | null
@@ -23,7 +21,6 @@ export interface NewChallenge {
   readonly resource: string
   readonly path: string
   readonly method: string
-  /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
   /** Price in fiat, such as `USD 0.002`; null for satoshis. */
@@ -96,7 +93,6 @@ export interface Challenge extends NewChallenge {
   readonly leaseIsFinal: boolean
 }
 
-/** A challenge with everything its 402 needs. */
 export interface SentChallenge extends Challenge {
   readonly payment: (StoredPaymentChallenge & { readonly request: string }) | null
   readonly macaroon: string
@@ -105,7 +101,6 @@ export interface SentChallenge extends Challenge {
 /** What a claim counts. Rows are wide: reading a whole one costs as much as the claim. */
 export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
-/** Condition for claiming a classic token's payment. */
 export interface ClaimCondition {
   readonly chargeId: string
   readonly tokenId: string
@@ -166,7 +161,6 @@ export interface Bond {
   readonly service: string
   readonly method: string
   readonly path: string
-  /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
   /** As in `ClaimCondition`. */
@@ -197,7 +191,6 @@ export interface Outstanding {
   /** Number made before `since`, up to the place's limit. */
   readonly inPlace: number
   readonly ofRequest: number
-  /** Those made since. */
   readonly recent: readonly OpenInvoice[]
   /** First expiry, in milliseconds since the epoch; null without any. */
   readonly firstExpiry: number | null

@@ -162,7 +162,6 @@ export class Claims {
     return taken.claimed.challenge
   }
 
-  /** First claims of this account are reported. */
   #isHeard(merchantId: string | null): boolean {
     return this.#paid !== null && merchantId !== null
   }

@@ -12,7 +12,6 @@ export interface ChallengeCounters {
   challenge(source: ChallengeSource, again: boolean): void
   /** An observing chain would have sent a 402; null satoshis without a rate. */
   observed(source: ChallengeSource, amountSats: number | null): void
-  /** A free call was given. */
   free(source: ChallengeSource): void
   /** A sale, once per invoice. */
   payment(source: SaleSource, scheme: SaleScheme, amountSats: number): void
@@ -20,7 +19,6 @@ export interface ChallengeCounters {
   verified(scheme: ClaimScheme, result: string): void
   /** A client with a single-use credential left before the head. */
   clientGone(credential: 'returned' | 'spent'): void
-  /** Stock of invoices made ahead. */
   ahead(result: 'hit' | 'miss' | 'unused', count: number): void
   /** Leases of dead gateways, now spent (decision 183). */
   ambiguous(count: number): void

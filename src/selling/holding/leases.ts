@@ -41,7 +41,6 @@ export interface LeasesOptions {
   readonly clock: Clock
   readonly log: Log
   readonly timeout: number
-  /** Default: a random UUID. Tests fix it. */
   readonly gateway?: string
 }
 
@@ -67,12 +66,10 @@ export class Leases {
   readonly #heartbeatEvery: number
   readonly #held = new Map<string, Held>()
   readonly #byHash = new Map<string, Held>()
-  /** Pending writes. */
   readonly #spends = new Set<Held>()
   readonly #releases = new Set<Held>()
   readonly #spending: Batch<Held, boolean>
   readonly #releasing: Batch<Held, null>
-  /** Those that wait for a retry. */
   #again = new Set<Held>()
   #retry: Timer | null = null
   #retryAfter = FIRST_RETRY
@@ -263,7 +260,7 @@ export class Leases {
       throw lapsed(error)
     }
     if (isSpent) {
-      // Else a client that left has had it released.
+      // Otherwise it was released for a client that left.
       if (held.state === 'spending') this.#forget(held, 'spent')
       return
     }

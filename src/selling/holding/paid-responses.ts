@@ -8,7 +8,6 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
 
-/** The request has paid. */
 export interface Paid {
   readonly kind: 'paid'
   readonly payment: RequestPayment
@@ -25,7 +24,6 @@ const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 /** Maximum returns of an unsafe method's credential to a client that left (decision 184). */
 const MOST_RETURNS = 2
 
-/** Whether a request with this method may be repeated without harm. */
 export function isSafe(method: string): boolean {
   return SAFE.has(method)
 }
@@ -62,7 +60,7 @@ const SHARED = /^(?:public|s-maxage|private|must-understand)\b/i
 
 /**
  * Fields that override Cache-Control in shared caches: targeted ones, named `…-Cache-Control` (RFC 9213 2), and those
- * of reverse proxies. They would serve a paid response to everybody.
+ * of reverse proxies. They would serve a paid response to other clients.
  */
 const OF_SHARED_CACHES = new NameTable(name =>
   /^(?:[\w-]+-cache-control|surrogate-control|edge-control|x-accel-expires)$/i.test(name)

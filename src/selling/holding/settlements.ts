@@ -17,7 +17,6 @@ export interface SettlementsOptions {
   readonly log: Log
 }
 
-/** Invoices that providers report as paid. */
 export class Settlements {
   readonly #options: SettlementsOptions
   readonly #hooks = new Map<ChallengeSource, OnSettled>()

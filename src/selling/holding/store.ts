@@ -295,7 +295,6 @@ export class ChallengeStore {
     return kept.count
   }
 
-  /** Leases kept by `spendLapsed`, newest first. */
   async ambiguous({ skip, take }: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]> {
     return await ambiguousLeases.all(this.#database.sql`
       select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`)

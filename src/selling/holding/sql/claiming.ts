@@ -5,7 +5,6 @@ import type { Records, Row } from '../../../platform/database/rows.ts'
 import type { Challenge, ClaimIn, ClaimedChallenge, OnPaid, Sale } from '../challenge.ts'
 import { challengeRows, claimCounts } from './rows.ts'
 
-/** Claims of one kind that read the row as far as `rows` does. */
 export class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
   readonly #database: Database
   readonly #rows: Records<C>
@@ -41,7 +40,6 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   }
 }
 
-/** With the whole row, for listeners in the claims' transaction. */
 export class ToldClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
   readonly #told: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
 

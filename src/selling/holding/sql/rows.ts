@@ -85,7 +85,6 @@ export const challengeRows: Records<Challenge> = records({
   leaseIsFinal: flag('lease_final')
 })
 
-/** Claims of a payment, and returns to clients that left. */
 export const claimCounts = records({ verifications: integer(), returns: integer('client_gone') })
 
 /** Recent invoices one by one, and one row with the count of older ones. */

@@ -25,7 +25,6 @@ export interface LeaseRow extends NewLease {
   readonly bond: Bond | null
 }
 
-/** A payment to spend immediately. */
 export interface ConsumeRow extends LeaseKey {
   readonly gateway: string
   readonly now: number
