@@ -11,7 +11,6 @@ import { rangesOf } from '../../engine/message/accept.ts'
  */
 export type PaymentPreference = 'suppress' | 'prefer' | 'neutral'
 
-/** Schemes of a 402, one header line each. */
 export type Scheme = 'l402' | 'payment'
 
 /** Reads Accept-Payment: null without the header; several lines are joined with commas. */
@@ -28,7 +27,6 @@ export function paymentPreference(value: string | null): PaymentPreference {
  */
 export type SessionPlace = 'after' | 'first' | 'nowhere'
 
-/** Reads Accept-Payment for `lightning/session`. */
 export function sessionPlace(value: string | null): SessionPlace {
   const session = bestRange(value, 'session')
   if (session === null) return 'after'
@@ -80,15 +78,12 @@ export function challengeSchemes(enabled: readonly Scheme[], acceptPayment: stri
   }
 }
 
-/** Moves Payment to the front, if included. */
 export function paymentFirst(enabled: readonly Scheme[]): readonly Scheme[] {
   return enabled.length === 2 ? PAYMENT_FIRST : enabled
 }
 
-/** Scheme of the first line in a 402. */
 export type SchemeOrder = 'l402-first' | 'payment-first'
 
-/** Sorts the schemes by this order. */
 export function inOrder(enabled: readonly Scheme[], order: SchemeOrder): readonly Scheme[] {
   return enabled.length < 2 ? enabled : order === 'payment-first' ? PAYMENT_FIRST : L402_FIRST
 }

@@ -41,7 +41,6 @@ export type Renewal = 'contract' | 402
 declare module '../../engine/message/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
-    /** Maximum satoshis of a converted fiat price. */
     readonly mostSats?: number
     /** Digest of the price server's request; null without one. */
     readonly asked: string | null
@@ -66,7 +65,6 @@ declare module '../../engine/message/context.ts' {
     /** On the invoice. */
     readonly description: string
     readonly payee: 'platform' | 'merchant'
-    /** Session settings of the route; null without sessions. */
     readonly sessions: SessionsConfig | null
     /** Session terms of a deposit; absent for a charge. */
     readonly deposit?: SessionTerms
@@ -88,14 +86,12 @@ declare module '../../engine/message/context.ts' {
   }
 }
 
-/** It sells one address: neither a wildcard nor a balance. */
 export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'meter'>): boolean {
   return !wildcard && meter === null
 }
 
 export type Offer = RequestOffer
 
-/** Defaults of an offer without a configured route. */
 export const UNROUTED = {
   meter: null,
   sessions: null,
@@ -111,13 +107,12 @@ export const UNROUTED = {
   errorMembers: {}
 } as const satisfies Partial<Offer>
 
-/** Route defaults from `payment` in the configuration. */
 export interface RouteDefaults {
   readonly serviceName: string
-  /** Host and port of the public address; empty if unknown. */
   readonly publicHost: string
   /** Satoshis, for routes without a price. */
   readonly defaultPrice: number
+  /** Milliseconds. */
   readonly tokenValidity: number
   /** Milliseconds. */
   readonly invoiceExpiry: number
@@ -215,8 +210,8 @@ export class RouteOffers {
   }
 
   /**
-   * The offer of a call in a message, at the price of one line of a price list, with its former prices within the
-   * route's `priceGrace`.
+   * The offer of a call in a message, at the price of one line of a price list. The route's `priceGrace` accepts its
+   * former prices.
    * @throws TypeError for an invalid price
    */
   ofCall(ctx: Context, price: number | string, operation: string): Offer {

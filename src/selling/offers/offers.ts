@@ -18,18 +18,14 @@ export interface OffersOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  /** Exchange rates. */
   readonly rates: Prices
-  /** Store of free calls. */
   readonly state: State
   readonly counters: ChallengeCounters
-  /** Queries price servers; default: over HTTP. */
   readonly askServer?: AskServer
   settings(): ChallengeSettings
 }
 
 export class Offers {
-  /** Former prices within `priceGrace`. */
   readonly prices: OfferedPrices
   readonly #options: OffersOptions
   readonly #servers: PriceServers

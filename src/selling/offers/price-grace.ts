@@ -1,12 +1,9 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { isMoreFiat } from '../prices/fiat.ts'
 
-/** The price that was paid. */
 export interface PaidPrice {
   readonly amountSats: number
-  /** Fiat price; null for satoshis. */
   readonly fiat: string | null
-  /** Digest of the price server's request; null without one. */
   readonly asked: string | null
 }
 

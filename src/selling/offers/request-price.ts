@@ -6,7 +6,6 @@ import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import type { AskedPrice, PriceGrace } from './price-grace.ts'
 
-/** Price of one request, and which others are accepted. */
 export interface PriceTerms extends AskedPrice {
   /** Digest of the price server's request; null without one. */
   readonly asked: string | null
@@ -74,7 +73,6 @@ export function requestPricer(price: PriceConfig, { grace, priceGrace, place, se
   }
 }
 
-/** Terms of a plugin's price. */
 export function ownTerms(amount: number | FiatText): PriceTerms {
   return termsOf(amount, null)
 }
@@ -113,7 +111,6 @@ function atBest(issuedAt: number): number {
   return issuedAt === -Infinity ? Infinity : issuedAt
 }
 
-/** An amount as offers say it. */
 export function amountOf(amount: number | FiatText): { amountSats: number | null; fiat: FiatText | null } {
   return typeof amount === 'number' ? { amountSats: amount, fiat: null } : { amountSats: null, fiat: amount }
 }

@@ -6,7 +6,6 @@ import type { RouteDefaults } from './offer.ts'
 /** Pay-per-request settings. Times in milliseconds. Frozen; a reload makes a new object. */
 export interface ChallengeSettings extends RouteDefaults {
   readonly realm: string
-  /** Schemes of a 402, in the order without a client preference. */
   readonly schemes: readonly Scheme[]
   /** Accept-Payment may put the Payment line first. */
   readonly orderByClient: boolean
