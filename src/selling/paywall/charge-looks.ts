@@ -4,7 +4,6 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Challenge } from '../holding/challenge.ts'
 
-/** Dependencies of charge lookups. */
 export interface ChargeLooksOptions {
   readonly clock: Clock
   readonly log: Log

@@ -101,7 +101,6 @@ function cookiePath({ tokenPath, wildcard }: Offer): string {
 
 type PassClaimsOptions = Pick<VerifierOptions, 'claims' | 'clock' | 'counters' | 'revocations' | 'settings'>
 
-/** Redeems passes. */
 export class PassClaims {
   readonly #options: PassClaimsOptions
   readonly #tokens: ClassicTokens

@@ -22,7 +22,6 @@ import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from '.
 /** Why a returning reader must pay again. */
 export type AskedAgain = 'over' | 'used-up'
 
-/** Content of a payment page. */
 export interface AskedOfPeople {
   readonly challenge: SentChallenge
   readonly offer: Offer
@@ -32,10 +31,8 @@ export interface AskedOfPeople {
   readonly target: string
   /** Accept-Language; selects the currency. */
   readonly languages: string
-  /** The reader returned to the page without a payment. */
   readonly isStillUnpaid: boolean
   readonly again: AskedAgain | null
-  /** The page offers to pay in the sandbox. */
   readonly paysInSandbox: boolean
 }
 
@@ -47,16 +44,13 @@ export interface MadePage {
 
 export type ChallengePages = (asked: AskedOfPeople) => Promise<MadePage>
 
-/** External dependencies of a paywall. */
 export interface PaywallSurroundings extends Pick<ChargeLooksOptions, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
   /** Pays sandbox invoices, in development only. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
-  /** The public address is https. */
   isSecure(): boolean
 }
 
-/** Internal dependencies of a paywall. */
 export interface PaywallOptions extends PaywallSurroundings, VerifierOptions {
   readonly log: Log
   readonly random: Random
@@ -97,7 +91,6 @@ export class Paywall {
     })
   }
 
-  /** The 402 goes to a person. */
   isForPerson(ctx: Context, refusal: SaleRefusal): boolean {
     if (refusal.kind !== 'none' && refusal.kind !== 'used-up') return false
     if ((ctx.method !== 'GET' && ctx.method !== 'HEAD') || ctx.upgrade !== null) return false
@@ -177,7 +170,6 @@ export class Paywall {
     return null
   }
 
-  /** Response to the page's script. */
   async #granted(wish: string, ctx: Context, offer: Offer, known: readonly Challenge[]): Promise<Reply | null> {
     const [newest] = known
     if (newest === undefined) return null
@@ -254,7 +246,6 @@ export class Paywall {
     }
   }
 
-  /** Challenges of genuine passes. */
   async #known(passes: readonly Pass[]): Promise<Challenge[]> {
     const { claims, keys } = this.#options
     const known: Challenge[] = []
