@@ -9,10 +9,8 @@ const EVENTS_BESIDE = 8
 /** Called at the end of an event or comment, with its `isUsageChunk` set. `end` is an offset in the fed bytes. */
 export type OnEvent = (end: number) => void
 
-/** Reads usage reports from an event stream. */
 export class EventUsage implements UsageReader, EventVisitor {
   onEvent: OnEvent | null = null
-  /** The last event is the chunk that `include_usage` adds. */
   isUsageChunk = false
   readonly #form: UsageForm
   readonly #inputEstimate: number

@@ -9,7 +9,6 @@ interface Count {
   readonly isOutput: boolean
 }
 
-/** How an API reports usage, in JSON or an event stream. */
 export interface UsageForm {
   /** Members of `SHARED`, then the counts. */
   readonly wanted: WantedMembers
@@ -48,7 +47,6 @@ export function isLast(values: readonly Found[]): boolean {
   return LAST_TYPES.has(values[TYPE])
 }
 
-/** Exactly the chunk that `include_usage` adds. */
 export function isUsageChunk(values: readonly Found[]): boolean {
   return values[CHOICES] === null && values[USAGE] === FILLED && !isFailure(values)
 }

@@ -32,7 +32,6 @@ export class JsonScan {
   readonly values: Found[]
   /** Offsets of those values in the last fed piece. */
   readonly starts: number[]
-  /** The current text has content. */
   hasContent = false
   readonly #root: Node
   readonly #onText: () => void
@@ -178,7 +177,6 @@ export class JsonScan {
     this.#newText()
   }
 
-  /** Stores a finished value. */
   #take(value: Found): void {
     const node = this.#node
     if (node === null) return
@@ -339,7 +337,6 @@ export class JsonScan {
   }
 }
 
-/** Finds the next quote or bracket in native code. */
 function nextMark(bytes: Buffer, from: number, to: number): number {
   let rest = bytes.subarray(from, to)
   for (const mark of MARKS) {

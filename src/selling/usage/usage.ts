@@ -6,7 +6,6 @@ export interface Usage {
   readonly isTotal?: true
 }
 
-/** Reads a response's usage as it streams, in bounded memory. */
 export interface UsageReader {
   chunk(bytes: Uint8Array): void
   /**

@@ -1,4 +1,3 @@
-/** A place in a JSON text. */
 export interface Node {
   /** Members by the length of their names in UTF-8. */
   readonly names: Map<number, { readonly name: Buffer; readonly node: Node }[]>
