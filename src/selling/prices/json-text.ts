@@ -9,12 +9,10 @@ export type Scalar = string | number | boolean
 /** Value of a field, nothing (missing or null), or its fault. */
 export type FieldRead = { readonly kind: 'value'; readonly value: Scalar } | NothingRead
 
-/** What a member such as `prompt` asks for. */
 export interface RequestItems {
   readonly kind: 'items'
   /** Texts and lists among its items; 0 if it is no list. */
   readonly inputs: number
-  /** Objects among its items. */
   readonly objects: number
   /** An item, or a nested list's first, is a number: a token id. */
   readonly hasIds: boolean
@@ -50,19 +48,16 @@ export class JsonText {
     return made
   }
 
-  /** The member at a path of names. */
   member(names: readonly string[]): FieldRead {
     const at = this.#lead(names)
     return 'kind' in at ? at : this.#scalar(at, names)
   }
 
-  /** The raw text of a member's value. */
   raw(name: string): { readonly kind: 'raw'; readonly text: string } | NothingRead {
     const at = this.#lead([name])
     return 'kind' in at ? at : { kind: 'raw', text: this.#textOf(at) }
   }
 
-  /** Counts a member's items. */
   items(name: string): RequestItems | NothingRead {
     const at = this.#lead([name])
     if ('kind' in at) return at
@@ -84,7 +79,6 @@ export class JsonText {
     return this.#root.text.slice(start, end)
   }
 
-  /** The value at a path. */
   #lead(names: readonly string[]): Span | NothingRead {
     let at: Span = this.#root
     for (const [index, name] of names.entries()) {
@@ -127,7 +121,6 @@ function isNumber(text: string, at: number): boolean {
   return code === 0x2d || (code >= 0x30 && code <= 0x39)
 }
 
-/** The value of the only member of this name. */
 function only(outline: Outline, name: string, path: readonly string[]): Span | NothingRead {
   const found = outline.indexesOf(name, true)
   // Some servers ignore case.

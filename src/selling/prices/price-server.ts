@@ -21,7 +21,6 @@ const PRICE_UNAVAILABLE = defineError('BG_PRICE_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`; the operator finds the reason in the log.'
 })
 
-/** A request's price from the price server. */
 export interface NamedPrice extends ServerPrice {
   /** Digest of the question: equal for requests of equal price. */
   readonly question: string

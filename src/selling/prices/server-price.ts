@@ -2,7 +2,6 @@ import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { readMoney, satoshisUp, type FiatText } from '../../engine/checks/money-text.ts'
 import { JsonText } from './json-text.ts'
 
-/** Answer of a price server. */
 export interface ServerPrice {
   /** Whole satoshis, or fiat. */
   readonly amount: number | FiatText
