@@ -55,7 +55,6 @@ export class CallsUnderWay {
     this.#initializes = new Set(initializes)
   }
 
-  /** Takes over a call's payment, to spend or release it. */
   add(paid: PaidCall): void {
     this.#held.set(paid.call.key, { ...paid, state: 'open', isUnread: false })
   }

@@ -4,7 +4,6 @@ import { EventReader } from '../../engine/formats/event-reader.ts'
 export interface StreamPiece {
   /** Unchanged bytes. */
   readonly raw: Uint8Array
-  /** Data of the event; null for none. */
   readonly data: string | null
   /** Part of an event too long to read. */
   readonly isLong: boolean
@@ -53,7 +52,6 @@ export class EventLines {
     return this.#taken()
   }
 
-  /** The rest at the end of the stream. */
   end(): StreamPiece[] {
     this.#bytes = NOTHING
     this.#from = 0

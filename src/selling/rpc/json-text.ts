@@ -104,7 +104,6 @@ class Canonical {
     return `[${items.join(',')}]`
   }
 
-  /** Advances to the next member or item, or past the closing bracket. */
   #isOver(close: string): boolean {
     const text = this.#text
     let at = afterSpace(text, this.#at)

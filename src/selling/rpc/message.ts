@@ -10,9 +10,7 @@ import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from '
 
 /** A priced call that expects a response. */
 export interface PricedCall {
-  /** Key of its response. */
   readonly key: string
-  /** Its id for a response. */
   readonly id: string | number
   /** Binding of a credential, after the route's path: `tools/call/get-sum`. */
   readonly operation: string
@@ -21,7 +19,6 @@ export interface PricedCall {
   readonly amount: CallAmount
   /** `sha-256=:…:` of method and parameters without payment metadata. */
   readonly digest: string
-  /** Its credential; undefined without one. */
   readonly credential: unknown
 }
 
@@ -69,7 +66,6 @@ const MAX_NAME = 800
 const MESSAGE_NAMES = ['jsonrpc', 'id', 'method', 'params', 'result', 'error', META] as const
 const PARAMETER_NAMES = ['name', 'uri', 'arguments', META] as const
 
-/** A message, with the places of its members and of those of `params`. */
 interface Parts {
   readonly message: Outline
   /** Null if `params` is missing or no object. */
@@ -257,7 +253,6 @@ function operationOf(
 
 const TOO_LONG = `has more than ${MAX_NAME} characters in percent encoding, or half of a surrogate pair`
 
-/** Percent-encodes a name; null if it cannot be sold. */
 function inPath(name: string): string | null {
   if (name.length > MAX_NAME || !name.isWellFormed()) return null
   const written = encodeURIComponent(name)
@@ -360,7 +355,6 @@ function isSame(text: string, one: Span, other: Span, budget: Budget): boolean {
   }
 }
 
-/** Removes credentials, which are for the gateway only. */
 function withoutCredentials({ message: { text, start, end } }: Parts, credentials: readonly Credential[]): string {
   let from = start
   let kept = ''

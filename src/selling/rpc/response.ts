@@ -256,7 +256,6 @@ function decoded(body: Uint8Array): string | null {
   }
 }
 
-/** Merges the upstream's responses with ours in one list. */
 function merged(text: string, own: readonly string[]): string {
   const theirs = text.trim()
   if (theirs === '') return `[${own.join(',')}]`

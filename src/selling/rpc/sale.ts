@@ -30,7 +30,6 @@ export interface RpcSaleParts {
   forward(ctx: Context, responder: Responder, body: Uint8Array | null): void | Promise<void>
 }
 
-/** State that a request's end must finish. */
 export interface RpcUnderWay {
   readonly calls: CallsUnderWay
   readonly responder: RpcResponder | null
@@ -47,7 +46,6 @@ const JSON_TYPE = ['Content-Type', 'application/json', 'Cache-Control', 'no-stor
 const MCP_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS'])
 const PLAIN_METHODS: ReadonlySet<string> = new Set(['OPTIONS'])
 
-/** Sells calls in the JSON-RPC messages of one route. */
 export class RpcSale {
   readonly #parts: RpcSaleParts
   readonly #offers: RouteOffers
@@ -70,7 +68,7 @@ export class RpcSale {
     if (ctx.method === 'POST') return this.#post(ctx, responder, begun)
     if (!(prices.protocol === 'mcp' ? MCP_METHODS : PLAIN_METHODS).has(ctx.method))
       throw notTaken('Messages are sent with POST.')
-    // An unread body.
+    // Its body would pass unchecked.
     if (ctx.body.length !== 0)
       throw new LongError(REQUEST_MALFORMED, 'Bad request', `A ${ctx.method} has no body here.`)
     return forward(ctx, responder, null)
@@ -228,7 +226,6 @@ function codingFault({ headers }: Context): string | null {
   return charset === null ? null : `the body is said to be in ${JSON.stringify(charset)}; JSON is UTF-8`
 }
 
-/** The routing headers, or why they are unreadable. */
 function routingHeaders({ headers }: Context): RoutingHeaders | string {
   const [methods, names] = [headers.all('mcp-method'), headers.all('mcp-name')]
   if (methods.length > 1 || names.length > 1) return 'there is more than one Mcp-Method or Mcp-Name'
@@ -239,7 +236,6 @@ function notTaken(message: string): LongError {
   return new LongError(METHOD_NOT_ALLOWED, 'Method not allowed', message, {}, ['Allow', 'POST'])
 }
 
-/** A contradiction in the settings; else null. */
 function settingsFault(prices: CallPrices): string | null {
   const { protocol, tools, resources, prompts, methods } = prices
   const ofMcp = { tools, resources, prompts }

@@ -47,7 +47,6 @@ function before(text: string, end: string): string {
   return at < 0 ? text : text.slice(0, at)
 }
 
-/** Decodes percent escapes. */
 function decoded(text: string): string {
   return text.replaceAll(/(?:%[0-9a-f]{2})+/gi, run => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'))
 }

@@ -12,7 +12,6 @@ export const INTERNAL_ERROR = -32603
 export const PAYMENT_REQUIRED = -32042
 export const VERIFICATION_FAILED = -32043
 
-/** Metadata member of a message. */
 export const META = '_meta'
 export const CREDENTIAL = 'org.paymentauth/credential'
 export const RECEIPT = 'org.paymentauth/receipt'
