@@ -5,7 +5,6 @@ import type { SalesOwner } from './store.ts'
 
 /** Grouping of earnings; `merchant` for all of them only. */
 export type Dimension = 'proxy' | 'endpoint' | 'scheme' | 'source' | 'merchant'
-/** Length of a sum's step. */
 export type Step = 'hour' | 'day' | 'month'
 
 export interface Earned {
@@ -13,7 +12,6 @@ export interface Earned {
   readonly at: number
   /** Id of the proxy or merchant, resource, scheme or source; empty for none, null for the rest. */
   readonly key: string | null
-  /** Current name of the proxy or merchant. */
   readonly name: string | null
   readonly sales: number
   readonly sats: number
@@ -23,7 +21,6 @@ export interface EarningsQuery {
   readonly owner: SalesOwner
   readonly by: Step
   readonly of: Dimension
-  /** Only this key; default: all. */
   readonly key?: string
   /** Both start a step, in milliseconds since the epoch; `to` is exclusive. */
   readonly from: number
@@ -102,7 +99,6 @@ export class Earnings {
     }
   }
 
-  /** Returns whether there is more to add. */
   async #rollOnce(tx: TransactionSql, end: number): Promise<boolean> {
     // An upgrade may have years to add.
     if (this.#database.kind === 'postgres') await tx`set local statement_timeout = 0`
