@@ -1,6 +1,5 @@
 import type { EntryBasis, NewEntry } from './balance.ts'
 
-/** An entry before its charge is known. */
 export type Use = Omit<NewEntry, 'msat' | 'unpaidMsat'>
 
 type Column = ReadonlyArray<string | number | null>

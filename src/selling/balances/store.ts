@@ -57,6 +57,7 @@ const entries: Records<Entry> = records({
 
 const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), chargedMsat: amount('reserved_msat') })
 
+/** Approximate. */
 const WRITE_BYTES = 300
 const ENTRY_BYTES = 50
 
