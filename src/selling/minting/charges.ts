@@ -47,9 +47,9 @@ export class ChallengeCharges {
   }
 
   /**
-   * Accounts with challenges whose payment matters, up to a day after expiry: those of routes and proxies may be handed
-   * out again, those of orders and plans may never see a credential. Producers' are handed out by key alone, paid or
-   * not. `now` in milliseconds since the epoch.
+   * Accounts with challenges whose payment matters. Those of routes and proxies may be handed out again. Those of orders
+   * and plans may never see a credential, so they count for a day after expiry. Producers' are handed out by key alone,
+   * paid or not. `now` in milliseconds since the epoch.
    */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`
