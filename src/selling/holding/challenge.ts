@@ -61,8 +61,7 @@ export interface StoredPaymentChallenge {
 }
 
 /**
- * How macaroon and `request` are had again: remade from row and keys, or stored, since they are half of a challenge's
- * size.
+ * How macaroon and `request`, half of a challenge's size, are restored: remade from row and keys, or stored.
  */
 export type Wording = RemadeWording | KeptWording
 
