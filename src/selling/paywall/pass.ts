@@ -10,8 +10,8 @@ import type { ClassicTokens } from '../verifying/classic-tokens.ts'
 import type { VerifierOptions } from '../verifying/verify.ts'
 
 /**
- * A browser's bearer of a paid challenge (decision 310), only in a cookie: the payment hash, and a code that only this
- * gateway can make.
+ * Replaces a browser's credential once its challenge is paid (decision 310), only in a cookie: the payment hash, and a
+ * code that only this gateway can make.
  */
 export interface Pass {
   /** 64 lower-case hex characters. */
