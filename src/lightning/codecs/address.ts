@@ -49,6 +49,7 @@ const HASH_BYTES = 20
 
 const base58check = createBase58check(sha256)
 
+/** @throws AddressError */
 export function readAddress(text: string): BitcoinAddress {
   if (text.length > MAX_CHARS)
     throw new AddressError('length', `A Bitcoin address has at most ${MAX_CHARS} characters, not ${text.length}`)

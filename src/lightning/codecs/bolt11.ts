@@ -29,6 +29,7 @@ export class InvoiceError extends Error {
   }
 }
 
+/** Hex is lower case. */
 export interface Invoice {
   readonly text: string
   readonly network: InvoiceNetwork
@@ -338,6 +339,7 @@ function signedHash(prefix: string, words: Uint8Array): Uint8Array {
   return sha256(bytes)
 }
 
+/** Hex is lower case. */
 export interface InvoiceTerms {
   readonly network: InvoiceNetwork
   /** Null or absent for an open amount. */

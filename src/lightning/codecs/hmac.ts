@@ -22,7 +22,6 @@ const OUTER_PAD = 0x5c5c5c5c
 
 const NO_KEY = Buffer.alloc(0)
 
-/** Filled part of `inner`, by message length. */
 const filled: Buffer[] = []
 
 export function sha256(message: Uint8Array): Buffer {

@@ -33,6 +33,7 @@ export interface Grant {
   readonly amountSats: number | null
   /** A price not in bitcoin. Holders can add it: only the payment's row proves it. */
   readonly price: string | null
+  /** Unix seconds. */
   readonly expires: number | null
   /** Unsatisfiable caveats: malformed, or repeated and wider. Null for none. */
   readonly flaws: Readonly<Partial<Record<CaveatName, string>>> | null

@@ -1,6 +1,5 @@
 import type { Decimal } from './decimal.ts'
 
-/** Fewer answers make no price. */
 const LEAST_ANSWERS = 2
 
 /** Percent from the median. */

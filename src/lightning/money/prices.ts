@@ -11,7 +11,6 @@ export const PRICE_FEED_UNAVAILABLE = defineError('BG_PRICE_FEED_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`, or send an amount in BTC.'
 })
 
-/** Satoshis. */
 const BTC_PLACES = 8
 
 export interface Prices {
@@ -57,7 +56,6 @@ export function atPrice(amount: Decimal, price: Decimal): number {
   return Number(satoshis < 1n ? 1n : satoshis)
 }
 
-/** Prices per bitcoin without a market. */
 const SANDBOX_PRICES: Readonly<Record<FiatCurrency, string>> = Object.freeze({
   USD: '100000',
   EUR: '92000',

@@ -15,10 +15,12 @@ const PARAMETER =
   /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
 
 export interface ChallengeRequest {
+  /** At least 1. */
   readonly amountSats: number
   /** BOLT 11, or null when absent; informational. */
   readonly invoice: string | null
   readonly network: string | null
+  /** 64 lower-case hex characters. */
   readonly paymentHash: string
 }
 
@@ -30,6 +32,7 @@ export interface PaymentCredential extends PaymentIdSlots {
   /** `expires` in Unix seconds. */
   readonly expiresAt: number
   readonly charge: ChallengeRequest
+  /** 64 lower-case hex characters. */
   readonly preimage: string
 }
 

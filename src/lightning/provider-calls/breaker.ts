@@ -3,7 +3,6 @@ import type { Secret } from '../../platform/keys/secrets.ts'
 import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import type { HostReport, Provider } from '../providers/provider.ts'
 
-/** Consecutive failures that open the breaker. */
 const FAILURES = 5
 /**
  * Milliseconds until the first probe, doubled after each failed one. Hosts that fail fast are probed sooner: it costs
@@ -47,7 +46,6 @@ interface Trouble {
 class Breakers {
   readonly #clock: Clock
   readonly #recovered: ((host: string) => void) | undefined
-  /** Failing hosts only. */
   readonly #hosts = new Map<string, Trouble>()
 
   constructor({ clock, recovered }: BreakerOptions) {

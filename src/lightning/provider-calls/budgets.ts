@@ -13,7 +13,6 @@ import type { KindName } from '../providers/provider.ts'
 export type CallStanding = 'keyed' | 'ahead' | Stranger
 
 export interface Stranger {
-  /** Paid recently. */
   readonly hasPaid: boolean
   /** Recent unpaid invoices; older ones decay to fractions. */
   readonly unpaid: number

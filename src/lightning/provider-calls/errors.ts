@@ -50,6 +50,7 @@ export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'size' |
  */
 export class ProviderUnavailable extends Unavailable {
   readonly fault: ProviderFault
+  /** Whole seconds. */
   readonly retryAfter: number
 
   /** `retryAfter` in whole seconds. `message` reaches the client: no address, no key. */

@@ -9,7 +9,6 @@ import { NothingSent, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
 import { WebSocketConnection } from './web-socket.ts'
 
-/** A server named by a key, and its trust. */
 export interface KeyedServer {
   /** `scheme://host:port`, always with the port. */
   readonly origin: string

@@ -5,6 +5,7 @@ import type { Charge, ChargeState } from '../providers/provider.ts'
 /** A payment hash, the charge id of node kinds (decision 116). */
 export const PAYMENT_HASH = /^[0-9a-f]{64}$/
 
+/** @throws ProviderRefused */
 export function requireSats(amountSats: number): void {
   if (Number.isSafeInteger(amountSats) && amountSats >= 1) return
   throw new ProviderRefused(

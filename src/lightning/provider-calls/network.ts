@@ -17,7 +17,6 @@ const NAMES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({
   regtest: 'regtest'
 })
 
-/** Another network than the gateway's. */
 export class OtherNetwork extends ProviderRefused {
   constructor(found: InvoiceNetwork, wanted: InvoiceNetwork) {
     super('key', textOf(found, wanted))

@@ -5,7 +5,6 @@ export interface ChargedAccount extends ProviderAccount {
   readonly id: number
 }
 
-/** Provider events; all optional. */
 export interface ProviderListener {
   /** An invoice was paid. Resolves after the look-up, ignores unknown hashes, never rejects. */
   paid?(paymentHash: string): Promise<void>

@@ -82,7 +82,6 @@ export function openProviders({
         }))
       )
     },
-    /** A slot's kinds and their key scopes. */
     slotFacts: (slot: ProviderSlot) =>
       lightning[slot].map(({ kind }) => ({
         kind,

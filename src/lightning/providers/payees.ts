@@ -248,7 +248,6 @@ export class Payees {
     return sealed === null ? null : this.#keyAt(sealed, seat)
   }
 
-  /** A slot's providers without keys. */
   inOrder(slot: ProviderSlot): readonly SeatView[] {
     return this.#seats[slot]
   }

@@ -40,7 +40,6 @@ export interface OpenedSeats {
   readonly seats: ProviderSeats
   /** Null where no slot has it. */
   readonly sandbox: SandboxProvider | null
-  /** Background jobs of the slots' kinds. */
   readonly jobs: readonly JobDeclaration[]
   close(): Promise<void>
 }

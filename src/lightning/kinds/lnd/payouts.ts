@@ -14,7 +14,7 @@ import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } 
 import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../providers/provider.ts'
 
-/** Blocks until confirmation is expected. */
+/** Blocks until expected confirmation. */
 const TARGET_BLOCKS = 6
 
 /** Above every height: confirmed transactions are below it, unconfirmed above. */

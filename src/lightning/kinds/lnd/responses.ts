@@ -118,7 +118,6 @@ export function readLndNetwork(body: unknown): string | null {
 
 export const LndChannels = Type.Object({ channels: orNull(Type.Array(Type.Unknown())) })
 
-/** Failure reasons, worded for the payee. */
 const REASONS: Readonly<Record<string, string>> = Object.freeze({
   FAILURE_REASON_TIMEOUT: 'The node found no working route in time.',
   FAILURE_REASON_NO_ROUTE: 'The node found no route to the Lightning invoice within the fee limit.',

@@ -63,6 +63,7 @@ const words: ServerWords = {
 const MAX_RELAYS = 1000
 /** Seconds for which relays and wallets accept a request: clocks differ. */
 const REQUEST_LIFE = 60
+/** Seconds. */
 const RATE_WAIT = 5
 /** Milliseconds of silence before the announcement is read, and its cache TTL. */
 const PROBE_AFTER = 2_000

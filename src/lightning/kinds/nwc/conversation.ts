@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes, createECDH, createHmac } from 'node:crypto'
 import { equalBytes } from '../../../platform/keys/constant-time.ts'
 
+/** NIP-47. */
 export type Encryption = 'nip44_v2' | 'nip04'
 
 export class UndecryptableError extends Error {

@@ -6,7 +6,6 @@ const PER_SECOND = Object.freeze({ messages: 1_000, events: 200, chars: 4 * 1024
 const SECOND = 1_000
 /** Extra allowance per pending request, up to a maximum. */
 const PER_REQUEST = Object.freeze({ messages: 4, events: 1, most: 1_000 })
-/** Invalid signatures per connection. */
 const MAX_FORGED = 20
 /** Signatures verified per event loop turn; each takes about 1 ms. */
 const PER_TURN = 10
@@ -35,7 +34,6 @@ export class EventGate {
     this.#abused = abused
   }
 
-  /** Counts a message; false when over the limit. */
   takes(text: string): boolean {
     if (this.#isClosed) return false
     const now = this.#clock.monotonic()

@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { readResponse, SafeInteger } from '../../../engine/formats/response-schema.ts'
 import { Hash } from '../../provider-calls/responses.ts'
 
+/** NIP-01. */
 export interface NostrEvent {
   /** SHA-256 of all but the signature: 64 lower-case hex characters. */
   readonly id: string
@@ -26,6 +27,7 @@ export const KINDS = Object.freeze({
   notification: 23_197
 })
 
+/** Both are hex. */
 export function publicKeyOf(secret: string): string {
   return Buffer.from(xOnlyPointFromScalar(Buffer.from(secret, 'hex'))).toString('hex')
 }

@@ -9,6 +9,7 @@ import {
   type KeyParameterForm
 } from '../../provider-calls/address-key.ts'
 
+/** NIP-47. */
 export interface NwcKey {
   /** 64 lower-case hex characters. */
   readonly wallet: string

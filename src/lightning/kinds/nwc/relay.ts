@@ -305,7 +305,6 @@ export class Relay {
     gate.verify(event, () => this.#waiting.get(waiting.event.id) === waiting, waiting.resolve)
   }
 
-  /** Waits for the relay's confirmation. */
   #listening(name: string): void {
     const query = this.#queries.get(name)
     if (query !== undefined) return query.resolve(query.found)

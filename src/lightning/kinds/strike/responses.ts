@@ -15,10 +15,8 @@ import type { ChargeState, Payout } from '../../providers/provider.ts'
 
 /** Responses of Strike. Amounts are decimal strings with up to 11 places (millisatoshis); no floats. */
 
-/** Decimal places of a millisatoshi in bitcoin. */
 const MSAT_PLACES = 11
 
-/** An id, safe in paths. */
 export const StrikeId = Type.String({ pattern: '^[0-9A-Za-z-]{1,64}$' })
 
 /** Whole satoshis as a Strike amount. */
