@@ -52,7 +52,17 @@ export function mounted(
   const routes = config.use.flatMap(use =>
     ownRoutes(use, operations).flatMap(route => leftOf(route, first).map(left => complete(left, use)))
   )
-  const problems = routes.flatMap(route => problemsOf(config, route, plugins))
+  const found = Map.groupBy(
+    routes.flatMap(route => problemsOf(config, route, plugins)),
+    ({ path, message }) => `${path} ${message}`
+  )
+  // A chain of many routes has one mistake, not one for each.
+  const problems = [...found.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return []
+    const { route, ...problem } = first
+    const more = others.length === 0 ? '' : ` and ${others.length} more`
+    return [{ ...problem, message: `${problem.message} (for ${route.name} of ${route.at.file}${more})` }]
+  })
   if (problems.length > 0) throw new ConfigError(problems)
   return deepFreeze({ ...config, routes: [...config.routes, ...routes] })
 }
@@ -110,7 +120,11 @@ function leftOf(route: OwnRoute, first: readonly Pick<RouteConfig, 'match'>[]): 
 }
 
 /** Problems of a file's chain on one of the gateway's own routes, located at the chain. */
-function problemsOf(config: GatewayConfig, route: RouteConfig, plugins: ReadonlyMap<string, Plugin>): Problem[] {
+function problemsOf(
+  config: GatewayConfig,
+  route: RouteConfig,
+  plugins: ReadonlyMap<string, Plugin>
+): Array<Problem & { readonly route: RouteConfig }> {
   const chain = config.chains[route.chain]
   const [first] = chain ?? []
   if (chain === undefined || first === undefined) throw new TypeError(`there is no chain ${route.chain}`)
@@ -126,6 +140,7 @@ function problemsOf(config: GatewayConfig, route: RouteConfig, plugins: Readonly
     code,
     ...first.at,
     path: `chains.${route.chain}`,
-    message: `${message} (for ${route.name} of ${route.at.file})`
+    message,
+    route
   }))
 }

@@ -208,3 +208,10 @@ routes:
   t.match(await warned('10.0.0.0/8'), [/^routes\[0\]\.sessions: .*proxy_buffer_size/])
   t.same(await warned(''), [])
 })
+
+t.test('a mistake in a chain that replaces a built-in one is one problem, however many routes it is of', async t => {
+  await t.rejects(
+    mount('use: [ merchant-api ]\nchains: { settings-read: [ { auth: { as: merchant } }, forward ] }\nroutes: []\n'),
+    /^[^\n]*the chain "settings-read" ends with forward; [^\n]* \(for GET \/api\/merchant\/me of merchant-api and \d+ more\)[^\n]*$/
+  )
+})
