@@ -1,5 +1,6 @@
 import { request, type Dispatcher } from 'undici'
 import { NOT_REACHED, OTHER_RESPONSE } from './output.ts'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
 export interface WholeResponse {
@@ -53,15 +54,10 @@ export function beginningOf(text: string): string {
 }
 
 function preimageIn(text: string): string | null {
-  try {
-    const found: unknown = JSON.parse(text)
-    return typeof found === 'object' && found !== null && 'preimage' in found && typeof found.preimage === 'string'
-      ? found.preimage
-      : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
+  const found = jsonOrUndefined(text)
+  return typeof found === 'object' && found !== null && 'preimage' in found && typeof found.preimage === 'string'
+    ? found.preimage
+    : null
 }
 
 function reasonOf(error: unknown): string {

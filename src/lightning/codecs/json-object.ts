@@ -1,16 +1,14 @@
+import { isUtf8 } from 'node:buffer'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+
 export type JsonFields = Readonly<Record<string, unknown>>
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const utf8 = new TextDecoder()
 
 /** Decodes base64url JSON; null unless an object. */
 export function decodeJsonObject(base64url: string): JsonFields | null {
-  try {
-    return asObject(JSON.parse(utf8.decode(Buffer.from(base64url, 'base64url'))))
-  } catch (error) {
-    // TypeError for bad UTF-8, SyntaxError for bad JSON.
-    if (error instanceof TypeError || error instanceof SyntaxError) return null
-    throw error
-  }
+  const bytes = Buffer.from(base64url, 'base64url')
+  return isUtf8(bytes) ? asObject(jsonOrUndefined(utf8.decode(bytes))) : null
 }
 
 /** Null for arrays and other non-objects. */

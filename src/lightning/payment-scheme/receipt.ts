@@ -1,4 +1,5 @@
 /** The Payment-Receipt header of a 2xx response to a modern credential. */
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { isHex32 } from '../codecs/preimage.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
@@ -31,12 +32,7 @@ export function encodeReceipt(challengeId: string, paymentHash: string, settledA
 
 export function decodeReceipt(text: string): Receipt | null {
   if (!/^[A-Za-z0-9_-]+={0,2}$/.test(text)) return null
-  let value: unknown
-  try {
-    value = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'))
-  } catch {
-    return null // Not JSON, so no receipt: the response says so.
-  }
+  const value = jsonOrUndefined(Buffer.from(text, 'base64url'))
   if (typeof value !== 'object' || value === null) return null
   // Members are checked below.
   const { challengeId, method, reference, status, timestamp } = value as Record<string, unknown>

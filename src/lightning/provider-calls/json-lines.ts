@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { unusableResponse } from './errors.ts'
-import { parseJson } from './responses.ts'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 
 const MAX_LINE = 1024 * 1024
 
@@ -72,5 +72,5 @@ export async function readLines(
   }
   // The last piece is incomplete or empty.
   const lines = Buffer.concat(pieces).toString('utf8').split('\n').slice(0, -1)
-  return { lines: lines.filter(line => line.trim() !== '').map(parseJson), isCut: bytes >= most }
+  return { lines: lines.filter(line => line.trim() !== '').map(jsonOrUndefined), isCut: bytes >= most }
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { StaticDecode, TSchema } from 'typebox'
-import { tooDeep } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined, tooDeep } from '../../engine/formats/json-reader.ts'
 import { readResponse } from '../../engine/formats/response-schema.ts'
 import { equalBytes } from '../../platform/keys/constant-time.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
@@ -20,12 +20,9 @@ export function parseNotification<T extends TSchema>(schema: T, body: Uint8Array
 
 function parse(text: string): unknown {
   if (tooDeep(text)) throw new ProviderNotificationError('The notification is nested too deeply.')
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    throw new ProviderNotificationError('The notification is not JSON.')
-  }
+  const value = jsonOrUndefined(text)
+  if (value === undefined) throw new ProviderNotificationError('The notification is not JSON.')
+  return value
 }
 
 /** @throws ProviderNotificationError naming the missing field */

@@ -1,4 +1,5 @@
 import { Pool } from 'undici'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { plainConnector } from '../../engine/upstream/connector.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
@@ -12,7 +13,6 @@ import {
   type ProviderFault
 } from './errors.ts'
 import { firstLine, linesOf, readLines, type LinesRead } from './json-lines.ts'
-import { parseJson } from './responses.ts'
 
 /** Custom connecting; see `engine/upstream/connector.ts`. */
 export type ConnectHow = NonNullable<Pool.Options['connect']>
@@ -179,11 +179,11 @@ export class ProviderHttp {
     try {
       const { statusCode: status, body } = await this.#send(request, text, signal)
       if (status !== 200) {
-        const json = parseJson(await body.text())
+        const json = jsonOrUndefined(await body.text())
         this.#judge(request, { status, location: null, retryAfter: null, body: json, isPage: false }, text)
         throw unusableResponse(`status ${status} instead of a stream`)
       }
-      for await (const one of linesOf(body)) if (one.trim() !== '') line(parseJson(one))
+      for await (const one of linesOf(body)) if (one.trim() !== '') line(jsonOrUndefined(one))
     } catch (error) {
       throw error instanceof ProviderRefused ? error : failure(error, false)
     }
@@ -251,7 +251,7 @@ export class ProviderHttp {
       return { ...head, body: await readLines(body, call.lines, this.#options.clock, began), isPage: false }
     const text = call.firstLine === true ? await firstLine(body) : await body.text()
     const isText = this.#options.hasTexts === true && /^text\/plain\b/i.test(one(headers['content-type']) ?? '')
-    return { ...head, body: isText ? text : parseJson(text), isPage: text.trimStart().startsWith('<') }
+    return { ...head, body: isText ? text : jsonOrUndefined(text), isPage: text.trimStart().startsWith('<') }
   }
 
   async #send(call: ProviderCall, key: string | null, signal: AbortSignal): ReturnType<Pool['request']> {

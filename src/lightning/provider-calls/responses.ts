@@ -18,16 +18,6 @@ export function requireResponse<T extends TSchema>(schema: T, body: unknown): St
   return parseResponse(schema, body, unusableResponse)
 }
 
-/** Undefined for empty text or non-JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    return undefined
-  }
-}
-
 export function wholeOf(value: unknown): number {
   const number =
     typeof value === 'number' ? value : typeof value === 'string' && /^\d{1,19}$/.test(value) ? Number(value) : 0

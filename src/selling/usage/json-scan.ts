@@ -1,5 +1,6 @@
 /** Finds members in streamed JSON texts of any size, in bounded memory and with correct nesting. */
 
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { find, itemOf, type Node, type WantedMembers } from './wanted-members.ts'
 
 /** A scalar, or whether an object or list is empty. Undefined if missing. */
@@ -364,13 +365,8 @@ function endsScalar(byte: number | undefined): boolean {
 function unescaped(bytes: string): string | null {
   const text = Buffer.from(bytes, 'latin1').toString('utf8')
   if (!text.includes('\\')) return text
-  try {
-    // A JSON string parses to a string.
-    return JSON.parse(`"${text}"`) as string
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
+  const value = jsonOrUndefined(`"${text}"`)
+  return typeof value === 'string' ? value : null
 }
 
 /** Undefined would mean missing; an invalid scalar counts as filled. */

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { equalText } from '../../platform/keys/constant-time.ts'
 import { isConnectionFault, type Database } from '../../platform/database/database.ts'
@@ -234,12 +235,8 @@ function named({ number }: OrderRow): PlatformOrder {
  * shippedAt?}`, the last in milliseconds; null for another status.
  */
 function readFulfilment(body: Uint8Array): Fulfilment | null {
-  let value: unknown
-  try {
-    value = JSON.parse(Buffer.from(body).toString('utf8'))
-  } catch (error) {
-    throw new StorePlatformError('refused', 'The notification is not JSON.', { cause: error })
-  }
+  const value = jsonOrUndefined(body)
+  if (value === undefined) throw new StorePlatformError('refused', 'The notification is not JSON.')
   if (typeof value !== 'object' || value === null)
     throw new StorePlatformError('refused', 'The notification is not a JSON object.')
   // Each member is validated below.

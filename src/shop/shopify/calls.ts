@@ -1,19 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { orNull, part, readResponse } from '../../engine/formats/response-schema.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
-import {
-  graphFault,
-  statusFault,
-  throttled,
-  jsonOf,
-  requireShopHost,
-  ShopifyHttp,
-  type ShopifyHttpOptions
-} from './http.ts'
+import { graphFault, statusFault, throttled, requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
 import type { ShopifyOperation } from './operations.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
 
@@ -164,7 +157,7 @@ export class ShopifyCalls {
       headers,
       body
     )
-    const reply = status >= 200 && status < 300 ? readResponse(Reply, jsonOf(bytes)) : null
+    const reply = status >= 200 && status < 300 ? readResponse(Reply, jsonOrUndefined(bytes)) : null
     const cost = reply?.extensions?.cost
     return {
       status,

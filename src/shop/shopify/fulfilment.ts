@@ -4,7 +4,7 @@ import { fitting, mapped, nullable, parseResponse } from '../../engine/formats/r
 import { equalBytes } from '../../platform/keys/constant-time.ts'
 import { type Fulfilment, StorePlatformError, type StoreAccess } from '../platform.ts'
 import type { Tracking } from '../schema.ts'
-import { jsonOf } from './http.ts'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { IsoTime, NumericId, requireShopify } from './responses.ts'
 
 const ORDER_GID = 'gid://shopify/Order/'
@@ -173,8 +173,8 @@ export function readShopifyNotification(
 }
 
 function read(body: Uint8Array, schema: typeof OrderNotification | typeof FulfilmentNotification): Fulfilment {
-  const value = jsonOf(body)
-  if (value === null) throw new StorePlatformError('refused', 'The notification is no JSON.')
+  const value = jsonOrUndefined(body)
+  if (value === undefined) throw new StorePlatformError('refused', 'The notification is no JSON.')
   return parseResponse(schema, value, mismatch => {
     const cause = new Error(mismatch)
     return new StorePlatformError('refused', 'The notification cannot be read.', { cause })

@@ -98,17 +98,6 @@ export class ShopifyHttp {
   }
 }
 
-/** Whatever its media type; null for invalid JSON. */
-export function jsonOf(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString('utf8'))
-  } catch (error) {
-    // HTML, or truncated.
-    if (!(error instanceof SyntaxError)) throw error
-    return null
-  }
-}
-
 /** The library's error is dropped: it may contain the request. */
 function unreached(error: unknown, isLate: boolean): StorePlatformError {
   if (error instanceof AddressRefused)

@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import { createHash } from 'node:crypto'
 import { Type } from 'typebox'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { nullable, SafeInteger } from '../../engine/formats/response-schema.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
-import { statusFault, throttled, jsonOf, requireSendable, type ShopifyHttp } from './http.ts'
+import { statusFault, throttled, requireSendable, type ShopifyHttp } from './http.ts'
 import { requireShopify } from './responses.ts'
 
 const PATH = '/admin/oauth/access_token'
@@ -100,7 +101,7 @@ export class ShopifyTokens {
     }
     if (status === 429) throw throttled(status)
     if (status !== 200) throw statusFault(status, 'give a token')
-    const { access_token: token, expires_in } = requireShopify(TokenBody, jsonOf(body), 'token')
+    const { access_token: token, expires_in } = requireShopify(TokenBody, jsonOrUndefined(body), 'token')
     requireSendable(token)
     const seconds = expires_in ?? UNSAID
     return { token: new Secret(token), lifetime: Math.min(Math.max(seconds, 1), LONGEST) * 1000 }

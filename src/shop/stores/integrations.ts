@@ -1,3 +1,4 @@
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
@@ -323,12 +324,7 @@ function cents(dollars: number, path: string): number {
 }
 
 function checkCategories(text: string | null): void {
-  if (text === null) return
-  try {
-    if (Array.isArray(JSON.parse(text))) return
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-  }
+  if (text === null || Array.isArray(jsonOrUndefined(text))) return
   throw invalidField('/registryCategories', 'Must be a JSON array as text, such as ["books"].')
 }
 

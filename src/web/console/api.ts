@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { WholeReply } from '../../engine/message/reply.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
@@ -131,12 +132,8 @@ function refusalOf(status: number, text: string): ApiRefusal {
 }
 
 function membersOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const body: unknown = JSON.parse(text)
-    // Members are validated before use.
-    return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
-  } catch {
-    // Without JSON the status is the message.
-    return {}
-  }
+  // Without JSON the status is the message.
+  const body = jsonOrUndefined(text)
+  // Members are validated before use.
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
 }

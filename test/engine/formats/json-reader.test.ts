@@ -1,7 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { MAX_MEMBERS, outlineAt, outlineOf, readJson, type Outline } from '../../../src/engine/formats/json-reader.ts'
+import {
+  jsonOrUndefined,
+  MAX_MEMBERS,
+  outlineAt,
+  outlineOf,
+  readJson,
+  type Outline
+} from '../../../src/engine/formats/json-reader.ts'
 import { JsonError } from '../../../src/engine/formats/json-scan.ts'
 import { JsonText } from '../../../src/selling/prices/json-text.ts'
 import { readMessages } from '../../../src/selling/rpc/message.ts'
@@ -179,4 +186,14 @@ t.test('a field is read without building the members beside it', async t => {
     t.strictSame(text.member(['model']), { kind: 'value', value: 'large' })
   })
   t.ok(built < 20, `${built} of 20,001`)
+})
+
+t.test('jsonOrUndefined: text and bytes', async t => {
+  for (const value of [null, false, 0, '', [], { a: [1, 'é'] }]) {
+    t.strictSame(jsonOrUndefined(JSON.stringify(value)), value)
+    t.strictSame(jsonOrUndefined(new TextEncoder().encode(JSON.stringify(value))), value)
+  }
+  for (const text of ['', ' ', '{"a":1', '<html>', '\ufeff{}', 'undefined', '{} {}'])
+    t.equal(jsonOrUndefined(text), undefined, text)
+  t.equal(jsonOrUndefined(Buffer.from([0x22, 0xff, 0x22])), '\ufffd')
 })

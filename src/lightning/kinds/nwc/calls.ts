@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { Type, type StaticDecode } from 'typebox'
+import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, part, Text } from '../../../engine/formats/response-schema.ts'
 import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
 import { noBudget, type CallBudget, type CallStanding } from '../../provider-calls/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
-import { JsonRecord, parseJson, requireResponse } from '../../provider-calls/responses.ts'
+import { JsonRecord, requireResponse } from '../../provider-calls/responses.ts'
 import {
   inOurTerms,
   KeyUnusable,
@@ -300,7 +301,7 @@ function readReply(event: NostrEvent, method: NwcMethod, conversation: Conversat
     if (!(error instanceof UndecryptableError)) throw error
     throw unusableResponse('a message that is not encrypted for us')
   }
-  const reply = requireResponse(Reply, parseJson(text))
+  const reply = requireResponse(Reply, jsonOrUndefined(text))
   if (reply.result_type !== null && reply.result_type !== method) throw unusableResponse('the result of another method')
   return reply
 }

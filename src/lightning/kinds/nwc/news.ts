@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../../platform/system/clock.ts'
-import { JsonRecord, parseJson } from '../../provider-calls/responses.ts'
+import { JsonRecord } from '../../provider-calls/responses.ts'
+import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { readNwcTransaction } from './responses.ts'
 import type { NwcWallet } from './calls.ts'
@@ -76,7 +77,7 @@ export class News {
       if (!(error instanceof UndecryptableError)) throw error
       return
     }
-    const told = readResponse(JsonRecord, parseJson(text))
+    const told = readResponse(JsonRecord, jsonOrUndefined(text))
     const payment = readNwcTransaction(told?.['notification'], this.#clock.now())
     if (told?.['notification_type'] !== 'payment_received' || payment === null) return
     if (payment.type === 'outgoing' || payment.state !== 'settled' || !made.ends.delete(payment.paymentHash)) return

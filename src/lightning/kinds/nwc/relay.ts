@@ -1,7 +1,7 @@
 import type { Timer } from '../../../platform/system/clock.ts'
 import { NothingSent } from '../../provider-calls/errors.ts'
 import { KeyUnusable } from '../../provider-calls/keyed-calls.ts'
-import { parseJson } from '../../provider-calls/responses.ts'
+import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls/web-socket.ts'
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
 import { EventGate } from './event-gate.ts'
@@ -272,7 +272,7 @@ export class Relay {
   }
 
   #hear(text: string): void {
-    const message = parseJson(text)
+    const message = jsonOrUndefined(text)
     if (!Array.isArray(message)) return
     const [type, name, value, reason]: readonly unknown[] = message
     if (typeof name !== 'string') return

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
@@ -42,7 +43,7 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
-import { Hash, parseJson, requireResponse } from '../../provider-calls/responses.ts'
+import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   PhoenixdIncoming,
@@ -170,7 +171,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
   async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
     await this.#keyed.follow(key, signal, ({ messages }) =>
       messages('/websocket', text => {
-        const event = readResponse(PhoenixdEvent, parseJson(text))
+        const event = readResponse(PhoenixdEvent, jsonOrUndefined(text))
         const chargeId = event?.paymentHash ?? null
         if (event?.type === 'payment_received' && chargeId !== null) settled({ chargeId, state: null })
       })
