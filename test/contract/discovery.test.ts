@@ -1,7 +1,6 @@
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { request } from 'undici'
-import { takesGzip } from '../../src/app/discovery/operations.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 
 type Json = Record<string, unknown>
@@ -161,21 +160,4 @@ t.test('the short document prices what is for sale, and the whole one everything
     await gateway.reload(yaml.replace('price: 7 sats', 'price: 8 sats'))
     t.equal(amountOf(await read('/openapi.json'), 'get', '/own/{item}/{path}'), '8')
   })
-})
-
-t.test('takesGzip reads Accept-Encoding as RFC 9110 says', async t => {
-  const rows: ReadonlyArray<readonly [string | undefined, boolean]> = [
-    [undefined, false],
-    ['', false],
-    ['gzip', true],
-    ['br, GZIP', true],
-    ['gzip;q=0', false],
-    ['gzip;q=0.0, *', false],
-    ['*', true],
-    ['*;q=0', false],
-    ['gzip;q=0.5', true],
-    ['deflate', false],
-    ['x-gzip', true]
-  ]
-  for (const [accepted, expected] of rows) t.equal(takesGzip(accepted), expected, String(accepted))
 })

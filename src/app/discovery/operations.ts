@@ -2,7 +2,7 @@ import type { PriceList } from '../../selling/challenges/schema.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
 import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
-import { prefersJson } from '../../engine/message/accept.ts'
+import { acceptsGzip, prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import examples from './examples.json' with { type: 'json' }
@@ -27,25 +27,13 @@ class PublishedDocument {
     let made = this.#made
     if (made === null || made.version !== version) made = this.#made = { version, plain: this.#make(), gzip: null }
     const headers = ['Cache-Control', 'public, max-age=60', 'Vary', 'Accept-Encoding']
-    if (!takesGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: made.plain, headers }
+    if (!acceptsGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: made.plain, headers }
     return {
       status: 200,
       body: (made.gzip ??= gzipSync(made.plain)),
       headers: [...headers, 'Content-Encoding', 'gzip']
     }
   }
-}
-
-/** Whether `Accept-Encoding` allows gzip (RFC 9110, 12.5.3); `q=0` refuses it, and a name overrides `*`. */
-export function takesGzip(accepted: string | undefined): boolean {
-  let any = false
-  for (const part of (accepted ?? '').toLowerCase().split(',')) {
-    const [coding = '', ...parameters] = part.split(';').map(text => text.trim())
-    const refused = parameters.some(text => /^q=0(?:\.0*)?$/.test(text))
-    if (coding === 'gzip' || coding === 'x-gzip') return !refused
-    if (coding === '*') any = !refused
-  }
-  return any
 }
 
 export interface DiscoveryFacts {

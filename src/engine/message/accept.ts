@@ -1,13 +1,13 @@
 /**
- * Client preferences by weight (RFC 9110, 12.4.2): Accept, and Accept-Payment with the same grammar. An invalid field
- * states no preference: the default of some HTTP libraries (`text/html, image/gif, image/jpeg, *; q=.2, *\/*; q=.2`)
- * does not ask for a page.
+ * Client preferences by weight (RFC 9110, 12.4.2): Accept, Accept-Payment with the same grammar, and Accept-Encoding.
+ * An invalid field states no preference: the default of some HTTP libraries
+ * (`text/html, image/gif, image/jpeg, *; q=.2, *\/*; q=.2`) does not ask for a page.
  */
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 // Only the parameter takes the white space before it: if an empty one could too, matching would be exponential.
 const PARAMETER = `[ \\t]*;(?:[ \\t]*${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))?`
-const RANGE = new RegExp(`[ \\t]*(${TOKEN})/(${TOKEN})((?:${PARAMETER})*)[ \\t]*(?:,|$)`, 'y')
+const RANGE = new RegExp(`[ \\t]*(${TOKEN})(?:/(${TOKEN}))?((?:${PARAMETER})*)[ \\t]*(?:,|$)`, 'y')
 const EMPTY = /[ \t]*(?:,|$)/y
 const WEIGHT = /;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*(?=;|$)/i
 const ANY_WEIGHT = /;[ \t]*q=/i
@@ -16,14 +16,20 @@ const LONGEST = 2048
 
 export interface Range {
   readonly type: string
+  /** Empty for a content coding. */
   readonly subtype: string
   /** Whether it has parameters other than its weight and `charset=utf-8`, which no response matches. */
   readonly isNarrower: boolean
   readonly weight: number
 }
 
-/** Parses a field, its lines joined by commas; null when invalid. */
+/** Parses Accept or Accept-Payment, its lines joined by commas; null when invalid. */
 export function rangesOf(accept: string): Range[] | null {
+  const ranges = weightsOf(accept)
+  return ranges === null || ranges.some(({ subtype }) => subtype === '') ? null : ranges
+}
+
+function weightsOf(accept: string): Range[] | null {
   if (accept.length > LONGEST) return null
   const ranges: Range[] = []
   let at = 0
@@ -112,4 +118,12 @@ export function prefersCsv(accept: string | undefined): boolean {
   const ranges = mediaRanges(accept?.replaceAll(/;[ \t]*header=present/gi, ''))
   const csv = weightOf(ranges, 'text', 'csv', 2)
   return csv > 0 && csv >= weightOf(ranges, 'application', 'json', 2)
+}
+
+/** Whether Accept-Encoding allows gzip (RFC 9110, 12.5.3); a name overrides `*`. */
+export function acceptsGzip(accepted: string | undefined): boolean {
+  const codings = weightsOf(accepted ?? '') ?? []
+  if (codings.some(({ subtype }) => subtype !== '')) return false
+  const named = codings.find(({ type }) => type === 'gzip' || type === 'x-gzip')
+  return ((named ?? codings.find(({ type }) => type === '*'))?.weight ?? 0) > 0
 }

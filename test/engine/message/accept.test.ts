@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { paymentPreference, sessionPlace } from '../../../src/selling/offers/accept-payment.ts'
-import { prefersCsv, prefersHtml, prefersJson, prefersProblem } from '../../../src/engine/message/accept.ts'
+import {
+  acceptsGzip,
+  prefersCsv,
+  prefersHtml,
+  prefersJson,
+  prefersProblem
+} from '../../../src/engine/message/accept.ts'
 
 /** What clients send by themselves, as their sources and documentation have it. */
 const BROWSERS = {
@@ -82,6 +88,7 @@ t.test('what does not follow the grammar is no wish for a page', async t => {
     'text/html;q="1"',
     'text/html, *',
     'text/html, */json',
+    'text/html, gzip',
     'text/html text/plain',
     'text/html/xml',
     'text/html, "',
@@ -126,12 +133,42 @@ t.test('a problem is preferred by those who name it, with more weight than JSON'
     t.notOk(prefersProblem(accept), String(accept))
 })
 
+t.test('gzip is accepted as RFC 9110, 12.5.3 says', async t => {
+  for (const field of [
+    'gzip',
+    'br, GZIP',
+    '*',
+    'gzip;q=0.5',
+    'x-gzip',
+    'gzip, deflate, br, zstd',
+    'identity;q=1, *;q=0.1',
+    'gzip, *;q=0',
+    '*;q=0, gzip;q=0.1'
+  ])
+    t.ok(acceptsGzip(field), field)
+  for (const field of [
+    undefined,
+    '',
+    'gzip;q=0',
+    'gzip; q=0.000',
+    'gzip;q=0.0, *',
+    '*;q=0',
+    'deflate',
+    'gzipped',
+    'gzip/x',
+    '*/*',
+    'gzip, text/html'
+  ])
+    t.notOk(acceptsGzip(field), String(field))
+})
+
 /** Readers of weights, each with a range that it prefers, and what it says without a preference. */
 const READERS: ReadonlyArray<readonly [range: string, (field: string) => unknown, none: unknown]> = [
   ['text/html', prefersHtml, false],
   ['application/json', prefersJson, false],
   ['application/problem+json', prefersProblem, false],
   ['text/csv', prefersCsv, false],
+  ['gzip', acceptsGzip, false],
   ['lightning/charge', paymentPreference, 'neutral'],
   ['lightning/session', sessionPlace, 'after']
 ]
