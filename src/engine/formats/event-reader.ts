@@ -6,6 +6,8 @@ export interface EventVisitor {
   data?(bytes: Buffer, from: number, to: number): void
   /** The first 16 bytes of an `event`, `id` or `error` field. */
   field?(name: string, value: string): void
+  /** The line of a field ended; `from` to `to` is its part in the bytes fed, without the line end. */
+  line?(isData: boolean, from: number, to: number): void
   /** An event or a comment ended: the stream can be cut here. `end` is an offset in the bytes fed. */
   boundary(end: number, kind: Boundary): void
 }
@@ -64,20 +66,21 @@ export class EventReader {
       const end = Math.min(lf, cr)
       if (end > at) this.#part(piece, at, end)
       if (end === length) return
+      const start = at
       at = end + 1
       if (end === cr) {
         if (at === length) this.#skipsLf = true
         else if (piece[at] === LF) at++
         cr = nextOf(piece, CR, at)
       }
-      this.#endLine(at)
+      this.#endLine(start, end, at)
     }
   }
 
   /** Ends the last event where the stream ended without a blank line. Clients discard such an event. */
   end(): void {
-    if (this.#place !== 'start') this.#endLine(0)
-    if (this.#hasLine) this.#endLine(0)
+    if (this.#place !== 'start') this.#endLine(0, 0, 0)
+    if (this.#hasLine) this.#endLine(0, 0, 0)
   }
 
   /** Skips a byte order mark. Returns where the rest begins. */
@@ -101,6 +104,7 @@ export class EventReader {
     if (this.#place === 'start') {
       if (to - at >= DATA.length && isDataField(piece, at)) {
         at += DATA.length
+        this.#name = 'data'
         this.#beginData()
         this.#place = 'colon'
         if (at === to) return
@@ -125,7 +129,7 @@ export class EventReader {
     }
     if (this.#place === 'colon') {
       if (piece[at] === SPACE) at++
-      this.#place = this.#name === '' || this.#name === 'data' ? 'data' : 'value'
+      this.#place = this.#name === 'data' ? 'data' : 'value'
       if (at === to) return
     }
     if (this.#place === 'data') this.#data(piece, at, to)
@@ -151,7 +155,7 @@ export class EventReader {
     this.#visitor.data?.(piece, from, to)
   }
 
-  #endLine(end: number): void {
+  #endLine(from: number, to: number, end: number): void {
     const place = this.#place
     this.#place = 'start'
     if (place === 'start') {
@@ -168,10 +172,11 @@ export class EventReader {
       return
     }
     this.#hasLine = true
+    const isData = this.#name === 'data'
     // A field without a colon has an empty value.
-    if (place === 'name' && this.#name === 'data') this.#beginData()
-    else if (place !== 'data' && place !== 'rest' && FIELDS.has(this.#name))
-      this.#visitor.field?.(this.#name, this.#value)
+    if (isData && place === 'name') this.#beginData()
+    else if (place !== 'rest' && FIELDS.has(this.#name)) this.#visitor.field?.(this.#name, this.#value)
+    this.#visitor.line?.(isData, from, to)
     this.#name = ''
     this.#value = ''
   }

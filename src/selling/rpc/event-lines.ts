@@ -1,4 +1,5 @@
 import { EventReader } from '../../engine/formats/event-reader.ts'
+import { encodeEvent } from '../../engine/formats/event-stream.ts'
 
 /** An event, or a comment between events. */
 export interface StreamPiece {
@@ -9,7 +10,8 @@ export interface StreamPiece {
   readonly isLong: boolean
 }
 
-const NOTHING = Buffer.alloc(0)
+const NOTHING = new Uint8Array()
+const LINE_END = Buffer.from('\n')
 
 /** Splits an event stream byte for byte: returns each event with the bytes that end it. */
 export class EventLines {
@@ -23,7 +25,7 @@ export class EventLines {
   #data: Buffer[] = []
   #isLong = false
   /** The bytes being read, and the offset of those in no piece yet. */
-  #bytes: Buffer = NOTHING
+  #bytes: Uint8Array = NOTHING
   #from = 0
   #pieces: StreamPiece[] = []
 
@@ -44,10 +46,10 @@ export class EventLines {
   }
 
   feed(bytes: Uint8Array): StreamPiece[] {
-    this.#bytes = asBuffer(bytes)
+    this.#bytes = bytes
     this.#from = 0
-    this.#reader.feed(this.#bytes)
-    this.#keep(this.#bytes.byteLength)
+    this.#reader.feed(bytes)
+    this.#keep(bytes.byteLength)
     if (this.#size > this.#limit || (this.#isLong && this.#size > 0)) this.#flushLong()
     return this.#taken()
   }
@@ -97,28 +99,15 @@ export class EventLines {
 
 /** Replaces the event's data, which may have several lines. */
 export function withData(raw: Uint8Array, data: string): Uint8Array {
-  const kept = fieldsOf(raw, true).filter(({ name }) => name !== 'data' && name !== '')
-  const lines = kept.map(({ line }) => `${line}\n`)
-  const written = data.split(/\r\n|\r|\n/).map(line => `data: ${line}\n`)
-  return Buffer.from(`${lines.join('')}${written.join('')}\n`)
-}
-
-/** A message as an event of its own. */
-export function eventOf(data: string): Uint8Array {
-  return withData(NOTHING, data)
-}
-
-function fieldsOf(raw: Uint8Array, isFirst: boolean): { name: string; value: string; line: string }[] {
-  let text = asBuffer(raw).toString('utf8')
-  if (isFirst && text.startsWith('\ufeff')) text = text.slice(1)
-  return text.split(/\r\n|\r|\n/).map(line => {
-    const colon = line.indexOf(':')
-    const name = colon < 0 ? line : line.slice(0, colon)
-    const value = colon < 0 ? '' : line.slice(colon + 1)
-    return { name, value: value.startsWith(' ') ? value.slice(1) : value, line }
+  // The last line of a stream may lack its end.
+  const bytes = Buffer.concat([raw, LINE_END])
+  let others = ''
+  const reader = new EventReader({
+    line(isData, from, to) {
+      if (!isData) others += `${bytes.toString('utf8', from, to)}\n`
+    },
+    boundary() {}
   })
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  reader.feed(bytes)
+  return Buffer.from(others + encodeEvent({ data }))
 }

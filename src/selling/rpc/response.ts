@@ -4,7 +4,8 @@ import type { HeaderList } from '../../engine/message/headers.ts'
 import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { TunnelTarget } from '../../engine/message/wire.ts'
 import type { CallsUnderWay } from './calls.ts'
-import { EventLines, eventOf, withData, type StreamPiece } from './event-lines.ts'
+import { encodeEvent } from '../../engine/formats/event-stream.ts'
+import { EventLines, withData, type StreamPiece } from './event-lines.ts'
 
 export interface ResponseParts {
   readonly calls: CallsUnderWay
@@ -96,7 +97,7 @@ export class RpcResponder implements Responder {
       this.#parts.paidHead(headers)
       const pending = this.#real.head(status, headers)
       const begin = (): void => {
-        for (const text of own) this.#real.write(eventOf(text))
+        for (const text of own) this.#real.write(Buffer.from(encodeEvent({ data: text })))
       }
       return pending === undefined ? begin() : pending.then(begin)
     }

@@ -6,7 +6,6 @@ import { openRpcShop } from './setting.ts'
 import { outlineOf, readJson } from '../../../src/engine/formats/json-reader.ts'
 import { JsonError } from '../../../src/engine/formats/json-scan.ts'
 import { canonicalText, memberPlace, replaced, withMember } from '../../../src/selling/rpc/json-text.ts'
-import { EventLines } from '../../../src/selling/rpc/event-lines.ts'
 
 const file = (chain: string, route = ''): string => `policies: { few: { limit: 5, window: 10s } }
 chains:
@@ -151,30 +150,4 @@ t.test('JSON is changed where it is asked to be, and nowhere else', async t => {
     new JsonError('names', 'has the member "b" twice')
   )
   t.doesNotThrow(() => readJson(Buffer.from('[{"a":1},{"a":1},"a","a",{"b":"a","a":{"a":1}}]'), limits))
-})
-
-t.test('an event stream is the same wherever it is cut', async t => {
-  const stream = Buffer.from(
-    '\ufeffdata: {"a":1}\r\n\r\n: note\nid: 1\nevent: x\ndata: one\ndata:two\n\ndata\n\n\rdata: three\r\rdata: last'
-  )
-  const read = (cuts: number): { data: (string | null)[]; bytes: string } => {
-    const lines = new EventLines(1000)
-    const pieces = []
-    for (let at = 0; at < stream.length; at += cuts) pieces.push(...lines.feed(stream.subarray(at, at + cuts)))
-    pieces.push(...lines.end())
-    return {
-      data: pieces.map(({ data }) => data).filter(data => data !== null),
-      bytes: Buffer.concat(pieces.map(({ raw }) => raw)).toString()
-    }
-  }
-  for (let cuts = 1; cuts <= stream.length; cuts++) {
-    const { data, bytes } = read(cuts)
-    t.equal(bytes, stream.toString())
-    t.same(data, ['{"a":1}', 'one\ntwo', '', 'three', 'last'])
-  }
-  const long = new EventLines(8)
-  const text = 'data: 0123456789\n\ndata: a\n\n'
-  const pieces = [...text].flatMap(letter => long.feed(Buffer.from(letter)))
-  t.equal(Buffer.concat(pieces.map(({ raw }) => raw)).toString(), text)
-  t.equal(pieces.at(-1)?.data, 'a', 'what follows a long event is read again')
 })

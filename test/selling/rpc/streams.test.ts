@@ -1,6 +1,7 @@
 /** Event streams: receipts are put in while the events pass, and nothing is held back. */
 import { request, type IncomingMessage, type ServerResponse } from 'node:http'
 import t from 'tap'
+import { EventLines, withData } from '../../../src/selling/rpc/event-lines.ts'
 import { openRpcShop, paying, RECEIPT, results, toolCall, type Rpc } from './setting.ts'
 
 const call = toolCall('cheap')
@@ -203,4 +204,52 @@ t.test('event streams', async t => {
       }
     })
   })
+})
+
+t.test('an event stream is the same wherever it is cut', async t => {
+  const stream = Buffer.from(
+    '\ufeffdata: {"a":1}\r\n\r\n: note\nid: 1\nevent: x\ndata: one\ndata:two\n\ndata\n\n\rdata: three\r\rdata: last'
+  )
+  const read = (cuts: number): { data: (string | null)[]; bytes: string } => {
+    const lines = new EventLines(1000)
+    const pieces = []
+    for (let at = 0; at < stream.length; at += cuts) pieces.push(...lines.feed(stream.subarray(at, at + cuts)))
+    pieces.push(...lines.end())
+    return {
+      data: pieces.map(({ data }) => data).filter(data => data !== null),
+      bytes: Buffer.concat(pieces.map(({ raw }) => raw)).toString()
+    }
+  }
+  for (let cuts = 1; cuts <= stream.length; cuts++) {
+    const { data, bytes } = read(cuts)
+    t.equal(bytes, stream.toString())
+    t.same(data, ['{"a":1}', 'one\ntwo', '', 'three', 'last'])
+  }
+  const long = new EventLines(8)
+  const text = 'data: 0123456789\n\ndata: a\n\n'
+  const pieces = [...text].flatMap(letter => long.feed(Buffer.from(letter)))
+  t.equal(Buffer.concat(pieces.map(({ raw }) => raw)).toString(), text)
+  t.equal(pieces.at(-1)?.data, 'a', 'what follows a long event is read again')
+})
+
+t.test('an event with other data keeps its other fields', async t => {
+  const written = (raw: string, data: string): string => Buffer.from(withData(Buffer.from(raw), data)).toString()
+  for (const [raw, data, expected] of [
+    ['', 'a', 'data: a\n\n'],
+    ['data: a\n\n', 'b', 'data: b\n\n'],
+    ['data: a\n\n', 'b\r\nc\rd\n', 'data: b\ndata: c\ndata: d\ndata: \n\n'],
+    ['id: 7\ndata\nevent:é\ndata:a\r\r', 'b', 'id: 7\nevent:é\ndata: b\n\n'],
+    [
+      '\ufeffretry: 3\r\n: note\r\ndata: a\r\nunknown\r\ndatum: 1\r\n\r\n',
+      'b',
+      'retry: 3\nunknown\ndatum: 1\ndata: b\n\n'
+    ],
+    ['\ndata: a\nid: 7', 'b', 'id: 7\ndata: b\n\n'],
+    [
+      `${'name'.repeat(10)}: ${'x'.repeat(100)}\ndata: a\n\n`,
+      '',
+      `${'name'.repeat(10)}: ${'x'.repeat(100)}\ndata: \n\n`
+    ]
+  ] as const)
+    t.equal(written(raw, data), expected, JSON.stringify(raw))
 })
