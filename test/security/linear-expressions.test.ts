@@ -14,6 +14,7 @@ const COMPUTED: Readonly<Record<string, string>> = {
   'src/engine/config/effective.ts': 'schemas, whose patterns are literals',
   'src/engine/config/read.ts': 'schemas, whose patterns are literals',
   'src/engine/config/units.ts': 'the literals of its table',
+  'src/engine/formats/response-schema.ts': 'schemas, whose patterns are literals',
   'src/engine/operations/validation.ts': 'schemas, whose patterns are literals',
   'src/engine/openapi/openapi.ts': 'operations, whose patterns are literals',
   'src/payments/proxies/pricing.ts': 'not an expression: the path of a price'
