@@ -14,17 +14,20 @@ import type { ProviderState } from './overview.ts'
 const Check = Type.Object({
   name: Type.Enum(['database', 'state', 'providers', 'makers', 'jobs', 'disk', 'clock', 'processes']),
   state: Type.Enum(['good', 'warning', 'bad'], {
-    description: 'bad: something does not work; warning: it may soon not.'
+    description: 'bad: something fails; warning: something may fail soon.'
   }),
-  says: Type.String({ description: 'What is found.' }),
-  wayOut: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What to do; null where it is good.' })
+  says: Type.String({ description: 'Result of the check.' }),
+  wayOut: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'How to fix it; null if the state is good.'
+  })
 })
 type Check = Static<typeof Check>
 
 const HealthView = Type.Object(
   {
     at: isoTime(),
-    ready: Type.Boolean({ description: 'Whether this process takes traffic, as /ready says.' }),
+    ready: Type.Boolean({ description: 'Whether this process accepts traffic, as /ready reports.' }),
     checks: Type.Array(Check)
   },
   { title: 'AdminHealth' }
@@ -100,8 +103,8 @@ async function guarded(name: Check['name'], check: () => Promise<Check>): Promis
     return {
       name,
       state: 'warning',
-      says: 'This could not be looked at.',
-      wayOut: 'Look at the database first, then load the page again.'
+      says: 'This check failed.',
+      wayOut: 'Check the database first, then reload the page.'
     }
   }
 }
@@ -113,38 +116,38 @@ async function databaseCheck(
   const name = 'database'
   const kind = database.kind === 'pglite' ? 'The embedded database' : 'PostgreSQL'
   if (health.status === 'healthy')
-    return good(name, `${kind} answers in ${Math.ceil(health.ms)} ms and can be written.`)
+    return good(name, `${kind} responds in ${Math.ceil(health.ms)} ms and accepts writes.`)
   if (health.status === 'degraded')
     return {
       name,
       state: 'warning',
-      says: `${kind} answers slowly: ${Math.round(health.ms)} ms.`,
-      wayOut: 'Look at its load and its disk. Above 3 seconds the gateway answers 503 and sells nothing.'
+      says: `${kind} responds slowly: ${Math.round(health.ms)} ms.`,
+      wayOut: 'Check its load and disk. Above 3 seconds the gateway responds 503 and sells nothing.'
     }
   return {
     name,
     state: 'bad',
-    says: `${kind} cannot be used. ${health.error ?? ''}`.trim(),
+    says: `${kind} is unavailable. ${health.error ?? ''}`.trim(),
     wayOut:
       database.kind === 'pglite'
-        ? 'Make room on the disk of the data folder; where its process has ended, start the gateway again.'
-        : 'Start it, or set database.url right. Until then requests are answered with 503 and nothing is lost; the gateway comes back by itself.'
+        ? 'Free disk space for the data folder. If its process has exited, restart the gateway.'
+        : 'Start PostgreSQL or correct database.url. Until then requests get 503 and no data is lost; the gateway reconnects automatically.'
   }
 }
 
 async function stateCheck({ config, state }: HealthParts): Promise<Check> {
   const name = 'state'
   const isMemory = config().state.url.startsWith('memory:')
-  if (isMemory) return good(name, 'Counters and replays are in the memory of this process.')
+  if (isMemory) return good(name, 'Counters and idempotency records are in the memory of this process.')
   const isHealthy = await state.healthy().catch(() => false)
   return isHealthy
-    ? good(name, 'Redis answers.')
+    ? good(name, 'Redis responds.')
     : {
         name,
         state: 'bad',
-        says: 'Redis does not answer.',
+        says: 'Redis does not respond.',
         wayOut:
-          'Start it, or set state.url right. Until then each process counts by itself, and idempotent requests are refused.'
+          'Start Redis or correct state.url. Until then each process counts separately and idempotent requests are rejected.'
       }
 }
 
@@ -157,48 +160,48 @@ async function providersCheck({ providers }: HealthParts): Promise<Check> {
     return {
       name,
       state: 'bad',
-      says: `Does not answer: ${alone.map(({ host }) => host ?? 'the provider that the file names').join(', ')}.`,
+      says: `Not responding: ${alone.map(({ host }) => host ?? 'the configured host').join(', ')}.`,
       wayOut:
-        "Look at the provider's own status and its key. It is tried again by itself; a second provider in the slot is asked meanwhile."
+        "Check the provider's status page and your key. Calls are retried automatically; meanwhile the slot's next provider is used."
     }
   if (empty.length > 0)
     return {
       name,
       state: 'warning',
-      says: `Calls are used up: ${empty.map(({ kind }) => kind).join(', ')}.`,
-      wayOut: 'It passes within a minute. Where it comes back, ask the provider for more calls and set callsPerMinute.'
+      says: `Call limit reached: ${empty.map(({ kind }) => kind).join(', ')}.`,
+      wayOut: 'It resets within a minute. If it recurs, ask the provider for a higher limit and set callsPerMinute.'
     }
   const without = all.filter(({ hasKey, kind }) => !hasKey && kind !== 'sandbox')
   return without.length === all.length && all.length > 0
     ? {
         name,
         state: 'warning',
-        says: 'No provider has a key of yours: only merchants can sell.',
-        wayOut: 'Set lightning.primary.key to sell routes of the file.'
+        says: 'No provider has your key: only merchants can sell.',
+        wayOut: 'Set lightning.primary.key to sell the configured routes.'
       }
-    : good(name, `${all.map(({ kind, slot }) => `${kind} (${slot})`).join(', ')}: no call failed lately.`)
+    : good(name, `${all.map(({ kind, slot }) => `${kind} (${slot})`).join(', ')}: no recent failures.`)
 }
 
 async function makersCheck({ makers }: HealthParts): Promise<Check> {
   const name = 'makers'
   const all = makers()
   const passed = all.filter(({ use }) => use === 'passed over')
-  if (all.length === 0) return good(name, 'One provider makes your invoices.')
+  if (all.length === 0) return good(name, 'One provider creates your invoices.')
   const used = all.find(({ use }) => use === 'used')
   if (used === undefined)
     return {
       name,
       state: 'bad',
-      says: 'Nobody makes your invoices.',
-      wayOut: 'Look at the providers: their hosts, their keys, and what they can receive.'
+      says: 'No provider can create your invoices.',
+      wayOut: 'Check the hosts, keys and inbound capacity of your providers.'
     }
   return passed.length === 0
-    ? good(name, `${used.provider} makes your invoices.`)
+    ? good(name, `${used.provider} creates your invoices.`)
     : {
         name,
         state: 'warning',
-        says: `${used.provider} makes your invoices; passed over: ${passed.map(({ provider, reason }) => `${provider} (${reason ?? 'unknown'})`).join(', ')}.`,
-        wayOut: 'Mend the one that is passed over: the next may fail too. It is asked again by itself.'
+        says: `${used.provider} creates your invoices; skipped: ${passed.map(({ provider, reason }) => `${provider} (${reason ?? 'unknown'})`).join(', ')}.`,
+        wayOut: 'Fix the skipped provider, since the next one may fail too. It is retried automatically.'
       }
 }
 
@@ -215,18 +218,17 @@ async function jobsCheck({ clock, jobs }: HealthParts): Promise<Check> {
     return {
       name,
       state: 'bad',
-      says: `Late: ${late.map(({ title }) => title).join('; ')}.`,
-      wayOut:
-        'Look at the page of jobs for why it fails, and in the log. Where no process runs jobs at all, start the gateway again.'
+      says: `Overdue: ${late.map(({ title }) => title).join('; ')}.`,
+      wayOut: 'See the Jobs page and the log for the reason. If no process runs jobs, restart the gateway.'
     }
   return failed > 0
     ? {
         name,
         state: 'warning',
-        says: `${failed} jobs have failed for good.`,
-        wayOut: 'The page of jobs says why; have them run again there once the reason is gone.'
+        says: `${failed} failed jobs, which are not retried.`,
+        wayOut: 'The Jobs page shows the reason. Fix it, then retry them there.'
       }
-    : good(name, `${queues.length} queues, and nothing has failed.`)
+    : good(name, `${queues.length} queues, no failed jobs.`)
 }
 
 async function clockCheck({ clock, database }: HealthParts): Promise<Check> {
@@ -235,26 +237,26 @@ async function clockCheck({ clock, database }: HealthParts): Promise<Check> {
   const found = await nowRows.one(database.sql`select clock_timestamp() as at`)
   // The query takes time: assume half of it before the reading.
   const off = Math.round((found?.at ?? before) - (before + clock.now()) / 2)
-  const words = `${Math.abs(off)} ms ${off > 0 ? 'behind' : 'before'} that of the database`
-  if (Math.abs(off) <= CLOCK_OFF) return good(name, `The clock of this machine is ${words}.`)
+  const words = `${Math.abs(off)} ms ${off > 0 ? 'behind' : 'ahead of'} the database's`
+  if (Math.abs(off) <= CLOCK_OFF) return good(name, `This machine's clock is ${words}.`)
   return {
     name,
     state: Math.abs(off) > CLOCK_BAD ? 'bad' : 'warning',
-    says: `The clock of this machine is ${words}.`,
-    wayOut: 'Let NTP set both clocks. Tokens, invoices and leases end by them.'
+    says: `This machine's clock is ${words}.`,
+    wayOut: 'Sync both clocks with NTP. Tokens, invoices and leases expire by them.'
   }
 }
 
 async function diskCheck({ config, free = freeBytes }: HealthParts): Promise<Check> {
   const name = 'disk'
   const bytes = await free(config().data)
-  const words = `${bytes >= DISK_LOW ? `${Math.floor(bytes / (1024 * MiB))} GiB` : `${Math.floor(bytes / MiB)} MiB`} are free where the data folder lies.`
+  const words = `${bytes >= DISK_LOW ? `${Math.floor(bytes / (1024 * MiB))} GiB` : `${Math.floor(bytes / MiB)} MiB`} free on the disk of the data folder.`
   if (bytes >= DISK_LOW) return good(name, words)
   return {
     name,
     state: bytes < DISK_FULL ? 'bad' : 'warning',
     says: words,
-    wayOut: 'Make room. Mails, and the embedded database where it is used, are written there.'
+    wayOut: 'Free disk space. Mail and the embedded database, if used, are written there.'
   }
 }
 
@@ -268,22 +270,21 @@ async function processesCheck({ traffic }: HealthParts): Promise<Check> {
     return {
       name,
       state: 'warning',
-      says: `${lost} minutes of measurements were dropped since the start of ${list}.`,
-      wayOut: 'The database was away for more than an hour. What was sold is not touched by it.'
+      says: `${lost} minutes of metrics were dropped since the start of ${list}.`,
+      wayOut: 'The database was unavailable for more than an hour. Sales are not affected.'
     }
   if (generations.size > 1)
     return {
       name,
       state: 'warning',
-      says: `Processes have read the file a different number of times: ${list}.`,
-      wayOut:
-        'It is so after one of them was started anew. Where a change of the file is not in effect everywhere, send SIGHUP.'
+      says: `Processes have loaded the configuration a different number of times: ${list}.`,
+      wayOut: 'This is normal after one of them was restarted. If a change is not in effect everywhere, send SIGHUP.'
     }
   return good(
     name,
     all.length === 0
-      ? 'Nobody asked for anything in the last minutes: processes tell of minutes with requests.'
-      : `${all.length} had requests in the last minutes: ${list}.`
+      ? 'No recent requests. Only processes with requests are listed.'
+      : `${all.length} with recent requests: ${list}.`
   )
 }
 
@@ -294,12 +295,12 @@ export function adminHealthOperations(parts: HealthParts): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/health',
       mount: { use: 'operator-api', chain: 'admin' },
-      summary: 'How everything stands that the gateway needs, in words, with the way out',
+      summary: 'Health checks of the gateway and what it depends on, with fixes',
       description:
-        'What /health and /ready know and more, for people: each check says what it found and, where that is not good, what to do. It asks no provider anything.',
+        'Extends /health and /ready for people: each check reports its result and, if that is not good, how to fix it. Makes no calls to providers.',
       tag: 'Admin',
       access: 'admin',
-      responses: { 200: { description: 'As the process sees it that answers.', schema: HealthView } },
+      responses: { 200: { description: 'As seen by the process that responds.', schema: HealthView } },
       handle: async () => ({ status: 200, body: await checkHealth(parts) })
     })
   ]

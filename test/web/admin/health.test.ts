@@ -58,7 +58,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       { database: seeming(database, { status: 'degraded', ms: 1500, error: null }) }
     ],
     ['database', 'bad', /gone/, { database: seeming(database, { status: 'unhealthy', ms: 1, error: 'gone' }) }],
-    ['state', 'bad', /Redis does not answer/, { state: { healthy: () => Promise.reject(new Error('x')) } }],
+    ['state', 'bad', /Redis does not respond/, { state: { healthy: () => Promise.reject(new Error('x')) } }],
     [
       'providers',
       'bad',
@@ -72,21 +72,21 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     [
       'providers',
       'warning',
-      /used up: strike/,
+      /limit reached: strike/,
       { providers: async () => [{ ...provider, budgets: [{ limit: 'account', exhausted: true, retryAfter: 3 }] }] }
     ],
-    ['providers', 'warning', /No provider has a key/, { providers: async () => [{ ...provider, hasKey: false }] }],
-    ['providers', 'warning', /could not be looked at/, { providers: () => Promise.reject(new Error('x')) }],
+    ['providers', 'warning', /No provider has your key/, { providers: async () => [{ ...provider, hasKey: false }] }],
+    ['providers', 'warning', /check failed/, { providers: () => Promise.reject(new Error('x')) }],
     [
       'makers',
       'bad',
-      /Nobody makes/,
+      /No provider can create/,
       { makers: () => [{ slot: 'primary', provider: 'a', use: 'passed over', reason: 'r' }] }
     ],
     [
       'makers',
       'warning',
-      /b makes your invoices; passed over: a \(full\)/,
+      /b creates your invoices; skipped: a \(full\)/,
       {
         makers: () => [
           { slot: 'primary', provider: 'a', use: 'passed over', reason: 'full' },
@@ -94,17 +94,17 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
         ]
       }
     ],
-    ['jobs', 'warning', /2 jobs have failed/, { jobs: { queues: async () => [{ ...queue, failed: 2 }] } }],
+    ['jobs', 'warning', /2 failed jobs/, { jobs: { queues: async () => [{ ...queue, failed: 2 }] } }],
     [
       'jobs',
       'bad',
-      /Late: Pays/,
+      /Overdue: Pays/,
       { jobs: { queues: async () => [{ ...queue, every: 60_000, lastDone: at - 301_000 }] } }
     ],
     ['disk', 'warning', /900 MiB/, { free: async () => 900 * 1024 ** 2 }],
     ['disk', 'bad', /10 MiB/, { free: async () => 10 * 1024 ** 2 }],
     ['clock', 'warning', /behind/, { clock: { ...systemClock, now: () => systemClock.now() - 9_000 } }],
-    ['clock', 'bad', /before/, { clock: { ...systemClock, now: () => systemClock.now() + 60_000 } }],
+    ['clock', 'bad', /ahead of/, { clock: { ...systemClock, now: () => systemClock.now() + 60_000 } }],
     ['processes', 'warning', /4 minutes/, { traffic: { processes: async () => [{ ...seen, lostMinutes: 4 }] } }],
     [
       'processes',

@@ -100,7 +100,7 @@ t.test('the configuration shows no secret, what a reload changed, and what waits
   await gateway.reload(`${yamlWith(ROUTES('http://127.0.0.1:9'))}\nlog: { level: debug }\n`)
   t.same((await get<Configuration>('/api/admin/configuration')).waitsForRestart, ['log'])
   const { text } = await page('/operator/configuration')
-  t.match(text, /Waits for a restart/)
+  t.match(text, /Restart required/)
   t.match(text, /9 sats/)
   t.notMatch(text, /SECRET/)
 })
@@ -145,7 +145,7 @@ await eachDatabase(t, 'a session whose refund was lost is settled by hand, by wh
     values (${id}, 'c', 'regtest', 'c', 'primary', 'sandbox', ${hourAgo}, 60000, ${hourAgo}, ${hourAgo}, 'idle', 'lnbcrt1', ${id}, 'pending',
       'ours', 30, ${hourAgo}, ${new Date(Date.now() + 3_600_000)})`
   t.ok((await page('/operator/sessions')).text.includes(`sessions/${id}`))
-  t.match((await page(`/operator/sessions/${id}`)).text, /Settle it by hand/)
+  t.match((await page(`/operator/sessions/${id}`)).text, /Settle manually/)
   const wrong = await page(`/operator/sessions/${id}`, { do: 'settle', outcome: 'sent', settledBy: '', reason: '' })
   t.equal(wrong.status, 422)
   const settled = await page(`/operator/sessions/${id}`, {
@@ -162,12 +162,12 @@ await eachDatabase(t, 'a session whose refund was lost is settled by hand, by wh
   t.equal((await page('/operator/sessions/nope')).status, 404)
 })
 
-t.test('the health page says in words what does not work', async t => {
+t.test('operator console: the health page shows the result of each check', async t => {
   const { page, get } = await opened(t, await openTestDatabase(t))
   t.match(await get('/api/admin/health'), { ready: true, checks: [{ name: 'database', state: 'good' }] })
   const { text } = await page('/operator/health')
-  t.match(text, /The gateway takes traffic/)
-  t.match(text, /The embedded database answers/)
+  t.match(text, /Accepting traffic/)
+  t.match(text, /The embedded database responds/)
 })
 
 await eachDatabase(t, 'every refund of the list can be reached, page by page', async (t, database) => {
@@ -197,7 +197,7 @@ await eachDatabase(
       const { text } = await page(path)
       const [form = ''] =
         /<form[^>]*>(?:(?!<\/form>).)*name="do" value="key".*?<\/form>/s.exec(
-          text.slice(text.indexOf('Replace its API key'))
+          text.slice(text.indexOf('Replace API key'))
         ) ?? []
       return { do: 'key', was: /name="was" value="([^"]*)"/.exec(form)?.[1] ?? 'missing' }
     }

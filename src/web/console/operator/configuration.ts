@@ -10,7 +10,7 @@ export const operatorConfiguration: ConsolePage = {
   id: 'getOperatorConfiguration',
   console: 'operator',
   path: 'configuration',
-  summary: 'The file in effect without its secrets, what its last change did, and what waits for a restart',
+  summary: 'The active configuration without secrets, its last reload, and changes that need a restart',
   async show({ api }) {
     const found = await api.get<ConfigurationView>('/api/admin/configuration')
     const { file, generation, reload, waitsForRestart, warnings, yaml } = found
@@ -24,14 +24,14 @@ export const operatorConfiguration: ConsolePage = {
         ${
           waitsForRestart.length === 0
             ? null
-            : html`<p class="notice wait">Waits for a restart: ${waitsForRestart.map((part, at) => html`${at === 0 ? '' : ', '}<code>${part}</code>`)}. It has changed in the file, and the gateway goes on with what it began with.</p>`
+            : html`<p class="notice wait">Restart required: ${waitsForRestart.map((part, at) => html`${at === 0 ? '' : ', '}<code>${part}</code>`)}. The file has changed; the gateway uses the previous values until it restarts.</p>`
         }
-        ${warnings.length === 0 ? null : html`<section class="notice wait" aria-labelledby="warnings"><h2 id="warnings">Probably not meant</h2><ul>${warnings.map(words => html`<li>${words}</li>`)}</ul></section>`}
-        <section aria-labelledby="reload"><h2 id="reload">The last change</h2>
-          ${reload === null ? html`<p>None since the start. A saved file is read again at once, and so it is on SIGHUP.</p>` : reloadOf(reload)}
+        ${warnings.length === 0 ? null : html`<section class="notice wait" aria-labelledby="warnings"><h2 id="warnings">Warnings</h2><ul>${warnings.map(words => html`<li>${words}</li>`)}</ul></section>`}
+        <section aria-labelledby="reload"><h2 id="reload">Last reload</h2>
+          ${reload === null ? html`<p>None since the start. The file is reloaded when it is saved and on SIGHUP.</p>` : reloadOf(reload)}
         </section>
-        <section aria-labelledby="file"><h2 id="file">The file in effect</h2>
-          <p>With every default spelled out; <code>(hidden)</code> stands in the place of secrets. The chains and routes of presets are at <code>boltgate routes --as-yaml</code>.</p>
+        <section aria-labelledby="file"><h2 id="file">Active configuration</h2>
+          <p>Includes all defaults; secrets are replaced with <code>(hidden)</code>. Run <code>boltgate routes --as-yaml</code> for the chains and routes of presets.</p>
           <div class="scroll" tabindex="0" role="region" aria-label="As YAML"><pre><code>${yaml}</code></pre></div>
         </section>`
     }
@@ -40,8 +40,8 @@ export const operatorConfiguration: ConsolePage = {
 
 function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationView['reload']>) {
   return html`
-    <p>${timeOf(at)} ${isUsed ? badge('in effect', 'good') : badge('not used: it has a mistake', 'bad')}</p>
-    ${problem === null ? null : html`<div class="scroll" tabindex="0" role="region" aria-label="What is wrong with it"><pre>${problem}</pre></div>`}
+    <p>${timeOf(at)} ${isUsed ? badge('in effect', 'good') : badge('rejected: invalid', 'bad')}</p>
+    ${problem === null ? null : html`<div class="scroll" tabindex="0" role="region" aria-label="Errors"><pre>${problem}</pre></div>`}
     ${
       isUsed
         ? table(
@@ -52,7 +52,7 @@ function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationVie
               { title: 'Now', cell: ({ after }) => after ?? '–' }
             ],
             changes,
-            html`<p>Nothing that counts: only how the file is written.</p>`
+            html`<p>No effective changes.</p>`
           )
         : null
     }`

@@ -21,7 +21,7 @@ export const operatorJobs: ConsolePage = {
   id: 'getOperatorJobs',
   console: 'operator',
   path: 'jobs',
-  summary: 'Background jobs: what waits, runs, failed and is done, and running again what failed',
+  summary: 'Background jobs by state, and retrying failed ones',
   async show({ api, link, query }) {
     const queue = query.get('queue') ?? ''
     const state = STATES.find(([name]) => name === query.get('state'))?.[0] ?? 'failed'
@@ -48,11 +48,11 @@ export const operatorJobs: ConsolePage = {
             {
               title: 'Again',
               cell: job =>
-                job.state === 'failed' ? action('Run again', { queue: job.queue, id: job.id }, { what: job.id }) : '–'
+                job.state === 'failed' ? action('Retry', { queue: job.queue, id: job.id }, { what: job.id }) : '–'
             }
           ],
           jobs,
-          state === 'failed' ? html`<p>Nothing has failed.</p>` : html`<p>There are none.</p>`
+          state === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
         )}
         <nav class="pager" aria-label="Pages">
           ${page > 1 ? html`<a rel="prev" href=${to(page - 1)}>Newer</a>` : null}
@@ -74,9 +74,9 @@ export const operatorJobs: ConsolePage = {
               { title: 'Last done', cell: one => timeOf(one.lastDone) }
             ],
             queues,
-            html`<p>No process has begun to run jobs.</p>`
+            html`<p>No process runs jobs.</p>`
           )}
-          <p class="soft">What went well is kept for a day, failures for 14 days.</p>
+          <p class="soft">Completed jobs are kept for a day, failed ones for 14 days.</p>
         </section>`
     }
   },

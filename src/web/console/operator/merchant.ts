@@ -24,7 +24,7 @@ export const merchantPage: ConsolePage = {
   id: 'getOperatorMerchant',
   console: 'operator',
   path: 'merchants/:merchantId',
-  summary: 'One account, and what the operator can do about it',
+  summary: 'One account, and the operator actions on it',
   async show(asked) {
     const { api, form, params, problem } = asked
     const found = await api.get<MerchantDetail>(
@@ -52,7 +52,7 @@ export const merchantPage: ConsolePage = {
           ['Webhooks', found.hasWebhookUrl ? 'set' : 'not set']
         ])}
         ${earned}
-        <section aria-labelledby="can"><h2 id="can">What you can do</h2>
+        <section aria-labelledby="can"><h2 id="can">Actions</h2>
           <form method="post" class="filter">
             <input type="hidden" name="do" value="plan" /><input type="hidden" name="was" value=${found.planTier} />
             ${choice(
@@ -74,15 +74,15 @@ export const merchantPage: ConsolePage = {
               name: 'currentPeriodEnd',
               label: 'Paid until, such as 2026-12-31T23:59:59Z',
               value: form.get('currentPeriodEnd') ?? found.currentPeriodEnd ?? '',
-              hint: 'Empty: no end is on file. Both stand until billing says otherwise.',
+              hint: 'Leave empty for no end. Both apply until the next billing update.',
               problem: problem?.fields['currentPeriodEnd'],
               attributes: { maxlength: 40, autocomplete: 'off', spellcheck: 'false' }
             })}
             <button class="button small" type="submit">Set</button>
           </form>
           ${found.isActive ? danger('Deactivate', 'Its keys and its APIs stop working until it is activated again.', action('Deactivate', { do: 'deactivate', was: 'active' }, { isDanger: true })) : action('Activate again', { do: 'reactivate', was: 'deactivated' })}
-          ${danger('Replace its API key', 'The old key stops working at once. The new one is shown once.', action('Replace it', { do: 'key', was: replaced }, { isDanger: true }))}
-          ${danger('Revoke all that it sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
+          ${danger('Replace API key', 'The old key stops working immediately. The new key is shown once.', action('Replace key', { do: 'key', was: replaced }, { isDanger: true }))}
+          ${danger('Revoke all sales', 'Buyers can no longer use what they paid for and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
         </section>`
     }
   },
@@ -139,6 +139,6 @@ async function lastReplaced(api: PageApi, merchantId: number | string): Promise<
 export function keyPage(apiKey: string, to: string): PageContent {
   return {
     title: 'The API key',
-    content: html`<p>It is shown this once. Give it to the merchant on a safe way.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href=${to}>I have kept it</a></p>`
+    content: html`<p>This key is shown once. Send it to the merchant securely.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href=${to}>I have kept it</a></p>`
   }
 }

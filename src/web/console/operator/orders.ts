@@ -9,7 +9,7 @@ export const operatorOrders: ConsolePage = {
   id: 'getOperatorOrders',
   console: 'operator',
   path: 'orders',
-  summary: 'Paid orders that their shop did not make, and having one made',
+  summary: 'Paid orders that their shop rejected, and retrying one',
   async show({ api, link, query }) {
     const skip = offsetOf(query)
     const orders = await api.get<readonly AdminOrderRow[]>(
@@ -27,15 +27,15 @@ export const operatorOrders: ConsolePage = {
           },
           { title: 'Made', cell: order => timeOf(order.createdAt) },
           {
-            title: 'What is wrong',
+            title: 'Problem',
             cell: ({ failure, refundRequest }) =>
-              html`${failure?.message ?? ''}${refundRequest === undefined ? null : html` The buyer wants the money back.`}`
+              html`${failure?.message ?? ''}${refundRequest === undefined ? null : html` The buyer requested a refund.`}`
           },
           { title: 'Paid', cell: ({ paidSats }) => (paidSats === null ? '–' : sats(paidSats)), isNumber: true },
-          { title: 'Again', cell: ({ orderId }) => action('Have it made', { orderId }, { what: orderId }) }
+          { title: 'Retry', cell: ({ orderId }) => action('Retry order', { orderId }, { what: orderId }) }
         ],
         orders.slice(0, ROWS),
-        html`<p>None needs you. A paid order that its shop refuses, or whose buyer wants the money back, appears here.</p>`
+        html`<p>No orders need attention. Paid orders that their shop rejects, or whose buyer requests a refund, appear here.</p>`
       )}
       ${offsetPager(offset => link(`orders${queryOf({ offset })}`), skip, orders.length > ROWS)}`
     }

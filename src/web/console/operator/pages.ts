@@ -19,7 +19,7 @@ const overview: ConsolePage = {
   id: 'getOperator',
   console: 'operator',
   path: '',
-  summary: 'What goes through the gateway, what was earned, and what needs the operator',
+  summary: 'Traffic, earnings, and what needs attention',
   async show(asked) {
     const { api, link } = asked
     const [earned, now] = await Promise.all([
@@ -29,20 +29,20 @@ const overview: ConsolePage = {
     const { earned: sums, lastDay, merchants: accounts, traffic, waiting } = now
     const through = await trafficSection(asked, traffic.now)
     const open = [
-      waits(waiting.lostRefunds, 'refunds whose answer was lost', link('refunds')),
-      waits(waiting.pendingSubscriptions, 'subscriptions that wait for a decision', link('subscriptions')),
-      waits(waiting.refusedOrders, 'paid orders that their shop refused', link('orders')),
-      waits(lastDay.failedWebhooks, 'webhooks of the last day that were given up on', link('jobs'))
+      waits(waiting.lostRefunds, 'refunds with an unknown outcome', link('refunds')),
+      waits(waiting.pendingSubscriptions, 'subscriptions to review', link('subscriptions')),
+      waits(waiting.refusedOrders, 'paid orders that their shop rejected', link('orders')),
+      waits(lastDay.failedWebhooks, 'failed webhooks in the last 24 hours', link('jobs'))
     ].filter(item => item !== null)
     return {
       title: 'Overview',
       content: html`
-        ${open.length === 0 ? html`<p class="notice good">Nothing waits for you.</p>` : html`<section class="notice wait" aria-labelledby="open"><h2 id="open">What waits for you</h2><ul>${open}</ul></section>`}
+        ${open.length === 0 ? html`<p class="notice good">Nothing needs attention.</p>` : html`<section class="notice wait" aria-labelledby="open"><h2 id="open">Needs attention</h2><ul>${open}</ul></section>`}
         <dl class="figures-row">
           ${figure('Today', sats(sums.today.sats), `${count(sums.today.sales)} sales`)}
-          ${figure('In thirty days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
+          ${figure('Last 30 days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
           ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
-          ${figure('Refunds under way', count(waiting.openRefunds))}
+          ${figure('Open refunds', count(waiting.openRefunds))}
         </dl>
         ${through}
         ${earned}`
@@ -61,7 +61,7 @@ const sales: ConsolePage = {
   summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
   show: asked =>
     salesPage(asked, '/api/admin/sales', ({ isRevoked, paymentHash }) =>
-      isRevoked ? null : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')
+      isRevoked ? null : revocation(asked, paymentHash, 'The buyer can no longer use it and must pay again.')
     ),
   async act({ api, form }) {
     await api.send({ method: 'DELETE', target: `/api/admin/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })

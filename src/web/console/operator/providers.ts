@@ -7,7 +7,7 @@ export const operatorProviders: ConsolePage = {
   id: 'getOperatorProviders',
   console: 'operator',
   path: 'providers',
-  summary: 'How the providers stand: calls that are left, and hosts that do not answer',
+  summary: 'Provider status: call limits and hosts that do not respond',
   async show({ api, link }) {
     const providers = await api.get<readonly ProviderState[]>('/api/admin/providers')
     return {
@@ -20,28 +20,28 @@ export const operatorProviders: ConsolePage = {
               title: 'Provider',
               cell: (one: ProviderState) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
             },
-            { title: 'Your own key', cell: one => (one.hasKey ? badge('there', 'good') : badge('none', 'quiet')) },
-            { title: 'Calls that are left', cell: budgets },
-            { title: 'Hosts that do not answer', cell: hosts }
+            { title: 'Your own key', cell: one => (one.hasKey ? badge('set', 'good') : badge('none', 'quiet')) },
+            { title: 'Call limits', cell: budgets },
+            { title: 'Failing hosts', cell: hosts }
           ],
           providers,
-          html`<p>None. <code>lightning</code> of the file says who makes invoices.</p>`
+          html`<p>No providers. Set <code>lightning</code> in gateway.yaml.</p>`
         )}
-        <p>How all else stands: <a href=${link('health')}>Health</a>. What runs behind it: <a href=${link('jobs')}>Jobs</a>.</p>`
+        <p>See also <a href=${link('health')}>Health</a>, <a href=${link('jobs')}>Jobs</a>.</p>`
     }
   }
 }
 
 function wait(seconds: number | null): string {
-  return seconds === null ? '' : `, again in ${seconds} s`
+  return seconds === null ? '' : `, retry in ${seconds} s`
 }
 
 function budgets({ budgets: all }: ProviderState) {
   return all.length === 0
-    ? badge('no limit is near', 'good')
+    ? badge('within limits', 'good')
     : html`<ul>${all.map(
         ({ limit, exhausted, retryAfter }) =>
-          html`<li>${limit}: ${exhausted ? badge(`used up${wait(retryAfter)}`, 'bad') : badge('some are left', 'good')}</li>`
+          html`<li>${limit}: ${exhausted ? badge(`exhausted${wait(retryAfter)}`, 'bad') : badge('available', 'good')}</li>`
       )}</ul>`
 }
 
@@ -50,6 +50,6 @@ function hosts({ hosts: all }: ProviderState) {
     ? badge('none', 'good')
     : html`<ul>${all.map(
         ({ host, failures, isLeftAlone, retryAfter }) =>
-          html`<li><bdi>${host ?? 'as the file names it'}</bdi>: ${badge(`${failures} failures${isLeftAlone ? `, left alone${wait(retryAfter)}` : ''}`, isLeftAlone ? 'bad' : 'wait')}</li>`
+          html`<li><bdi>${host ?? 'configured host'}</bdi>: ${badge(`${failures} failures${isLeftAlone ? `, paused${wait(retryAfter)}` : ''}`, isLeftAlone ? 'bad' : 'wait')}</li>`
       )}</ul>`
 }

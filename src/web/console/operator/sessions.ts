@@ -8,7 +8,7 @@ import { sats, short, timeOf } from '../words.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
 
 const VIEWS = [
-  ['stuck', 'Whose refund needs you'],
+  ['stuck', 'Refund needs attention'],
   ['open', 'Open'],
   ['all', 'All']
 ] as const
@@ -21,7 +21,7 @@ function whole(msat: number): string {
 function refundOf({ closedAt, refund }: PrepaidSessionView) {
   if (closedAt === null) return badge('open', 'good')
   if (refund.status !== null) return status(refund.status)
-  return badge(refund.retryAt === null ? 'not begun' : 'retrying', 'wait')
+  return badge(refund.retryAt === null ? 'not started' : 'retrying', 'wait')
 }
 
 /** Prepaid sessions and refunds that need attention. */
@@ -29,7 +29,7 @@ export const operatorSessions: ConsolePage = {
   id: 'getOperatorSessions',
   console: 'operator',
   path: 'sessions',
-  summary: 'Prepaid sessions, and those whose refund somebody must see to',
+  summary: 'Prepaid sessions, and refunds that need attention',
   async show({ api, link, query }) {
     const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'stuck'
     const skip = Math.max(0, Math.trunc(Number(query.get('skip') ?? 0)) || 0)
@@ -56,8 +56,8 @@ export const operatorSessions: ConsolePage = {
           ],
           list,
           view === 'stuck'
-            ? html`<p>None needs you. A session whose rest could not be paid back, or of which nobody knows whether it was, appears here.</p>`
-            : html`<p>None. Routes with <code>sessions</code> sell them.</p>`
+            ? html`<p>No refunds need attention. Sessions whose refund failed or has an unknown outcome appear here.</p>`
+            : html`<p>No sessions yet. Add <code>sessions</code> to a route to sell them.</p>`
         )}
         <nav class="pager" aria-label="Pages">
           ${skip > 0 ? html`<a rel="prev" href=${to(Math.max(0, skip - AT_ONCE))}>Before</a>` : null}
@@ -72,7 +72,7 @@ export const operatorSession: ConsolePage = {
   id: 'getOperatorSession',
   console: 'operator',
   path: 'sessions/:sessionId',
-  summary: 'One prepaid session, and settling its refund by hand',
+  summary: 'One prepaid session, and settling its refund manually',
   async show(asked) {
     const { api, form, params, problem } = asked
     const found = await api.get<PrepaidSessionView>(
@@ -92,35 +92,35 @@ export const operatorSession: ConsolePage = {
           ['Opened', timeOf(found.openedAt)],
           ['Last used', timeOf(found.usedAt)],
           found.closedAt === null
-            ? ['Closes at the latest', timeOf(found.expiresAt)]
-            : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? 'nobody'}`],
+            ? ['Expires', timeOf(found.expiresAt)]
+            : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? 'unknown'}`],
           ['Refund', refundOf(found)],
           ['Paid back', `${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
           ['Sent', timeOf(refund.begunAt)],
-          ['Our id of the payout', refund.reference ?? '–'],
-          ["The provider's id", refund.providerPayoutId ?? '–'],
-          ['Reason for failure', refund.fault ?? '–'],
+          ['Payout reference', refund.reference ?? '–'],
+          ['Provider payout id', refund.providerPayoutId ?? '–'],
+          ['Failure reason', refund.fault ?? '–'],
           ['Next attempt', timeOf(refund.retryAt)],
           ...(refund.settledBy === null
             ? []
             : ([['Settled', html`by <bdi>${refund.settledBy}</bdi>: <bdi>${refund.settledWhy ?? ''}</bdi>`]] as const))
         ])}
-        ${found.closedAt === null ? danger('Close it', 'What is left is paid back to its return invoice. The client must open another one.', action('Close it', { do: 'close' }, { isDanger: true })) : null}
+        ${found.closedAt === null ? danger('Close session', 'The balance is refunded to its return invoice. The client must open a new session.', action('Close session', { do: 'close' }, { isDanger: true })) : null}
         ${
           isUnsent
-            ? html`<section aria-labelledby="again"><h2 id="again">Send it again</h2>
-                <p>It was not sent. Without another invoice it goes to the session's return invoice.</p>
+            ? html`<section aria-labelledby="again"><h2 id="again">Retry refund</h2>
+                <p>The refund was not sent. Leave the invoice empty to use the session's return invoice.</p>
                 <form method="post" class="form">
                   <input type="hidden" name="do" value="again" />
-                  ${field({ name: 'returnInvoice', label: 'Another invoice of the client, without an amount', value: form.get('returnInvoice') ?? '', problem: problem?.fields['returnInvoice'], attributes: { maxlength: 4096 } })}
-                  <button class="button" type="submit">Send it again</button>
+                  ${field({ name: 'returnInvoice', label: 'New invoice from the client, without an amount', value: form.get('returnInvoice') ?? '', problem: problem?.fields['returnInvoice'], attributes: { maxlength: 4096 } })}
+                  <button class="button" type="submit">Retry refund</button>
                 </form></section>`
             : null
         }
         ${
           isSettleable && refund.settledBy === null
             ? settlementSection(asked, {
-                words: 'Refused while the provider may still be sending it. “Not sent” ends its retries.'
+                words: 'Rejected while the provider may still be sending it. “Not sent” ends its retries.'
               })
             : null
         }`

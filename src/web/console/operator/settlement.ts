@@ -15,22 +15,22 @@ export function settlementSection(
   more: { readonly words?: string; readonly fields?: VNode }
 ): VNode {
   const by = ctx.principal?.id === 'admin' ? '' : (ctx.principal?.id ?? '')
-  return html`<section aria-labelledby="settle"><h2 id="settle">Settle it by hand</h2>
-    <p>Look into the provider's own records first. Nothing is sent by this; it only says what happened.${more.words === undefined ? '' : ` ${more.words}`}</p>
+  return html`<section aria-labelledby="settle"><h2 id="settle">Settle manually</h2>
+    <p>Check the provider's records first. This records the outcome and sends nothing.${more.words === undefined ? '' : ` ${more.words}`}</p>
     <form method="post" class="form">
       <input type="hidden" name="do" value="settle" />
       ${choice(
         'outcome',
-        'What happened',
+        'Outcome',
         [
-          ['sent', 'It was sent'],
-          ['not-sent', 'It was not sent']
+          ['sent', 'Sent'],
+          ['not-sent', 'Not sent']
         ],
         form.get('outcome') ?? 'sent'
       )}
       ${more.fields}
-      ${field({ name: 'settledBy', label: 'Who says so', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
-      ${field({ name: 'reason', label: 'What shows it', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
+      ${field({ name: 'settledBy', label: 'Settled by', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
+      ${field({ name: 'reason', label: 'Evidence', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
       <button class="button" type="submit">Settle</button>
     </form></section>`
 }
