@@ -9,13 +9,15 @@ const LATE = 250
 /** Requests within two ticks below which a late event loop is no overload: something else blocks it. */
 const ARRIVALS = 32
 /** Latency of an empty statement in milliseconds above which the database is slow. */
-const SLOW = 50
+const SLOW = 100
 /** Milliseconds that a request may queue while the database is slow. */
 const WAIT = 200
-/** Queue length that any route may have: a short burst is no overload. */
+/** Queue length that is watched, and that a route may have while the database is slow. */
 const BURST = 256
+/** Queue length before the database is known to be slow: thousands of redemptions in one burst are no overload. */
+const UNKNOWN = 2_048
 /** Queue limit after as many milliseconds of a slow database: a standing queue only adds latency. */
-const STANDING = 64
+const STANDING = 128
 const STANDING_AFTER = 500
 /** Allowed queue growth per statement that the database answers in time. */
 const GROWTH = 64
@@ -172,7 +174,7 @@ class DatabaseLoad {
     if (!this.#queues.has(queue)) {
       this.#queues.add(queue)
       queue.measure(this.#clock.monotonic())
-      queue.limit = this.#behindSince === null ? BURST + GROWTH : BURST
+      queue.limit = this.#behindSince === null ? UNKNOWN : BURST
     }
     if (queue.waiting + GROWTH / 2 > queue.limit) this.#probe()
   }
