@@ -45,7 +45,7 @@ t.test('the overview says how many who were asked to pay did so', async t => {
     await sell(gateway.database, Date.now() - 1_000, { source: 'proxy', merchantId, proxyId })
   await sell(gateway.database, Date.now() - 1_000, { source: 'producer', merchantId })
   const said = await words(gateway, cookie, 'asked')
-  t.match(said, /Asked to pay 1,200 402s in 30 days/)
+  t.match(said, /402 responses 1,200 Last 30 days/)
   t.match(said, /Paid 3 0 % of them/, 'what no 402 of an API sold is left out')
 })
 

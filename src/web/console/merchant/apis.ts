@@ -75,10 +75,10 @@ export const apisPage: ConsolePage = {
             { title: 'Price', cell: priceOf, isNumber: true },
             { title: 'Earned in 30 days', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
             { title: 'Requests', cell: ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), isNumber: true },
-            { title: 'Asked to pay', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
+            { title: '402 responses', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
             { title: 'Errors', cell: ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), isNumber: true },
             {
-              title: 'Half, 99 of 100 within',
+              title: 'p50, p99',
               cell: ({ proxyId }) =>
                 `${latency(counted.get(proxyId)?.p50 ?? null)}, ${latency(counted.get(proxyId)?.p99 ?? null)}`,
               isNumber: true

@@ -38,18 +38,18 @@ async function askedAndPaidSection({ api, ctx }: Asked): Promise<VNode | null> {
   const sales = paid.reduce((sum, point) => sum + point.sales, 0)
   return html`
     <section aria-labelledby="asked">
-      <h2 id="asked">Asked to pay, and paid</h2>
+      <h2 id="asked">402 responses and payments</h2>
       <dl class="figures-row">
-        ${figure('Asked to pay', count(asked), '402s in 30 days')}
+        ${figure('402 responses', count(asked), 'Last 30 days')}
         ${figure('Paid', count(sales), `${percent(sales, asked)} of them`)}
       </dl>
       ${lineChart({
-        title: 'Asked to pay, and paid, by day',
+        title: '402 responses and payments by day',
         step: 'day',
         times,
         format: count,
         series: [
-          { name: 'Asked to pay (402)', values: byDay(traffic.points.map(({ at, asked: one }) => [at, one])) },
+          { name: '402 responses', values: byDay(traffic.points.map(({ at, asked: one }) => [at, one])) },
           { name: 'Paid', values: byDay(paid.map(({ at, sales: one }) => [at, one])) }
         ]
       })}

@@ -59,14 +59,14 @@ export function apiTrafficSection({ query }: Asked, { step, from, to, total, poi
       </div>
       <dl class="figures-row">
         ${figure('Requests', count(total.requests))}
-        ${figure('Asked to pay', count(total.asked), '402')}
-        ${figure('Paid', count(total.paidRequests), 'served for a payment')}
-        ${figure('Errors', count(total.serverErrors), `${percent(total.serverErrors, total.requests)} of all; ${count(total.upstreamFailures)} where your API failed to answer`)}
-        ${figure('Half within', latency(total.p50), `99 of 100 within ${latency(total.p99)}`)}
+        ${figure('402 responses', count(total.asked))}
+        ${figure('Paid requests', count(total.paidRequests))}
+        ${figure('Errors', count(total.serverErrors), `${percent(total.serverErrors, total.requests)} of requests; ${count(total.upstreamFailures)} upstream failures`)}
+        ${figure('p50', latency(total.p50), `p99 ${latency(total.p99)}`)}
       </dl>
       ${
         total.requests === 0
-          ? html`<p class="empty">Nobody asked for anything in this time. Requests appear here a minute later.</p>`
+          ? html`<p class="empty">No requests in this period. New requests appear within a minute.</p>`
           : html`
             <h3>Requests by ${name}</h3>
             ${lineChart({
@@ -74,10 +74,10 @@ export function apiTrafficSection({ query }: Asked, { step, from, to, total, poi
               title: `Requests by ${name}`,
               series: [
                 line('All', one => one.requests),
-                line('Asked to pay (402)', one => one.asked),
+                line('402 responses', one => one.asked),
                 line('Paid', one => one.paidRequests),
-                line('Errors (5xx)', one => one.serverErrors),
-                line('Errors of clients (4xx)', one => one.clientErrors)
+                line('5xx', one => one.serverErrors),
+                line('4xx', one => one.clientErrors)
               ]
             })}
             <h3>Latency by ${name}</h3>
@@ -85,10 +85,7 @@ export function apiTrafficSection({ query }: Asked, { step, from, to, total, poi
               ...chart,
               title: `Latency by ${name}`,
               format: latency,
-              series: [
-                line('Half within (p50), ms', one => one.p50, null),
-                line('99 of 100 within (p99), ms', one => one.p99, null)
-              ]
+              series: [line('p50, ms', one => one.p50, null), line('p99, ms', one => one.p99, null)]
             })}`
       }
     </section>`

@@ -155,13 +155,13 @@ const subscriptions: ConsolePage = {
   id: 'getOperatorSubscriptions',
   console: 'operator',
   path: 'subscriptions',
-  summary: 'Subscriptions that wait for a decision',
+  summary: 'Pending subscriptions',
   async show({ api }) {
     const list = await api.get<readonly PendingSubscriptionView[]>('/api/admin/pending-subscriptions')
     return {
       title: 'Subscriptions',
       content: table(
-        'Subscriptions that wait',
+        'Pending subscriptions',
         [
           { title: 'Email', cell: (one: PendingSubscriptionView) => one.email },
           { title: 'Plan', cell: one => one.planTier },
@@ -176,7 +176,7 @@ const subscriptions: ConsolePage = {
           }
         ],
         list,
-        html`<p>None waits. Whoever buys a plan without having an account appears here.</p>`
+        html`<p>No pending subscriptions. Plans bought without an account appear here.</p>`
       )
     }
   },
@@ -193,16 +193,16 @@ const subscriptions: ConsolePage = {
 }
 
 const VIEWS = [
-  ['lost', 'Whose answer was lost'],
-  ['open', 'Under way'],
-  ['settled', 'Settled by hand']
+  ['lost', 'Unknown outcome'],
+  ['open', 'Open'],
+  ['settled', 'Settled manually']
 ] as const
 
 const refunds: ConsolePage = {
   id: 'getOperatorRefunds',
   console: 'operator',
   path: 'refunds',
-  summary: 'Refunds that nobody knows the fate of',
+  summary: 'Refunds, first those with an unknown outcome',
   async show({ api, link, query }) {
     const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'lost'
     const skip = offsetOf(query)
@@ -228,7 +228,7 @@ const refunds: ConsolePage = {
             { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
           ],
           list.slice(0, ROWS),
-          html`<p>None.</p>`
+          html`<p>No refunds.</p>`
         )}
         ${offsetPager(offset => link(`refunds${queryOf({ view, offset })}`), skip, list.length > ROWS)}`
     }
@@ -239,7 +239,7 @@ const refund: ConsolePage = {
   id: 'getOperatorRefund',
   console: 'operator',
   path: 'refunds/:refundId',
-  summary: 'One refund, and settling it by hand',
+  summary: 'One refund, and settling it manually',
   async show(asked) {
     const { api, form, params, problem } = asked
     const found = await api.get<AdminRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
@@ -253,7 +253,7 @@ const refund: ConsolePage = {
           ['To', short(found.refundAddress)],
           ['Provider', found.provider],
           ['Made', timeOf(found.createdAt)],
-          ['Asked about until', timeOf(found.lookedUpUntil)],
+          ['Looked up until', timeOf(found.lookedUpUntil)],
           ['Advice', found.message ?? '–'],
           ...(found.settlement === null
             ? []
@@ -269,7 +269,7 @@ const refund: ConsolePage = {
             ? settlementSection(asked, {
                 fields: field({
                   name: 'providerRefundId',
-                  label: "The provider's id of it, where it was sent",
+                  label: 'Provider refund id, if sent',
                   value: form.get('providerRefundId') ?? '',
                   problem: problem?.fields['providerRefundId'],
                   attributes: { maxlength: 200 }

@@ -92,7 +92,7 @@ function drawn(route: LiveRoute, nth: number): VNode {
 
 function goneThrough(sums: LiveRoute['day']): string {
   const { asked, p50, p99, paidRequests, requests, serverErrors } = sums
-  return `${count(requests)} requests, ${count(asked)} asked to pay, ${count(paidRequests)} served for a payment, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); half within ${latency(p50)}, 99 of 100 within ${latency(p99)}`
+  return `${count(requests)} requests, ${count(asked)} 402 responses, ${count(paidRequests)} paid requests, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); p50 ${latency(p50)}, p99 ${latency(p99)}`
 }
 
 /** Plugins in execution order, and the upstream. */
@@ -118,7 +118,7 @@ function ownRoutes(routes: readonly LiveRoute[]): VNode {
         { title: 'Chain', cell: ({ chain }) => html`<code>${chain.name}</code>` },
         { title: 'Requests', cell: ({ day }) => count(day.requests), isNumber: true },
         { title: 'Errors', cell: ({ day }) => count(day.serverErrors), isNumber: true },
-        { title: '99 of 100 within', cell: ({ day }) => latency(day.p99), isNumber: true }
+        { title: 'p99', cell: ({ day }) => latency(day.p99), isNumber: true }
       ],
       busy.filter(({ day }) => day.requests > 0).slice(0, 50),
       html`<p>Nobody asked for any of them in the last day.</p>`

@@ -25,26 +25,26 @@ export async function trafficSection({ api }: Asked, now: TrafficView): Promise<
   const bad = (item: TrafficView): number => item.serverErrors + item.unfinished
   return html`
     <section aria-labelledby="traffic">
-      <h2 id="traffic">What goes through</h2>
-      <h3>In the last five minutes</h3>
+      <h2 id="traffic">Traffic</h2>
+      <h3>Last 5 minutes</h3>
       <dl class="figures-row">
         ${figure('Requests', count(now.requests), `${count(Math.round(now.requests / 5))} a minute`)}
-        ${figure('Asked to pay', count(now.asked), `${count(now.sales)} paid`)}
+        ${figure('402 responses', count(now.asked), `${count(now.sales)} paid`)}
         ${figure('Earned', sats(now.sats))}
-        ${figure('Errors', count(now.serverErrors), `${count(now.clientErrors)} of clients`)}
-        ${figure('Half within', latency(now.p50), `99 of 100 within ${latency(now.p99)}`)}
+        ${figure('Errors', count(now.serverErrors), `${count(now.clientErrors)} client errors`)}
+        ${figure('p50', latency(now.p50), `p99 ${latency(now.p99)}`)}
       </dl>
-      <h3>Over a day</h3>
+      <h3>Last 24 hours</h3>
       <dl class="figures-row">
-        ${figure('Requests', count(total.requests), `${count(total.paidRequests)} served for a payment`)}
-        ${figure('Asked to pay', count(total.asked), `${count(total.sales)} paid: ${percent(total.sales, total.asked)}`)}
+        ${figure('Requests', count(total.requests), `${count(total.paidRequests)} paid requests`)}
+        ${figure('402 responses', count(total.asked), `${percent(total.sales, total.asked)} converted (${count(total.sales)} paid)`)}
         ${figure('Earned', sats(total.sats))}
-        ${figure('Errors', count(total.serverErrors), `${percent(bad(total), total.requests)} of all with those broken off`)}
-        ${figure('Half within', latency(total.p50), `99 of 100 within ${latency(total.p99)}`)}
+        ${figure('Errors', count(total.serverErrors), `${percent(bad(total), total.requests)} of requests, including aborted`)}
+        ${figure('p50', latency(total.p50), `p99 ${latency(total.p99)}`)}
       </dl>
       ${
         total.requests === 0 && total.sales === 0
-          ? html`<p class="empty">Nothing was asked for in the last day. Each process tells once a minute what went through it; routes whose chain has <code>metrics</code> are counted.</p>`
+          ? html`<p class="empty">No requests in the last 24 hours. Processes report once a minute, for routes with <code>metrics</code> in their chain.</p>`
           : html`
             <h3>Requests by hour</h3>
             ${lineChart({
@@ -52,22 +52,22 @@ export async function trafficSection({ api }: Asked, now: TrafficView): Promise<
               title: 'Requests by hour',
               series: [
                 line('All', one => one.requests),
-                line('Asked to pay (402)', one => one.asked),
-                line('Served for a payment', one => one.paidRequests),
-                line('Paid', one => one.sales)
+                line('402 responses', one => one.asked),
+                line('Paid requests', one => one.paidRequests),
+                line('Payments', one => one.sales)
               ]
             })}
-            <h3>Earned by hour</h3>
+            <h3>Earnings by hour</h3>
             ${lineChart({ ...chart, title: 'Satoshis earned by hour', format: sats, series: [line('Satoshis', one => one.sats)] })}
             <h3>Errors by hour</h3>
             ${lineChart({
               ...chart,
               title: 'Errors by hour',
               series: [
-                line('Of the gateway and upstreams (5xx)', one => one.serverErrors),
-                line('Of clients (4xx)', one => one.clientErrors),
-                line('Upstream failed', one => one.upstreamFailures),
-                line('Broken off', one => one.unfinished)
+                line('5xx', one => one.serverErrors),
+                line('4xx', one => one.clientErrors),
+                line('Upstream failures', one => one.upstreamFailures),
+                line('Aborted', one => one.unfinished)
               ]
             })}
             <h3>Latency by hour</h3>
@@ -75,10 +75,7 @@ export async function trafficSection({ api }: Asked, now: TrafficView): Promise<
               ...chart,
               title: 'Latency by hour',
               format: latency,
-              series: [
-                line('Half within (p50), ms', one => one.p50, null),
-                line('99 of 100 within (p99), ms', one => one.p99, null)
-              ]
+              series: [line('p50, ms', one => one.p50, null), line('p99, ms', one => one.p99, null)]
             })}`
       }
     </section>`
