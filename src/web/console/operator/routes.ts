@@ -121,6 +121,6 @@ function ownRoutes(routes: readonly LiveRoute[]): VNode {
         { title: 'p99', cell: ({ day }) => latency(day.p99), isNumber: true }
       ],
       busy.filter(({ day }) => day.requests > 0).slice(0, 50),
-      html`<p>Nobody asked for any of them in the last day.</p>`
+      html`<p>No requests in the last 24 hours.</p>`
     )}`
 }
