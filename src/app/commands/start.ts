@@ -70,7 +70,7 @@ async function run(from: StartFile, out: Output): Promise<number> {
 
 /**
  * Makes tables and keys in one process, before the first worker. Without the database, workers start and answer 503
- * (decision 22); this keeps retrying, and none is ready before.
+ * (decision 22); this retries until the database answers, and no process is ready before.
  */
 async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
   const secrets = loadSecrets(config)

@@ -121,7 +121,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   if (internals.size === 0) mount()
   return {
     metrics: core.metrics,
-    /** Chains that use a service of the suite open it (`usesSuite`), so none is missing. */
+    /** Complete for every chain: one that uses a service of the suite opens it (`usesSuite`). */
     services: (): SteadyServices => ({ ...core.services, ...suite?.services }) as SteadyServices,
     internals: () => internals,
     /** Opens the suite if a configuration uses it; it stays open. */

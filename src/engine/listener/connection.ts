@@ -51,7 +51,7 @@ export class Connection implements WireConnection, Watched {
   tunnelling = false
   served: boolean
   /**
-   * The request after which the parser lost bytes: its response closes the connection, so that none is misattributed.
+   * The request after which the parser lost bytes: its response closes the connection, so later responses cannot be misattributed.
    */
   lastRequest: IncomingMessage | null = null
   readonly #host: ConnectionHost

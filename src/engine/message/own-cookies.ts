@@ -1,6 +1,6 @@
 /**
- * The gateway's own cookies, which carry sessions. They never go to an upstream, which may be a merchant's. None is
- * accepted from one: it could sign visitors in to another account.
+ * The gateway's own cookies, which carry sessions. They never go to an upstream, which may be a merchant's. An
+ * upstream cannot set them either: it could sign visitors in to another account.
  */
 const OWN = /^(?:__(?:host|secure|http|host-http)-)?boltgate[-_]/i
 /** A substring of every such name: one search suffices for most requests. */

@@ -66,7 +66,7 @@ export function requireServices(uses: Plugin['uses'], services: Services): void 
 
 /**
  * The members that must be hooks: all of an object's. A class may have other fields and methods, so its own count only
- * where none is a hook.
+ * when it has no hook.
  */
 function membersOf(given: object): string[] {
   const prototype: unknown = Object.getPrototypeOf(given)

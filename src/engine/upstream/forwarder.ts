@@ -137,7 +137,7 @@ export class Forwarder {
 
   /**
    * Forwards to an operator's upstream: its base path, then the raw target (decision 100 on credentials). `body` goes
-   * in the place of the request's own, which must have been collected.
+   * instead of the request's own, which must have been collected.
    */
   forwardTo(
     ctx: Context,

@@ -43,8 +43,8 @@ const BLOCKED_PORTS = new Set([
   6443, 8500, 9042, 9200, 10250, 11211, 27017
 ])
 /**
- * Names of internal networks and cloud metadata services, including short forms of Kubernetes and Consul. None is a
- * public top-level domain.
+ * Names of internal networks and cloud metadata services, including short forms of Kubernetes and Consul. They are
+ * not public top-level domains.
  */
 const BLOCKED_SUFFIXES = [
   '.localhost',

@@ -345,7 +345,7 @@ export class Sink implements CallHandler, Waiting {
     this.#controller?.abort()
   }
 
-  /** For a paid request the error says what becomes of the payment. */
+  /** For a paid request the error states whether the payment is released. */
   #failure(error: Error): GatewayError {
     const failure = upstreamFailure(error, this.#target)
     if (this.#ctx.payment === null || !(failure instanceof LongError) || failure.status < 500) return failure

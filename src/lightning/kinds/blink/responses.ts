@@ -66,7 +66,7 @@ export const BlinkResponse = Type.Object({
 
 export const PayloadErrors = Type.Object({ errors: fittingItems(BlinkError) })
 
-/** A charge's status; null when unusable. `now` (ms) stands in for a missing time of payment. */
+/** A charge's status; null when unusable. `now` (ms) replaces a missing settlement time. */
 export function readBlinkState(wallet: BlinkWallet, now: number): ChargeState | null {
   switch (wallet.invoiceByPaymentHash?.paymentStatus) {
     case 'PAID': {

@@ -53,7 +53,7 @@ export function readNwcTransaction(value: unknown, now: number): NwcTransaction 
   }
 }
 
-/** A charge's status; `now` stands in for a missing settlement time. */
+/** A charge's status; `now` replaces a missing settlement time. */
 export function nwcState({ state, amountMsat, settledAt }: NwcTransaction, now: number): ChargeState {
   switch (state) {
     case 'settled': {
