@@ -1,3 +1,5 @@
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { LongError } from '../../engine/operations/errors.ts'
 import type { Sql } from '../../platform/database/database.ts'
 
 export interface ProxyCounts {
@@ -51,4 +53,8 @@ export async function haveMerchantsSold(sql: Sql): Promise<boolean> {
   const [row] = await sql<Array<{ sold: boolean }>>`
     select exists (select from payments) or exists (select from storefront_orders) or exists (select from producer_endpoints) as sold`
   return row?.sold === true
+}
+
+export function proxyNotFound(): LongError {
+  return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
 }

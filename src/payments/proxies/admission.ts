@@ -17,7 +17,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { choosePrice, type ChosenAmount } from './price.ts'
 import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
-import { proxyNotFound } from './service.ts'
+import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 const PROXY_PATH_NOT_ALLOWED = defineError('BG_PROXY_PATH_NOT_ALLOWED', {

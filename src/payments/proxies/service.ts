@@ -1,8 +1,8 @@
-import { countEndpoints, isProxyId } from '../../accounts/merchants/holdings.ts'
+import { countEndpoints, isProxyId, proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { leastReservedMsat } from '../../engine/checks/meter.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
-import { ADDRESS_BLOCKED, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
-import { LongError, notFound, ShortError } from '../../engine/operations/errors.ts'
+import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
+import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import { comparablePath } from '../../engine/message/path.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import { overCap } from '../../accounts/merchants/plan-caps.ts'
@@ -251,10 +251,6 @@ export class ProxyService {
 }
 
 /** 404 for an unknown proxy and another merchant's (contract, Errors: 404; decision 93). */
-export function proxyNotFound(): LongError {
-  return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
-}
-
 /** @throws UnsealError */
 export function openAuthValue(sealer: Sealer, row: ProxyRow): string | null {
   return row.authValue === null ? null : sealer.open(row.authValue, place(row.proxyId)).reveal()

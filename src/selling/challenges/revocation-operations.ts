@@ -1,7 +1,8 @@
+import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
-import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
@@ -173,10 +174,6 @@ async function revokeAll(
   id: string
 ): Promise<{ issuedUntil: string }> {
   return { issuedUntil: new Date(await revocations.revoke(kind, id)).toISOString() }
-}
-
-function proxyNotFound(): LongError {
-  return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
 }
 
 const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
