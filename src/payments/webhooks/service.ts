@@ -28,7 +28,14 @@ import {
 } from './schema.ts'
 import { signatureHeader } from './signature.ts'
 import { groupOf, paceOf, recordAttempt } from './pace.ts'
-import { isWebhookId, type AddedDelivery, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
+import {
+  isWebhookId,
+  type AddedDelivery,
+  type ClaimedAttempt,
+  type NewDelivery,
+  type PacedDelivery,
+  type WebhookStore
+} from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -203,7 +210,12 @@ export class Webhooks {
     const { store, clock, log } = this.#parts
     const now = clock.now()
     const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + this.#alive })
-    if (claimed === null) return
+    if (claimed === null) {
+      // The lease of a killed process's job lapses before its claim: the attempt must not wait for `recover`.
+      const held = await store.claimedElsewhere(delivery, attempt)
+      if (held !== null) await this.#again(held, attempt, held.claimedUntil)
+      return
+    }
     let verdict: Verdict
     try {
       verdict = await this.#send(delivery, claimed, signal)
@@ -322,13 +334,10 @@ export class Webhooks {
 
   /** Safety net for lost jobs, below the queue's own. */
   async recover(): Promise<void> {
-    const { database, store, clock } = this.#parts
+    const { store, clock } = this.#parts
     const now = clock.now()
-    for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
-      // A job that waits for a slot has the same key.
-      const options = { key: `${lost.id}:${attempt}`, pace: paceOf(lost, now) }
-      await this.#enqueue(database.sql, lost, { delivery: lost.id, attempt }, options)
-    }
+    for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE))
+      await this.#again(lost, attempt, now)
   }
 
   async purge(): Promise<void> {
@@ -348,6 +357,14 @@ export class Webhooks {
       return { data, key: `${added.id}:1`, group: groupOf(added), pace: paceOf(added, createdAt) }
     })
     if (attempts.length > 0) await jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
+  }
+
+  /** A job that waits for a slot has the same key, and is not added twice. */
+  async #again(delivery: PacedDelivery, attempt: number, startAfter: number): Promise<void> {
+    const { database, clock } = this.#parts
+    const { id } = delivery
+    const options = { key: `${id}:${attempt}`, pace: paceOf(delivery, clock.now()), startAfter }
+    await this.#enqueue(database.sql, delivery, { delivery: id, attempt }, options)
   }
 
   async #enqueue(

@@ -86,6 +86,11 @@ export interface Resend extends EndpointTimes {
 
 export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
 
+export interface ClaimedElsewhere extends PacedDelivery {
+  /** Milliseconds since the epoch. */
+  readonly claimedUntil: number
+}
+
 /** A delivery long due, whose job may be lost. */
 export interface Overdue extends PacedDelivery {
   readonly attempt: number
@@ -99,6 +104,8 @@ export interface WebhookStore {
    * own job gets a further attempt.
    */
   claim(claim: Claim): Promise<ClaimedAttempt | null>
+  /** A pending attempt that another process has claimed, and may never finish. */
+  claimedElsewhere(id: string, attempt: number): Promise<ClaimedElsewhere | null>
   unclaim(id: string, attempt: number): Promise<void>
   /** Writes the outcome of a claimed attempt. False, and nothing written, when that number had ended. */
   finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
@@ -158,6 +165,7 @@ const claimRows = records({
 })
 const addedColumns = { id: text(), merchantId: integer(), endpointId: optional(text()), ...paceColumns }
 const addedRows: Records<PacedDelivery> = records(addedColumns)
+const claimedRows: Records<ClaimedElsewhere> = records({ ...addedColumns, claimedUntil: moment() })
 const overdueRows: Records<Overdue> = records({ ...addedColumns, attempt: integer() })
 
 const ADD = overRows<NewDelivery>(
@@ -209,6 +217,14 @@ export class SqlWebhookStore implements WebhookStore {
     if (claimed === null) return null
     const { attempts, retries, status, ...rest } = claimed
     return { ...rest, attempt: attempts + 1, retries: retries && status === 'pending' }
+  }
+
+  async claimedElsewhere(id: string, attempt: number): Promise<ClaimedElsewhere | null> {
+    return await claimedRows.one(this.#database.sql`
+      select id, merchant_id, endpoint_id, claimed_until,
+        ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}
+      from webhook_deliveries
+      where id = ${id} and status = 'pending' and attempts = ${attempt - 1} and claimed_until is not null`)
   }
 
   async unclaim(id: string, attempt: number): Promise<void> {
