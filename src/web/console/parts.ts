@@ -8,7 +8,10 @@ export interface TableColumn<T> {
   readonly isNumber?: true
 }
 
-/** A table; rows become cards on narrow screens. `empty` replaces missing rows and says what to do. */
+/**
+ * A table; rows become cards where its columns have no room. `empty` replaces missing rows and says what to do. Texts of
+ * other people wrap within their cell and end after three lines.
+ */
 export function table<T>(
   caption: string,
   columns: ReadonlyArray<TableColumn<T>>,
@@ -17,7 +20,7 @@ export function table<T>(
 ): VNode {
   if (rows.length === 0) return html`<div class="empty">${empty}</div>`
   return html`
-    <table class="rows">
+    <div class="list"><table class=${columns.length > 6 ? 'rows dense' : 'rows'}>
       <caption class="unseen">${caption}</caption>
       <thead><tr>${columns.map(
         ({ title, isNumber }) => html`<th scope="col" class=${isNumber === true ? 'number' : null}>${title}</th>`
@@ -26,11 +29,17 @@ export function table<T>(
         row =>
           html`<tr>${columns.map(({ title, cell, isNumber }, at) =>
             at === 0
-              ? html`<th scope="row">${cell(row)}</th>`
-              : html`<td data-label=${title} class=${isNumber === true ? 'number' : null}>${cell(row)}</td>`
+              ? html`<th scope="row" dir="auto">${cellOf(cell(row))}</th>`
+              : isNumber === true
+                ? html`<td data-label=${title} class="number">${cell(row)}</td>`
+                : html`<td data-label=${title} dir="auto">${cellOf(cell(row))}</td>`
           )}</tr>`
       )}</tbody>
-    </table>`
+    </table></div>`
+}
+
+function cellOf(content: ComponentChildren): ComponentChildren {
+  return typeof content === 'string' ? html`<span class="text">${content}</span>` : content
 }
 
 /** Part that the script keeps current. */
