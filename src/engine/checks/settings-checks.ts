@@ -1,5 +1,5 @@
 import { isPostgresUrl, PostgresUrlError, readPostgresUrl } from '../../platform/system/postgres-url.ts'
-import { formatNames, type Findings } from '../config/diagnose.ts'
+import { formatNames, type Findings, type Path } from '../config/diagnose.ts'
 import { factsOf, type PlacedProvider } from './provider-checks.ts'
 import type { FileConfig } from '../config/schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
@@ -168,19 +168,17 @@ export function checkProduction(
   findings: Findings
 ): void {
   if (config.mode !== 'production') return
+  const report = (path: Path, message: string): void => {
+    findings.report('BG_CONFIG_PRODUCTION', path, message, 'value', ['mode'])
+  }
   const forMoney = formatNames((providers ?? []).filter(({ isSandbox }) => !isSandbox).map(({ name }) => name))
   for (const { path, provider } of placed) {
     const { kind, url } = provider
     if (factsOf(kind, providers)?.isSandbox === true)
-      findings.report(
-        'BG_CONFIG_PRODUCTION',
-        [...path, 'kind'],
-        `found the ${kind} in production; allowed: ${forMoney}`
-      )
+      report([...path, 'kind'], `found the ${kind} in production; allowed: ${forMoney}`)
     // Every call carries a key that can receive or send money.
     if (url !== undefined && isPlainAndAway(url))
-      findings.report(
-        'BG_CONFIG_PRODUCTION',
+      report(
         [...path, 'url'],
         'found a plain http address in production; allowed: an https address, or http to this machine'
       )
@@ -188,21 +186,18 @@ export function checkProduction(
   for (const part of ['storefront', 'billing'] as const) {
     const { kind, url } = config[part]
     if (kind === 'sandbox')
-      findings.report(
-        'BG_CONFIG_PRODUCTION',
+      report(
         [part, 'kind'],
         `found the sandbox in production; allowed: ${part === 'storefront' ? 'shopify' : 'stripe, none'}`
       )
     if (url !== undefined && isPlainAndAway(url))
-      findings.report(
-        'BG_CONFIG_PRODUCTION',
+      report(
         [part, 'url'],
         'found a plain http address in production; allowed: an https address, or http to this machine'
       )
   }
   if (config.billing.kind === 'stripe' && /^(sk|rk)_test_/.test(config.billing.key ?? '')) {
-    findings.report(
-      'BG_CONFIG_PRODUCTION',
+    report(
       ['billing', 'key'],
       'found a key of test mode in production, with which test cards buy plans; allowed: a live key, such as sk_live_…'
     )
@@ -210,34 +205,29 @@ export function checkProduction(
   for (const [source, url] of Object.entries(config.prices.urls)) {
     // Anyone who can change the responses sets the prices.
     if (isPlainAndAway(url))
-      findings.report(
-        'BG_CONFIG_PRODUCTION',
+      report(
         ['prices', 'urls', source],
         'found a plain http address in production; allowed: an https address, or http to this machine'
       )
   }
   if (config.secrets.master === '')
-    findings.report(
-      'BG_CONFIG_PRODUCTION',
+    report(
       ['secrets', 'master'],
-      'found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`'
+      'found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`. Set BOLTGATE_SECRET, or write secrets: { master: "${MY_SECRET}" }'
     )
   if (config.database.url.startsWith('pglite:'))
-    findings.report(
-      'BG_CONFIG_PRODUCTION',
+    report(
       ['database', 'url'],
-      'found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name'
+      'found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name. Set DATABASE_URL, or write database: { url: "${MY_DATABASE}" }'
     )
   const { publicUrl } = config.server
   if (publicUrl === '')
-    findings.report(
-      'BG_CONFIG_PRODUCTION',
+    report(
       ['server', 'publicUrl'],
-      'found nothing in production; allowed: the https address that clients use, such as https://api.example.com'
+      'found nothing in production; allowed: the https address that clients use, such as https://api.example.com. Set PUBLIC_URL, or write server: { publicUrl: https://api.example.com }'
     )
   else if (!publicUrl.startsWith('https:'))
-    findings.report(
-      'BG_CONFIG_PRODUCTION',
+    report(
       ['server', 'publicUrl'],
       'found a plain http address in production; allowed: an https address, such as https://api.example.com'
     )

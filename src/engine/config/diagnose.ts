@@ -212,8 +212,16 @@ export class Findings {
     this.#origin = origin
   }
 
-  report(code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): void {
-    this.problems.push({ code, ...this.#origin.position(path, part), path: formatPath(path), message })
+  /** `instead`: what to point at where the file has nothing of the setting. */
+  report(
+    code: ConfigurationCode,
+    path: Path,
+    message: string,
+    part: 'key' | 'value' = 'value',
+    instead: Path = path
+  ): void {
+    const place = this.#origin.isWritten(path.slice(0, 1)) ? path : instead
+    this.problems.push({ code, ...this.#origin.position(place, part), path: formatPath(path), message })
   }
 
   warn(code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): void {

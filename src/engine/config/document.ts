@@ -21,6 +21,7 @@ export interface Origin {
   position(path: Path, part?: 'key' | 'value'): Position
   /** The text as written, when a variable or a default was interpolated. */
   expression(path: Path): string | undefined
+  isWritten(path: Path): boolean
 }
 
 export interface ParsedFile {
@@ -30,7 +31,7 @@ export interface ParsedFile {
 }
 
 export function noOrigin(file: string): Origin {
-  return { position: () => ({ file, line: 1, column: 1 }), expression: () => undefined }
+  return { position: () => ({ file, line: 1, column: 1 }), expression: () => undefined, isWritten: () => true }
 }
 
 // Far above a configuration of thousands of routes, and below an alias bomb or a binary file.
@@ -68,7 +69,8 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
       }
       return { file, line: 1, column: 1 }
     },
-    expression: path => expressions.get(JSON.stringify(path))
+    expression: path => expressions.get(JSON.stringify(path)),
+    isWritten: path => places.has(JSON.stringify(path))
   }
   const report = (code: ConfigurationCode, offset: number, path: Path, message: string): void => {
     problems.push({ code, ...at(offset), path: formatPath(path), message })

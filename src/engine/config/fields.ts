@@ -14,6 +14,14 @@ export type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T
 
+/** Freezes a plain value recursively and returns it, since requests share the configuration. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.freeze(value)
+  for (const inner of Object.values(value)) deepFreeze(inner)
+  return value
+}
+
 export type ReferenceKind = 'policy' | 'chain' | 'upstream'
 
 /**

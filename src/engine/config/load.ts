@@ -3,8 +3,9 @@ import { runChecks } from '../checks/checks.ts'
 import type { ReadEntry } from '../checks/chains.ts'
 import { ConfigError, Findings } from './diagnose.ts'
 import { parseFile } from './document.ts'
+import { addFallbacks } from './fallbacks.ts'
+import { deepFreeze } from './fields.ts'
 import { parseListen } from './formats.ts'
-import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
 import { DEFAULT_USE, PRESET_NAMES, type PresetName } from './presets.ts'
 import { readConfig } from './read.ts'
@@ -50,11 +51,11 @@ export async function loadConfigText(
   options: LoadOptions = {}
 ): Promise<GatewayConfig> {
   const folder = options.folder ?? dirname(resolve(file))
-  const { value, origin, problems } = parseFile(file, text, env)
+  const { value, origin: written, problems } = parseFile(file, text, env)
+  const { origin, problems: unset } = addFallbacks(value, written, env)
   const findings = new Findings(origin)
-  findings.add(problems)
+  findings.add([...problems, ...unset])
   if (value === undefined) throw new ConfigError(findings.problems)
-  if (typeof value === 'object' && value !== null) prepare(value, env)
   const { value: config, problems: mistakes, references } = readConfig(fileSchema(options.providers), value, origin)
   findings.add(mistakes)
   if (typeof config !== 'object') throw new ConfigError(findings.problems)
@@ -88,13 +89,6 @@ export async function loadConfigText(
   if (findings.problems.length > 0) throw new ConfigError(findings.problems)
   const read = routes.map(({ route }) => route)
   return deepFreeze(assemble({ file, folder, config, chains, upstreams, routes: read, warnings: findings.warnings }))
-}
-
-/** Drops extensions, which hold anchors, and takes the mode from the environment by default. */
-function prepare(value: object, env: Environment): void {
-  for (const name of Object.keys(value)) if (name.startsWith('x-')) Reflect.deleteProperty(value, name)
-  const mode = env['BOLTGATE_MODE']
-  if (mode !== undefined && mode !== '' && !('mode' in value)) Object.assign(value, { mode })
 }
 
 function names(map: unknown): string[] {

@@ -69,10 +69,10 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
     strict
   )
 
-const slot = (side: string, kinds: readonly ProviderFacts[]) =>
+const slot = (side: string, kinds: readonly ProviderFacts[], fallback: readonly object[], otherwise: string) =>
   List(provider(side, kinds), {
-    default: [{ kind: 'sandbox' }],
-    description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.`
+    default: fallback,
+    description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.${otherwise}`
   })
 
 function whoseCalls(kinds: readonly ProviderFacts[]): string {
@@ -91,8 +91,13 @@ function aheadByDefault(kinds: readonly ProviderFacts[]): string {
 export const lightningSchema = (kinds: readonly ProviderFacts[]) =>
   Type.Object(
     {
-      primary: slot('primary', kinds),
-      alternate: slot('alternate', kinds),
+      primary: slot('primary', kinds, [{ kind: 'sandbox' }], ''),
+      alternate: slot(
+        'alternate',
+        kinds,
+        [],
+        ' Optional: without it there is none in production, and the sandbox in development.'
+      ),
       network: Type.Optional(
         Type.Union(
           (['mainnet', 'testnet', 'signet', 'regtest'] as const).map(name => Type.Literal(name)),

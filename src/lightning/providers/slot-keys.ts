@@ -33,7 +33,7 @@ export function readSlotKeys<Seat extends KeyedSeat>(
   seats: readonly Seat[]
 ): ReadonlyArray<SlotKey<Seat>> {
   const [only] = seats
-  if (only === undefined) return []
+  if (only === undefined) throw new SlotKeysError('This gateway has no provider in this slot; use the other one.')
   if (seats.length === 1) return [{ seat: only, key: text }]
   // The first seat of a kind represents it: the operator's order must not decide.
   const kinds = seats.filter(({ kind }, index) => seats.findIndex(other => other.kind === kind) === index)

@@ -1,7 +1,0 @@
-/** Freezes a plain value recursively and returns it, since requests share the configuration. */
-export function deepFreeze<T>(value: T): T {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
-  Object.freeze(value)
-  for (const inner of Object.values(value)) deepFreeze(inner)
-  return value
-}
