@@ -1,7 +1,12 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
+import { request } from 'undici'
 import { parse } from 'yaml'
+import { loadWithPlugins } from '../../src/app/cli/configuration.ts'
 import { rootFolder } from '../support/gateway.ts'
 
 interface Service {
@@ -16,6 +21,7 @@ interface Service {
   readonly read_only?: boolean
   readonly volumes?: readonly string[]
   readonly command?: readonly string[]
+  readonly entrypoint?: readonly string[]
 }
 
 const read = (name: string): string => readFileSync(join(rootFolder, name), 'utf8')
@@ -42,8 +48,7 @@ t.test('what `docker compose up` starts is a trial, is called so, and is reached
 
 t.test('the image is production unless it is told otherwise, and runs as nobody', async t => {
   t.match(dockerfile, /^ENV .*BOLTGATE_MODE=production/m)
-  t.match(dockerfile, "sed -i '/^mode: development/d' gateway.yaml")
-  t.match(read('gateway.yaml'), /^mode: development/m, 'the line that is taken out')
+  t.notMatch(read('gateway.yaml'), /^mode:/m, 'so the file leaves the mode to the environment')
   t.match(dockerfile, /^USER 10001:10001$/m)
   const { environment } = compose.services['gateway'] ?? {}
   t.notOk(environment?.['BOLTGATE_MODE'])
@@ -89,4 +94,48 @@ t.test('Redis asks for a password and keeps what it was told', async t => {
   t.match(script, '--appendonly yes')
   t.notMatch(script, /--requirepass/, 'an argument is seen by `ps`')
   t.same(volumes, ['state:/data'])
+})
+
+t.test('the trial: what arrives at the published port reaches the gateway from its own machine', async t => {
+  const [, , script = ''] = compose.services['trial']?.entrypoint ?? []
+  const forwarder = /node -e "([^"]*)" &\n/.exec(script)?.[1] ?? ''
+  // Answers with the address that it was called from.
+  const gateway = createServer(client => {
+    client.once('data', () => {
+      const address = client.remoteAddress ?? ''
+      client.end(`HTTP/1.1 200 OK\r\nContent-Length: ${address.length}\r\nConnection: close\r\n\r\n${address}`)
+    })
+  })
+  gateway.listen(0, '127.0.0.1')
+  await once(gateway, 'listening')
+  t.teardown(() => gateway.close())
+  const address = gateway.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  const child = spawn(
+    process.execPath,
+    ['-e', forwarder.replace('.listen(', ".on('listening', function () { console.log(this.address().port) }).listen(")],
+    { env: { PORT: String(port), PUBLISHED: '0' }, stdio: ['ignore', 'pipe', 'inherit'] }
+  )
+  t.teardown(() => child.kill('SIGKILL'))
+  const [published] = (await once(child.stdout, 'data')) as [Buffer] // of a pipe
+  const answer = await request(`http://127.0.0.1:${published.toString().trim()}/`)
+  t.equal(await answer.body.text(), '127.0.0.1')
+})
+
+t.test('the example file of production is valid with the variables that compose.yaml passes', async t => {
+  const { environment = {}, volumes = [], secrets = [] } = compose.services['gateway'] ?? {}
+  t.ok(volumes.includes('./gateway.production.yaml:/etc/boltgate/gateway.yaml:ro'))
+  t.ok(secrets.includes('lightning-key'))
+  const given = Object.keys(environment).map(name => name.replace(/_FILE$/, ''))
+  const values: Readonly<Record<string, string>> = {
+    PUBLIC_URL: 'https://api.example.com',
+    DATABASE_URL: 'postgres://u:p@database/boltgate',
+    REDIS_URL: 'redis://:p@state:6379'
+  }
+  const { config } = await loadWithPlugins(join(rootFolder, 'gateway.production.yaml'), {
+    ...Object.fromEntries(given.map(name => [name, values[name] ?? 'x'.repeat(40)])),
+    HOST: '0.0.0.0'
+  })
+  t.equal(config.mode, 'production')
+  t.equal(config.server.listen.host, '0.0.0.0', 'or the published port would be dead')
 })
