@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
-import { defineError, CodedError } from '../../platform/system/errors.ts'
+import { CodedError, defineError, hasCode } from '../../platform/system/errors.ts'
 
 const LISTEN_FAILED = defineError('BG_LISTEN_FAILED', {
   cause:
@@ -91,7 +91,7 @@ export class Acceptors {
         await this.#open(host, taken, true)
       } catch (error) {
         // macOS and Windows cannot share a port.
-        if (!isUnsupported(error)) throw error
+        if (!hasCode(error, 'ENOTSUP')) throw error
         await this.#open(host, taken, false)
         return
       }
@@ -107,10 +107,6 @@ export class Acceptors {
     server.on('error', this.#failed)
     this.#servers.push(server)
   }
-}
-
-function isUnsupported(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOTSUP'
 }
 
 function isPort(address: AddressInfo | string | null): address is AddressInfo {

@@ -3,6 +3,7 @@ import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
 import { normalAddress } from '../message/addresses.ts'
 import { AddressRefused, type AddressGuard } from './guard.ts'
+import { hasCode } from '../../platform/system/errors.ts'
 import { overInterim } from '../../platform/system/interim-responses.ts'
 
 /** PEM text. */
@@ -115,9 +116,7 @@ function plain(onread: OnReadOpts, timeout: number): Connector {
     }
     const failed = (error: Error): void => {
       leave()
-      const tookLong =
-        error instanceof AggregateError &&
-        error.errors.some(one => one instanceof Error && 'code' in one && one.code === 'ETIMEDOUT')
+      const tookLong = error instanceof AggregateError && error.errors.some(one => hasCode(one, 'ETIMEDOUT'))
       callback(tookLong ? new ConnectTimeout(error) : error, null)
     }
     // Not the socket's own, which it would keep after it is cleared.

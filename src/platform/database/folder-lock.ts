@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { DatabaseOpenError } from './errors.ts'
-import { defineError } from '../system/errors.ts'
+import { defineError, hasCode } from '../system/errors.ts'
 
 const DATABASE_IN_USE = defineError('BG_DATABASE_IN_USE', {
   cause: 'Another gateway uses the folder of the embedded database.',
@@ -80,7 +80,7 @@ function readPid(file: string): number | null {
     return Number.isInteger(pid) && pid > 0 ? pid : null
   } catch (error) {
     // The holder writes the file just after it took the lock, so it may be missing for a moment.
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    if (hasCode(error, 'ENOENT')) return null
     throw error
   }
 }

@@ -16,7 +16,7 @@ import {
 import { dirname, join } from 'node:path'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 import { Secret } from './secrets.ts'
-import { defineError, CodedError } from '../system/errors.ts'
+import { CodedError, defineError, hasCode } from '../system/errors.ts'
 
 export const KEY_FILE = defineError('BG_KEY_FILE', {
   cause: 'A key file in the data folder is readable by others, or has unexpected content.',
@@ -45,20 +45,16 @@ export function readKeys(dataDir: string): Keys | null {
   if (text === null) return null
   const found = parseJson(text, file)
   const adminKey = member(found, 'adminKey')
-  const merchant = member(found, 'merchant')
-  const id = member(merchant, 'id')
-  const apiKey = member(merchant, 'apiKey')
-  const merchantFits = merchant === null || (typeof id === 'number' && typeof apiKey === 'string')
-  if (typeof adminKey !== 'string' || adminKey === '' || !merchantFits) {
+  const id = member(member(found, 'merchant'), 'id')
+  const apiKey = member(member(found, 'merchant'), 'apiKey')
+  const merchant = typeof id === 'number' && typeof apiKey === 'string' ? { id, apiKey: new Secret(apiKey) } : null
+  if (typeof adminKey !== 'string' || adminKey === '' || (merchant === null && member(found, 'merchant') !== null)) {
     throw new CodedError(
       KEY_FILE,
       `${file} must hold {"adminKey": "…", "merchant": {"id": 1, "apiKey": "…"}}; remove the file to have it made again`
     )
   }
-  return {
-    adminKey: new Secret(adminKey),
-    merchant: typeof id === 'number' && typeof apiKey === 'string' ? { id, apiKey: new Secret(apiKey) } : null
-  }
+  return { adminKey: new Secret(adminKey), merchant }
 }
 
 /** Writes `keys.json` atomically, readable by its owner alone. */
@@ -83,8 +79,10 @@ export interface Masters {
  */
 export function loadMasters(dataDir: string, random: Random = systemRandom): Masters {
   const file = join(dataDir, masterName)
+  // First: of two processes that start together the other may make both meanwhile, the master secret before the rest.
+  const inUse = isInUse(dataDir)
   if (!existsSync(file)) {
-    if (isInUse(dataDir) && !existsSync(file)) {
+    if (inUse) {
       throw new CodedError(
         KEY_FILE,
         `${file} is missing, but ${dataDir} has the data of a gateway. Restore the file from a backup, or set secrets.master (BOLTGATE_SECRET) to the secret used so far. If it is lost for good, \`boltgate keys adopt\` makes a new one: tokens sold and provider keys saved under the old one are lost`
@@ -166,20 +164,18 @@ function placeUnlessPresent(unfinished: string, file: string): void {
   try {
     linkSync(unfinished, file)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    if (!hasCode(error, 'EEXIST')) throw error
   } finally {
-    rmSync(unfinished, { force: true })
+    rmSync(unfinished)
   }
 }
 
 function parseJson(text: string, file: string): unknown {
   try {
     return JSON.parse(text)
-  } catch (error) {
+  } catch {
     // JSON.parse quotes the text, and here that is a secret.
-    throw new CodedError(KEY_FILE, `${file} is not JSON; remove the file to have it made again`, {
-      cause: error instanceof Error ? error.name : null
-    })
+    throw new CodedError(KEY_FILE, `${file} is not JSON; remove the file to have it made again`)
   }
 }
 

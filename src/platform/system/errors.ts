@@ -34,6 +34,11 @@ export class CodedError extends Error {
   }
 }
 
+/** Whether the error has this code, such as `ENOENT` of a system call. */
+export function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}
+
 export function codeOf(error: unknown): ErrorCode | null {
   const code = error instanceof Error && 'code' in error ? error.code : null
   return typeof code === 'string' && isErrorCode(code) ? code : null

@@ -1,4 +1,5 @@
 import { pino, stdSerializers, type DestinationStream, type Logger } from 'pino'
+import { hasCode } from '../system/errors.ts'
 
 export type { Logger } from 'pino'
 
@@ -159,7 +160,7 @@ function gatheredOutput(): Destination {
       output.flushSync()
     } catch (error) {
       // The reader is gone, and the process is ending.
-      if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
+      if (!hasCode(error, 'EPIPE')) throw error
     }
   })
   const writeAscii = (line: string): void => {

@@ -22,7 +22,7 @@ await t.test('a secret is redacted wherever it is printed', async t => {
   t.equal(`x${String(secret)}`, 'x[redacted]')
   t.equal(secret.toString(), '[redacted]')
   t.equal(JSON.stringify({ secret }), '{"secret":"[redacted]"}')
-  t.equal(inspect({ deep: { secret } }, { depth: 9, showHidden: true }).includes('sk-12345'), false)
+  t.equal(inspect({ deep: { secret } }, { depth: 9, showHidden: true }), '{ deep: { secret: [redacted] } }')
   t.same(Object.keys(secret), [])
   t.equal(secret.reveal(), 'sk-12345')
 })
@@ -73,6 +73,7 @@ await t.test('a ciphertext that was changed anywhere does not open', async t => 
     '',
     'v1',
     'v1.x.y.z',
+    parts.slice(0, 4).join('.'),
     sealed.replace('v1', 'v2'),
     `${sealed}.more`,
     shortTag,
@@ -85,7 +86,7 @@ await t.test('a ciphertext that was changed anywhere does not open', async t => 
         return error
       }
     })()
-    t.ok(error instanceof UnsealError)
+    t.match(error, { name: 'UnsealError', code: 'BG_UNSEAL' })
     t.notMatch(String(error), /sk-12345/)
   }
 })
@@ -114,7 +115,8 @@ await t.test('each purpose has its own key, the same in every process', async t 
 })
 
 await t.test('a short master is refused by name, without being shown', async t => {
-  t.throws(() => new KeyRing(new Secret('too short')), { code: 'BG_MASTER_SECRET' })
+  t.ok(new KeyRing(new Secret('x'.repeat(32))))
+  t.throws(() => new KeyRing(new Secret('x'.repeat(31))), { code: 'BG_MASTER_SECRET' })
   const error: unknown = (() => {
     try {
       return new KeyRing(master, [new Secret('too short')])

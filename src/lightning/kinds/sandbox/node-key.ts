@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { isPrivate } from 'tiny-secp256k1'
 import { randomToken, systemRandom, type Random } from '../../../platform/system/ids.ts'
 import { KEY_FILE } from '../../../platform/keys/keyfile.ts'
-import { CodedError } from '../../../platform/system/errors.ts'
+import { CodedError, hasCode } from '../../../platform/system/errors.ts'
 
 /**
  * The sandbox node's private key, 32 bytes: read from `file` (64 hex characters, mode 0600), or created there.
@@ -53,8 +53,4 @@ function newKey(random: Random): Buffer {
     // Invalid about once in 2^128.
     if (isPrivate(key)) return key
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }
