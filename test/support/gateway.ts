@@ -254,8 +254,13 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
       return (answer.json() as { preimage: string }).preimage
     },
     reload: async yaml => {
-      const next = await loadText(onFreePort(yaml), env)
-      await app.reload(next.config, next.plugins)
+      try {
+        const next = await loadText(onFreePort(yaml), env)
+        await app.reload(next.config, next.plugins)
+      } catch (error) {
+        app.refuse(error instanceof Error ? error.message : String(error))
+        throw error
+      }
       look = lookAt(app.operations, app.config)
     },
     close

@@ -35,7 +35,8 @@ export async function openSuite(core: Core, opened: Open) {
       running: () => running,
       serving: () => running.serving,
       generation: () => running.gateway?.generation ?? 0,
-      providers: providers.report
+      providers: providers.report,
+      upstreams: () => core.forwarder.breakers.report()
     })
   )
   const proxies = opened(openProxies(core))

@@ -15,9 +15,23 @@ const MAX_UPSTREAMS = 10_000
 /** Most milliseconds for which one probe blocks the others. */
 const LONGEST_TRY = 30_000
 
-interface Trouble {
-  failures: number
+/** Where requests fail, since the last success. */
+export interface UpstreamTrouble {
+  readonly route: string
+  /** Empty for the operator's own. */
+  readonly tenant: string
+  readonly origin: string
+  readonly failures: number
+  /** Milliseconds since the epoch: the first failure and the last. */
+  readonly since: number
+  readonly lastAt: number
   /** The only network whose requests failed; null for several, or when no connection was possible. */
+  readonly client: string | null
+}
+
+interface Trouble extends UpstreamTrouble {
+  failures: number
+  lastAt: number
   client: string | null
   /** Milliseconds of the current pause; 0 while requests still pass. */
   pause: number
@@ -75,17 +89,22 @@ export class UpstreamBreakers {
 
   /** `isUnreachable`: there was no connection, whatever the request was. */
   failed(ctx: Context, target: UpstreamTarget, isUnreachable: boolean): void {
-    const key = keyOf(ctx, target)
     const client = isUnreachable ? null : clientNetwork(ctx.clientAddress)
     const now = this.#clock.monotonic()
-    const trouble = this.#troubles.get(key) ?? this.#remember(key, client)
+    const trouble = this.#troubles.get(keyOf(ctx, target)) ?? this.#remember(ctx, target, client)
     // A request sent before the pause says nothing about the upstream after it.
     if (now < trouble.until) return
     if (trouble.client !== client) trouble.client = null
     trouble.triedUntil = 0
+    trouble.lastAt = this.#clock.now()
     if (++trouble.failures < FAILURES) return
     trouble.pause = Math.min(Math.max(trouble.pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
     trouble.until = trouble.soldFrom = now + trouble.pause
+  }
+
+  /** In this process. */
+  report(): readonly UpstreamTrouble[] {
+    return [...this.#troubles.values()]
   }
 
   /** The client left before its upstream answered. */
@@ -101,11 +120,14 @@ export class UpstreamBreakers {
     return trouble.client === null || trouble.client === clientNetwork(ctx.clientAddress) ? trouble : null
   }
 
-  #remember(key: string, client: string | null): Trouble {
+  #remember(ctx: Context, target: UpstreamTarget, client: string | null): Trouble {
     const oldest = this.#troubles.size < MAX_UPSTREAMS ? undefined : this.#troubles.keys().next().value
     if (oldest !== undefined) this.#troubles.delete(oldest)
-    const trouble: Trouble = { failures: 0, client, pause: 0, until: 0, triedUntil: 0, soldFrom: 0 }
-    this.#troubles.set(key, trouble)
+    const { origin, tenant } = target
+    const since = this.#clock.now()
+    const timing = { since, lastAt: since, pause: 0, until: 0, triedUntil: 0, soldFrom: 0 }
+    const trouble: Trouble = { route: ctx.route.name, tenant, origin, failures: 0, client, ...timing }
+    this.#troubles.set(keyOf(ctx, target), trouble)
     return trouble
   }
 }

@@ -73,10 +73,11 @@ export function openProviders({
     report: async () => {
       const all = await budgets.report()
       return (['primary', 'alternate'] as const).flatMap(slot =>
-        seats[slot].map(({ provider: { kind, troubles }, name = kind, key }) => ({
+        payees.inOrder(slot).map(({ failure, name, provider: { kind, troubles } }) => ({
           slot,
           kind: name,
-          hasKey: key !== null,
+          hasKey: payees.key(null, slot, name) !== null,
+          failure: failure && { ...failure, since: new Date(failure.since).toISOString() },
           budgets: all.flatMap(({ provider, ...budget }) => (provider === kind ? [budget] : [])),
           hosts: [...(troubles?.() ?? [])]
         }))

@@ -84,6 +84,8 @@ export interface SeatView {
   readonly provider: Provider
   /** Null where polling is unnecessary. */
   readonly polling: Polling | null
+  /** Why the operator's last invoice failed; null after a success. `since` in milliseconds since the epoch. */
+  readonly failure: { readonly reason: string; readonly since: number } | null
 }
 
 /** Makers of the operator's invoices, with the reasons of those passed over. */
@@ -104,8 +106,7 @@ interface Seat extends SeatView {
   readonly network: InvoiceNetwork | null
   readonly invoicesAhead: number
   keyFault(key: string): string | undefined
-  /** Null for success. */
-  failure: { readonly reason: string; readonly since: number } | null
+  failure: SeatView['failure']
 }
 
 /** Resolves who makes an invoice, with which key. Merchants' keys are decrypted per call and dropped. */

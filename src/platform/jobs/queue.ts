@@ -100,7 +100,7 @@ export class DatabaseJobs implements Jobs {
     const counts = new Map((await this.#table.counts()).map(row => [row.name, row]))
     return [...new Set([...this.#declared.keys(), ...counts.keys()])].map(name => {
       const declared = this.#declared.get(name)
-      const none = { name, waiting: 0, later: 0, running: 0, done: 0, failed: 0, lastDone: null }
+      const none = { name, waiting: 0, later: 0, running: 0, done: 0, failed: 0, lastDone: null, lastFailed: null }
       return { ...none, ...counts.get(name), title: declared?.options.title ?? name, every: declared?.every ?? null }
     })
   }

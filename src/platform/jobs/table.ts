@@ -190,7 +190,8 @@ export class JobTable {
         (count(*) filter (where state = 'running'))::int as running,
         (count(*) filter (where state = 'done'))::int as done,
         (count(*) filter (where state = 'failed'))::int as failed,
-        (extract(epoch from max(ended_at) filter (where state = 'done')) * 1000)::float8 as "lastDone"
+        (extract(epoch from max(ended_at) filter (where state = 'done')) * 1000)::float8 as "lastDone",
+        (extract(epoch from max(ended_at) filter (where state = 'failed')) * 1000)::float8 as "lastFailed"
       from jobs group by queue order by queue`
   }
 

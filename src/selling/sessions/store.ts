@@ -277,7 +277,7 @@ export class SessionStore {
 }
 
 /** Refunds since `before` that failed, could not be sent, or lack the provider's acknowledgment. */
-function stuck(sql: Sql, before: number) {
+export function stuck(sql: Sql, before: number) {
   const since = new Date(before)
   return sql`(refund_status = 'failed'
     or (refund_status = 'pending' and refund_payout_id is null and refund_begun_at < ${since})

@@ -95,7 +95,10 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
         return {
           status: 200,
           body: {
-            queues: queues.map(({ lastDone, ...one }) => ({ ...one, lastDone: iso(lastDone) })),
+            queues: queues.map(({ lastDone, lastFailed: _lastFailed, ...one }) => ({
+              ...one,
+              lastDone: iso(lastDone)
+            })),
             jobs: list.jobs.map(view),
             hasMore: list.more
           }

@@ -17,7 +17,9 @@ import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
 export interface OpenAdminParts
-  extends Pick<OverviewParts, 'earnedSince' | 'providers'>, Pick<HealthParts, 'makers' | 'serving' | 'state'> {
+  extends
+    Pick<OverviewParts, 'earnedSince' | 'providers'>,
+    Pick<HealthParts, 'makers' | 'serving' | 'state' | 'upstreams'> {
   /** Called in this order in the transaction of each approval. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
@@ -47,13 +49,25 @@ export function openAdmin({
   running,
   serving,
   state,
-  traffic
+  traffic,
+  upstreams
 }: OpenAdminParts) {
   return {
     operations: [
       ...dashboardOperations({ jobs, clock }),
       ...jobsOperations(jobs),
-      ...adminHealthOperations({ clock, config, database, jobs, makers, providers, serving, state, traffic }),
+      ...adminHealthOperations({
+        clock,
+        database,
+        jobs,
+        makers,
+        providers,
+        running,
+        serving,
+        state,
+        traffic,
+        upstreams
+      }),
       ...overviewOperations({ clock, database, earnedSince, providers, traffic }),
       ...configurationOperations({ generation, running, traffic }),
       ...adminOperations({

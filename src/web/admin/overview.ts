@@ -6,6 +6,7 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import type { Clock } from '../../platform/system/clock.ts'
 import { TrafficView, trafficView } from '../../accounts/traffic/operations.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
+import { openWork, type OpenWorkName } from './open-work.ts'
 
 const count = (description: string) => Type.Integer({ description })
 
@@ -65,7 +66,11 @@ const ProviderView = Type.Object(
         retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds to the next try.' })
       }),
       { description: 'Hosts that do not answer, as the process knows it that answers this.' }
-    )
+    ),
+    failure: Type.Unsafe<{ reason: string; since: string } | null>({
+      anyOf: [{ type: 'null' }, Type.Object({ reason: Type.String(), since: isoTime() })],
+      description: "Why the operator's last invoice failed there; null after a success."
+    })
   },
   { title: 'ProviderState' }
 )
@@ -84,19 +89,8 @@ export interface OverviewParts {
 }
 
 const DAY = 86_400_000
-/** Milliseconds after which an unacknowledged refund counts as lost. */
-const LOST_AFTER = 600_000
 
-const countRows = records({
-  total: integer(),
-  active: integer(),
-  pendingSubscriptions: integer(),
-  lostRefunds: integer(),
-  openRefunds: integer(),
-  refusedOrders: integer(),
-  failedWebhooks: integer(),
-  ambiguousLeases: integer()
-})
+const countRows = records({ total: integer(), active: integer() })
 
 /**
  * State of the gateway and pending work.
@@ -110,32 +104,30 @@ export async function overview({
 }: Omit<OverviewParts, 'providers'>): Promise<Static<typeof OverviewView>> {
   const now = clock.now()
   const today = Math.floor(now / DAY) * DAY
-  const dayAgo = new Date(now - DAY)
-  const [counts, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
-    countRows.one(sql`
-      select total, active,
-        (select count(*) from pending_subscriptions where state = 'pending')::int as pending_subscriptions,
-        (select count(*) from refunds where status = 'pending' and provider_refund_id is null
-          and created_at <= ${new Date(now - LOST_AFTER)})::int as lost_refunds,
-        (select count(*) from refunds where status in ('pending', 'processing'))::int as open_refunds,
-        (select count(*) from storefront_orders where failed_at is not null and claimed_at is null)::int as refused_orders,
-        (select count(*) from webhook_deliveries where created_at >= ${dayAgo} and status = 'failed')::int as failed_webhooks,
-        (select count(*) from ambiguous_leases where lapsed_at >= ${dayAgo})::int as ambiguous_leases
-      from (select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants) as accounts`),
+  const [counts, work, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
+    countRows.one(
+      sql`select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants`
+    ),
+    openWork(sql, now),
     earnedSince(today),
     earnedSince(today - 29 * DAY),
     traffic.lately(5),
     traffic.sums({ from: now - DAY, to: now }, '15m')
   ])
-  // A select of aggregates returns one row.
-  const { total, active, failedWebhooks, ambiguousLeases, ...waiting } = counts!
+  const many = (name: OpenWorkName): number => work[name].count
   return {
     at: new Date(now).toISOString(),
-    merchants: { total, active },
+    // A select of aggregates returns one row.
+    merchants: counts!,
     earned: { today: ofToday, thirtyDays },
     traffic: { now: trafficView(lately), day: trafficView(ofDay.total) },
-    waiting,
-    lastDay: { failedWebhooks, ambiguousLeases }
+    waiting: {
+      pendingSubscriptions: many('pendingSubscriptions'),
+      lostRefunds: many('lostRefunds'),
+      openRefunds: many('openRefunds'),
+      refusedOrders: many('refusedOrders')
+    },
+    lastDay: { failedWebhooks: many('failedWebhooks'), ambiguousLeases: many('ambiguousLeases') }
   }
 }
 

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { checkHealth, type AdminHealth, type HealthParts } from '../../../src/web/admin/health.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database, Health } from '../../../src/platform/database/database.ts'
@@ -19,10 +20,23 @@ const queue = {
   done: 1,
   every: null,
   lastDone: null,
+  lastFailed: null,
   name: 'q'
 }
 const seen = { id: 'a', pid: 1, host: 'h', generation: 1, startedAt: 0, seenAt: 0, written: 1, lostMinutes: 0 }
-const provider: ProviderState = { slot: 'primary', kind: 'strike', hasKey: true, budgets: [], hosts: [] }
+const provider: ProviderState = { slot: 'primary', kind: 'strike', hasKey: true, budgets: [], hosts: [], failure: null }
+
+const traffic = { processes: async () => [seen], lately: async () => nothingMeasured() }
+const route = { name: 'weather', upstream: { kind: 'url', url: 'http://127.0.0.1:9/v1' } }
+const trouble = {
+  route: 'weather',
+  tenant: '',
+  origin: 'http://127.0.0.1:9',
+  failures: 2,
+  since: 5,
+  lastAt: 6,
+  client: null
+}
 
 await eachDatabase(t, 'every check says what it found, and the way out where that is not good', async (t, database) => {
   const parts = (changed: Partial<HealthParts> = {}): HealthParts => ({
@@ -30,9 +44,11 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     database,
     jobs: { queues: async () => [queue] },
     state: { healthy: async () => true },
-    traffic: { processes: async () => [seen] },
+    traffic,
     // No more of it is asked for.
-    config: () => ({ data: '/', state: { url: 'redis://x', cluster: false }, server: { workers: 1 } }) as never,
+    running: () =>
+      ({ config: { data: '/', state: { url: 'redis://x', cluster: false }, routes: [route] }, reload: null }) as never,
+    upstreams: () => [],
     providers: async () => [provider],
     makers: () => [],
     serving: () => true,
@@ -40,15 +56,15 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     ...changed
   })
   const one = async (name: string, changed: Partial<HealthParts>): Promise<AdminHealth['checks'][number] | undefined> =>
-    (await checkHealth(parts(changed))).checks.find(check => check.name === name)
-  const all = await checkHealth(parts())
+    (await checkHealth(parts(changed), new Map())).checks.find(check => check.name === name)
+  const all = await checkHealth(parts(), new Map())
   t.equal(all.ready, true)
   t.same(
     all.checks.filter(({ state, wayOut }) => state !== 'good' || wayOut !== null),
     [],
     'nothing is wrong'
   )
-  t.equal(all.checks.length, 8)
+  t.equal(all.checks.length, 16)
   const at = systemClock.now()
   const cases: ReadonlyArray<[name: string, state: string, says: RegExp, changed: Partial<HealthParts>]> = [
     [
@@ -62,12 +78,51 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     [
       'providers',
       'bad',
+      /strike \(primary\) does not respond/,
+      {
+        providers: async () => [{ ...provider, hosts: [{ host: null, failures: 5, isLeftAlone: true, retryAfter: 3 }] }]
+      }
+    ],
+    [
+      'providers',
+      'bad',
+      /strike \(primary\) refuses its key/,
+      {
+        providers: async () => [
+          { ...provider, failure: { reason: 'refuses its key', since: '2026-11-26T00:00:00.000Z' } }
+        ]
+      }
+    ],
+    [
+      'providers',
+      'warning',
       /node\.example/,
       {
         providers: async () => [
           { ...provider, hosts: [{ host: 'node.example', failures: 5, isLeftAlone: true, retryAfter: 3 }] }
         ]
       }
+    ],
+    ['upstreams', 'bad', /weather at http:\/\/127\.0\.0\.1:9 \(last 2 requests\)/, { upstreams: () => [trouble] }],
+    ['upstreams', 'warning', /last 1 request\)/, { upstreams: () => [{ ...trouble, failures: 1 }] }],
+    ['upstreams', 'warning', /weather/, { upstreams: () => [{ ...trouble, failures: 9, client: '10.0.0.1' }] }],
+    [
+      'upstreams',
+      'warning',
+      /APIs of merchants fail: 1/,
+      { upstreams: () => [{ ...trouble, tenant: '7', lastAt: systemClock.now() }] }
+    ],
+    [
+      'errors',
+      'bad',
+      /10 of 20 requests failed/,
+      { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 10 }) } }
+    ],
+    [
+      'errors',
+      'warning',
+      /2 of 20/,
+      { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 2 }) } }
     ],
     [
       'providers',
@@ -81,7 +136,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       'makers',
       'bad',
       /No provider can create/,
-      { makers: () => [{ slot: 'primary', provider: 'a', use: 'passed over', reason: 'r' }] }
+      { makers: () => [{ provider: 'a', use: 'passed over', reason: 'r', since: 1 }] }
     ],
     [
       'makers',
@@ -89,12 +144,17 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       /b creates your invoices; skipped: a \(full\)/,
       {
         makers: () => [
-          { slot: 'primary', provider: 'a', use: 'passed over', reason: 'full' },
-          { slot: 'primary', provider: 'b', use: 'used', reason: null }
+          { provider: 'a', use: 'passed over', reason: 'full', since: 1 },
+          { provider: 'b', use: 'used', reason: null, since: null }
         ]
       }
     ],
-    ['jobs', 'warning', /2 failed jobs/, { jobs: { queues: async () => [{ ...queue, failed: 2 }] } }],
+    [
+      'jobs',
+      'bad',
+      /2 failed jobs.*: Pays/,
+      { jobs: { queues: async () => [{ ...queue, failed: 2, lastFailed: at }] } }
+    ],
     [
       'jobs',
       'bad',
@@ -105,12 +165,17 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     ['disk', 'bad', /10 MiB/, { free: async () => 10 * 1024 ** 2 }],
     ['clock', 'warning', /behind/, { clock: { ...systemClock, now: () => systemClock.now() - 9_000 } }],
     ['clock', 'bad', /ahead of/, { clock: { ...systemClock, now: () => systemClock.now() + 60_000 } }],
-    ['processes', 'warning', /4 minutes/, { traffic: { processes: async () => [{ ...seen, lostMinutes: 4 }] } }],
+    [
+      'processes',
+      'warning',
+      /4 minutes/,
+      { traffic: { ...traffic, processes: async () => [{ ...seen, lostMinutes: 4 }] } }
+    ],
     [
       'processes',
       'warning',
       /different number/,
-      { traffic: { processes: async () => [seen, { ...seen, generation: 2 }] } }
+      { traffic: { ...traffic, processes: async () => [seen, { ...seen, generation: 2 }] } }
     ]
   ]
   for (const [name, state, says, changed] of cases) {
@@ -118,8 +183,47 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     t.equal(check?.state, state, `${name}: ${says}`)
     t.match(check?.says, says)
     t.ok((check?.wayOut ?? '').length > 20, 'and what to do')
+    t.ok((check?.effect ?? '').length > 10, 'what it does to sales')
+    t.ok(Date.parse(check?.since ?? ''), 'and since when')
   }
-  t.equal((await checkHealth(parts({ serving: () => false }))).ready, false)
-  const away = await checkHealth(parts({ database: seeming(database, { status: 'unhealthy', ms: 1, error: 'x' }) }))
+  t.equal((await checkHealth(parts({ serving: () => false }), new Map())).ready, false)
+  for (const [what, changed] of [
+    [
+      'a periodic job that succeeded after its failure',
+      { jobs: { queues: async () => [{ ...queue, every: 60_000, failed: 1, lastFailed: at - 2, lastDone: at - 1 }] } }
+    ],
+    ['an upstream that the file no longer has', { upstreams: () => [{ ...trouble, origin: 'http://127.0.0.1:8' }] }],
+    [
+      'a merchant whose upstream failed an hour ago',
+      { upstreams: () => [{ ...trouble, tenant: '7', lastAt: at - 3_600_000 }] }
+    ],
+    [
+      'a few errors of few requests',
+      { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 19, serverErrors: 19 }) } }
+    ]
+  ] satisfies ReadonlyArray<[string, Partial<HealthParts>]>)
+    t.ok(
+      (await checkHealth(parts(changed), new Map())).checks.every(({ state }) => state === 'good'),
+      `${what} is no problem`
+    )
+  const away = await checkHealth(
+    parts({ database: seeming(database, { status: 'unhealthy', ms: 1, error: 'x' }) }),
+    new Map()
+  )
   t.equal(away.ready, false, 'and not without its database')
+  t.match(away.checks[0], { name: 'database', state: 'bad' }, 'the worst is first')
+  t.notOk(
+    away.checks.some(({ name }) => ['jobs', 'refunds', 'clock'].includes(name)),
+    'what only the database knows is left out'
+  )
+  const seenAt = new Map()
+  const clock = { ...systemClock, now: () => 1_000 }
+  const gone = { state: { healthy: async () => false }, clock }
+  await checkHealth(parts(gone), seenAt)
+  const later = await checkHealth(parts({ ...gone, clock: { ...clock, now: () => 9_000 } }), seenAt)
+  t.equal(
+    later.checks.find(({ name }) => name === 'state')?.since,
+    '1970-01-01T00:00:01.000Z',
+    'it remembers since when'
+  )
 })

@@ -166,7 +166,7 @@ t.test('operator console: the health page shows the result of each check', async
   const { page, get } = await opened(t, await openTestDatabase(t))
   t.match(await get('/api/admin/health'), { ready: true, checks: [{ name: 'database', state: 'good' }] })
   const { text } = await page('/operator/health')
-  t.match(text, /Accepting traffic/)
+  t.match(text, /Nothing needs attention/)
   t.match(text, /The embedded database responds/)
 })
 

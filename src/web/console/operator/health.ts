@@ -1,24 +1,56 @@
+import type { VNode } from 'preact'
 import type { AdminHealth } from '../../admin/health.ts'
 import { html } from '../../kit/document.ts'
-import type { ConsolePage } from '../page.ts'
-import { badge, type Tone } from '../parts.ts'
+import type { Asked, ConsolePage } from '../page.ts'
+import { badge, live, type Tone } from '../parts.ts'
 import { timeOf } from '../words.ts'
 
-const NAMES: Readonly<Record<AdminHealth['checks'][number]['name'], string>> = {
-  database: 'Database',
-  state: 'Counters and idempotency',
-  providers: 'Payment providers',
-  makers: 'Your invoices',
-  jobs: 'Background jobs',
-  disk: 'Disk',
-  clock: 'Clock',
-  processes: 'Processes'
+type Check = AdminHealth['checks'][number]
+
+/** Title of each check, and the page that shows more. */
+const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: string]>> = {
+  database: ['Database', 'health'],
+  state: ['Counters and idempotency', 'health'],
+  upstreams: ['Upstreams', 'routes'],
+  providers: ['Payment providers', 'providers'],
+  makers: ['Your invoices', 'providers'],
+  reload: ['Configuration', 'configuration'],
+  errors: ['Errors', 'routes'],
+  refunds: ['Refunds', 'refunds'],
+  sessions: ['Sessions', 'sessions'],
+  orders: ['Orders', 'orders'],
+  subscriptions: ['Subscriptions', 'subscriptions'],
+  webhooks: ['Webhooks', 'merchants'],
+  jobs: ['Background jobs', 'jobs'],
+  disk: ['Disk', 'health'],
+  clock: ['Clock', 'health'],
+  processes: ['Processes', 'health']
 }
 
-const STATES: Readonly<Record<AdminHealth['checks'][number]['state'], readonly [words: string, tone: Tone]>> = {
+const STATES: Readonly<Record<Check['state'], readonly [words: string, tone: Tone]>> = {
   good: ['good', 'good'],
   warning: ['warning', 'wait'],
   bad: ['failing', 'bad']
+}
+
+/** Everything that is wrong: since when, the effect on sales, and the fix. Kept current by the script. */
+export function problemsSection({ checks, ready }: AdminHealth, link: Asked['link']): VNode {
+  const problems = checks.filter(({ state }) => state !== 'good')
+  const isBad = !ready || problems.some(({ state }) => state === 'bad')
+  return live(
+    'problems',
+    problems.length === 0 && ready
+      ? html`<p class="notice good">Nothing needs attention.</p>`
+      : html`<section class=${`notice ${isBad ? 'bad' : 'wait'}`} aria-labelledby="open"><h2 id="open">Needs attention</h2>
+          <ul>
+            ${ready ? null : html`<li>Not accepting traffic: /ready tells load balancers to skip this process.</li>`}
+            ${problems.map(check => {
+              const [title, page] = CHECKS[check.name]
+              const [words, tone] = STATES[check.state]
+              return html`<li>${badge(words, tone)} <a href=${link(page)}>${title}</a>: <bdi>${check.says}</bdi> Since ${timeOf(check.since)}. <span class="soft">Effect: ${check.effect}</span> <strong>${check.wayOut}</strong></li>`
+            })}
+          </ul></section>`
+  )
 }
 
 export const operatorHealth: ConsolePage = {
@@ -26,17 +58,20 @@ export const operatorHealth: ConsolePage = {
   console: 'operator',
   path: 'health',
   summary: 'Health checks of the gateway and what it depends on, with fixes',
-  async show({ api, link }) {
-    const { at, checks, ready } = await api.get<AdminHealth>('/api/admin/health')
+  async show({ api, isRenewal, link }) {
+    const health = await api.get<AdminHealth>('/api/admin/health')
+    const problems = problemsSection(health, link)
     return {
       title: 'Health',
-      content: html`
-        <p class=${`notice ${ready ? 'good' : 'bad'}`}>${ready ? 'Accepting traffic.' : 'Not accepting traffic: /ready tells load balancers to skip this process.'}</p>
-        <dl class="facts">${checks.map(({ name, says, state, wayOut }) => {
+      content: isRenewal
+        ? problems
+        : html`
+        ${problems}
+        <dl class="facts">${health.checks.map(({ name, says, state }) => {
           const [words, tone] = STATES[state]
-          return html`<div><dt>${NAMES[name]}</dt><dd>${badge(words, tone)} ${says}${wayOut === null ? null : html` <strong>${wayOut}</strong>`}</dd></div>`
+          return html`<div><dt>${CHECKS[name][0]}</dt><dd>${badge(words, tone)} <bdi>${says}</bdi></dd></div>`
         })}</dl>
-        <p class="soft">Seen by the process that served this page, ${timeOf(at)}. See also <a href=${link('jobs')}>Jobs</a>, <a href=${link('providers')}>Providers</a>.</p>`
+        <p class="soft">Seen by the process that served this page, ${timeOf(health.at)}. See also <a href=${link('jobs')}>Jobs</a>, <a href=${link('providers')}>Providers</a>.</p>`
     }
   }
 }

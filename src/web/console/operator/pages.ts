@@ -1,5 +1,6 @@
 import type { VNode } from 'preact'
 import type { AdminRefund } from '../../../payments/refunds/admin-operations.ts'
+import type { AdminHealth } from '../../admin/health.ts'
 import type { OverviewView } from '../../admin/overview.ts'
 import { html } from '../../kit/document.ts'
 import type { CreatedMerchant, MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
@@ -7,9 +8,10 @@ import { queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { listOf, revocation, salesPage } from '../sales.ts'
 import { status } from '../status.ts'
-import type { ConsolePage } from '../page.ts'
+import type { Asked, ConsolePage } from '../page.ts'
 import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
 import { count, sats, short, timeOf } from '../words.ts'
+import { problemsSection } from './health.ts'
 import { keyPage, merchantPage } from './merchant.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
 import { trafficSection } from './traffic.ts'
@@ -21,37 +23,30 @@ const overview: ConsolePage = {
   path: '',
   summary: 'Traffic, earnings, and what needs attention',
   async show(asked) {
-    const { api, link } = asked
-    const [earned, now] = await Promise.all([
-      earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
-      api.get<OverviewView>('/api/admin/overview')
-    ])
-    const { earned: sums, lastDay, merchants: accounts, traffic, waiting } = now
-    const through = await trafficSection(asked, traffic.now)
-    const open = [
-      waits(waiting.lostRefunds, 'refunds with an unknown outcome', link('refunds')),
-      waits(waiting.pendingSubscriptions, 'subscriptions to review', link('subscriptions')),
-      waits(waiting.refusedOrders, 'paid orders that their shop rejected', link('orders')),
-      waits(lastDay.failedWebhooks, 'failed webhooks in the last 24 hours', link('jobs'))
-    ].filter(item => item !== null)
-    return {
-      title: 'Overview',
-      content: html`
-        ${open.length === 0 ? html`<p class="notice good">Nothing needs attention.</p>` : html`<section class="notice wait" aria-labelledby="open"><h2 id="open">Needs attention</h2><ul>${open}</ul></section>`}
-        <dl class="figures-row">
-          ${figure('Today', sats(sums.today.sats), `${count(sums.today.sales)} sales`)}
-          ${figure('Last 30 days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
-          ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
-          ${figure('Open refunds', count(waiting.openRefunds))}
-        </dl>
-        ${through}
-        ${earned}`
-    }
+    const { api, isRenewal, link } = asked
+    const health = await api.get<AdminHealth>('/api/admin/health')
+    const problems = problemsSection(health, link)
+    if (isRenewal) return { title: 'Overview', content: problems }
+    const isThere = health.checks.every(({ name, state }) => name !== 'database' || state !== 'bad')
+    return { title: 'Overview', content: html`${problems}${isThere ? await figures(asked) : null}` }
   }
 }
 
-function waits(many: number, what: string, to: string): VNode | null {
-  return many === 0 ? null : html`<li><a href=${to}>${many} ${what}</a></li>`
+async function figures(asked: Asked): Promise<VNode> {
+  const [earned, now] = await Promise.all([
+    earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
+    asked.api.get<OverviewView>('/api/admin/overview')
+  ])
+  const { earned: sums, merchants: accounts, traffic, waiting } = now
+  return html`
+    <dl class="figures-row">
+      ${figure('Today', sats(sums.today.sats), `${count(sums.today.sales)} sales`)}
+      ${figure('Last 30 days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
+      ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
+      ${figure('Open refunds', count(waiting.openRefunds))}
+    </dl>
+    ${await trafficSection(asked, traffic.now)}
+    ${earned}`
 }
 
 const sales: ConsolePage = {

@@ -1,0 +1,358 @@
+import { Type, type Static } from 'typebox'
+import type { Measured } from '../../accounts/traffic/measured.ts'
+import type { TrafficProcess } from '../../accounts/traffic/store.ts'
+import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
+import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import type { Health } from '../../platform/database/database.ts'
+import type { QueueView } from '../../platform/jobs/jobs.ts'
+import type { ReloadNote } from './configuration.ts'
+import type { ProviderState } from './overview.ts'
+import type { OpenWork, OpenWorkName } from './open-work.ts'
+
+/** Effect of a check that is not good on sales and buyers. */
+const EFFECTS = {
+  database: 'Sales stop with 503. Clients whose token is known are still served.',
+  state: 'Each process counts limits separately, and requests with an Idempotency-Key may be rejected.',
+  upstreams: 'Buyers get 502, then 503 without a charge. Their payments stay valid.',
+  providers: 'Without an invoice a new sale is answered with 503. Paid credentials keep working.',
+  makers: 'Without an invoice a new sale is answered with 503. Paid credentials keep working.',
+  reload: 'None: the previous configuration stays active.',
+  errors: 'Buyers see these errors.',
+  refunds: 'Buyers wait for their money.',
+  sessions: 'Buyers wait for the rest of their deposit.',
+  orders: 'Buyers have paid and wait for their goods.',
+  subscriptions: 'Buyers of a plan wait for their account.',
+  webhooks: 'Merchants may not know about payments.',
+  jobs: 'Webhooks, refunds and mails may be late.',
+  disk: 'At 16 MiB the embedded database becomes read-only, and sales stop.',
+  clock: 'Tokens and invoices expire at the wrong time.',
+  processes: 'None on sales.'
+} as const
+
+const NAMES = Object.keys(EFFECTS) as ReadonlyArray<keyof typeof EFFECTS> /* its own keys */
+
+const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+
+export const Check = Type.Object({
+  name: Type.Enum([...NAMES]),
+  state: Type.Enum(['good', 'warning', 'bad'], {
+    description: 'bad: something fails; warning: something may fail soon.'
+  }),
+  says: Type.String({ description: 'Result of the check.' }),
+  since: isoTimeOrNull('When it began, or when this process first noticed; null if the state is good.'),
+  effect: nullableText('Effect on sales; null if the state is good.'),
+  wayOut: nullableText('How to fix it; null if the state is good.')
+})
+export type Check = Static<typeof Check>
+type CheckName = Check['name']
+
+/** A null part could not be read; its check is a warning. */
+export interface HealthFacts {
+  readonly now: number
+  readonly database: Health
+  readonly isEmbedded: boolean
+  /** Null for memory. */
+  readonly redis: boolean | null
+  readonly upstreams: readonly UpstreamTrouble[]
+  readonly providers: readonly ProviderState[] | null
+  /** Providers of the operator's invoices, in order, if there are several. */
+  readonly makers: ReadonlyArray<{
+    readonly provider: string
+    readonly use: string
+    readonly reason: string | null
+    readonly since: number | null
+  }>
+  readonly reload: ReloadNote | null
+  /** Of the last five minutes. */
+  readonly traffic: Measured | null
+  readonly work: OpenWork | null
+  readonly queues: readonly QueueView[] | null
+  /** Free bytes of the data folder. */
+  readonly free: number | null
+  /** Milliseconds that the database's clock is ahead. */
+  readonly clockOff: number | null
+  readonly processes: readonly TrafficProcess[] | null
+}
+
+interface Finding {
+  readonly state: Check['state']
+  readonly says: string
+  readonly wayOut: string | null
+  /** Milliseconds since the epoch; absent where the start is unknown. */
+  readonly since?: number | null | undefined
+}
+
+const MiB = 1024 ** 2
+/** Warning and error thresholds; the embedded database becomes read-only at 16 MiB. */
+const DISK_LOW = 1024 * MiB
+const DISK_FULL = 64 * MiB
+/** Tolerated clock skew of the database in milliseconds. */
+const CLOCK_OFF = 2_000
+const CLOCK_BAD = 30_000
+/** Missed intervals after which a periodic job is late. */
+const LATE = 5
+const LATE_AT_LEAST = 300_000
+/** Consecutive failures after which an upstream is down; one may be a restart. */
+const DOWN_AFTER = 2
+/** Shares of failed requests, of at least so many. */
+const ERRORS_SOME = 0.05
+const ERRORS_MANY = 0.25
+const ERRORS_OF = 20
+
+const good = (says: string): Finding => ({ state: 'good', says, wayOut: null })
+const warning = (says: string, wayOut: string, since?: number | null): Finding => ({
+  state: 'warning',
+  says,
+  wayOut,
+  since
+})
+const bad = (says: string, wayOut: string, since?: number | null): Finding => ({ state: 'bad', says, wayOut, since })
+
+const UNKNOWN = warning('This check failed.', 'Check the database first, then reload the page.')
+
+/**
+ * Judges everything that can go wrong, worst first. `firstSeen` remembers when a check without a known start stopped
+ * being good.
+ */
+export function judge(facts: HealthFacts, firstSeen: Map<CheckName, number> = new Map()): Check[] {
+  const isThere = facts.database.status !== 'unhealthy'
+  const checks = NAMES.flatMap((name): Check[] => {
+    const finding = isThere || !NEED_DATABASE.has(name) ? RULES[name](facts) : null
+    if (finding === null) return []
+    const { says, state, wayOut } = finding
+    if (state === 'good') {
+      firstSeen.delete(name)
+      return [{ name, state, says, since: null, effect: null, wayOut }]
+    }
+    const seen = firstSeen.get(name) ?? facts.now
+    firstSeen.set(name, seen)
+    const since = new Date(Number.isFinite(finding.since) ? Number(finding.since) : seen).toISOString()
+    return [{ name, state, says, since, effect: EFFECTS[name], wayOut }]
+  })
+  return checks.toSorted((one, other) => RANK[one.state] - RANK[other.state])
+}
+
+const RANK = { bad: 0, warning: 1, good: 2 } as const
+/** Left out while the database is unavailable, whose own check says so. */
+const NEED_DATABASE: ReadonlySet<CheckName> = new Set<CheckName>([
+  'errors',
+  'refunds',
+  'sessions',
+  'orders',
+  'subscriptions',
+  'webhooks',
+  'jobs',
+  'clock',
+  'processes'
+])
+
+/** Work that people must see to; null without any. */
+const work =
+  (name: OpenWorkName, state: 'bad' | 'warning', words: (count: number) => string, wayOut: string) =>
+  ({ work: open }: HealthFacts): Finding => {
+    if (open === null) return UNKNOWN
+    const { count, since } = open[name]
+    return count === 0 ? good('None needs attention.') : { state, says: words(count), wayOut, since }
+  }
+
+const several = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
+
+const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding>> = {
+  database({ database: { error, ms, status }, isEmbedded }) {
+    const kind = isEmbedded ? 'The embedded database' : 'PostgreSQL'
+    if (status === 'healthy') return good(`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
+    if (status === 'degraded')
+      return warning(
+        `${kind} responds slowly: ${Math.round(ms)} ms.`,
+        'Check its load and disk. Above 3 seconds the gateway responds 503 and sells nothing.'
+      )
+    return bad(
+      `${kind} is unavailable. ${error ?? ''}`.trim(),
+      isEmbedded
+        ? 'Free disk space for the data folder. If its process has exited, restart the gateway.'
+        : 'Start PostgreSQL or correct database.url. No data is lost; the gateway reconnects automatically.'
+    )
+  },
+  state({ redis }) {
+    if (redis === null) return good('Counters and idempotency records are in the memory of this process.')
+    return redis
+      ? good('Redis responds.')
+      : bad('Redis does not respond.', 'Start Redis or correct state.url. The gateway reconnects automatically.')
+  },
+  upstreams({ upstreams }) {
+    const own = upstreams.filter(({ tenant }) => tenant === '')
+    const down = own.filter(({ client, failures }) => failures >= DOWN_AFTER && client === null)
+    const shown = down.length > 0 ? down : own
+    const [first] = shown.toSorted((one, other) => one.since - other.since)
+    if (first !== undefined) {
+      const says = `Failing: ${shown.map(({ failures, origin, route }) => `${route} at ${origin} (last ${several(failures, 'request')})`).join(', ')}.`
+      const wayOut = 'Start the upstream or correct its url; Routes shows the last errors. The next request checks it.'
+      return (down.length > 0 ? bad : warning)(says, wayOut, first.since)
+    }
+    const merchants = new Set(upstreams.map(({ tenant }) => tenant)).size
+    return merchants === 0
+      ? good('No upstream fails.')
+      : warning(`APIs of merchants fail: ${merchants}.`, 'Their consoles say so too. Ask them if it lasts.')
+  },
+  providers({ providers: all }) {
+    if (all === null) return UNKNOWN
+    const hosts = all.flatMap(({ hosts: of }) => of.filter(({ isLeftAlone }) => isLeftAlone))
+    const failing = all.filter(
+      ({ failure, hosts: of }) => failure !== null || of.some(({ host, isLeftAlone }) => isLeftAlone && host === null)
+    )
+    if (failing.length > 0)
+      return bad(
+        `Failing: ${failing.map(({ failure, kind, slot }) => `${kind} (${slot}) ${failure?.reason ?? 'does not respond'}`).join(', ')}.`,
+        "Check the provider's status page and your key. Calls are retried automatically; meanwhile the slot's next provider is used.",
+        Math.min(...failing.map(({ failure }) => (failure === null ? Infinity : Date.parse(failure.since))))
+      )
+    if (hosts.length > 0)
+      return warning(
+        `Not responding: ${hosts.map(({ host }) => host).join(', ')}.`,
+        'These hosts are named by keys. Only payments with those keys fail; their owners see it in their console.'
+      )
+    const empty = all.filter(({ budgets }) => budgets.some(({ exhausted }) => exhausted))
+    if (empty.length > 0)
+      return warning(
+        `Call limit reached: ${empty.map(({ kind }) => kind).join(', ')}.`,
+        'It resets within a minute. If it recurs, ask the provider for a higher limit and set callsPerMinute.'
+      )
+    const without = all.filter(({ hasKey, kind }) => !hasKey && kind !== 'sandbox')
+    return without.length === all.length && all.length > 0
+      ? warning(
+          'No provider has your key: only merchants can sell.',
+          'Set lightning.primary.key to sell the configured routes.'
+        )
+      : good(`${all.map(({ kind, slot }) => `${kind} (${slot})`).join(', ')}: no recent failures.`)
+  },
+  makers({ makers }) {
+    const passed = makers.filter(({ use }) => use === 'passed over')
+    const since = passed.map(one => one.since ?? Infinity)
+    const used = makers.find(({ use }) => use === 'used')
+    if (makers.length === 0) return good('One provider creates your invoices.')
+    if (used === undefined)
+      return bad(
+        'No provider can create your invoices.',
+        'Check the hosts, keys and inbound capacity of your providers.',
+        Math.max(...since)
+      )
+    return passed.length === 0
+      ? good(`${used.provider} creates your invoices.`)
+      : warning(
+          `${used.provider} creates your invoices; skipped: ${passed.map(({ provider, reason }) => `${provider} (${reason ?? 'unknown'})`).join(', ')}.`,
+          'Fix the skipped provider, since the next one may fail too. It is retried automatically.',
+          Math.min(...since)
+        )
+  },
+  reload({ reload }) {
+    if (reload === null || reload.problem === null) return good('The active configuration is the current file.')
+    return bad(
+      `The changed file was rejected: ${reload.problem.split('\n', 1)[0]}`,
+      'Fix the file; Configuration shows every error. It is reloaded when it is saved.',
+      reload.at
+    )
+  },
+  errors({ traffic }) {
+    if (traffic === null) return UNKNOWN
+    const { requests, serverErrors } = traffic
+    const says = `${serverErrors} of ${several(requests, 'request')} failed in the last 5 minutes.`
+    if (requests < ERRORS_OF || serverErrors < requests * ERRORS_SOME) return good(says)
+    const judged = serverErrors < requests * ERRORS_MANY ? warning : bad
+    return judged(says, 'Routes shows the last errors of each route, and their lines in the log.')
+  },
+  refunds: work(
+    'lostRefunds',
+    'bad',
+    count => `${several(count, 'refund')} with an unknown outcome.`,
+    "Look it up in the provider's records, then settle it on Refunds."
+  ),
+  sessions: work(
+    'stuckSessions',
+    'bad',
+    count => `${several(count, 'session')} whose refund failed or has an unknown outcome.`,
+    'Retry or settle it on Sessions.'
+  ),
+  orders: work(
+    'refusedOrders',
+    'bad',
+    count => `${several(count, 'paid order')} that the shop rejected.`,
+    'Fix the cause in the shop, then retry on Orders.'
+  ),
+  subscriptions: work(
+    'pendingSubscriptions',
+    'warning',
+    count => `${several(count, 'subscription')} to review.`,
+    'Approve or reject on Subscriptions.'
+  ),
+  webhooks: work(
+    'failedWebhooks',
+    'warning',
+    count => `${several(count, 'webhook')} failed for good in the last 24 hours.`,
+    'Merchants resend them in their console. Many at once: check outgoing connections.'
+  ),
+  jobs({ now, queues }) {
+    if (queues === null) return UNKNOWN
+    const late = queues.filter(
+      ({ every, lastDone }) =>
+        every !== null && lastDone !== null && now - lastDone > Math.max(LATE * every, LATE_AT_LEAST)
+    )
+    if (late.length > 0)
+      return bad(
+        `Overdue: ${late.map(({ title }) => title).join('; ')}.`,
+        'See the Jobs page and the log for the reason. If no process runs jobs, restart the gateway.',
+        Math.min(...late.map(({ lastDone }) => lastDone ?? now))
+      )
+    // A later success of a periodic job makes up for its failure.
+    const failed = queues.filter(
+      ({ every, failed: count, lastDone, lastFailed }) =>
+        count > 0 && (every === null || (lastDone ?? 0) < (lastFailed ?? Infinity))
+    )
+    if (failed.length === 0) return good(`${several(queues.length, 'queue')}, no failed jobs.`)
+    const count = failed.reduce((sum, queue) => sum + queue.failed, 0)
+    return bad(
+      `${several(count, 'failed job')}, which ${count === 1 ? 'is' : 'are'} not retried: ${failed.map(({ title }) => title).join('; ')}.`,
+      'The Jobs page shows the reason. Fix it, then retry them there.',
+      Math.min(...failed.map(({ lastFailed }) => lastFailed ?? now))
+    )
+  },
+  disk({ free }) {
+    if (free === null) return UNKNOWN
+    const words = `${free >= DISK_LOW ? `${Math.floor(free / (1024 * MiB))} GiB` : `${Math.floor(free / MiB)} MiB`} free on the disk of the data folder.`
+    if (free >= DISK_LOW) return good(words)
+    return (free < DISK_FULL ? bad : warning)(
+      words,
+      'Free disk space. Mail and the embedded database, if used, are written there.'
+    )
+  },
+  clock({ clockOff }) {
+    if (clockOff === null) return UNKNOWN
+    const off = Math.abs(clockOff)
+    const words = `This machine's clock is ${off} ms ${clockOff > 0 ? 'behind' : 'ahead of'} the database's.`
+    if (off <= CLOCK_OFF) return good(words)
+    return (off > CLOCK_BAD ? bad : warning)(
+      words,
+      'Sync both clocks with NTP. Tokens, invoices and leases expire by them.'
+    )
+  },
+  processes({ processes: all }) {
+    if (all === null) return UNKNOWN
+    const lost = all.reduce((sum, one) => sum + one.lostMinutes, 0)
+    const generations = new Set(all.filter(({ host }) => host === all[0]?.host).map(({ generation }) => generation))
+    const list = all.map(({ host, pid }) => `${host} ${pid}`).join(', ')
+    if (lost > 0)
+      return warning(
+        `${lost} minutes of metrics were dropped since the start of ${list}.`,
+        'The database was unavailable for more than an hour. Sales are not affected.'
+      )
+    if (generations.size > 1)
+      return warning(
+        `Processes have loaded the configuration a different number of times: ${list}.`,
+        'This is normal after one of them was restarted. If a change is not in effect everywhere, send SIGHUP.'
+      )
+    return good(
+      all.length === 0
+        ? 'No recent requests. Only processes with requests are listed.'
+        : `${all.length} with recent requests: ${list}.`
+    )
+  }
+}
