@@ -35,8 +35,6 @@ export interface Keywords {
   readonly 'x-allowed'?: string
   readonly 'x-form'?: string
   readonly 'x-name'?: string
-  /** Removed keys, with the reason and the replacement. */
-  readonly 'x-gone'?: Readonly<Record<string, string>>
 }
 
 export function keywordsOf(schema: TSchema): Keywords {

@@ -19,6 +19,7 @@ import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, keywordsOf, leastItems, type Keywords } from './keywords.ts'
+import { replacementOf } from './retired.ts'
 import { parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
 export interface FoundReference {
@@ -360,14 +361,9 @@ class Reader {
       return
     }
     const names = Object.keys(schema.properties ?? {})
-    const gone = schema['x-gone']?.[name]
-    if (gone !== undefined) {
-      this.report(
-        'BG_CONFIG_UNKNOWN_KEY',
-        at,
-        `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`,
-        'key'
-      )
+    const replacement = replacementOf(at)
+    if (replacement !== undefined) {
+      this.report('BG_CONFIG_UNKNOWN_KEY', at, `found ${quote(name)}, which was removed: ${replacement}`, 'key')
       return
     }
     const word = wordBeforeLostColon(name)

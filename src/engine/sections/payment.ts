@@ -69,13 +69,7 @@ export const PaymentSchema = Type.Object(
             'Unpaid invoices that one client address may hold for one route, proxy or store, whatever its requests ask for; above it, its newest unpaid invoice of the same price is handed out for other requests of a route or proxy too, with an L402 token for each; without one the response is 429, for this address alone.'
         })
       },
-      {
-        ...described('Caps on the unpaid invoices of one client address (IPv6 by /64).'),
-        'x-gone': {
-          proxy:
-            'it counted the invoices of all clients together, which strangers could fill; place caps those of one client address'
-        }
-      }
+      described('Caps on the unpaid invoices of one client address (IPv6 by /64).')
     ),
     leaseTimeout: Duration({
       default: '30s',

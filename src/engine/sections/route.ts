@@ -129,10 +129,5 @@ export const RouteSchema = Type.Object(
     meter: Type.Optional(MeterSchema),
     sessions: Type.Optional(SessionsSchema)
   },
-  {
-    ...described('A route.'),
-    'x-gone': {
-      rechallenge: 'no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place'
-    }
-  }
+  described('A route.')
 )

@@ -193,12 +193,6 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:14:21: chains.paid[2].body-limit.limits: found the unknown key "limits"; allowed: limit. Did you mean "limit"? [BG_CONFIG_UNKNOWN_KEY]'
   },
   {
-    name: 'rechallenge, which helped no client',
-    from: 'price: 10 sats',
-    to: 'price: 10 sats\n    rechallenge: true',
-    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, free, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash and 5 more [BG_CONFIG_UNKNOWN_KEY]'
-  },
-  {
     name: "a grace for prices that are merchants' own",
     from: '    upstream: { proxy: ":proxyId" }',
     to: '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',
@@ -208,7 +202,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a cap that is no longer there',
     from: 'tokenValidity: 1h',
     to: 'maxOutstanding: { proxy: 1000 }',
-    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which is no longer a setting: it counted the invoices of all clients together, which strangers could fill; place caps those of one client address; allowed: address, place [BG_CONFIG_UNKNOWN_KEY]'
+    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which was removed: it counted the invoices of all clients together, which strangers could fill; `place` caps those of one client address [BG_CONFIG_UNKNOWN_KEY]'
   },
   {
     name: 'a cap of a place below that of one request',
