@@ -21,12 +21,14 @@ const SELECTORS: Readonly<Record<'json' | 'header' | 'query' | 'path', string>> 
   path: "A parameter of the route's path, without its colon."
 }
 
+const SELECTOR_FORMS = Object.entries(SELECTORS).map(([kind, description]) =>
+  Type.Object({ [kind]: Type.Unsafe<string>({ ...FIELD_NAME, description }) }, strict)
+)
+
 /** `{ json: model }`, `{ header: x-tier }`, `{ query: size }`, … */
 export function RequestField(options: { readonly description?: string } = {}): TUnsafe<FieldSelector> {
   return Type.Unsafe<FieldSelector>({
-    anyOf: Object.entries(SELECTORS).map(([kind, description]) =>
-      Type.Object({ [kind]: Type.Unsafe<string>({ ...FIELD_NAME, description }) }, strict)
-    ),
+    anyOf: SELECTOR_FORMS,
     'x-allowed': 'a mapping with exactly one of the keys json, header, query and path, such as { json: model }',
     ...options
   })

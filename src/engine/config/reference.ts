@@ -26,9 +26,10 @@ export function referencePage(plugins: Iterable<PluginFacts>, providers: readonl
   ]
   const file = keywordsOf(fileSchema(providers))
   const single: Row[] = []
+  const shown: Shown = new Map()
   const groups: string[] = []
   for (const [name, property] of Object.entries(file.properties ?? {})) {
-    const rows = rowsOf(property, name, isRequired(file, name))
+    const rows = rowsOf(property, name, isRequired(file, name), shown)
     if (rows.length === 1) single.push(...rows)
     else groups.push(`## ${name}`, property.description ?? '', table(rows))
     if (name === 'policies') groups.push('Built in:', policyTable())
@@ -63,19 +64,33 @@ function pluginSection(plugin: PluginFacts): string[] {
   ]
 }
 
-function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
+/** The mapping and key under which the page has shown a setting: mappings that share it refer to the first one. */
+type Shown = Map<Keywords, { readonly mapping: string; readonly name: string }>
+
+function rowsOf(schema: Keywords, key: string, required: boolean, shown: Shown = new Map()): Row[] {
   const inner = objectsOf(schema)
-  const rows: Row[] = inner.some(({ object }) => object === schema) ? [] : [rowOf(schema, key, required)]
+  const own = rowOf(schema, key, required)
+  const rows: Row[] = []
   // Alternatives may share keys, which are listed once.
-  const told = new Set(rows.map(row => row.key))
+  const told = new Set([key])
+  let like: string | undefined
   for (const { object, suffix } of inner) {
     const prefix = `${key}${suffix}`
     for (const [name, property] of Object.entries(object.properties ?? {})) {
-      const below = rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name))
+      const first = shown.get(property)
+      if (first?.name === name) {
+        like = first.mapping
+        continue
+      }
+      shown.set(property, { mapping: prefix, name })
+      const below = rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name), shown)
       rows.push(...below.filter(row => !told.has(row.key)))
       for (const row of below) told.add(row.key)
     }
   }
+  if (like !== undefined)
+    rows.unshift({ ...own, description: `${own.description} Has the settings of \`${like}\`.`.trim() })
+  else if (!inner.some(({ object }) => object === schema)) rows.unshift(own)
   return rows
 }
 

@@ -15,13 +15,13 @@ export interface ProviderFacts {
   keyFault(key: string): string | undefined
 }
 
-const provider = (side: string, kinds: readonly ProviderFacts[]) =>
+const providerOf = (kinds: readonly ProviderFacts[]) =>
   Type.Object(
     {
       kind: Type.Unsafe<string>({
         ...(kinds.length === 0 ? { type: 'string' } : { enum: kinds.map(({ name }) => name) }),
         default: 'sandbox',
-        description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
+        description: 'What makes the invoices. The sandbox is refused in production.'
       }),
       key: Type.Optional(
         SecretText({
@@ -69,8 +69,13 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
     strict
   )
 
-const slot = (side: string, kinds: readonly ProviderFacts[], fallback: readonly object[], otherwise: string) =>
-  List(provider(side, kinds), {
+const slot = (
+  side: string,
+  provider: ReturnType<typeof providerOf>,
+  fallback: readonly object[],
+  otherwise: string
+) =>
+  List(provider, {
     default: fallback,
     description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.${otherwise}`
   })
@@ -88,13 +93,14 @@ function aheadByDefault(kinds: readonly ProviderFacts[]): string {
   return `Where it is left out, 400, and none for the sandbox${none}.`
 }
 
-export const lightningSchema = (kinds: readonly ProviderFacts[]) =>
-  Type.Object(
+export const lightningSchema = (kinds: readonly ProviderFacts[]) => {
+  const provider = providerOf(kinds)
+  return Type.Object(
     {
-      primary: slot('primary', kinds, [{ kind: 'sandbox' }], ''),
+      primary: slot('primary', provider, [{ kind: 'sandbox' }], ''),
       alternate: slot(
         'alternate',
-        kinds,
+        provider,
         [],
         ' Optional: without it there is none in production, and the sandbox in development.'
       ),
@@ -110,3 +116,4 @@ export const lightningSchema = (kinds: readonly ProviderFacts[]) =>
     },
     described('Who makes invoices.')
   )
+}

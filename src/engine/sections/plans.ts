@@ -1,25 +1,21 @@
 import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
 
-const paidPlan = (name: string) =>
-  Type.Object(
-    {
-      endpoints: Type.Optional(
-        Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })
-      ),
-      challengesPerMonth: Type.Optional(
-        Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })
-      ),
-      maxPriceSats: Type.Optional(
-        Type.Integer({
-          minimum: 0,
-          description: 'Highest price of one challenge, in satoshis. Unlimited when left out.'
-        })
-      ),
-      webhookEndpoints: Type.Integer({ minimum: 0, default: 5, description: 'Most webhook endpoints.' })
-    },
-    described(`Caps of the plan ${name}.`)
-  )
+const paidCaps = {
+  endpoints: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })
+  ),
+  challengesPerMonth: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })
+  ),
+  maxPriceSats: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: 'Highest price of one challenge, in satoshis. Unlimited when left out.'
+    })
+  ),
+  webhookEndpoints: Type.Integer({ minimum: 0, default: 5, description: 'Most webhook endpoints.' })
+}
 
 export const PlansSchema = Type.Object(
   {
@@ -36,8 +32,8 @@ export const PlansSchema = Type.Object(
       },
       described('Caps of the plan free.')
     ),
-    individual: paidPlan('individual'),
-    l402: paidPlan('l402')
+    individual: Type.Object(paidCaps, described('Caps of the plan individual.')),
+    l402: Type.Object(paidCaps, described('Caps of the plan l402.'))
   },
   described('What each plan allows.')
 )
