@@ -10,6 +10,7 @@ import { Load } from '../engine/pipeline/load.ts'
 import type { AnyOperation } from '../engine/operations/operation.ts'
 import type { Plugin } from '../engine/pipeline/plugin.ts'
 import type { Snapshot } from '../engine/pipeline/snapshot.ts'
+import { defaultLimits } from '../engine/listener/deadlines.ts'
 import { createListener, type Listener } from '../engine/listener/listener.ts'
 import { hasPaymentCredential } from '../engine/message/payment-headers.ts'
 import { freshId } from '../platform/system/ids.ts'
@@ -88,7 +89,7 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
   running.gateway = gateway
   parts.offer(running.config)
   const listener = createListener({
-    limits: config.server.limits,
+    limits: { ...defaultLimits, ...config.server.limits },
     trustedProxies: config.server.trustedProxies,
     clock,
     freshId,

@@ -7,6 +7,7 @@ import { Gateway } from '../../src/engine/pipeline/gateway.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { openApiDocument } from '../../src/engine/openapi/openapi.ts'
 import type { Services } from '../../src/engine/pipeline/services.ts'
+import { defaultLimits } from '../../src/engine/listener/deadlines.ts'
 import { createListener } from '../../src/engine/listener/listener.ts'
 import { PageAssets } from '../../src/web/kit/assets.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
@@ -268,7 +269,7 @@ export async function servePages(t: T, world: PageWorld): Promise<ServedPages> {
     })
   )
   const listener = createListener({
-    limits: config.server.limits,
+    limits: { ...defaultLimits, ...config.server.limits },
     trustedProxies: [],
     clock: systemClock,
     freshId,

@@ -28,7 +28,7 @@ async function openGround(running: Running, around: Surroundings, closers: Close
   const { clock, database, log, publicUrl, secrets } = around
   const production = config.mode === 'production'
   const metrics = new Metrics()
-  if (config.metrics.process) metrics.measureProcess()
+  metrics.measureProcess()
   const state = closers.add(await openState(config.state.url, { clock, log, cluster: config.state.cluster }), part =>
     part.close()
   )

@@ -240,8 +240,7 @@ const FIXED: ReadonlyArray<readonly [part: keyof GatewayConfig, settings?: reado
   ['mail'],
   ['billing', ['kind', 'key', 'webhookSecret', 'url', 'timeout', 'prices']],
   ['storefront', ['kind', 'url', 'apiVersion', 'timeout']],
-  ['log'],
-  ['metrics']
+  ['log']
 ]
 
 /** The changed parts that take effect only after a restart. */

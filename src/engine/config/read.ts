@@ -19,7 +19,7 @@ import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, keywordsOf, leastItems, type Keywords } from './keywords.ts'
-import { replacementOf } from './retired.ts'
+import { replacementOf } from '../sections/retired.ts'
 import { parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
 export interface FoundReference {

@@ -137,15 +137,6 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
           })
         },
         described('Log lines, as JSON on standard output.')
-      ),
-      metrics: Type.Object(
-        {
-          process: Type.Boolean({
-            default: true,
-            description: 'Measure the process as well: memory, event loop, collections.'
-          })
-        },
-        described('Measurements for Prometheus.')
       )
     },
     described('The configuration of the gateway.')

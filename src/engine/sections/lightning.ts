@@ -69,12 +69,7 @@ const providerOf = (kinds: readonly ProviderFacts[]) =>
     strict
   )
 
-const slot = (
-  side: string,
-  provider: ReturnType<typeof providerOf>,
-  fallback: readonly object[],
-  otherwise: string
-) =>
+const slot = (side: string, provider: ReturnType<typeof providerOf>, fallback: readonly object[], otherwise: string) =>
   List(provider, {
     default: fallback,
     description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.${otherwise}`

@@ -1,64 +1,17 @@
 import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
-import { Duration, Size } from '../config/units.ts'
+import { Duration } from '../config/units.ts'
 
 const limits = Type.Object(
   {
-    headerDeadline: Duration({
-      default: '10s',
-      minimum: '1ms',
-      description: 'Time for a request head to arrive completely, from its first byte.'
-    }),
-    idleReadDeadline: Duration({
-      default: '60s',
-      minimum: '1ms',
-      description: 'Longest pause between two pieces of a request body.'
-    }),
-    idleWriteDeadline: Duration({
-      default: '60s',
-      minimum: '1ms',
-      description: 'Longest time a client may leave written bytes unread.'
-    }),
     keepAlive: Duration({
       default: '75s',
       description: 'How long an idle client connection is kept between two requests.'
-    }),
-    headerSize: Size({
-      default: '80KiB',
-      minimum: '1KiB',
-      maximum: '1MiB',
-      description: 'Largest request head. Payment credentials of up to 64 KiB must fit.'
-    }),
-    headerCount: Type.Integer({
-      default: 200,
-      minimum: 10,
-      maximum: 10000,
-      description: 'Most header lines of a request.'
     }),
     connectionsPerAddress: Type.Integer({
       default: 1024,
       minimum: 1,
       description: 'Most open connections from one client address.'
-    }),
-    uploadFloor: Size({ default: '64B', description: 'Slowest upload, in bytes a second. 0 switches it off.' }),
-    downloadFloor: Size({
-      default: '64B',
-      description: 'Slowest reading of a response that waits for its client, in bytes a second. 0 switches it off.'
-    }),
-    floorWindow: Duration({
-      default: '20s',
-      minimum: '1ms',
-      description: 'Time over which the slowest upload and reading are measured.'
-    }),
-    buffer: Size({
-      default: '256KiB',
-      description:
-        "Bytes of a response, and of a request body, that are kept for a client slower than the upstream, so that the upstream's connection is free sooner."
-    }),
-    buffers: Size({
-      default: '64MiB',
-      description:
-        'Bytes that are kept so for all clients together, in one worker; and the same once more for bodies of operations that anybody may call.'
     }),
     drainTimeout: Duration({
       default: '30s',

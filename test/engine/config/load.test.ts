@@ -69,7 +69,7 @@ t.test('a file with every kind of setting loads with its defaults', async t => {
   const config = await load(example)
   t.same(config.server.listen, { host: '127.0.0.1', port: 8080 })
   t.equal(config.server.publicUrl, 'http://127.0.0.1:8080', 'derived from listen (decision 21)')
-  t.equal(config.server.limits.headerDeadline, 10_000)
+  t.equal(config.server.limits.keepAlive, 75_000)
   t.equal(config.data, '/srv/gateway/data')
   t.equal(config.database.url, 'pglite:')
   t.equal(config.state.url, 'memory:')

@@ -3,7 +3,7 @@ import { stringify } from 'yaml'
 import { builtInPlugins } from '../../../src/app/plugins.ts'
 import { ConfigError, type Problem } from '../../../src/engine/config/diagnose.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
-import { RETIRED } from '../../../src/engine/config/retired.ts'
+import { RETIRED } from '../../../src/engine/sections/retired.ts'
 
 /** A file that sets the key at this path of the table. */
 function fileWith(path: string): string {

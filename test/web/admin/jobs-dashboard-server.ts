@@ -4,6 +4,7 @@ import { compile } from '../../../src/engine/pipeline/compile.ts'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { Services } from '../../../src/engine/pipeline/services.ts'
+import { defaultLimits } from '../../../src/engine/listener/deadlines.ts'
 import { createListener } from '../../../src/engine/listener/listener.ts'
 import { dashboardOperations } from '../../../src/web/admin/jobs-dashboard.ts'
 import { AdminKey } from '../../../src/accounts/merchants/admin-key.ts'
@@ -80,7 +81,7 @@ export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer>
   })
   const gateway = new Gateway(snapshot)
   const listener = createListener({
-    limits: config.server.limits,
+    limits: { ...defaultLimits, ...config.server.limits },
     trustedProxies: [],
     clock,
     freshId,

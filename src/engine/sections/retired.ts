@@ -1,0 +1,31 @@
+import type { Path } from '../config/diagnose.ts'
+
+/**
+ * Removed settings and what replaced them. Paths leave out list indexes; `*` is a name that the operator chose.
+ */
+export const RETIRED: Readonly<Record<string, string>> = {
+  'routes.rechallenge': 'no client pays on a 401 or 403, whatever lines it has; write `renewal: 402` instead',
+  'server.limits.headerDeadline': 'a request head may take 10 seconds; delete the line',
+  'server.limits.idleReadDeadline': 'a request body may pause for a minute; delete the line',
+  'server.limits.idleWriteDeadline': 'a client may leave a response unread for a minute; delete the line',
+  'server.limits.headerSize': 'a request head may have 80 KiB, which fits every payment credential; delete the line',
+  'server.limits.headerCount': 'a request may have 200 header lines; delete the line',
+  'server.limits.uploadFloor': 'uploads under 64 bytes a second are ended; delete the line',
+  'server.limits.downloadFloor': 'clients that read under 64 bytes a second are disconnected; delete the line',
+  'server.limits.floorWindow': 'the slowest upload and reading are measured over 20 seconds; delete the line',
+  'server.limits.buffer': 'boltgate keeps up to 256 KiB for a slow client; delete the line',
+  'server.limits.buffers': 'boltgate keeps up to 64 MiB for all slow clients of a worker together; delete the line',
+  metrics: 'boltgate always measures its process too; delete the section',
+  'payment.maxOutstanding.proxy':
+    'it counted the invoices of all clients together, which strangers could fill; `place` caps those of one client address'
+}
+
+const PATTERNS = Object.entries(RETIRED).map(([path, sentence]) => [path.split('.'), sentence] as const)
+
+/** What replaced the setting at this path, if it was removed. */
+export function replacementOf(path: Path): string | undefined {
+  const steps = path.filter(step => typeof step === 'string')
+  return PATTERNS.find(
+    ([pattern]) => pattern.length === steps.length && pattern.every((step, at) => step === '*' || step === steps[at])
+  )?.[1]
+}
