@@ -4,7 +4,17 @@ import { request as fetched } from 'undici'
 import { passing } from '../balances/fixture.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { type Echo, openShop, offerOf, paymentLines, receiptOf, returnInvoice, token, type Shop } from './fixture.ts'
+import {
+  type Echo,
+  countedOf,
+  openShop,
+  offerOf,
+  paymentLines,
+  receiptOf,
+  returnInvoice,
+  token,
+  type Shop
+} from './fixture.ts'
 
 const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' }
 
@@ -82,6 +92,15 @@ t.test('a deposit opens a session, which serves until it is closed and what is l
   t.match(refused.json(), { type: 'https://paymentauth.org/problems/lightning/session-closed', status: 402 })
   t.ok(offerOf(refused), 'with a fresh challenge')
   t.equal(shop.upstream.requests.length, 4)
+  t.same(await countedOf(shop), [
+    'boltgate_payments_total{source="route",scheme="payment"} 1',
+    'boltgate_satoshis_earned_total{source="route",scheme="payment"} 100',
+    'boltgate_sessions_opened_total 1',
+    'boltgate_session_deposits_satoshis_total{action="open"} 100',
+    'boltgate_sessions_closed_total{by="client"} 1',
+    'boltgate_session_refunds_total{result="confirmed"} 1',
+    'boltgate_session_refunded_satoshis_total 92'
+  ])
 })
 
 t.test('a repeated open gets the first response, and another request by it is served as bearer', async t => {
@@ -139,6 +158,18 @@ t.test('a topUp adds to the balance once, whatever is repeated', async t => {
   }
   t.equal(shop.upstream.requests.length, 1, 'it starts nothing')
   t.equal(await left(shop, session.bearer, 198_000), 198_000)
+  t.same(
+    await countedOf(shop),
+    [
+      'boltgate_payments_total{source="route",scheme="payment"} 2',
+      'boltgate_satoshis_earned_total{source="route",scheme="payment"} 200',
+      'boltgate_sessions_opened_total 1',
+      'boltgate_session_deposits_satoshis_total{action="open"} 100',
+      'boltgate_session_deposits_satoshis_total{action="topUp"} 100',
+      'boltgate_sessions_open 1'
+    ],
+    'once'
+  )
   const opened = await shop.get(
     token(challenge, { action: 'open', preimage: topUpPreimage, returnInvoice: returnInvoice() })
   )

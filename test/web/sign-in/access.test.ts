@@ -169,14 +169,28 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     await signIn(gateway, 'second@example.com', 2)
     const invite = async (address: string, role: string): Promise<Answer> =>
       await withKey(apiKey, 'POST', '/api/merchant/members', { email: address, role })
-    t.match(await invite('second@example.com', 'viewer'), { status: 409, text: /is a member already/ })
+    for (const same of ['second@example.com', 'Second@Example.com'])
+      t.match(await invite(same, 'viewer'), { status: 409, text: /is a member already/ })
     const both = await members()
     const removed = await Promise.all(
       both.map(({ memberId }) => withKey(apiKey, 'DELETE', `/api/merchant/members/${memberId}`))
     )
     t.same(removed.map(({ status }) => status).sort(), [204, 409])
     t.equal((await members()).length, 1)
-    t.ok(email)
+  })
+
+  await t.test('an account has at most 100 members, invitations included, which may be repeated', async t => {
+    const { apiKey, merchantId } = await account(gateway, 'crowd')
+    await gateway.database.sql`
+      with crowd as (
+        insert into people (email, created_at)
+        select 'crowd-' || n || '@example.com', now() from generate_series(1, 98) n returning id
+      )
+      insert into members (merchant_id, person_id, role, created_at) select ${merchantId}, id, 'viewer', now() from crowd`
+    const invite = (email: string) => withKey(apiKey, 'POST', '/api/merchant/members', { email, role: 'viewer' })
+    t.equal((await invite('last@example.com')).status, 201)
+    t.match(await invite('more@example.com'), { status: 409, text: /at most 100 members/ })
+    t.equal((await invite('last@example.com')).status, 201)
   })
 
   await t.test('a session gets another id with each sign-in, is listed, and is ended from elsewhere', async t => {

@@ -282,6 +282,7 @@ t.test('what is over is deleted by the purge, and nothing else', async t => {
   clock.advance(SESSION_LIFE + LINK_LIFE + 1)
   const kept = await link(merchant)
   const session = await mustSignIn(t, signIns, await link(merchant))
+  clock.advance(1)
   const purge = signIns.jobs.find(job => job.every !== null)
   await purge?.run({ id: 'job', data: {} }, new AbortController().signal)
   const [{ links, sessions } = { links: 0, sessions: 0 }] = await db.sql<{ links: number; sessions: number }[]>`
