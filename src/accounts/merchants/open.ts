@@ -1,7 +1,6 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Sealer, Secret } from '../../platform/keys/secrets.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { ProviderEvents } from '../../lightning/providers/events.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { State } from '../../platform/state/state.ts'
@@ -14,7 +13,7 @@ import { countProxies, hasChallenge, hasPaidPayment } from './holdings.ts'
 import { apiKeyOperations } from './key-operations.ts'
 import { merchantOperations, type MerchantOperationParts } from './operations.ts'
 import { Merchants } from './service.ts'
-import { settingsOperation, type SlotFacts } from './settings-operation.ts'
+import { settingsOperation, type SettingsParts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
 
 export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'production' | 'publicUrl'> {
@@ -25,8 +24,7 @@ export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'produc
   readonly log: Log
   readonly sealer: Sealer
   readonly state: State
-  /** Facts about a slot, without keys. */
-  slotFacts(slot: ProviderSlot): readonly SlotFacts[]
+  readonly slotFacts: SettingsParts['slotFacts']
   config(): Pick<GatewayConfig, 'plans'>
   readonly events: ProviderEvents
 }
@@ -61,13 +59,14 @@ export function openMerchants(parts: OpenMerchantsParts) {
           if (verdict?.isValid === true) await events.keyIsGood(merchant.id, slot)
           return verdict
         },
+        keyFault: (key, slot) => payees.keyFault(key, slot),
         validateKey: (key, slot) => payees.validateKey(key, slot),
         countProxies: id => countProxies(database.sql, id),
         hasPaidPayment: id => hasPaidPayment(database.sql, id),
         hasChallenge: id => hasChallenge(database.sql, id)
       }),
       ...apiKeyOperations(apiKeys),
-      ...settingsOperation(slot => parts.slotFacts(slot))
+      ...settingsOperation({ slotFacts: parts.slotFacts, failure: (merchant, slot) => payees.failure(merchant, slot) })
     ],
     jobs: [],
     close: () => uses.drained()

@@ -6,7 +6,7 @@ import { ShortError, type GatewayError, type ValidationError } from '../../engin
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../../engine/operations/validation.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
-import { providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
+import { keyInSlot, providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { KeyVerdict } from '../../lightning/providers/provider.ts'
 import {
@@ -29,7 +29,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const PROVIDER_KEY_TEST_FAILED = defineError('BG_PROVIDER_KEY_TEST_FAILED', {
   status: 400,
-  cause: 'The test of a new provider key failed, so it was not saved.',
+  cause: 'The form of a new provider key is wrong, or its test failed, so it was not saved.',
   fix: 'Correct the key as `error` says; the previous key is still in use.'
 })
 
@@ -46,7 +46,9 @@ export interface MerchantOperationParts {
    * @throws ProviderUnavailable without a verdict
    */
   validate(merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
-  /** The same for an unsaved key. */
+  /** What is wrong with the form of an unsaved key; null where nothing is. */
+  keyFault(key: Secret<string>, slot: ProviderSlot): string | null
+  /** The same as `validate` for an unsaved key. */
   validateKey(key: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict>
   countProxies(merchantId: number): Promise<ProxyCounts>
   /** Includes demos (decision 74). */
@@ -212,6 +214,8 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
     handle: async ({ ctx, body, query }) => {
       // The schema requires this member; its name is only known here.
       const key = new Secret((body as Record<typeof member, string>)[member])
+      const fault = key.reveal().trim() === '' ? null : parts.keyFault(key, slot)
+      if (fault !== null) throw new ShortError(PROVIDER_KEY_TEST_FAILED, `The key was not saved. ${fault}`)
       const isTested = query.test === 'true' && key.reveal().trim() !== ''
       const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
       if (tested?.isValid === false)
@@ -260,7 +264,7 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
     responses: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
       const merchant = there(await parts.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
-      const hasKey = (body.provider === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
+      const hasKey = keyInSlot(merchant, body.provider) !== null
       return done(
         `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`
       )

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { providerOf } from '../../lightning/providers/account.ts'
+import { keyInSlot, providerOf } from '../../lightning/providers/account.ts'
 import type { Merchant } from './schema.ts'
 
 const Step = Type.Object(
@@ -88,7 +88,7 @@ function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: st
       `PUT /api/merchant/${slot}-key`,
       { [member]: 'your-provider-key' },
       // Keys in the other slot do not count.
-      (slot === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
+      keyInSlot(merchant, slot) !== null
     ),
     step(
       3,

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
-import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { resolveProvider, type ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KeyScope } from '../../lightning/kinds/kind.ts'
+import type { KeyFailure } from '../../lightning/providers/payees.ts'
 import { BITCOIN_PREFIX } from './plans.ts'
 import { merchantOf } from './principal.ts'
 import type { Merchant } from './schema.ts'
@@ -13,6 +14,7 @@ export interface SlotFacts {
   readonly kind: string
   /** Required scopes; none for kinds without scopes. */
   readonly scopes: readonly KeyScope[]
+  readonly keyHint: string
 }
 
 const SettingsView = Type.Object(
@@ -38,7 +40,11 @@ const SettingsView = Type.Object(
         description:
           'choice: you chose it, or saved a primary key first. only-key: no other key is saved. default: neither, so it is the primary.'
       }),
-      isReady: Type.Boolean({ description: 'Its key is saved; whether it works POST …/validate-… tells.' })
+      isReady: Type.Boolean({ description: 'Its key is saved; whether it works POST …/validate-… tells.' }),
+      failing: Type.Unsafe<{ readonly reason: string; readonly since: string } | null>({
+        anyOf: [Type.Object({ reason: Type.String(), since: isoTime() }), Type.Null()],
+        description: 'Why the last call with its key failed, and since when; null after a success.'
+      })
     }),
     providers: Type.Array(
       Type.Object({
@@ -50,6 +56,7 @@ const SettingsView = Type.Object(
           description:
             'Another one each time a key is saved for the slot; null without one. It tells nothing of the key.'
         }),
+        keyHint: Type.String({ description: 'What a key looks like and where to find it, for people.' }),
         scopes: Type.Array(
           Type.Object({ scope: Type.String({ description: 'As the provider spells it.' }), purpose: Type.String() }),
           { description: 'What a key needs; empty where its keys have no scopes.' }
@@ -61,12 +68,20 @@ const SettingsView = Type.Object(
 )
 export type SettingsView = Static<typeof SettingsView>
 
+export interface SettingsParts {
+  /** Facts about a slot, without keys. */
+  slotFacts(slot: ProviderSlot): readonly SlotFacts[]
+  /** Why the last call with the account's key failed; null after a success. */
+  failure(merchant: Merchant, slot: ProviderSlot): Promise<KeyFailure | null>
+}
+
 /** Settings of an account, without secrets. */
-export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]) {
+export async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsParts) {
   const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
   const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
   const { providerChoice } = merchant
   const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
+  const failing = await failure(merchant, slot)
   const { billingSubscriptionId, currentPeriodEnd, tier } = merchant
   const isPaid = tier !== 'free' && billingSubscriptionId !== null
   return {
@@ -80,14 +95,16 @@ export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderS
       slot,
       chosenBy:
         providerChoice !== null ? 'choice' : keyed.primary !== keyed.alternate ? 'only-key' : ('default' as const),
-      isReady: keyed[slot]
+      isReady: keyed[slot],
+      failing: failing === null ? null : { ...failing, since: new Date(failing.since).toISOString() }
     },
     providers: (['primary', 'alternate'] as const).flatMap(each =>
-      slotFacts(each).map(({ kind, scopes }) => ({
+      slotFacts(each).map(({ kind, scopes, keyHint }) => ({
         slot: each,
         kind,
         hasKey: keyed[each],
         keyVersion: versions[each],
+        keyHint,
         scopes
       }))
     )
@@ -99,7 +116,7 @@ function versionOf(key: Merchant['primaryKey']): string | null {
   return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
 }
 
-export function settingsOperation(slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]): AnyOperation[] {
+export function settingsOperation(parts: SettingsParts): AnyOperation[] {
   return [
     defineOperation({
       id: 'getSettings',
@@ -111,7 +128,7 @@ export function settingsOperation(slotFacts: (slot: ProviderSlot) => readonly Sl
       tag: 'Merchant',
       access: 'merchant',
       responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
-      handle: ({ ctx }) => ({ status: 200, body: merchantSettings(merchantOf(ctx), slotFacts) })
+      handle: async ({ ctx }) => ({ status: 200, body: await merchantSettings(merchantOf(ctx), parts) })
     })
   ]
 }

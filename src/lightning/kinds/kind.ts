@@ -35,6 +35,8 @@ export interface ProviderKind {
   readonly onlyReceives?: true
   /** Pays no invoice without an amount, as return invoices of sessions are. */
   readonly wantsAmounts?: true
+  /** What a key looks like and where its owner finds it, for people. */
+  readonly keyHint: string
   /**
    * What is wrong with a key's form, checked offline; undefined when valid. The text states what is right and never
    * repeats the key.

@@ -53,7 +53,7 @@ export function openProviders({
       events.recovered(slot, name, host)
     }
   })
-  const payees = new Payees(seats, sealer, clock)
+  const payees = new Payees(seats, sealer, clock, state)
   metrics.sampled(
     'boltgate_provider_passed_over',
     "1 for a provider that the operator's invoices are not asked of at the moment, where there are several; else 0.",
@@ -84,10 +84,10 @@ export function openProviders({
       )
     },
     slotFacts: (slot: ProviderSlot) =>
-      lightning[slot].map(({ kind }) => ({
-        kind,
-        scopes: (kinds ?? providerKinds).find(({ name }) => name === kind)?.scopes ?? []
-      })),
+      lightning[slot].map(({ kind }) => {
+        const known = (kinds ?? providerKinds).find(({ name }) => name === kind)
+        return { kind, scopes: known?.scopes ?? [], keyHint: known?.keyHint ?? '' }
+      }),
     /** Pays sandbox invoices, in development only; null without a sandbox. */
     wallet:
       mode === 'production' || sandbox === null

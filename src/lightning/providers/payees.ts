@@ -1,9 +1,11 @@
 import { ConfigurationMissing } from '../../engine/operations/errors.ts'
 import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
+import { createHash } from 'node:crypto'
+import { quietly, type State } from '../../platform/state/state.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
 import { isPassedOver, type InOrder } from './failover.ts'
-import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
+import { keyInSlot, providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import {
   ProviderKeyRequired,
   ProviderRefused,
@@ -100,6 +102,15 @@ export interface MakerReport {
   readonly since: number | null
 }
 
+/** Why the last call with a key failed, and since when (milliseconds since the epoch). */
+export interface KeyFailure {
+  readonly reason: string
+  readonly since: number
+}
+
+/** Milliseconds for which a failure is remembered without another call. */
+const FAILURE_KEPT = 30 * 86_400_000
+
 interface Seat extends SeatView {
   readonly kind: KindName
   readonly key: Secret<string> | null
@@ -114,16 +125,20 @@ export class Payees {
   readonly #seats: Readonly<Record<ProviderSlot, readonly Seat[]>>
   readonly #sealer: Sealer
   readonly #clock: Pick<Clock, 'now'>
+  readonly #state: Pick<State, 'get' | 'set' | 'delete'> | null
   readonly #platform: Payee | null
 
   constructor(
     seats: Readonly<Record<ProviderSlot, ProviderSeat | readonly ProviderSeat[]>>,
     sealer: Sealer,
-    clock: Pick<Clock, 'now'> = systemClock
+    clock: Pick<Clock, 'now'> = systemClock,
+    /** Shares failures of merchants' keys; none are kept without it. */
+    state: Pick<State, 'get' | 'set' | 'delete'> | null = null
   ) {
     this.#seats = { primary: seated('primary', seats.primary), alternate: seated('alternate', seats.alternate) }
     this.#sealer = sealer
     this.#clock = clock
+    this.#state = state
     this.#platform = chained(
       this.#operators(),
       (seat, instead) =>
@@ -207,8 +222,35 @@ export class Payees {
    * @throws ProviderUnavailable without a verdict
    */
   async validate(account: ProviderAccount, slot: ProviderSlot): Promise<KeyVerdict | null> {
-    const sealed = keyOf(account, slot)
-    return sealed === null ? null : await this.validateKey(this.#open(sealed), slot)
+    const sealed = keyInSlot(account, slot)
+    if (sealed === null) return null
+    try {
+      const verdict = await this.validateKey(this.#open(sealed), slot)
+      await this.#keep(sealed, verdict.isValid ? null : verdict.message)
+      return verdict
+    } catch (error) {
+      if (isPassedOver(error)) await this.#keep(sealed, error.message)
+      throw error
+    }
+  }
+
+  /** Why the last call with an account's key of a slot failed; null after a success, and for a new key. */
+  async failure(account: ProviderAccount, slot: ProviderSlot): Promise<KeyFailure | null> {
+    const sealed = keyInSlot(account, slot)
+    const text = sealed === null ? undefined : await quietly(this.#state?.get(failureOf(sealed)))
+    // Only `#keep` writes it.
+    return typeof text === 'string' ? (JSON.parse(text) as KeyFailure) : null
+  }
+
+  /** What is wrong with the form of an unsaved key, checked offline; null where nothing is. */
+  keyFault(text: Secret<string>, slot: ProviderSlot): string | null {
+    try {
+      const keys = readSlotKeys(text.reveal().trim(), this.#seats[slot])
+      return keys.map(({ seat, key }) => seat.keyFault(key)).find(fault => fault !== undefined) ?? null
+    } catch (error) {
+      if (error instanceof SlotKeysError) return error.message
+      throw error
+    }
   }
 
   /**
@@ -245,7 +287,7 @@ export class Payees {
     const seat = this.#seats[slot].find(({ name }) => name === kind)
     if (seat === undefined) return null
     if (account === null) return seat.key
-    const sealed = keyOf(account, slot)
+    const sealed = keyInSlot(account, slot)
     return sealed === null ? null : this.#keyAt(sealed, seat)
   }
 
@@ -271,7 +313,24 @@ export class Payees {
 
   #seatedAt(seat: Seat, sealed: SealedValue, instead: Payee | null): Payee {
     // Saving reseals a key, so its ciphertext identifies account and key.
-    return new SeatedPayee(seat, sealed.ciphertext, () => this.#keyAt(sealed, seat), instead)
+    return new SeatedPayee(
+      seat,
+      sealed.ciphertext,
+      () => this.#keyAt(sealed, seat),
+      instead,
+      error => {
+        if (error === null || isPassedOver(error)) void this.#keep(sealed, error === null ? null : reasonOf(error))
+      }
+    )
+  }
+
+  async #keep(sealed: SealedValue, reason: string | null): Promise<void> {
+    if (this.#state === null) return
+    const key = failureOf(sealed)
+    if (reason === null) return void (await quietly(this.#state.delete(key)))
+    const kept = await quietly(this.#state.get(key))
+    const since = typeof kept === 'string' ? (JSON.parse(kept) as KeyFailure).since : this.#clock.now()
+    await quietly(this.#state.set(key, JSON.stringify({ reason, since } satisfies KeyFailure), FAILURE_KEPT))
   }
 
   #seatsOf(sealed: SealedValue, slot: ProviderSlot): readonly Seat[] {
@@ -325,12 +384,13 @@ function isOperated({ key, provider }: Seat): boolean {
   return key !== null || provider.keyless
 }
 
-function keyOf(account: ProviderAccount, slot: ProviderSlot): SealedValue | null {
-  return slot === 'primary' ? account.primaryKey : account.alternateKey
+/** Saving reseals a key, so a new one has no failure. */
+function failureOf({ ciphertext }: SealedValue): string {
+  return `provider-failure:${createHash('sha256').update(ciphertext).digest('base64url')}`
 }
 
 function requireKey(account: ProviderAccount, slot: ProviderSlot): SealedValue {
-  const sealed = keyOf(account, slot)
+  const sealed = keyInSlot(account, slot)
   if (sealed === null) throw new ProviderKeyRequired()
   return sealed
 }

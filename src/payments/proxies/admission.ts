@@ -10,13 +10,13 @@ import type { UpstreamTarget } from '../../engine/pipeline/target.ts'
 import { serviceCaveat } from '../../lightning/l402/caveats.ts'
 import { paymentScheme } from '../../engine/message/payment-headers.ts'
 import { gate } from '../../accounts/merchants/gate.ts'
-import { providerOf } from '../../lightning/providers/account.ts'
 import { amountOf } from '../../selling/offers/request-price.ts'
 import { BALANCE_VALIDITY, type Offer, type Renewal, PROXY_UNAVAILABLE } from '../../selling/offers/offer.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { choosePrice, type ChosenAmount } from './price.ts'
 import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
+import { keyInSlot } from '../../lightning/providers/account.ts'
 import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -157,7 +157,7 @@ export class ProxyAdmission {
         prepared.members
       )
     }
-    const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
+    const closed = gate(merchant, 'l402', this.#clock.now()) !== null || keyInSlot(merchant) === null
     // Many upstreams treat both as equal; the higher price applies.
     const price = priceOfEither(row, ctx.method, path, merged)
     if (price === null)
@@ -283,10 +283,6 @@ function served(allowed: readonly string[]): readonly string[] {
 
 function allowsMethod(allowed: readonly string[], method: string): boolean {
   return allowed.includes(method) || (method === 'HEAD' && allowed.includes('GET'))
-}
-
-function lacksKey(merchant: ListedProxy['merchant']): boolean {
-  return (providerOf(merchant) === 'primary' ? merchant.primaryKey : merchant.alternateKey) === null
 }
 
 function bringsPayment({ headers }: Context): boolean {

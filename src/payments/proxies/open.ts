@@ -6,6 +6,7 @@ import type { Sealer } from '../../platform/keys/secrets.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Random } from '../../platform/system/ids.ts'
+import type { State } from '../../platform/state/state.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
@@ -26,6 +27,7 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' |
   readonly metrics: Metrics
   readonly random: Random
   readonly sealer: Sealer
+  readonly state: State
   config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
   settings(): ChallengeSettings
 }

@@ -158,6 +158,9 @@ export interface FormerPrices {
   readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'price' | 'tokenPath'>>
 }
 
+/** `problem` of a proxy whose merchant has no provider key. */
+export const NO_PROVIDER_KEY = 'No provider key.'
+
 /** Response for the merchant (decision 89). */
 export const ProxyView = Type.Object(
   {
@@ -196,6 +199,11 @@ export const ProxyView = Type.Object(
     authHeader: nullable('string'),
     hasAuthValue: Type.Boolean(),
     isActive: Type.Boolean(),
+    problem: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description:
+        'Why it cannot be sold: no provider key, or the target could not be reached when it was last tested. Null otherwise.'
+    }),
     createdAt: isoTime(),
     updatedAt: isoTime()
   },

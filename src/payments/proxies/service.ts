@@ -5,15 +5,24 @@ import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds
 import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import { comparablePath } from '../../engine/message/path.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
+import { keyInSlot } from '../../lightning/providers/account.ts'
 import { overCap } from '../../accounts/merchants/plan-caps.ts'
 import type { PlanCaps } from '../../accounts/merchants/plans.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { isUniqueViolation } from '../../platform/database/database.ts'
+import { quietly, type State } from '../../platform/state/state.ts'
 import type { Random } from '../../platform/system/ids.ts'
 import type { Sealer } from '../../platform/keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
-import type { ProxyEndpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
+import {
+  NO_PROVIDER_KEY,
+  type ProxyEndpoint,
+  type ProbeView,
+  type ProxyChange,
+  type ProxyInput,
+  type ProxyView
+} from './schema.ts'
 import { meterOf, type EndpointMeter } from './meter.ts'
 import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
 import { withFormer } from './pricing.ts'
@@ -36,6 +45,8 @@ export interface ProxyServiceParts {
   canMeter(): boolean
   caps(merchant: Merchant): PlanCaps
   readonly probe: Probe
+  /** Keeps failed tests of targets. */
+  readonly state: Pick<State, 'get' | 'set' | 'delete'>
   /** Applies a change to this process before the response; other processes are notified. Must not throw. */
   changed?(proxyId: string): Promise<void>
 }
@@ -117,15 +128,15 @@ export class ProxyService {
         return await inserted(attemptsLeft - 1)
       }
     }
-    return this.#view(await inserted(ID_ATTEMPTS))
+    return await this.#view(merchant, await inserted(ID_ATTEMPTS))
   }
 
   async list(merchant: Merchant): Promise<ProxyView[]> {
-    return (await this.#parts.store.list(merchant.id)).map(row => this.#view(row))
+    return await Promise.all((await this.#parts.store.list(merchant.id)).map(row => this.#view(merchant, row)))
   }
 
   async get(merchant: Merchant, proxyId: string): Promise<ProxyView> {
-    return this.#view(await this.#own(merchant, proxyId))
+    return await this.#view(merchant, await this.#own(merchant, proxyId))
   }
 
   /** Partial change; an empty authValue removes it. */
@@ -135,8 +146,9 @@ export class ProxyService {
       ? await this.#parts.store.update(merchant.id, proxyId, row => this.#changed(row, change))
       : null
     if (next === null) throw proxyNotFound()
+    if (change.targetBaseUrl !== undefined) await quietly(this.#parts.state.delete(testOf(proxyId)))
     await this.#parts.changed?.(proxyId)
-    return this.#view(next)
+    return await this.#view(merchant, next)
   }
 
   async delete(merchant: Merchant, proxyId: string): Promise<void> {
@@ -148,7 +160,11 @@ export class ProxyService {
   /** Sends one GET to the target; answers also when the target does not (decision 90). */
   async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
     const row = await this.#own(merchant, proxyId)
-    return await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
+    const seen = await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
+    const { state } = this.#parts
+    const key = testOf(proxyId)
+    await quietly(seen.statusCode === null ? state.set(key, seen.message, TEST_KEPT) : state.delete(key))
+    return seen
   }
 
   /** @throws ShortError 400 for an unsellable endpoint */
@@ -224,7 +240,9 @@ export class ProxyService {
     return value === null || value === '' ? null : this.#parts.sealer.seal(value, place(proxyId))
   }
 
-  #view(row: ProxyRow): ProxyView {
+  async #view(merchant: Merchant, row: ProxyRow): Promise<ProxyView> {
+    const tested = await quietly(this.#parts.state.get(testOf(row.proxyId)))
+    const problem = keyInSlot(merchant) === null ? NO_PROVIDER_KEY : (tested ?? null)
     return {
       proxyId: row.proxyId,
       proxyUrl: `${this.#parts.proxyUrl()}/l402/proxy/${row.proxyId}/`,
@@ -244,13 +262,20 @@ export class ProxyService {
       authHeader: row.authHeader,
       hasAuthValue: row.authValue !== null,
       isActive: row.isActive,
+      problem,
       createdAt: new Date(row.createdAt).toISOString(),
       updatedAt: new Date(row.updatedAt).toISOString()
     }
   }
 }
 
-/** 404 for an unknown proxy and another merchant's (contract, Errors: 404; decision 93). */
+/** Milliseconds for which a failed test of a target is shown. */
+const TEST_KEPT = 7 * 86_400_000
+
+function testOf(proxyId: string): string {
+  return `proxy-test:${proxyId}`
+}
+
 /** @throws UnsealError */
 export function openAuthValue(sealer: Sealer, row: ProxyRow): string | null {
   return row.authValue === null ? null : sealer.open(row.authValue, place(row.proxyId)).reveal()

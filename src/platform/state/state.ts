@@ -123,3 +123,13 @@ export class StateUnavailable extends Error {
   override name = 'StateUnavailable'
   readonly code = STATE_AWAY.code
 }
+
+/** Undefined while the state is away: for hints to people, which must fail no request. */
+export async function quietly<T>(asked: T | Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked
+  } catch (error) {
+    if (error instanceof StateUnavailable) return undefined
+    throw error
+  }
+}

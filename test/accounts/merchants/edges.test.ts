@@ -26,6 +26,7 @@ function setUp(merchants: Merchants, production: boolean, validate: () => Promis
     plans: () => plans,
     publicUrl: () => 'https://gw.example',
     validate,
+    keyFault: () => null,
     validateKey: async () => (await validate()) ?? { isValid: false, message: 'There is none.' },
     countProxies: async () => ({ count: 0, active: 0 }),
     hasPaidPayment: async () => true,

@@ -83,6 +83,7 @@ const toy: ProviderKind = {
     hostOf: key => key?.reveal() ?? ''
   },
   onlyReceives: true,
+  keyHint: 'toy://name',
   keyFault: key => (key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name'),
   open: options => new ToyProvider(options)
 }

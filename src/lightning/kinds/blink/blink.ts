@@ -226,6 +226,7 @@ export const blink: ProviderKind = {
     { scope: 'RECEIVE', purpose: 'Make invoices' },
     { scope: 'WRITE', purpose: 'Refunds, and to be told at once that one was paid' }
   ],
+  keyHint: 'An API key such as blink_…, from dashboard.blink.sv, API Keys.',
   keyFault: headerKeyFault,
   open: options => new BlinkProvider(options)
 }

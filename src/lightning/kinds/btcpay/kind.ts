@@ -22,6 +22,7 @@ export const btcpay: ProviderKind = {
     { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be told at once that one was paid' },
     { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' }
   ],
+  keyHint: 'btcpay+https://host/path?store=<store id>&key=<API key>',
   keyFault: addressKeyFault(readBtcpayKey),
   open: options => new BtcpayProvider(options)
 }

@@ -311,6 +311,7 @@ export const cln: ProviderKind = {
     { scope: 'method=xpay', purpose: 'Refunds' },
     { scope: 'method=pay', purpose: 'Refunds by nodes before 24.11' }
   ],
+  keyHint: form.example,
   keyFault: addressKeyFault(readClnKey),
   open: options => new ClnProvider(options)
 }

@@ -345,6 +345,7 @@ export const lnbits: ProviderKind = {
     { scope: 'Admin key', purpose: 'Refunds; it may do the other things too' }
   ],
   wantsAmounts: true,
+  keyHint: form.example,
   keyFault: addressKeyFault(readLnbitsKey),
   open: options => new LnbitsProvider(options)
 }

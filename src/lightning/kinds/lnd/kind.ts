@@ -27,6 +27,7 @@ export const lnd: ProviderKind = {
     { scope: 'onchain:read', purpose: 'See what became of refunds to Bitcoin addresses' },
     { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
   ],
+  keyHint: 'lndconnect://host:port?cert=<base64url>&macaroon=<base64url>',
   keyFault: addressKeyFault(readLndConnect),
   onMachine: { folder: '.lnd', keyOf: keyOfFolder },
   open: options => new LndProvider(options)

@@ -282,6 +282,7 @@ export const lnurl: ProviderKind = {
     polling: () => ({ perMinute: 40, isShared: false, costs: { list: 1, lookUp: 1 } }),
     hostOf: addressKeyHost('lnurl', readLnurlKey)
   },
+  keyHint: 'The address at which your wallet receives, such as name@domain.',
   keyFault: addressKeyFault(readLnurlKey),
   open: options => new LnurlProvider(options),
   jobs: ({ clock, database }) => {

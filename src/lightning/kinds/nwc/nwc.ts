@@ -282,6 +282,7 @@ export const nwc: ProviderKind = {
     { scope: 'list_transactions', purpose: 'Find what was paid sooner than after a minute' },
     { scope: 'pay_invoice', purpose: 'Refunds' }
   ],
+  keyHint: 'nostr+walletconnect://…, which your wallet shows for a connection.',
   keyFault: addressKeyFault(readNwcKey),
   open: options => new NwcProvider(options)
 }

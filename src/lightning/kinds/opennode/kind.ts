@@ -25,6 +25,7 @@ export const opennode: ProviderKind = {
     { scope: 'Invoices', purpose: 'Make invoices' },
     { scope: 'Withdrawals', purpose: 'Refunds' }
   ],
+  keyHint: 'An API key of your OpenNode account with Invoices and Read.',
   keyFault: headerKeyFault,
   open: options => new OpenNodeProvider(options)
 }

@@ -342,6 +342,7 @@ export const phoenixd: ProviderKind = {
     { scope: 'http-password-limited-access', purpose: 'Make invoices, and see whether they were paid' },
     { scope: 'http-password', purpose: 'Refunds; it may do the other things too' }
   ],
+  keyHint: form.example,
   keyFault: addressKeyFault(readPhoenixdKey),
   open: options => new PhoenixdProvider(options)
 }

@@ -344,6 +344,7 @@ export const sandbox: ProviderKind = {
   isSandbox: true,
   // It reports every payment in process.
   calls: null,
+  keyHint: 'Any text of 8 characters or more. The sandbox moves no money.',
   keyFault: () => undefined,
   open: ({ database, dataDir, clock, settled }) =>
     new SandboxProvider({

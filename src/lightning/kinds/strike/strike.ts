@@ -363,6 +363,7 @@ export const strike: ProviderKind = {
     { scope: 'partner.payment-quote.execute', purpose: 'Send refunds' },
     { scope: 'partner.payment.read', purpose: 'See what became of refunds' }
   ],
+  keyHint: 'An API key of your Strike account, from dashboard.strike.me.',
   keyFault: headerKeyFault,
   open: options => new StrikeProvider(options)
 }

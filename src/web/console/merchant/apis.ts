@@ -1,6 +1,7 @@
 import type { VNode } from 'preact'
 import type { EarningsView } from '../../../selling/sales/operations.ts'
-import type { ProbeView, ProxyView } from '../../../payments/proxies/schema.ts'
+import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
+import { NO_PROVIDER_KEY, type ProbeView, type ProxyView } from '../../../payments/proxies/schema.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, markOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
@@ -70,7 +71,7 @@ export const apisPage: ConsolePage = {
               title: 'Name',
               cell: (proxy: ProxyView) => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`
             },
-            { title: 'State', cell: stateOf },
+            { title: 'State', cell: proxy => stateOf(asked, proxy, counted.get(proxy.proxyId)) },
             { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
             { title: 'Price', cell: priceOf, isNumber: true },
             { title: 'Earned in 30 days', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
@@ -127,7 +128,9 @@ export const apisPage: ConsolePage = {
         defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price
       }
     })
-    return { to: `apis/${proxyId}`, done: 'made' }
+    const target = `/api/proxy/${proxyId}/test`
+    const { success, statusCode } = await api.send<ProbeView>({ method: 'POST', target })
+    return success || statusCode !== null ? { to: `apis/${proxyId}`, done: 'made' } : { to: `apis/${proxyId}` }
   }
 }
 
@@ -195,8 +198,17 @@ function stateInWords({ isActive }: ProxyView): string {
   return isActive ? 'on sale' : 'paused'
 }
 
-function stateOf({ isActive }: ProxyView): VNode {
-  return isActive ? badge('sells', 'good') : badge('paused', 'quiet')
+/** A target that answered requests of the last day can be sold, whatever its last test found. */
+function stateOf(
+  { link }: Pick<Asked, 'link'>,
+  { isActive, problem }: ProxyView,
+  traffic: ProxyTrafficView['proxies'][number] | undefined
+): VNode {
+  if (!isActive) return badge('paused', 'quiet')
+  const hasAnswered = traffic !== undefined && traffic.paidRequests > traffic.upstreamFailures
+  if (problem === null || (hasAnswered && problem !== NO_PROVIDER_KEY)) return badge('sells', 'good')
+  const why = badge(`cannot be sold: ${problem.charAt(0).toLowerCase()}${problem.slice(1).replace(/\.$/, '')}`, 'bad')
+  return problem === NO_PROVIDER_KEY ? html`${why} <a href=${link('settings#provider')}>Save one</a>` : why
 }
 
 /** Price of addresses without one of their own. */
@@ -229,7 +241,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
     title: proxy.name,
     content: html`
       ${facts([
-        ['State', stateOf(proxy)],
+        ['State', stateOf(asked, proxy, traffic.proxies[0])],
         ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
         ['Price', priceOf(proxy)],
         ['Tokens are good for', `${proxy.tokenValiditySeconds} seconds`],

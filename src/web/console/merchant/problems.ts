@@ -12,6 +12,7 @@ import { permitted, queryOf } from '../api.ts'
 import type { Asked } from '../page.ts'
 import { count, percent, sats } from '../words.ts'
 import { isPaidFor } from './plan.ts'
+import { failingProvider } from './settings.ts'
 
 const DAY = 86_400_000
 /** Older events have been seen or no longer matter. */
@@ -21,29 +22,45 @@ const SLOW_REFUND = 3_600_000
 
 /** Problems that block sales, payments or webhooks, with their solutions; null for none. */
 export async function openProblems(asked: Asked, quickstart: QuickstartView): Promise<VNode | null> {
+  const settings = await asked.api.get<SettingsView>('/api/merchant/settings')
   const problems = [
-    ...stepsLeft(quickstart),
+    ...stepsLeft(asked, quickstart),
     ...(
-      await Promise.all([planEnded(asked), refundsOpen(asked), underpaid(asked), undelivered(asked), failing(asked)])
+      await Promise.all([
+        planEnded(asked, settings),
+        refundsOpen(asked),
+        underpaid(asked),
+        undelivered(asked),
+        failing(asked)
+      ])
     ).flat()
   ]
-  if (problems.length === 0) return null
-  return html`<section class="notice wait" aria-labelledby="next"><h2 id="next">What is still to do</h2>
+  const refused = failingProvider(asked, settings.paymentProvider)
+  if (problems.length === 0) return refused
+  return html`${refused}<section class="notice wait" aria-labelledby="next"><h2 id="next">To do</h2>
     <ul>${problems.map(problem => html`<li>${problem}</li>`)}</ul>
   </section>`
 }
 
-function stepsLeft({ steps }: QuickstartView): readonly ComponentChildren[] {
-  return steps
-    .filter(({ isCompleted, isRequired }) => isRequired && !isCompleted)
-    .map(({ title, description }) => html`<strong>${title}.</strong> ${description}`)
+/** Where each step of the quickstart is done. */
+const STEP_PLACES: Readonly<Record<number, string>> = {
+  2: 'settings#provider',
+  3: 'webhooks#url',
+  4: 'till',
+  5: 'apis#make'
 }
 
-async function planEnded({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
-  const [subscription, { plan }] = await Promise.all([
-    api.get<SubscriptionView>('/api/merchant/subscription'),
-    api.get<SettingsView>('/api/merchant/settings')
-  ])
+function stepsLeft({ link }: Asked, { steps }: QuickstartView): readonly ComponentChildren[] {
+  return steps
+    .filter(({ isCompleted, isRequired }) => isRequired && !isCompleted)
+    .map(
+      ({ stepNumber, title, description }) =>
+        html`<a href=${link(STEP_PLACES[stepNumber] ?? '')}><strong>${title}</strong></a>. ${description}`
+    )
+}
+
+async function planEnded({ api, ctx, link }: Asked, { plan }: SettingsView): Promise<readonly VNode[]> {
+  const subscription = await api.get<SubscriptionView>('/api/merchant/subscription')
   if (subscription.planTier === 'free' || isPaidFor(subscription, plan, ctx.now)) return []
   const what =
     subscription.status === 'past_due' ? 'The last payment for your plan was refused.' : 'Your plan is not paid for.'

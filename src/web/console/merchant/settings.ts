@@ -7,6 +7,7 @@ import { expectUnchanged } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
 import { forRole } from '../role.ts'
+import { timeOf } from '../words.ts'
 
 const SLOTS = ['primary', 'alternate'] as const
 
@@ -77,6 +78,7 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
   return html`
     <section aria-labelledby="provider"><h2 id="provider">Who makes your invoices</h2>
       <p>The gateway holds no money: invoices are made with your own key, and what is paid goes to your own account or node.</p>
+      ${failingProvider(asked, paymentProvider)}
       <p class=${`notice ${paymentProvider.isReady ? 'good' : 'wait'}`}>
         The ${paymentProvider.slot} provider makes them, because ${REASONS[paymentProvider.chosenBy] ?? paymentProvider.chosenBy}.${paymentProvider.isReady ? '' : ' Its key is not saved yet, so nothing can be paid: save one below.'}
       </p>
@@ -88,6 +90,7 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
             cell: (one: SettingsView['providers'][number]) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
           },
           { title: 'Key', cell: one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet')) },
+          { title: 'What a key looks like', cell: one => one.keyHint },
           { title: 'What its key needs', cell: scopes }
         ],
         providers,
@@ -107,6 +110,16 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
           ${SLOTS.map(slot => keyed(providers, paymentProvider.slot, slot))}`
       )}
     </section>`
+}
+
+/** Red notice while the last call with the provider's key failed. */
+export function failingProvider(
+  { link }: Pick<Asked, 'link'>,
+  { slot, failing }: SettingsView['paymentProvider']
+): VNode | null {
+  return failing === null
+    ? null
+    : html`<p class="notice bad" role="alert">No invoices: the last call to the ${slot} provider failed (${failing.reason}), since ${timeOf(failing.since)}. <a href=${link('settings#provider')}>Test the key, or save another</a>.</p>`
 }
 
 function keyed(providers: readonly SettingsView['providers'][number][], used: string, slot: string): VNode | null {

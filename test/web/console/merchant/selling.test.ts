@@ -1,0 +1,89 @@
+/** What the console says of an account or an API that cannot sell. */
+import t from 'tap'
+import { defaultYaml, startGateway, type TestGateway } from '../../../support/gateway.ts'
+import { asPerson, sessionOf } from '../session.ts'
+
+const KEY = 'a-good-sandbox-key'
+
+function savedKey(gateway: TestGateway, key: string) {
+  return gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: key })
+}
+
+t.test('provider keys: a key whose form is wrong is 400 and keeps the saved key, tested or not', async t => {
+  const yaml = defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary:   { kind: phoenixd }']] })
+  const gateway = await startGateway(t, { yaml })
+  const good = 'phoenixd+https://node.example.com:9740?password=one'
+  t.equal((await savedKey(gateway, good)).status, 200)
+  const version = async () => {
+    const { providers } = (await gateway.merchantSend('GET', '/api/merchant/settings')).json() as {
+      providers: Array<{ slot: string; keyVersion: string; keyHint: string }>
+    }
+    return providers.find(({ slot }) => slot === 'primary')
+  }
+  const before = await version()
+  const refused = await savedKey(gateway, 'not a key')
+  t.equal(refused.status, 400)
+  t.match(refused.json(), { error: /The key was not saved\. The phoenixd key must have the form phoenixd:\/\// })
+  t.same(await version(), before)
+  t.match(before?.keyHint, /^phoenixd:\/\/host:port/)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /phoenixd:\/\/host:port\?password/)
+})
+
+t.test('provider keys: a refused key is a red problem on overview and settings until a call succeeds', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const pay = (orderId: string) =>
+    gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.0001', currency: 'BTC' })
+  const failing = async () => {
+    const { paymentProvider } = (await gateway.merchantSend('GET', '/api/merchant/settings')).json() as {
+      paymentProvider: { failing: { reason: string; since: string } | null }
+    }
+    return paymentProvider.failing
+  }
+  const isRed = async () => {
+    const texts = await Promise.all(
+      ['/console', '/console/settings'].map(async path => (await asPerson(gateway, cookie, path)).text)
+    )
+    return texts.map(text => /class="notice bad"[^<]*(<[^>]*>\s*)*[^<]*(<[^>]*>)*[^<]*refuses its key/.test(text))
+  }
+  t.equal((await savedKey(gateway, KEY)).status, 200)
+  t.equal(await failing(), null)
+  // Saved without a test, as programs do.
+  t.equal((await savedKey(gateway, 'sandbox-invalid')).status, 200)
+  t.equal((await pay('one')).status, 502)
+  const first = await failing()
+  t.match(first, { reason: 'refuses its key' })
+  t.same(await isRed(), [true, true])
+  t.equal((await pay('two')).status, 502)
+  t.same(await failing(), first, 'since the first failure')
+  t.match((await asPerson(gateway, cookie, '/console/apis')).text, /No API|None yet/)
+  t.equal((await savedKey(gateway, KEY)).status, 200)
+  t.equal(await failing(), null, 'a new key has not failed')
+  t.same(await isRed(), [false, false])
+  t.equal((await savedKey(gateway, 'sandbox-invalid')).status, 200)
+  t.equal((await gateway.merchantSend('POST', '/api/merchant/validate-primary')).status, 200)
+  t.match(await failing(), { reason: /does not accept this key/ }, 'a test of the saved key counts')
+})
+
+t.test('apis: the page says why an API cannot be sold, and tests the target when it is made', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  await gateway.database.sql`update merchants set primary_key = null, alternate_key = null`
+  const form = { do: 'make', name: 'Weather', targetBaseUrl: 'http://127.0.0.1:1024/v1', defaultPriceSats: '5' }
+  const made = await asPerson(gateway, cookie, '/console/apis', form)
+  t.equal(made.status, 303)
+  const path = `/console/apis/${/apis\/([a-z0-9-]+)/.exec(String(made.headers['location']))?.[1] ?? ''}`
+  t.match((await asPerson(gateway, cookie, '/console/apis')).text, /cannot be sold: no provider key/)
+  t.match((await asPerson(gateway, cookie, path)).text, /href="[^"]*console\/settings"/)
+  await savedKey(gateway, KEY)
+  const list = (await asPerson(gateway, cookie, '/console/apis')).text
+  t.match(list, /cannot be sold: the target could not be reached \(ECONNREFUSED\)/i)
+  t.notMatch(list, />sells</)
+  const [api] = (await gateway.merchantSend('GET', '/api/proxy')).json() as Array<{ proxyId: string; problem: string }>
+  t.match(api?.problem, /could not be reached/)
+  const moved = { targetBaseUrl: gateway.url }
+  t.match((await gateway.merchantSend('PUT', `/api/proxy/${api?.proxyId}`, moved)).json(), { problem: null })
+  await gateway.merchantSend('POST', `/api/proxy/${api?.proxyId}/test`)
+  t.match((await asPerson(gateway, cookie, path)).text, />sells</)
+})
