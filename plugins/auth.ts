@@ -1,4 +1,5 @@
 import {
+  asGatewayError,
   AuthThrottled,
   clientNetwork,
   ConfigurationMissing,
@@ -138,6 +139,15 @@ export default definePlugin({
       return authenticate(ctx, null)
     }
 
+    const toPage = async (ctx: Context): Promise<void | Reply> => {
+      try {
+        return await bySession(ctx)
+      } catch (error) {
+        if (asGatewayError(error).status === 503) return sessions.awayPage(ctx)
+        throw error
+      }
+    }
+
     const hooks: Hooks = {
       ...(config.optional ? {} : { establishes: config.as }),
       request(ctx) {
@@ -146,7 +156,7 @@ export default definePlugin({
         const key = config.page ? null : presentedKey(ctx)
         if (key !== null) return authenticate(ctx, key)
         if (config.optional && sessions.tokenOf(ctx) === null) return
-        return bySession(ctx)
+        return config.page ? toPage(ctx) : bySession(ctx)
       }
     }
     // This key is the gateway's own and must not reach upstreams.

@@ -36,18 +36,19 @@ export class AdminKey {
   }
 
   /**
-   * Session token until a time in milliseconds since the epoch. It does not reveal the key, and replacing the key ends
-   * it.
+   * Session token until a time in milliseconds since the epoch, for whom `bound` names. It does not reveal the key, and
+   * replacing the key ends it.
    * @throws TypeError without a key
    */
-  session(until: number): string {
+  session(until: number, bound = ''): string {
     if (this.#key === null) throw new TypeError('there is no admin key')
-    return `${until}.${createHmac('sha256', this.#key.reveal()).update(`boltgate admin session until ${until}`).digest('base64url')}`
+    const signed = `boltgate admin session until ${until}${bound === '' ? '' : `\n${bound}`}`
+    return `${until}.${createHmac('sha256', this.#key.reveal()).update(signed).digest('base64url')}`
   }
 
   /** Whether a token of `session` is valid. */
-  holdsSession(text: string, now: number): boolean {
+  holdsSession(text: string, now: number, bound = ''): boolean {
     const until = Number(/^([1-9]\d{0,15})\./.exec(text)?.[1])
-    return this.#key !== null && until > now && equalText(text, this.session(until))
+    return this.#key !== null && until > now && equalText(text, this.session(until, bound))
   }
 }

@@ -1,4 +1,5 @@
 import type { Context } from '../../engine/message/context.ts'
+import type { Reply } from '../../engine/message/reply.ts'
 import type { Role } from '../../engine/operations/roles.ts'
 import type { Merchant } from './schema.ts'
 
@@ -57,6 +58,8 @@ declare module '../../engine/pipeline/services.ts' {
 export interface BrowserSessions {
   /** `Set-Cookie` value that deletes the session's cookie. */
   readonly goneCookie: string
+  /** In place of a page while the database is unavailable. */
+  awayPage(ctx: Context): Reply
   /** Session token of the request, or null. */
   tokenOf(ctx: Pick<Context, 'headers'>): string | null
   /**
@@ -69,6 +72,7 @@ export interface BrowserSessions {
 /** For gateways without sign-in. */
 export const NO_SESSIONS: BrowserSessions = Object.freeze({
   goneCookie: '',
+  awayPage: () => ({ status: 503, headers: [], body: null }),
   tokenOf: () => null,
   principal: async () => null
 })

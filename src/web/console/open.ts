@@ -68,7 +68,7 @@ const PAGES: readonly ConsolePage[] = [
 export interface OpenConsoleParts {
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
-  readonly sessions: Pick<Sessions, 'tokenOf'>
+  readonly sessions: Pick<Sessions, 'standInCookie' | 'tokenOf'>
   publicUrl(): string
 }
 
@@ -76,7 +76,11 @@ export interface OpenConsoleParts {
 export function openConsole(parts: OpenConsoleParts) {
   const signedIn = (ctx: Context) => {
     const token = parts.sessions.tokenOf(ctx)
-    return { who: whoIs(ctx), form: token === null ? null : formToken(token) }
+    return {
+      who: whoIs(ctx),
+      form: token === null ? null : formToken(token),
+      cookie: parts.sessions.standInCookie(ctx)
+    }
   }
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
   return {

@@ -17,8 +17,8 @@ const CONSOLE_HEADERS: readonly string[] = Object.freeze(
 export interface ConsoleParts {
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
-  /** Reader's name and CSRF token for signing out; null without a session. */
-  signedIn(ctx: Context): { readonly who: string; readonly form: string | null }
+  /** Reader's name, CSRF token for signing out, and `Set-Cookie`; null without. */
+  signedIn(ctx: Context): { readonly who: string; readonly form: string | null; readonly cookie: string | null }
   /** Without a trailing slash. */
   publicUrl(): string
   readonly assets: { readonly style: string; readonly script: string }
@@ -164,14 +164,14 @@ async function written(
 ): Promise<Result> {
   const { ctx, isRenewal, query, problem, root } = request
   if (isRenewal) return renewed(ctx, renderToString(content.content), content.status ?? status)
-  const { who, form } = signedIn(ctx)
+  const { cookie, form, who } = signedIn(ctx)
   const named = query.get('done')
   const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
   const offer = await passkeyOffer(request, console)
   return {
     status: content.status ?? status,
     body: framed(content, { console, path, root, who, assets, problem, done, offer, signOut: form }),
-    headers: CONSOLE_HEADERS
+    headers: cookie === null ? CONSOLE_HEADERS : [...CONSOLE_HEADERS, 'Set-Cookie', cookie]
   }
 }
 

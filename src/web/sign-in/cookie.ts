@@ -3,8 +3,8 @@ import type { Context } from '../../engine/message/context.ts'
 import { equalText } from '../../platform/keys/constant-time.ts'
 import { SESSION_LIFE } from './tokens.ts'
 
-/** Purposes of sign-in cookies: session, wanted page and passkey ceremony. */
-export type KeptName = 'session' | 'next' | 'passkey'
+/** Purposes of sign-in cookies: session, operator's stand-in for it, wanted page and passkey ceremony. */
+export type KeptName = 'session' | 'operator' | 'next' | 'passkey'
 
 /**
  * Name of a cookie. Over https the `__Host-` prefix binds it to this host, TLS and the root path (RFC 6265bis,

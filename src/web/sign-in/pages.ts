@@ -157,6 +157,20 @@ export class SignInPages {
     )
   }
 
+  /** In place of a page that needs the database. */
+  away(root: string, isOperator: boolean): string {
+    return this.#page(
+      'Unavailable',
+      root,
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">The database is unavailable</h1>
+        <p class="result-words">No data is lost. Reload this page in a moment.</p>
+        ${isOperator ? html`<p><a class="button" href=${`${root}operator/health`}>What is wrong</a> <a href=${`${root}sign-in`}>Sign in with the admin key</a></p>` : null}
+      </section>`
+    )
+  }
+
   /** Account page at `/sign-in/account`. `accounts`: all accessible ones; `form`: CSRF token. */
   account(
     { account, person, expiresAt, operator }: CurrentSession,

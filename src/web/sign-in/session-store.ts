@@ -111,12 +111,12 @@ export class SqlSessionStore {
       order by created_at desc, id desc`)
   }
 
-  /** False for another's session. */
-  async endOfSame({ personId, keyId, adminMark }: StoredSession, id: string): Promise<boolean> {
-    const ended = await this.#sql`
+  /** Returns its digest; null for another's session. */
+  async endOfSame({ personId, keyId, adminMark }: StoredSession, id: string): Promise<Uint8Array | null> {
+    const [ended] = await this.#sql<Array<{ digest: Uint8Array }>>`
       delete from sign_in_sessions
-      where id = ${id} and (person_id = ${personId} or key_id = ${keyId} or admin_mark = ${adminMark})`
-    return ended.count > 0
+      where id = ${id} and (person_id = ${personId} or key_id = ${keyId} or admin_mark = ${adminMark}) returning digest`
+    return ended?.digest ?? null
   }
 
   async end(sql: Sql | TransactionSql, digest: Uint8Array): Promise<void> {

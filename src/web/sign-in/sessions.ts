@@ -1,6 +1,7 @@
 import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
-import { LongError } from '../../engine/operations/errors.ts'
+import { asGatewayError, LongError } from '../../engine/operations/errors.ts'
 import type { Context } from '../../engine/message/context.ts'
+import type { Reply } from '../../engine/message/reply.ts'
 import type { Role } from '../../engine/operations/roles.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
@@ -16,10 +17,14 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
-import { noSessionCookie, sessionToken } from './cookie.ts'
+import { noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
+import { SIGN_IN_HEADERS, SignInPages } from './pages.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
+import { STAND_IN_LIFE, StandIns } from './stand-in.ts'
 import { SESSION_LIFE, digestOf, isSignInToken } from './tokens.ts'
+import { PageAssets } from '../kit/assets.ts'
+import { HTML_TYPE } from '../kit/document.ts'
 
 export interface SessionsParts {
   readonly store: SqlSessionStore
@@ -39,6 +44,8 @@ export interface SignedIn {
   readonly token: Secret<string>
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
+  /** An operator's sign-in while the database is unavailable: the token opens status pages alone. */
+  readonly isStandIn?: true
 }
 
 export interface Browser {
@@ -71,6 +78,8 @@ export interface ListedSession extends Pick<StoredSession, 'id' | 'browser' | 'c
 
 /** Milliseconds between two records of a session's use. */
 const SEEN_EVERY = 5 * 60_000
+/** Milliseconds that an operator's page waits for the database before its cookie stands in. */
+const PATIENCE = 1_000
 /** Longest stored user agent. */
 const MOST_BROWSER = 200
 
@@ -80,9 +89,14 @@ const MOST_BROWSER = 200
  */
 export class Sessions implements BrowserSessions {
   readonly #parts: SessionsParts
+  readonly #standIns: StandIns
+  /** Principals that the database has not proven. */
+  readonly #unproven = new WeakSet<object>()
+  #pages: SignInPages | null = null
 
   constructor(parts: SessionsParts) {
     this.#parts = parts
+    this.#standIns = new StandIns(parts)
   }
 
   /** Opens a session in the caller's transaction, and ends the browser's former one. */
@@ -108,7 +122,13 @@ export class Sessions implements BrowserSessions {
   async openWithKey(key: string, browser: Browser): Promise<SignedIn | null> {
     const { adminKey, database, merchants } = this.#parts
     if (adminKey.matches(key))
-      return await database.transaction(sql => this.open(sql, { kind: 'admin', mark: adminKey.mark }, browser))
+      return await database
+        .transaction(sql => this.open(sql, { kind: 'admin', mark: adminKey.mark }, browser))
+        .catch((error: unknown): SignedIn => {
+          if (!isAway(error)) throw error
+          const token = randomToken(32, this.#parts.random)
+          return { token: new Secret(token), expiresAt: this.#parts.clock.now() + STAND_IN_LIFE, isStandIn: true }
+        })
     const holder = await merchants.holderOf(key)
     if (holder === null) return null
     const opener = { kind: 'key', merchantId: holder.merchant.id, keyId: holder.keyId } as const
@@ -137,16 +157,38 @@ export class Sessions implements BrowserSessions {
    * @throws LongError 403 for a cross-site request, Unavailable
    */
   async principal(
-    ctx: Pick<Context, 'headers' | 'host' | 'method' | 'secure'>,
+    ctx: Pick<Context, 'headers' | 'host' | 'method' | 'path' | 'secure'>,
     as: 'merchant' | 'admin'
   ): Promise<MerchantPrincipal | AdminPrincipal | null> {
     const token = this.tokenOf(ctx)
     if (token === null) return null
-    const session = await this.current(token)
+    const operator = as === 'admin' ? this.#standIns.operatorOf(ctx, token, this.#isSecure()) : null
+    const session = await (operator === null ? this.current(token) : this.#currentIfThere(token))
     if (session === null) return null
-    const principal = principalOf(session, as)
+    const principal = session === 'away' ? { kind: 'admin' as const, id: operator ?? '' } : principalOf(session, as)
+    if (session === 'away' && principal !== null) this.#unproven.add(principal)
     if (principal !== null && !mayActByCookie(ctx, this.#parts.publicUrl())) throw otherSite()
     return principal
+  }
+
+  /** `Set-Cookie` for a page of an operator whom the database has proven; null for others. See `StandIns`. */
+  standInCookie({ headers, principal }: Pick<Context, 'headers' | 'principal'>): string | null {
+    const token = this.tokenOf({ headers })
+    const isProven = principal?.kind === 'admin' && !this.#unproven.has(principal)
+    return token === null || !isProven ? null : this.#standIns.cookie(token, principal.id, this.#isSecure())
+  }
+
+  /** Both cookies of a sign-in while the database is unavailable. */
+  standInCookies({ token }: SignedIn): readonly string[] {
+    const secure = this.#isSecure()
+    const cookie = this.#standIns.cookie(token.reveal(), 'admin', secure)
+    return [sessionCookie(token.reveal(), secure), ...(cookie === null ? [] : [cookie])]
+  }
+
+  awayPage({ path }: Pick<Context, 'path'>): Reply {
+    this.#pages ??= new SignInPages(new PageAssets())
+    const body = this.#pages.away('../'.repeat(path.split('/').length - 2) || './', path.startsWith('/operator'))
+    return { status: 503, headers: ['Content-Type', HTML_TYPE, 'Retry-After', '5', ...SIGN_IN_HEADERS], body }
   }
 
   /**
@@ -173,7 +215,9 @@ export class Sessions implements BrowserSessions {
    */
   async revoke(token: string, id: string): Promise<boolean> {
     const current = await this.#find(token)
-    return current !== null && (await this.#parts.store.endOfSame(current, id))
+    const digest = current === null ? null : await this.#parts.store.endOfSame(current, id)
+    if (digest !== null) this.#standIns.end(digest)
+    return digest !== null
   }
 
   /**
@@ -181,7 +225,9 @@ export class Sessions implements BrowserSessions {
    * @throws Unavailable
    */
   async end(token: string): Promise<void> {
-    if (isSignInToken(token)) await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
+    if (!isSignInToken(token)) return
+    this.#standIns.end(digestOf(token))
+    await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
   }
 
   async purge(): Promise<void> {
@@ -210,6 +256,22 @@ export class Sessions implements BrowserSessions {
     return await database.transaction(sql =>
       this.open(sql, { kind: 'person', personId, merchantId, passkeyId }, { name: browser, former: token })
     )
+  }
+
+  /** 'away' when the database is unavailable or too slow for a status page. */
+  async #currentIfThere(token: string): Promise<CurrentSession | 'away' | null> {
+    const late = Promise.withResolvers<'away'>()
+    const timer = this.#parts.clock.after(PATIENCE, () => {
+      late.resolve('away')
+    })
+    try {
+      return await Promise.race([this.current(token), late.promise])
+    } catch (error) {
+      if (isAway(error)) return 'away'
+      throw error
+    } finally {
+      timer.cancel()
+    }
   }
 
   async #find(token: string | null): Promise<FoundSession | null> {
@@ -253,6 +315,10 @@ export function principalOf(
 ): MerchantPrincipal | AdminPrincipal | null {
   if (as === 'admin') return operator === null ? null : { kind: 'admin', id: operator }
   return account === null ? null : { ...account, kind: 'merchant', id: String(account.merchant.id) }
+}
+
+function isAway(error: unknown): boolean {
+  return asGatewayError(error).status === 503
 }
 
 function otherSite(): LongError {
