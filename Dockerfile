@@ -17,6 +17,8 @@ WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json gateway.yaml ./
+# What comes with the package is a trial; here the environment decides.
+RUN sed -i '/^mode: development/d' gateway.yaml && ! grep -q '^mode:' gateway.yaml
 COPY src/app/cli/boltgate.mjs src/app/cli/boltgate.mjs
 RUN mkdir /data && chown 10001:10001 /data
 USER 10001:10001
