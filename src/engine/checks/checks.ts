@@ -1,8 +1,9 @@
 import { access } from 'node:fs/promises'
-import type { Path, Findings } from '../config/diagnose.ts'
+import { quote, type Path, type Findings } from '../config/diagnose.ts'
 import type { FoundReference } from '../config/read.ts'
 import type { PlacedRoute } from '../config/resolve.ts'
 import type { FileConfig, PluginFacts } from '../config/schema.ts'
+import { formatUnit } from '../config/units.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { ReadEntry } from './chains.ts'
@@ -12,10 +13,11 @@ import {
   checkNames,
   checkOperatorKey,
   checkSessionProvider,
+  writtenMember,
   placedProviders
 } from './provider-checks.ts'
 import { checkChain, checkDuplicates, checkFreeSiblings, checkReferences, checkRoute } from './route-checks.ts'
-import { sells } from './sale.ts'
+import { sells, sellsCalls } from './sale.ts'
 import {
   checkBilling,
   checkDatabase,
@@ -26,6 +28,7 @@ import {
   checkState,
   checkWorkers
 } from './settings-checks.ts'
+import { checkDoublePath, checkOwnAddress } from './upstream-checks.ts'
 
 /** A file as checks see it: read by its schema, with chains, upstreams and routes resolved. */
 export interface ReadFile {
@@ -41,6 +44,20 @@ export interface ReadFile {
   readonly routes: readonly PlacedRoute[]
   readonly providers: readonly ProviderFacts[] | undefined
   readonly internals: readonly string[] | undefined
+}
+
+/** Warns of routes that sell at a price that is written nowhere. */
+function checkUnpriced(file: ReadFile, findings: Findings): void {
+  if (writtenMember(writtenMember(file.written, 'payment'), 'defaultPrice') !== undefined) return
+  for (const placed of file.routes) {
+    const { route, index } = placed
+    if (route.price !== undefined || sellsCalls(file.chains.get(route.chain) ?? []) || !isSold(placed, file)) continue
+    findings.warn(
+      'BG_CHAIN_SALE',
+      ['routes', index, 'chain'],
+      `found no price beside the chain ${quote(route.chain)}, which asks for one: the route costs ${formatUnit('price', file.config.payment.defaultPrice)}, the default; allowed, but better written as price`
+    )
+  }
 }
 
 /** Runs where nothing is wrong in the parts it `needs`, whose values then have their schema's types. */
@@ -80,6 +97,19 @@ const CHECKS: readonly Check[] = [
   {
     run: ({ routes }, findings) => {
       checkDuplicates(routes, findings)
+      checkDoublePath(routes, findings)
+    }
+  },
+  {
+    needs: ['server'],
+    run: ({ config, routes }, findings) => {
+      checkOwnAddress(config, routes, findings)
+    }
+  },
+  {
+    needs: ['payment'],
+    run: (file, findings) => {
+      checkUnpriced(file, findings)
     }
   },
   {
@@ -120,7 +150,7 @@ const CHECKS: readonly Check[] = [
     run: (file, findings) => {
       const { config, providers, routes, written } = file
       const sold = routes.filter(placed => isSold(placed, file)).map(({ route }) => route)
-      checkOperatorKey(config, placedProviders(config, written), providers, sold, findings)
+      checkOperatorKey(placedProviders(config, written), providers, sold, findings)
     }
   },
   {

@@ -13,17 +13,17 @@ export interface PlacedProvider {
 
 /** `given` is the file as written. */
 export function placedProviders({ lightning }: FileConfig, given: unknown): readonly PlacedProvider[] {
-  const written = member(given, 'lightning')
+  const written = writtenMember(given, 'lightning')
   return (['primary', 'alternate'] as const).flatMap(slot =>
     lightning[slot].map((provider, index) => ({
       slot,
       provider,
-      path: Array.isArray(member(written, slot)) ? ['lightning', slot, index] : ['lightning', slot]
+      path: Array.isArray(writtenMember(written, slot)) ? ['lightning', slot, index] : ['lightning', slot]
     }))
   )
 }
 
-function member(value: unknown, name: string): unknown {
+export function writtenMember(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined
 }
 
@@ -71,12 +71,8 @@ export function checkKeys(
   }
 }
 
-/**
- * Sales need an account to receive the money; only the sandbox needs no key. In development this is a warning:
- * merchants with their own keys can be tried beside operator routes that answer 503.
- */
+/** Sales need an account to receive the money; only the sandbox needs no key. */
 export function checkOperatorKey(
-  { mode }: FileConfig,
   placed: readonly PlacedProvider[],
   providers: readonly ProviderFacts[] | undefined,
   selling: readonly RouteConfig[],
@@ -94,8 +90,7 @@ export function checkOperatorKey(
   const who =
     selling.length === 1 ? `the route on line ${lines} has a price` : `the routes on lines ${lines} have a price`
   const message = `found nothing, but ${who}; allowed: the provider key that its payments go to`
-  if (mode === 'production') findings.report('BG_CONFIG_PROVIDER_KEY', [...first.path, 'key'], message)
-  else findings.warn('BG_CONFIG_PROVIDER_KEY', [...first.path, 'key'], message)
+  findings.report('BG_CONFIG_PROVIDER_KEY', [...first.path, 'key'], message)
 }
 
 /** Calls inside messages are paid for by the Payment scheme only. */

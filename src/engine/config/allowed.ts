@@ -1,7 +1,7 @@
 import { formatNames } from './diagnose.ts'
 import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, type Keywords } from './keywords.ts'
-import { allowedUnit, formatUnit, type Unit } from './units.ts'
+import { allowedUnit, formatUnit, parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
 /** What a schema allows, in words: for error messages and the reference page. */
 export function describeAllowed(schema: Keywords): string {
@@ -36,6 +36,31 @@ export function describeAllowed(schema: Keywords): string {
     default:
       return 'any value'
   }
+}
+
+const ANSWERS: Readonly<Record<string, boolean>> = {
+  yes: true,
+  on: true,
+  true: true,
+  no: false,
+  off: false,
+  false: false
+}
+
+/** What was probably meant by a value of the wrong type: a number in quotes, `yes`, or a number without its unit. */
+export function nearestValue(schema: Keywords, value: unknown): string | number | boolean | undefined {
+  const unit = schema['x-unit']
+  const digits = typeof value === 'number' || (typeof value === 'string' && /^[0-9]{1,15}$/.test(value))
+  if (unit !== undefined) {
+    if (!digits) return undefined
+    return [takesBareNumbers(unit) ? `${value} sats` : `${value}s`, `${value}KiB`].find(
+      text => parseUnit(unit, text) !== undefined
+    )
+  }
+  if (digits && (schema.type === 'integer' || schema.type === 'number')) return Number(value)
+  return schema.type === 'boolean' && typeof value === 'string' && Object.hasOwn(ANSWERS, value.toLowerCase())
+    ? ANSWERS[value.toLowerCase()]
+    : undefined
 }
 
 function describeEntries({ minProperties = 0, maxProperties }: Keywords, before = ''): string {

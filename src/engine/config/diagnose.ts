@@ -118,12 +118,14 @@ export function formatPath(path: Path): string {
   return text
 }
 
-export function formatMessage(found: string, allowed: string, suggestion?: string): string {
+export function formatMessage(found: string, allowed: string, suggestion?: string | number | boolean): string {
   return `found ${found}; allowed: ${allowed}${didYouMean(suggestion)}`
 }
 
-export function didYouMean(suggestion: string | undefined): string {
-  return suggestion === undefined ? '' : `. Did you mean ${quote(suggestion)}?`
+export function didYouMean(suggestion: string | number | boolean | undefined): string {
+  if (suggestion === undefined) return ''
+  if (typeof suggestion === 'number') return `. Did you mean ${suggestion}, without quotes?`
+  return `. Did you mean ${typeof suggestion === 'string' ? quote(suggestion) : String(suggestion)}?`
 }
 
 /** The first word of a key such as "throttle { policy", which YAML reads when the colon is missing. */

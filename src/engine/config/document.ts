@@ -219,8 +219,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
   ): void => {
     const merges: Array<readonly [Node, number]> = []
     for (const item of items) {
-      // The parser makes nodes of all keys and values; its type does not say so.
-      const key = item.key as Node | null
+      const key = item.key as Node | null // The parser makes nodes; its type does not say so.
       const offset = key?.range?.[0] ?? outside
       const plain = isScalar(key) ? key.value : undefined
       if (typeof plain !== 'string' && typeof plain !== 'number' && typeof plain !== 'boolean') {
@@ -305,6 +304,12 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
       report('BG_CONFIG_VARIABLE', offset, path, outcome.problem)
       return undefined
     }
+    // Shells replace it, boltgate does not.
+    const [, bare] = outcome.changed ? [] : (/(?:^|\s)\$([A-Z_][A-Z0-9_]+)$/.exec(value) ?? [])
+    if (bare !== undefined) {
+      report('BG_CONFIG_VARIABLE', offset, path, `found "$${bare}", which is not replaced; allowed: "\${${bare}}"`)
+      return undefined
+    }
     if (outcome.changed) expressions.set(JSON.stringify(path), value)
     return outcome.value
   }
@@ -367,6 +372,9 @@ function syntaxMessage(error: YAMLError, text: string): string {
   ) {
     return 'found a path with braces; allowed: ":name" for a segment of a path, such as /v1/items/:id'
   }
+  const [, variable] = /[:,[]\s*(\$\{\w+(?::-[^}]*)?\})/.exec(text.slice(start).split('\n', 1)[0] ?? '') ?? []
+  if (variable !== undefined && error.code !== 'MISSING_CHAR')
+    return `found ${variable} without quotes inside braces or brackets; allowed: "${variable}"`
   switch (error.code) {
     case 'BAD_INDENT':
       return error.message.startsWith('Flow')

@@ -55,6 +55,14 @@ function parseUrl(text: string, protocols: readonly string[]): URL | undefined {
     : undefined
 }
 
+/** An address without its scheme: `localhost:9000`, `api.example.com/v1`. */
+function withScheme(text: string): string | undefined {
+  const host = /^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:\/\S*)?$/.exec(text)?.[1]
+  if (host === undefined) return undefined
+  const isLocal = host === 'localhost' || host.startsWith('[') || /^[0-9.]+$/.test(host) || !host.includes('.')
+  return `${isLocal ? 'http' : 'https'}://${text}`
+}
+
 const formats: Readonly<Record<string, TextFormat>> = {
   email: {
     check: text => text.length <= 254 && ADDRESS.test(text),
@@ -77,21 +85,24 @@ const formats: Readonly<Record<string, TextFormat>> = {
         url.hash === ''
       )
     },
-    allowed: 'an http or https address without a path, such as https://api.example.com'
+    allowed: 'an http or https address without a path, such as https://api.example.com',
+    suggest: withScheme
   },
   'http-url': {
     check(text) {
       const url = parseUrl(text, ['http:', 'https:'])
       return url !== undefined && url.username === '' && url.password === '' && url.hash === ''
     },
-    allowed: 'an http or https address, such as https://api.example.com/v1'
+    allowed: 'an http or https address, such as https://api.example.com/v1',
+    suggest: withScheme
   },
   'upstream-url': {
     check(text) {
       const url = parseUrl(text, ['http:', 'https:'])
       return url !== undefined && url.username === '' && url.password === '' && url.hash === '' && url.search === ''
     },
-    allowed: 'an http or https address without user, query or fragment, such as https://internal.example:8443'
+    allowed: 'an http or https address without user, query or fragment, such as https://internal.example:8443',
+    suggest: withScheme
   },
   'database-url': {
     check: text => text.startsWith('pglite:') || isPostgresUrl(text),

@@ -14,7 +14,7 @@ import {
   type Path,
   type Problem
 } from './diagnose.ts'
-import { describeAllowed } from './allowed.ts'
+import { describeAllowed, nearestValue } from './allowed.ts'
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
@@ -150,10 +150,12 @@ class Reader {
   }
 
   #refuse(schema: Keywords, value: unknown, path: Path, suggestion?: string): undefined {
+    const isShown = schema['x-secret'] !== true && this.#origin.expression(path) === undefined
+    const meant = suggestion ?? (isShown ? nearestValue(schema, value) : undefined)
     return this.report(
       'BG_CONFIG_VALUE',
       path,
-      formatMessage(this.#show(schema, value, path), describeAllowed(schema), suggestion)
+      formatMessage(this.#show(schema, value, path), describeAllowed(schema), meant)
     )
   }
 

@@ -272,15 +272,21 @@ ${route('/a', 'price: 1, ')}${route('/b', 'price: 0, ')}${route('/c', '')}`),
 })
 
 t.test('check warns of what may be meant, and passes it', async t => {
-  for (const price of ['price: 1, ', '']) {
-    t.match(
-      await check(file('throttle, credential, challenge', `${price}${up}`, 'lightning: { primary: { kind: lnd } }\n')),
-      [
-        /^warning: gateway\.yaml:1:14: lightning\.primary\.key: found nothing, but the route on line 5 has a price; allowed: the provider key that its payments go to \[BG_CONFIG_PROVIDER_KEY\]$/
-      ],
-      'merchants can be tried without a key of the operator in development'
-    )
-  }
+  const doubled = (url: string, path: string, more = ''): string =>
+    `routes: [ { match: { path: ${path} }, price: 1, chain: paid, upstream: { url: "${url}"${more} } } ]\n`
+  for (const [url, path, to, without] of [
+    ['https://api.openai.com/v1', '/v1/chat/completions', '/v1/v1/chat/completions', 'https://api.openai.com'],
+    ['https://openrouter.ai/api/v1/', '/v1/*', '/api/v1/v1/*', 'https://openrouter.ai/api']
+  ] as const)
+    t.same(await check(doubled(url, path)), [
+      `warning: gateway.yaml:1:${72 + path.length}: routes[0].upstream.url: found "/v1" in the address and in the path "${path}": requests go to "${to}"; allowed, but probably meant: { url: "${without}" }, or stripPrefix: /v1 [BG_CONFIG_CONFLICT]`
+    ])
+  t.same(await check(doubled('https://api.openai.com/v1', '/v1/*', ', stripPrefix: /v1')), [])
+  t.same(await check(doubled('https://api.openai.com/v1', '/chat/*')), [])
+  t.same(await check(file('throttle, credential, challenge', up)), [
+    'warning: gateway.yaml:4:38: routes[0].chain: found no price beside the chain "c", which asks for one: the route costs 10 sats, the default; allowed, but better written as price [BG_CHAIN_SALE]'
+  ])
+  t.same(await check(file('throttle, credential, challenge', up, 'payment: { defaultPrice: 3 }\n')), [])
   t.same(await check(file('credential, challenge', `price: 10, ${up}`)), [
     'warning: gateway.yaml:2:20: chains.c[1]: found "challenge" without an earlier throttle: anybody can have invoices made without limit [BG_CHAIN_ORDER]'
   ])
@@ -306,7 +312,7 @@ t.test('conditions that cover every request of a route, and those that both side
     ['throttle, credential', `price: 0, ${up}`],
     ['throttle', `price: 0, ${up}`]
   ] as const)
-    t.same(await check(file(chain, route)), [], chain)
+    t.same(await check(file(chain, route, 'payment: { defaultPrice: 1 }\n')), [], chain)
   t.same(
     await check(
       file('throttle, credential, { challenge: {}, when: { method: GET } }', `price: 10, ${up}`).replace(

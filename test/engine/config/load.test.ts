@@ -186,7 +186,7 @@ payment: { l402Lsat: "\${LSAT}", defaultPrice: "\${PRICE}", tokenValidity: "\${V
 
 t.test('text in quotes stays text where no variable was put in', async t => {
   t.same(await linesOf('server: { workers: "1" }'), [
-    'gateway.yaml:1:20: server.workers: found "1"; allowed: a whole number from 1 to 1024 [BG_CONFIG_VALUE]'
+    'gateway.yaml:1:20: server.workers: found "1"; allowed: a whole number from 1 to 1024. Did you mean 1, without quotes? [BG_CONFIG_VALUE]'
   ])
 })
 

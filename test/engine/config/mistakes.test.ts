@@ -280,7 +280,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a duration without a unit',
     from: 'tokenValidity: 1h',
     to: 'tokenValidity: 3600',
-    line: 'gateway.yaml:7:50: payment.tokenValidity: found 3600; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:7:50: payment.tokenValidity: found 3600; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s. Did you mean "3600s"? [BG_CONFIG_VALUE]'
   },
   {
     name: 'a duration in an unknown unit',
@@ -390,7 +390,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a price server without an address',
     from: 'price: 10 sats',
     to: 'price: { from: "127.0.0.1:9100/price" }',
-    line: 'gateway.yaml:27:20: routes[2].price.from: found "127.0.0.1:9100/price"; allowed: an http or https address, such as https://api.example.com/v1 [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:27:20: routes[2].price.from: found "127.0.0.1:9100/price"; allowed: an http or https address, such as https://api.example.com/v1. Did you mean "http://127.0.0.1:9100/price"? [BG_CONFIG_VALUE]'
   },
   {
     name: 'two fields of one name for a price server',
@@ -680,6 +680,61 @@ const settings: readonly (readonly [name: string, text: string, line: string])[]
     'a longer time to connect than a timer has',
     'upstreams: { a: { url: "http://127.0.0.1:9", connectTimeout: 30d } }',
     'gateway.yaml:1:62: upstreams.a.connectTimeout: found "30d"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1ms to 10m [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a provider without a key beside a price',
+    'lightning: { primary: { kind: lnd } }\nchains: { c: [ challenge ] }\nroutes: [ { match: { path: /a }, price: 1, chain: c, upstream: { url: "https://a.example" } } ]',
+    'gateway.yaml:1:14: lightning.primary.key: found nothing, but the route on line 3 has a price; allowed: the provider key that its payments go to [BG_CONFIG_PROVIDER_KEY]'
+  ],
+  [
+    'a variable as a shell writes it',
+    'lightning: { primary: { kind: strike, key: $STRIKE_KEY } }',
+    'gateway.yaml:1:44: lightning.primary.key: found "$STRIKE_KEY", which is not replaced; allowed: "${STRIKE_KEY}" [BG_CONFIG_VARIABLE]'
+  ],
+  [
+    'a variable behind Bearer as a shell writes it',
+    'upstreams: { llm: { url: "https://a.example", headers: { authorization: Bearer $OPENAI_API_KEY } } }',
+    'gateway.yaml:1:73: upstreams.llm.headers.authorization: found "$OPENAI_API_KEY", which is not replaced; allowed: "${OPENAI_API_KEY}" [BG_CONFIG_VARIABLE]'
+  ],
+  [
+    'a variable without quotes in braces',
+    'lightning: { primary: { kind: strike, key: ${STRIKE_KEY} } }',
+    'gateway.yaml:1:45: found ${STRIKE_KEY} without quotes inside braces or brackets; allowed: "${STRIKE_KEY}" [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a number in quotes',
+    'server: { workers: "2" }',
+    'gateway.yaml:1:20: server.workers: found "2"; allowed: a whole number from 1 to 1024. Did you mean 2, without quotes? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a price in quotes without its unit',
+    'payment: { defaultPrice: "10" }',
+    'gateway.yaml:1:26: payment.defaultPrice: found "10"; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 1 sat to 1000000000 sats. Did you mean "10 sats"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a time without its unit',
+    'payment: { tokenValidity: 30 }',
+    'gateway.yaml:1:27: payment.tokenValidity: found 30; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s. Did you mean "30s"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'yes, which YAML 1.2 reads as a text',
+    'metrics: { process: yes }',
+    'gateway.yaml:1:21: metrics.process: found "yes"; allowed: true or false. Did you mean true? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'an address without its scheme',
+    'upstreams: { a: { url: "localhost:9000" } }',
+    'gateway.yaml:1:24: upstreams.a.url: found "localhost:9000"; allowed: an http or https address without user, query or fragment, such as https://internal.example:8443. Did you mean "http://localhost:9000"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a public address without its scheme',
+    'server: { publicUrl: api.example.com }',
+    'gateway.yaml:1:22: server.publicUrl: found "api.example.com"; allowed: an http or https address without a path, such as https://api.example.com. Did you mean "https://api.example.com"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'an upstream that is the gateway',
+    'server: { listen: "0.0.0.0:8080" }\nchains: { c: [ forward ] }\nroutes: [ { match: { path: /a }, chain: c, upstream: { url: "http://localhost:8080/b" } } ]',
+    'gateway.yaml:3:61: routes[0].upstream.url: found "http://localhost:8080/b", where the gateway itself listens (0.0.0.0:8080); allowed: the address of the server behind it, or another server.listen [BG_CONFIG_CONFLICT]'
   ],
   [
     'a single source of prices',

@@ -1,0 +1,62 @@
+import { quote, type Findings, type Path } from '../config/diagnose.ts'
+import { parseListen } from '../config/formats.ts'
+import type { FileConfig, RouteConfig } from '../config/schema.ts'
+
+type Placed = readonly { readonly route: RouteConfig; readonly index: number }[]
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+
+/** Routes that lead back to the gateway, which it refuses when they are called. */
+export function checkOwnAddress({ server }: FileConfig, routes: Placed, findings: Findings): void {
+  const listen = parseListen(server.listen)
+  if (listen === undefined || listen.port === 0) return
+  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host
+  const isEverywhere = host === '0.0.0.0' || host === '[::]'
+  for (const { route, index } of routes) {
+    if (route.upstream.kind !== 'url') continue
+    const { hostname, port, protocol } = new URL(route.upstream.url)
+    const isOwn =
+      Number(port === '' ? (protocol === 'https:' ? 443 : 80) : port) === listen.port &&
+      (hostname === host || (LOOPBACK.test(hostname) && (isEverywhere || LOOPBACK.test(host))))
+    if (isOwn)
+      findings.report(
+        'BG_CONFIG_CONFLICT',
+        upstreamPath(route, index),
+        `found ${quote(route.upstream.url)}, where the gateway itself listens (${server.listen}); allowed: the address of the server behind it, or another server.listen`
+      )
+  }
+}
+
+/** Warns of `https://api.example.com/v1` behind `/v1/*`, whose requests go to `/v1/v1/…`. */
+export function checkDoublePath(routes: Placed, findings: Findings): void {
+  for (const { route, index } of routes) {
+    if (route.upstream.kind !== 'url') continue
+    const { url, stripPrefix } = route.upstream
+    const base = segments(new URL(url).pathname)
+    for (const pattern of route.match.path) {
+      const path = segments(stripPrefix === undefined ? pattern : pattern.slice(stripPrefix.replace(/\/$/, '').length))
+      const twice = base.findIndex((_, at) => base.slice(at).every((segment, nth) => path[nth] === segment))
+      if (twice === -1) continue
+      const double = `/${base.slice(twice).join('/')}`
+      const without = `${new URL(url).origin}${base
+        .slice(0, twice)
+        .map(segment => `/${segment}`)
+        .join('')}`
+      findings.warn(
+        'BG_CONFIG_CONFLICT',
+        upstreamPath(route, index),
+        `found ${quote(double)} in the address and in the path ${quote(pattern)}: requests go to ${quote(`/${[...base, ...path].join('/')}`)}; allowed, but probably meant: { url: ${quote(without)} }, or stripPrefix: ${double}`
+      )
+      break
+    }
+  }
+}
+
+function segments(path: string): string[] {
+  return path.split('/').filter(segment => segment !== '')
+}
+
+function upstreamPath({ upstream }: RouteConfig, index: number): Path {
+  const isNamed = upstream.kind === 'url' && upstream.name !== undefined
+  return ['routes', index, 'upstream', ...(isNamed ? [] : ['url'])]
+}
