@@ -1,6 +1,14 @@
 import { errors } from 'undici'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
-import type { OutboundResponse } from '../../engine/upstream/outbound.ts'
+import type { OutboundCall, OutboundResponse } from '../../engine/upstream/outbound.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
+import { createRequire } from 'node:module'
+import { createHmac } from 'node:crypto'
 
 export interface Sent {
   /** Null on delivery; else the reason for the merchant. */
@@ -48,4 +56,126 @@ function reasonOf(error: unknown): string {
 export function responseText(bytes: Uint8Array): string {
   // Streaming drops a character that was cut at the end.
   return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
+}
+
+/** Address and signing secret; null without a secret. */
+export interface Destination {
+  readonly url: string
+  /** @throws UnsealError */
+  secret(): Secret<string> | null
+}
+
+/** Result of an attempt. */
+export interface Verdict extends Sent {
+  readonly url: string | null
+  /** Retries cannot fix it. */
+  readonly final: boolean
+  /** Duration of the call in milliseconds; null without one. */
+  readonly took: number | null
+}
+
+/** Sends signed requests to merchants' servers. */
+export class WebhookSender {
+  readonly #endpoints: Pick<WebhookEndpoints, 'secretOf'>
+  readonly #merchants: Pick<Merchants, 'webhookSecret'>
+  readonly #call: OutboundCall
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #timeout: number
+
+  /** `timeout` in milliseconds. */
+  constructor(
+    endpoints: Pick<WebhookEndpoints, 'secretOf'>,
+    merchants: Pick<Merchants, 'webhookSecret'>,
+    call: OutboundCall,
+    clock: Clock,
+    log: Log,
+    timeout: number
+  ) {
+    this.#endpoints = endpoints
+    this.#merchants = merchants
+    this.#call = call
+    this.#clock = clock
+    this.#log = log
+    this.#timeout = timeout
+  }
+
+  first(merchant: Merchant): Destination | null {
+    const { webhookUrl: url } = merchant
+    return url === null ? null : { url, secret: () => this.#merchants.webhookSecret(merchant) }
+  }
+
+  further(endpoint: WebhookEndpoint): Destination {
+    return { url: endpoint.url, secret: () => this.#endpoints.secretOf(endpoint) }
+  }
+
+  /**
+   * Sends one signed request to a merchant's server.
+   * @throws the reason of `signal`
+   */
+  async send(
+    { url, secret: read }: Destination,
+    { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
+    signal?: AbortSignal
+  ): Promise<Verdict> {
+    const bytes = Buffer.from(body, 'utf8')
+    let signature: string
+    try {
+      const secret = read()
+      if (secret === null) return given('No webhook secret is set any more.', url, true)
+      signature = signatureHeader(secret, this.#clock.now(), bytes)
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      this.#log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
+      return given('The webhook secret cannot be read.', url, false)
+    }
+    const headers = [
+      'Content-Type',
+      'application/json',
+      'User-Agent',
+      USER_AGENT,
+      'X-Service-Signature',
+      signature,
+      'X-Correlation-Id',
+      id
+    ]
+    const startedAt = this.#clock.now()
+    try {
+      const answer = await this.#call({
+        method: 'POST',
+        url,
+        headers,
+        body: bytes,
+        timeout: this.#timeout,
+        keep: KEPT_RESPONSE_BYTES,
+        ...(signal === undefined ? {} : { signal })
+      })
+      return { ...answered(answer), url, final: false, took: this.#clock.now() - startedAt }
+    } catch (error) {
+      signal?.throwIfAborted()
+      return { ...unanswered(error), url, final: false, took: this.#clock.now() - startedAt }
+    }
+  }
+}
+
+export function given(error: string, url: string | null, final: boolean): Verdict {
+  return { error, url, final, took: null, responseStatus: null, responseBody: null }
+}
+
+// Resolved by package name, which works in the checkout and in the build.
+const manifest: unknown = createRequire(import.meta.url)('boltgate/package.json')
+const version =
+  typeof manifest === 'object' && manifest !== null && 'version' in manifest ? String(manifest.version) : 'unknown'
+
+/** User-Agent of deliveries: `boltgate/<version of the package>`. */
+export const USER_AGENT = `boltgate/${version}`
+
+/**
+ * X-Service-Signature: `t=<unix seconds>,v1=<hex>`, the hex being HMAC-SHA256 of `<t>.<raw body>`, keyed with the UTF-8
+ * bytes of the webhook secret (contract, Events 4). `now` in milliseconds since the epoch.
+ */
+export function signatureHeader(secret: Secret<string>, now: number, body: Uint8Array): string {
+  const t = Math.floor(now / 1000)
+  const v1 = createHmac('sha256', secret.reveal()).update(`${t}.`).update(body).digest('hex')
+  return `t=${t},v1=${v1}`
 }

@@ -282,7 +282,7 @@ await t.test('a job that comes twice, and a process that died between sending an
       })
     })
     await t.rejects(
-      dying.attempt({ delivery: (await row(other)).id, attempt: 1 }, 'job', new AbortController().signal),
+      dying.attempts.attempt({ delivery: (await row(other)).id, attempt: 1 }, 'job', new AbortController().signal),
       { message: 'killed' }
     )
     t.match(await row(other), { status: 'pending', attempts: 0 })
@@ -305,7 +305,7 @@ await t.test('a job that comes twice, and a process that died between sending an
     const gateways = Array.from({ length: 8 }, () => another({}))
     await Promise.all(
       gateways.map((gateway, index) =>
-        gateway.attempt({ delivery: id, attempt: 1 }, `job-${index}`, new AbortController().signal)
+        gateway.attempts.attempt({ delivery: id, attempt: 1 }, `job-${index}`, new AbortController().signal)
       )
     )
     t.equal(endpoint.received.length, before + 1)
@@ -340,16 +340,16 @@ await t.test('an attempt whose job was lost is found a minute after it was due',
   await paid(account)
   const { id } = await row(account)
   const jobOfOurs = async () => (await jobs.waiting()).filter(job => job.data['delivery'] === id)
-  await webhooks.recover()
+  await webhooks.attempts.recover()
   t.equal((await jobOfOurs()).length, 1, 'it waits for a place: that is no loss')
   await database.sql`delete from fake_jobs`
-  await webhooks.recover()
+  await webhooks.attempts.recover()
   clock.advance(60_000)
-  await webhooks.recover()
+  await webhooks.attempts.recover()
   t.equal((await jobOfOurs()).length, 0, 'not before')
   clock.advance(1)
-  await webhooks.recover()
-  await webhooks.recover()
+  await webhooks.attempts.recover()
+  await webhooks.attempts.recover()
   t.match(await jobOfOurs(), [{ data: { attempt: 1 }, group: String(account.id) }])
   t.equal((await jobOfOurs()).length, 1)
   await jobs.run()

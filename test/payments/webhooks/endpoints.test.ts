@@ -141,7 +141,7 @@ await eachDatabase(t, 'what waits for an endpoint that is paused or removed fail
       }
     })
     const { delivery } = job.data
-    await sending.attempt({ delivery: String(delivery), attempt: 1 }, job.id, new AbortController().signal)
+    await sending.attempts.attempt({ delivery: String(delivery), attempt: 1 }, job.id, new AbortController().signal)
     t.match((await f.call(account, 'GET', `${DELIVERIES}?endpoint=${id}`)).data['deliveries'], [
       { status: 'pending', attempts: 1 }
     ])

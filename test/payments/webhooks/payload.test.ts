@@ -5,11 +5,15 @@ import t from 'tap'
 import { errors } from 'undici'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { AddressRefused, NameUnresolved } from '../../../src/engine/upstream/guard.ts'
-import { answered, responseText, unanswered } from '../../../src/payments/webhooks/delivery.ts'
+import {
+  answered,
+  responseText,
+  unanswered,
+  USER_AGENT,
+  signatureHeader
+} from '../../../src/payments/webhooks/delivery.ts'
 import { challengePayload, paymentPayload, storeOrderPayload } from '../../../src/payments/webhooks/payload.ts'
-import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from '../../../src/payments/webhooks/schedule.ts'
-import { signatureHeader } from '../../../src/payments/webhooks/signature.ts'
-import { USER_AGENT } from '../../../src/payments/webhooks/user-agent.ts'
+import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from '../../../src/payments/webhooks/attempts.ts'
 import { aPayment } from '../payments/fixture.ts'
 import { isAuthentic } from '../../fakes/receiver.ts'
 
