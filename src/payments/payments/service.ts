@@ -1,85 +1,41 @@
-import type { GatewayConfig } from '../../engine/config/schema.ts'
-import { CONFLICT, INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
-import {
-  idempotencyKeyReused,
-  LongError,
-  requestInProgress,
-  ShortError,
-  type GateError
-} from '../../engine/operations/errors.ts'
+import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { once, type Idempotency } from '../../engine/message/idempotency.ts'
 import type { KeysetPage } from '../../engine/operations/keyset.ts'
-import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/codecs/bolt11.ts'
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import { satoshisOf, type Prices } from '../../lightning/money/prices.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
-import { numericId, randomToken, type Random } from '../../platform/system/ids.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import { providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
-import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
-import { byFirst } from '../../lightning/providers/failover.ts'
-import type { Payees } from '../../lightning/providers/payees.ts'
-import type { Charge, ChargeState, KindName } from '../../lightning/providers/provider.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ChargeState, KindName } from '../../lightning/providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type ChangeParts, type PaymentKey } from './changes.ts'
-import type { DemoInvoices } from './demo.ts'
-import { checkInput, type PaymentWish } from './input.ts'
+import { HOLD, PaymentCreator, type CreatorDependencies } from './creator.ts'
 import { paymentView, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
 import {
-  InvoiceIdTaken,
   isInvoiceId,
   type DuePayment,
-  type CreateOutcome,
   type PaymentFilter,
   type PaymentKeyUse,
   type PaymentMaker,
-  type ProviderSeatName,
-  type Reservation
+  type ProviderSeatName
 } from './store.ts'
 import { ANSWERLESS, Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
-import { defineError } from '../../platform/system/errors.ts'
 
-const ORDER_ID_TAKEN = defineError('BG_ORDER_ID_TAKEN', {
-  status: 400,
-  title: 'A payment with this orderId already exists',
-  cause: 'A payment with this `orderId` exists; order ids are never reused.',
-  fix: 'Read that payment with `GET /api/payments/order/{orderId}`, or use a new id.'
-})
-
-export interface PaymentsParts extends ChangeParts {
-  readonly random: Random
-  readonly log: Log
-  readonly payees: Payees
-  readonly prices: Prices
-  readonly demo: DemoInvoices
+export interface PaymentsParts extends ChangeParts, CreatorDependencies {
   readonly watch: PaymentWatch
   publicUrl(): string
-  /** A function, since a reload changes them. */
-  settings(): GatewayConfig['payments']
   /** The account of a payment without a request; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
-  /** Error when the account may not use a feature, or null. `now` in milliseconds. */
-  refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
   /** Polled seats. Other providers are asked here when a payment expires. */
   readonly polled?: () => readonly ProviderSeatName[]
   /** Called for each stored payment with a provider's invoice. Must not block or throw. */
   readonly created?: (merchant: Merchant, payment: Payment) => void
 }
 
-/**
- * Milliseconds for which a create holds its order id, longer than any provider timeout. Afterward its process is
- * presumed dead.
- */
-const HOLD = 120_000
 const PURGE_BATCH = 1_000
 const ANSWERED_BATCH = 100
-/** Attempts at a unique invoice id. */
-const DRAWS = 5
-
-type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { readonly charge: Charge }
 
 /**
  * Payments of merchants (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the
@@ -88,11 +44,13 @@ type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { re
 export class Payments {
   readonly #parts: PaymentsParts
   readonly #changes: PaymentChanges
+  readonly #creator: PaymentCreator
   readonly #sweeper: Sweeper
 
   constructor(parts: PaymentsParts) {
     this.#parts = parts
     this.#changes = new PaymentChanges(parts)
+    this.#creator = new PaymentCreator(parts)
     this.#sweeper = new Sweeper({
       store: parts.store,
       clock: parts.clock,
@@ -114,35 +72,13 @@ export class Payments {
   }
 
   /**
-   * Creates a payment with its invoice. Holds the order id, asks the provider outside any transaction and releases the
-   * order id on failure (decision 45).
+   * Creates a payment with its invoice.
    * @throws ValidationError 400; GateError 403 without the feature for EUR and GBP (decision 51); ShortError 400 for a
    * duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
    * ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
    */
   async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
-    const { clock, random, store } = this.#parts
-    const wish = checkInput(input)
-    if (wish.currency === 'EUR' || wish.currency === 'GBP') {
-      const refusal = await this.#parts.refusal(merchant, 'multi_currency', clock.now())
-      if (refusal !== null) throw refusal
-    }
-    const now = clock.now()
-    const reservation: Reservation = {
-      merchantId: merchant.id,
-      orderId: wish.orderId,
-      reservationId: randomToken(16, random),
-      heldUntil: now + HOLD,
-      idempotency
-    }
-    requireDone(await store.reserve(reservation, now))
-    let payment: Payment
-    try {
-      payment = await this.#write(wish, await this.#make(merchant, wish), reservation)
-    } catch (error) {
-      await this.#release(reservation)
-      throw error
-    }
+    const payment = await this.#creator.create(merchant, input, idempotency)
     this.#sweeper.wakeAt(payment.confirmsAt ?? payment.expiresAt)
     if (payment.confirmsAt === null) this.#parts.created?.(merchant, payment)
     return payment
@@ -399,119 +335,8 @@ export class Payments {
     )
     return asOf(payment, clock.now())
   }
-
-  async #make(merchant: Merchant, wish: PaymentWish): Promise<Maker> {
-    const { clock, demo, payees, prices } = this.#parts
-    const description = onInvoice(wish)
-    const { demoConfirmAfter, expiry } = this.#parts.settings()
-    if (wish.amount === '0') {
-      const charge = demo.create(description)
-      return {
-        charge,
-        slot: providerOf(merchant),
-        kind: 'demo',
-        amountSats: null,
-        confirmsAt: clock.now() + demoConfirmAfter
-      }
-    }
-    const { orderId, successUrl, customerEmail, customerName, metadata } = wish
-    const order = { orderId, successUrl, customerEmail, customerName, metadata }
-    return await byFirst(payees.forMerchant(merchant), async (payee): Promise<Maker> => {
-      const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order }
-      const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
-      if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
-        const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
-        return { ...made, charge, amountSats: satoshisAsked(charge) }
-      }
-      const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
-      return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
-    })
-  }
-
-  async #write(wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
-    const { clock, random, store } = this.#parts
-    const payment = {
-      ...wish,
-      ...made,
-      merchantId: reservation.merchantId,
-      status: 'unpaid',
-      payToken: randomToken(32, random),
-      chargeId: charge.chargeId,
-      invoice: charge.invoice,
-      paymentHash: charge.paymentHash,
-      network: charge.network,
-      onchainAddress: charge.onchainAddress,
-      checkoutUrl: charge.checkoutUrl,
-      receivedSats: null,
-      createdAt: clock.now(),
-      expiresAt: charge.expiresAt,
-      paidAt: null
-    } as const
-    for (let draw = 1; ; draw++) {
-      const numbered: Payment = { invoiceId: numericId(random), ...payment }
-      try {
-        requireDone(await store.insert(numbered, reservation))
-        return numbered
-      } catch (error) {
-        if (!(error instanceof InvoiceIdTaken) || draw === DRAWS) throw error
-      }
-    }
-  }
-
-  async #release(reservation: Reservation): Promise<void> {
-    try {
-      await this.#parts.store.release(reservation)
-    } catch (error) {
-      this.#parts.log.warn(
-        { err: error, merchantId: reservation.merchantId },
-        'an order id could not be given back; it is free in two minutes'
-      )
-    }
-  }
-}
-
-/** @throws ShortError 400 for all but `done`; Unavailable 503 for `running` */
-function requireDone(outcome: CreateOutcome): void {
-  if (outcome === 'taken') throw new ShortError(ORDER_ID_TAKEN, 'A payment with this orderId already exists')
-  if (outcome === 'inactive') throw new ShortError(INVALID_STATE, 'Merchant not found or inactive')
-  if (outcome === 'running') throw requestInProgress()
-  if (outcome === 'reused') throw idempotencyKeyReused()
 }
 
 function notFound(): never {
   throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
-}
-
-/**
- * Satoshis of an invoice whose provider converted the amount: the invoice is the truth (decision 47), in whole satoshis
- * (decision 55).
- * @throws ProviderRefused 502 for an unreadable invoice or one without an amount
- */
-function satoshisAsked(charge: Charge): number {
-  try {
-    // The provider itself has just returned it.
-    const { amountSats } = decodeInvoice(charge.invoice, { signature: 'none' })
-    if (amountSats !== null) return Math.max(1, amountSats)
-  } catch (error) {
-    if (!(error instanceof InvoiceError)) throw error
-    throw new ProviderRefused('request', 'The payment provider made an invoice that cannot be read.', null, error)
-  }
-  throw new ProviderRefused('request', 'The payment provider made an invoice without an amount.')
-}
-
-/**
- * Bytes of the description in the invoice. With 500 characters the QR code has 93 modules per side, too many for phone
- * cameras.
- */
-const INVOICE_DESCRIPTION_BYTES = 96
-
-/** One line without control characters, as wallets show it. */
-function onInvoice({ description, orderId }: PaymentWish): string {
-  const text = plain(description ?? '') || plain(`Order ${orderId}`)
-  const cut = shortDescription(text, INVOICE_DESCRIPTION_BYTES)
-  return cut === text ? text : `${cut.trimEnd()}…`
-}
-
-function plain(text: string): string {
-  return text.replace(/\p{Cc}+/gu, ' ').trim()
 }
