@@ -12,6 +12,7 @@ import { AuthThrottle } from './auth-throttle.ts'
 import { countProxies, hasChallenge, hasPaidPayment } from './holdings.ts'
 import { apiKeyOperations } from './key-operations.ts'
 import { merchantOperations, type MerchantOperationParts } from './operations.ts'
+import { providerKeyOperations } from './provider-operations.ts'
 import { Merchants } from './service.ts'
 import { settingsOperation, type SettingsParts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
@@ -54,16 +55,19 @@ export function openMerchants(parts: OpenMerchantsParts) {
         ...parts,
         merchants,
         plans,
+        countProxies: id => countProxies(database.sql, id),
+        hasPaidPayment: id => hasPaidPayment(database.sql, id),
+        hasChallenge: id => hasChallenge(database.sql, id)
+      }),
+      ...providerKeyOperations({
+        merchants,
         validate: async (merchant, slot) => {
           const verdict = await payees.validate(merchant, slot)
           if (verdict?.isValid === true) await events.keyIsGood(merchant.id, slot)
           return verdict
         },
         keyFault: (key, slot) => payees.keyFault(key, slot),
-        validateKey: (key, slot) => payees.validateKey(key, slot),
-        countProxies: id => countProxies(database.sql, id),
-        hasPaidPayment: id => hasPaidPayment(database.sql, id),
-        hasChallenge: id => hasChallenge(database.sql, id)
+        validateKey: (key, slot) => payees.validateKey(key, slot)
       }),
       ...apiKeyOperations(apiKeys),
       ...settingsOperation({ slotFacts: parts.slotFacts, failure: (merchant, slot) => payees.failure(merchant, slot) })

@@ -1,14 +1,10 @@
-import { Type, type Static } from 'typebox'
+import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
-import { ShortError, type GatewayError, type ValidationError } from '../../engine/operations/errors.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { BODY_REQUIRED, FIELD_REQUIRED } from '../../engine/operations/validation.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
-import { keyInSlot, providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
-import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
-import type { KeyVerdict } from '../../lightning/providers/provider.ts'
 import {
   AccountView,
   accountView,
@@ -22,16 +18,8 @@ import {
 import { merchantOf } from './principal.ts'
 import { quickstart, QuickstartView } from './quickstart.ts'
 import type { ProxyCounts } from './holdings.ts'
-import type { Merchant } from './schema.ts'
 import type { Merchants } from './service.ts'
 import { checkWebhookSecret, invalidWebhookUrl, webhookAddress, webhookSecretLength } from './webhook-address.ts'
-import { defineError } from '../../platform/system/errors.ts'
-
-const PROVIDER_KEY_TEST_FAILED = defineError('BG_PROVIDER_KEY_TEST_FAILED', {
-  status: 400,
-  cause: 'The form of a new provider key is wrong, or its test failed, so it was not saved.',
-  fix: 'Correct the key as `error` says; the previous key is still in use.'
-})
 
 export interface MerchantOperationParts {
   readonly merchants: Merchants
@@ -41,59 +29,22 @@ export interface MerchantOperationParts {
   plans(): GatewayConfig['plans']
   /** Without a trailing slash. */
   publicUrl(): string
-  /**
-   * Tests the saved key of a slot; null without one.
-   * @throws ProviderUnavailable without a verdict
-   */
-  validate(merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
-  /** What is wrong with the form of an unsaved key; null where nothing is. */
-  keyFault(key: Secret<string>, slot: ProviderSlot): string | null
-  /** The same as `validate` for an unsaved key. */
-  validateKey(key: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict>
   countProxies(merchantId: number): Promise<ProxyCounts>
   /** Includes demos (decision 74). */
   hasPaidPayment(merchantId: number): Promise<boolean>
   hasChallenge(merchantId: number): Promise<boolean>
 }
 
-/** Longest provider key in characters; keys with a node's certificate have thousands. */
-const MAX_KEY_CHARS = 8192
-
-const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
-const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
-export type KeyVerdictView = Static<typeof Verdict>
-
-const gone = 'The account is not there any more.'
+export const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
+export const gone = 'The account is not there any more.'
 const common = { tag: 'Merchant', access: 'merchant' } as const
-
-const slots: Readonly<
-  Record<
-    ProviderSlot,
-    { readonly member: 'primaryApiKey' | 'alternateApiKey'; readonly field: string; readonly word: string }
-  >
-> = Object.freeze({
-  primary: { member: 'primaryApiKey', field: 'PrimaryApiKey', word: 'Primary' },
-  alternate: { member: 'alternateApiKey', field: 'AlternateApiKey', word: 'Alternate' }
-})
 
 /**
  * `/api/merchant` (contract, Merchant self-service; decisions 64 to 74). Without a subscription gate, so that an
  * account can be repaired (decision 36).
  */
 export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
-  return [
-    ...accountReads(parts),
-    keyOperation(parts, 'primary'),
-    keyOperation(parts, 'alternate'),
-    removalOperation(parts, 'primary'),
-    removalOperation(parts, 'alternate'),
-    providerOperation(parts),
-    webhookOperation(parts),
-    colourOperation(parts),
-    validateOperation(parts, 'primary'),
-    validateOperation(parts, 'alternate'),
-    regenerateOperation(parts)
-  ]
+  return [...accountReads(parts), webhookOperation(parts), colourOperation(parts), regenerateOperation(parts)]
 }
 
 function accountReads(parts: MerchantOperationParts): AnyOperation[] {
@@ -172,104 +123,6 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       }
     })
   ]
-}
-
-/** A missing or blank key is `{error}`, not a problem (decision 1). */
-function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
-  const { member, field, word } = slots[slot]
-  const refuse = (error: ValidationError): GatewayError => {
-    const missing =
-      error.errors[field]?.includes(FIELD_REQUIRED) === true || error.errors['$']?.includes(BODY_REQUIRED) === true
-    return missing ? new ProviderKeyRequired() : error
-  }
-  return defineOperation({
-    ...common,
-    id: `set${word}Key`,
-    role: 'owner',
-    method: 'PUT',
-    path: `/api/merchant/${slot}-key`,
-    mount: { use: 'merchant-api', chain: 'settings-keys' },
-    summary: `Save the key for the ${slot} provider`,
-    description: 'Replaces the saved key. New payments and lookups of pending ones use the new key.',
-    query: Type.Object({
-      test: Type.Optional(
-        Type.Enum(['true', 'false'], {
-          description:
-            'true: the key is tried first. One that does not work is 400 with the reason, and the saved key stays.'
-        })
-      )
-    }),
-    body: Type.Object({
-      [member]: Type.String({
-        maxLength: MAX_KEY_CHARS,
-        description: 'Stored encrypted and never returned. Space around it is dropped.'
-      })
-    }),
-    refuse,
-    responses: {
-      200: { description: 'Saved; tried only where `test` is true.', schema: Done },
-      400: 'An error where the key is missing or blank, or was tried and does not work; a problem where it is no text, or too long.',
-      404: gone
-    },
-    handle: async ({ ctx, body, query }) => {
-      // The schema requires this member; its name is only known here.
-      const key = new Secret((body as Record<typeof member, string>)[member])
-      const fault = key.reveal().trim() === '' ? null : parts.keyFault(key, slot)
-      if (fault !== null) throw new ShortError(PROVIDER_KEY_TEST_FAILED, `The key was not saved. ${fault}`)
-      const isTested = query.test === 'true' && key.reveal().trim() !== ''
-      const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
-      if (tested?.isValid === false)
-        throw new ShortError(PROVIDER_KEY_TEST_FAILED, `The key was not saved. ${tested.message}`)
-      there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
-      return done(`The key for the ${slot} provider was saved.${tested === null ? '' : ` ${tested.message}`}`)
-    }
-  })
-}
-
-function removalOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
-  return defineOperation({
-    ...common,
-    id: `remove${slots[slot].word}Key`,
-    role: 'owner',
-    method: 'DELETE',
-    path: `/api/merchant/${slot}-key`,
-    mount: { use: 'merchant-api', chain: 'settings-write' },
-    summary: `Remove the key for the ${slot} provider`,
-    description:
-      'Payments made with the key can no longer be looked up or refunded here. The choice of a provider stays.',
-    responses: { 200: { description: 'Removed, also where none was saved.', schema: Done }, 404: gone },
-    handle: async ({ ctx }) => {
-      const merchant = there(await parts.merchants.removeProviderKey(merchantOf(ctx).id, slot))
-      const isUsed = providerOf(merchant) === slot
-      return done(
-        `The key for the ${slot} provider was removed.${isUsed ? ' No invoices can be made until another is saved or chosen.' : ''}`
-      )
-    }
-  })
-}
-
-function providerOperation(parts: MerchantOperationParts): AnyOperation {
-  return defineOperation({
-    ...common,
-    id: 'setPaymentProvider',
-    role: 'owner',
-    method: 'PUT',
-    path: '/api/merchant/payment-provider',
-    mount: { use: 'merchant-api', chain: 'settings-write' },
-    summary: 'Choose which provider makes the invoices',
-    description: 'Payments made before stay with the provider that made them, and so do their refunds.',
-    body: Type.Object({
-      provider: Type.Enum(['primary', 'alternate'], { description: 'Its key may be saved later.' })
-    }),
-    responses: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
-    handle: async ({ ctx, body }) => {
-      const merchant = there(await parts.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
-      const hasKey = keyInSlot(merchant, body.provider) !== null
-      return done(
-        `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`
-      )
-    }
-  })
 }
 
 /** `PUT …/colour`: color of the merchant's payment pages. */
@@ -377,45 +230,6 @@ function cleared(value: string | null | undefined): value is null | '' {
   return value === null || value === ''
 }
 
-/** Always 200; the body has the verdict (contract, Validation rules). */
-function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
-  return defineOperation({
-    ...common,
-    id: `validate${slots[slot].word}Key`,
-    unaudited: true,
-    method: 'POST',
-    path: `/api/merchant/validate-${slot}`,
-    mount: { use: 'merchant-api', chain: 'settings-write' },
-    summary: `Try the saved key for the ${slot} provider`,
-    description:
-      'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
-    responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
-    handle: async ({ ctx }) => ({
-      status: 200,
-      body: await verdictOf(slot, () => parts.validate(merchantOf(ctx), slot))
-    })
-  })
-}
-
-/** Verdict on a key, also when its provider is unavailable. */
-async function verdictOf(slot: ProviderSlot, tried: () => Promise<KeyVerdict | null>): Promise<KeyVerdict> {
-  try {
-    return (await tried()) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
-  } catch (error) {
-    if (error instanceof ProviderUnavailable)
-      return {
-        isValid: false,
-        message: `The ${slot} provider could not be asked, so the key was not tried: ${error.message}`
-      }
-    if (error instanceof ProviderRefused) return { isValid: false, message: refusedMessage(error) }
-    throw error
-  }
-}
-
-function refusedMessage({ message, scope }: ProviderRefused): string {
-  return scope === null || message.includes(scope) ? message : `${message} The key lacks the scope ${scope}.`
-}
-
 function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
@@ -446,12 +260,12 @@ function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
   })
 }
 
-function done(message: string): { status: number; body: { success: true; message: string } } {
+export function done(message: string): { status: number; body: { success: true; message: string } } {
   return { status: 200, body: { success: true, message } }
 }
 
 /** Guards against an account deleted meanwhile. */
-function there<T>(written: T | null): T {
+export function there<T>(written: T | null): T {
   if (written === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
   return written
 }

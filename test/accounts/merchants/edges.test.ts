@@ -3,6 +3,7 @@ import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { Result } from '../../../src/engine/operations/operation.ts'
 import { merchantOperations } from '../../../src/accounts/merchants/operations.ts'
+import { providerKeyOperations } from '../../../src/accounts/merchants/provider-operations.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
 import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
@@ -20,18 +21,23 @@ const plans = {
 }
 
 function setUp(merchants: Merchants, production: boolean, validate: () => Promise<KeyVerdict | null>) {
-  const operations = merchantOperations({
-    merchants,
-    production,
-    plans: () => plans,
-    publicUrl: () => 'https://gw.example',
-    validate,
-    keyFault: () => null,
-    validateKey: async () => (await validate()) ?? { isValid: false, message: 'There is none.' },
-    countProxies: async () => ({ count: 0, active: 0 }),
-    hasPaidPayment: async () => true,
-    hasChallenge: async () => false
-  })
+  const operations = [
+    ...merchantOperations({
+      merchants,
+      production,
+      plans: () => plans,
+      publicUrl: () => 'https://gw.example',
+      countProxies: async () => ({ count: 0, active: 0 }),
+      hasPaidPayment: async () => true,
+      hasChallenge: async () => false
+    }),
+    ...providerKeyOperations({
+      merchants,
+      validate,
+      keyFault: () => null,
+      validateKey: async () => (await validate()) ?? { isValid: false, message: 'There is none.' }
+    })
+  ]
   /** Calls a handler as the engine would, for an account that authentication has just found. */
   return async (id: string, body: object | null = null): Promise<Result> => {
     const operation = operations.find(one => one.id === id)

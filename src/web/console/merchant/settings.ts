@@ -1,5 +1,5 @@
 import type { VNode } from 'preact'
-import type { KeyVerdictView } from '../../../accounts/merchants/operations.ts'
+import type { KeyVerdictView } from '../../../accounts/merchants/provider-operations.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
 import { html } from '../../kit/document.ts'
