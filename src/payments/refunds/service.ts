@@ -1,31 +1,19 @@
 import { INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
-import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import { isUniqueViolation, type Database, type TransactionSql } from '../../platform/database/database.ts'
+import { isUniqueViolation } from '../../platform/database/database.ts'
 import { numericId, type Random } from '../../platform/system/ids.ts'
 import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import { ProviderRefused, ProviderUnavailable, PROVIDER_REFUSED } from '../../lightning/provider-calls/errors.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import { ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Payee, Payees } from '../../lightning/providers/payees.ts'
-import type { Payout, PayoutRequest } from '../../lightning/providers/provider.ts'
-import { payoutDestination, readDestination, requireSameAmount } from './destination.ts'
+import { readDestination, requireSameAmount } from './destination.ts'
 import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
-import type { RefundSource, RefundSources } from './source.ts'
-import {
-  afterPayout,
-  afterRefusal,
-  afterUnknown,
-  isNothingSent,
-  isOpen,
-  nextCheck,
-  ownPayout,
-  SEND_WITHIN
-} from '../../lightning/providers/payout-states.ts'
+import type { RefundSource } from './source.ts'
+import { isOpen, nextCheck, SEND_WITHIN } from '../../lightning/providers/payout-states.ts'
+import { namesIn, RefundPayouts, type PayoutDependencies } from './payouts.ts'
 import { adviceOn, LOOKED_UP_FOR } from './advice.ts'
-import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
+import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX } from './store.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 const REFUND_UNSUPPORTED = defineError('BG_REFUND_UNSUPPORTED', {
@@ -35,22 +23,8 @@ const REFUND_UNSUPPORTED = defineError('BG_REFUND_UNSUPPORTED', {
   fix: 'Use another `refundType`, or configure the provider of the payment again.'
 })
 
-const REFUND_REFUSED = defineError('BG_REFUND_REFUSED', {
-  status: 400,
-  cause: 'The payment provider rejected the refund; nothing was sent.',
-  fix: "Fix the provider's reason in `error`, then request a new refund."
-})
-
-export interface RefundsParts {
-  readonly store: RefundStore
-  readonly database: Database
-  readonly clock: Clock
+export interface RefundsParts extends PayoutDependencies {
   readonly random: Random
-  readonly log: Log
-  /** Called in the transaction that confirms a refund. Use only the given handle. */
-  readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
-  readonly payees: Pick<Payees, 'maker' | 'inOrder'>
-  readonly sources: RefundSources
   /** The account of a followed-up refund; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
 }
@@ -64,9 +38,11 @@ const FOLLOW_UP_LIMIT = 100
  */
 export class Refunds {
   readonly #parts: RefundsParts
+  readonly #payouts: RefundPayouts
 
   constructor(parts: RefundsParts) {
     this.#parts = parts
+    this.#payouts = new RefundPayouts(parts)
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -97,7 +73,7 @@ export class Refunds {
     if (amount === null) requireOptionalAmount(refund)
     else requireSameAmount(destination, amount)
     // From here money may have been sent: database errors must not be thrown.
-    return await this.#send(
+    return await this.#payouts.send(
       payee,
       source,
       await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount, idempotency)
@@ -139,7 +115,7 @@ export class Refunds {
     const refund = await this.get(merchant, refundId)
     return isSettled(refund)
       ? refund
-      : await this.#lookUp(merchant, refund).catch((error: unknown) => {
+      : await this.#payouts.lookUp(merchant, refund).catch((error: unknown) => {
           throw this.#advised(error, refund)
         })
   }
@@ -156,7 +132,7 @@ export class Refunds {
       try {
         const merchant = await this.#parts.merchant(refund.merchantId)
         if (merchant === null) throw new TypeError('the account of a refund is gone')
-        const seen = await this.#lookUp(merchant, refund)
+        const seen = await this.#payouts.lookUp(merchant, refund)
         if (isOpen(seen)) await store.checkAt(seen.refundId, nextCheck(seen, now))
       } catch (error) {
         log.warn(
@@ -240,143 +216,6 @@ export class Refunds {
       throw error
     }
   }
-
-  /** Asks the provider exactly once; an uncertain outcome stays pending (decision 57). */
-  async #send(payee: Payee, source: RefundSource, refund: Refund): Promise<Refund> {
-    const { clock, log } = this.#parts
-    const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
-    let payout: Payout
-    try {
-      // A suspended process may resume after others gave its refund up.
-      if (clock.now() - refund.createdAt >= SEND_WITHIN)
-        throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
-      payout = await payee.payOut(payoutRequest(refund, source))
-    } catch (error) {
-      if (!isNothingSent(error)) {
-        log.warn({ ...fields, err: error }, 'the answer to a refund was lost; it is looked up and never sent again')
-        return refund
-      }
-      await this.#release(refund)
-      throw error instanceof ProviderRefused ? new ShortError(REFUND_REFUSED, error.message) : error
-    }
-    let written: Refund
-    try {
-      written = await this.#apply(
-        refund,
-        (current, now) => afterPayout(current, payout, now),
-        payout.status === 'failed'
-      )
-      // The provider answered only after its timeout and the grace period.
-      if (written.status === 'failed' && payout.status !== 'failed')
-        log.error(
-          { ...fields, payoutId: payout.payoutId },
-          'a refund was sent after it had been given up: more may have been paid out than was received'
-        )
-    } catch (error) {
-      // The money is on its way: an error would make the client send it again.
-      log.error(
-        { ...fields, err: error, payoutId: payout.payoutId },
-        'a refund was sent and could not be written; it is looked up'
-      )
-      return refund
-    }
-    // Failed immediately: a refusal for the client.
-    if (payout.status === 'failed' && written.status === 'failed')
-      throw new ShortError(REFUND_REFUSED, 'The payment provider could not send the refund.')
-    return written
-  }
-
-  /** Releases the amount of a refund that was certainly not sent. */
-  async #release(refund: Refund): Promise<void> {
-    try {
-      await this.#apply(refund, afterRefusal, true)
-    } catch (error) {
-      // The client must see the provider's refusal; a later look-up releases the row.
-      this.#parts.log.error(
-        { err: error, refundId: refund.refundId },
-        'a refund was not sent and could not be written as failed; it is looked up'
-      )
-    }
-  }
-
-  async #lookUp(merchant: Merchant, refund: Refund): Promise<Refund> {
-    const { payees } = this.#parts
-    const payee = payees.maker(merchant, refund.slot, refund.kind)
-    if (payee === null) {
-      // Another provider's "unknown" does not prove that it was never sent.
-      throw new LongError(
-        PROVIDER_REFUSED,
-        'Payment provider error',
-        `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${namesIn(payees, refund.slot)} now.`
-      )
-    }
-    const { sources, clock } = this.#parts
-    const source = await sources.get(refund.merchantId, refund.invoiceId, clock.now())
-    if (source === null) {
-      if (isOpen(refund)) throw new TypeError('what a refund gives back is gone')
-      // Store orders are purged once their refunds are final; only a transaction hash can be missing then.
-      return refund
-    }
-    const found = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
-    return await this.#apply(refund, (current, now) => {
-      const payout = ownPayout(current, found)
-      return payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now)
-    })
-  }
-
-  /**
-   * Writes a refund's change, and the payment as refunded once confirmed refunds reach the received amount (decision
-   * 56). Locks the payment's row first, as create does, for correct sums and no deadlock. `isRefused` frees the
-   * idempotency key: the client learns that nothing was sent (decision 19).
-   */
-  async #apply(seen: Refund, change: (refund: Refund, now: number) => Refund, isRefused = false): Promise<Refund> {
-    const { database, sources, store, clock, log, onConfirmed } = this.#parts
-    return await database.transaction(async sql => {
-      const now = clock.now()
-      const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
-      const current = await store.lock(sql, seen.refundId)
-      if (source === null || current === null) throw new TypeError('a refund or its payment is gone')
-      const next = change(current, now)
-      if (next === current) return current
-      await store.write(sql, next, now)
-      if (isRefused && next.status === 'failed') await store.forgetKey(sql, next.refundId)
-      if (current.status !== next.status) {
-        if (next.status === 'confirmed') await onConfirmed(sql, next)
-        log.info(
-          { refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status },
-          'a refund has changed'
-        )
-      }
-      await countConfirmed(sql, { sources, store }, source, next)
-      return next
-    })
-  }
-}
-
-/**
- * Marks the source as refunded once confirmed refunds reach the received amount (decision 56). The caller has locked
- * its row.
- */
-export async function countConfirmed(
-  sql: TransactionSql,
-  { sources, store }: Pick<RefundsParts, 'sources' | 'store'>,
-  source: RefundSource,
-  refund: Refund
-): Promise<void> {
-  if (refund.status !== 'confirmed') return
-  const { confirmed } = await store.sums(sql, source.invoiceId)
-  if (confirmed >= source.capSats) await sources.refunded(sql, source)
-}
-
-/** Identical at every look-up, so that a provider recognizes it. */
-function payoutRequest(refund: Refund, source: RefundSource): PayoutRequest {
-  return {
-    reference: refund.refundId,
-    chargeId: source.chargeId,
-    destination: payoutDestination(refund.type, refund.address),
-    amountSats: refund.amountSats,
-    description: refund.reason
-  }
 }
 
 function requireRefundable({ refusal }: RefundSource): void {
@@ -389,13 +228,6 @@ function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>):
     REFUND_UNSUPPORTED,
     `The payment was made through ${source.kind}, and the ${source.slot} provider is ${namesIn(payees, source.slot)} now.`
   )
-}
-
-function namesIn(payees: Pick<Payees, 'inOrder'>, slot: ProviderSlot): string {
-  return payees
-    .inOrder(slot)
-    .map(({ name }) => name)
-    .join(' or ')
 }
 
 function requireCapable(payee: Payee, refund: Refund): void {
