@@ -43,7 +43,7 @@ export interface CreatorDependencies {
  * Milliseconds for which a create holds its order id, longer than any provider timeout. Afterward its process is
  * presumed dead.
  */
-export const HOLD = 120_000
+export const RESERVED_FOR = 120_000
 /** Attempts at a unique invoice id. */
 const DRAWS = 5
 
@@ -70,7 +70,7 @@ export class PaymentCreator {
       merchantId: merchant.id,
       orderId: wish.orderId,
       reservationId: randomToken(16, random),
-      heldUntil: now + HOLD,
+      heldUntil: now + RESERVED_FOR,
       idempotency
     }
     requireDone(await store.reserve(reservation, now))

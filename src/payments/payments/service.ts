@@ -9,7 +9,7 @@ import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { ChargeState, KindName } from '../../lightning/providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type ChangeParts, type PaymentKey } from './changes.ts'
-import { HOLD, PaymentCreator, type CreatorDependencies } from './creator.ts'
+import { RESERVED_FOR, PaymentCreator, type CreatorDependencies } from './creator.ts'
 import { paymentView, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
 import {
@@ -273,7 +273,9 @@ export class Payments {
 
   /** Deletes reservations of dead creates (decision 45). Not needed for correctness: a new create replaces them. */
   async purgeReservations(): Promise<void> {
-    while ((await this.#parts.store.purgeReservations(this.#parts.clock.now() - HOLD, PURGE_BATCH)) === PURGE_BATCH) {
+    while (
+      (await this.#parts.store.purgeReservations(this.#parts.clock.now() - RESERVED_FOR, PURGE_BATCH)) === PURGE_BATCH
+    ) {
       /* there may be more */
     }
   }

@@ -5,7 +5,7 @@ import type { Database, Sql, TransactionSql } from '../../platform/database/data
 import { periodic, queue, type JobDeclaration, type Jobs, type Pace } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Counter, Metrics } from '../../platform/telemetry/metrics.ts'
-import { given, type Destination, type Verdict, type WebhookSender } from './delivery.ts'
+import { given, type WebhookTarget, type Verdict, type WebhookSender } from './delivery.ts'
 import { PAUSED, REMOVED, type WebhookEndpoints } from './endpoints.ts'
 import { groupOf, paceOf, recordAttempt } from './pace.ts'
 import type { AddedDelivery, ClaimedAttempt, PacedDelivery, WebhookStore } from './store.ts'
@@ -169,7 +169,7 @@ export class WebhookAttempts {
   /** @throws the reason of `signal`; errors of reading the destination */
   async #send(id: string, { merchantId, endpointId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
     const { database, endpoints, merchants, sender } = this.#parts
-    let destination: Destination | null
+    let destination: WebhookTarget | null
     if (endpointId === null) {
       const merchant = await merchants.byId(merchantId)
       destination = merchant === null ? null : sender.first(merchant)

@@ -59,7 +59,7 @@ export function responseText(bytes: Uint8Array): string {
 }
 
 /** Address and signing secret; null without a secret. */
-export interface Destination {
+export interface WebhookTarget {
   readonly url: string
   /** @throws UnsealError */
   secret(): Secret<string> | null
@@ -100,12 +100,12 @@ export class WebhookSender {
     this.#timeout = timeout
   }
 
-  first(merchant: Merchant): Destination | null {
+  first(merchant: Merchant): WebhookTarget | null {
     const { webhookUrl: url } = merchant
     return url === null ? null : { url, secret: () => this.#merchants.webhookSecret(merchant) }
   }
 
-  further(endpoint: WebhookEndpoint): Destination {
+  further(endpoint: WebhookEndpoint): WebhookTarget {
     return { url: endpoint.url, secret: () => this.#endpoints.secretOf(endpoint) }
   }
 
@@ -114,7 +114,7 @@ export class WebhookSender {
    * @throws the reason of `signal`
    */
   async send(
-    { url, secret: read }: Destination,
+    { url, secret: read }: WebhookTarget,
     { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
     signal?: AbortSignal
   ): Promise<Verdict> {
