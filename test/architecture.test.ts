@@ -67,7 +67,7 @@ const ROOMS: Readonly<Record<string, ReadonlyArray<string | readonly string[]>>>
     'prices'
   ],
   accounts: ['traffic', 'audit', 'merchants'],
-  lightning: ['providers', 'kinds', 'money', 'provider-calls', ['payment-scheme', 'l402', 'codecs']],
+  lightning: ['providers', 'kinds', 'provider-calls', 'money', ['payment-scheme', 'l402', 'codecs']],
   engine: [
     'upstream',
     'openapi',

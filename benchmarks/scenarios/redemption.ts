@@ -8,7 +8,7 @@ import type { NewChallenge, SentChallenge } from '../../src/selling/holding/chal
 import type { RequestBody } from '../../src/engine/message/body.ts'
 import { Context } from '../../src/engine/message/context.ts'
 import { HeaderList } from '../../src/engine/message/headers.ts'
-import { NO_ROUTE } from '../../src/engine/pipeline/route.ts'
+import { NO_ROUTE } from '../../src/engine/message/context.ts'
 import { encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-scheme/payment-credential.ts'
 import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'

@@ -4,9 +4,9 @@ import type { RequestBody } from './body.ts'
 import type { Tally } from '../../platform/telemetry/tallies.ts'
 import type { ReadonlyHeaders } from './headers.ts'
 import type { Idempotency } from './idempotency.ts'
-import type { RouteInfo } from '../pipeline/route.ts'
-import type { UpstreamTarget } from '../pipeline/target.ts'
 import type { BodyLimit } from './unpaid-body.ts'
+import type { RouteConfig } from '../config/schema.ts'
+import type { ProxyScope } from './proxy-scope.ts'
 
 /**
  * The kinds of caller that a chain can establish. Domains add theirs by declaration merging, so that the engine knows
@@ -190,4 +190,42 @@ export class Context {
   set<T>(slot: Slot<T>, value: T): void {
     this.slots[slot.index] = value
   }
+}
+
+export interface RouteInfo {
+  /**
+   * Label for logs and metrics: the route's name, else its method and path pattern. Never made from a request's path.
+   */
+  readonly name: string
+  /** The route in the configuration file; null on the placeholder for no match. */
+  readonly config: RouteConfig | null
+  /** The service itself answers (internal operations, merchants' proxies): its own X-API-Version replaces any other. */
+  readonly own: boolean
+}
+
+export const NO_ROUTE: RouteInfo = Object.freeze({ name: 'none', config: null, own: true })
+
+/** Where a request is forwarded to: constant for an operator's route, looked up for a merchant's proxy. */
+export interface UpstreamTarget {
+  readonly origin: string
+  readonly path: string
+  /** Flat list; replaces the client's headers of the same names. */
+  readonly requestHeaders: readonly string[]
+  /** Flat list, set only on the upstream's own responses. */
+  readonly responseHeaders: readonly string[]
+  /** Milliseconds to the response head; then the longest pause between two pieces (decision 97). */
+  readonly timeout: number
+  /** Bytes of response body; Infinity for no limit (decision 96). */
+  readonly responseLimit: number
+  readonly underscoreHeaders?: boolean
+  /** Connections are never shared between tenants. */
+  readonly tenant: string
+  /**
+   * The scope of a merchant's proxy: its address is checked at connect, it gets no credentials, and its responses are
+   * sandboxed (decisions 92, 100 and 322). Null for an operator's upstream.
+   */
+  readonly untrusted: ProxyScope | null
+  readonly tls: { readonly ca?: string; readonly servername?: string } | null
+  /** Members that error bodies carry besides error and message, such as `proxy_id`. */
+  readonly errorMembers: Readonly<Record<string, unknown>>
 }

@@ -1,9 +1,9 @@
 import type { TSchema } from 'typebox'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type RefusalName } from './errors.ts'
 import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
-import { openApiPath, paymentInfo, type DocumentedPrice, type PricedRoute } from './paid.ts'
+import { openApiPath, paymentInfo, type PricedRoute } from './paid.ts'
+import type { DocumentedPrice, Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
 import { NamedSchemas, referenced } from './schemas.ts'
-import type { Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
 import { API_VERSION } from '../operations/version.ts'
 
 export interface OperationExample {

@@ -1,25 +1,14 @@
 import { routeCallPrices, type CallPrice } from '../checks/call-prices.ts'
 import { freeWords } from '../checks/free-words.ts'
-import { meterWords, type MeterConfig } from '../checks/meter.ts'
+import { meterWords } from '../checks/meter.ts'
 import { sessionWords, type SessionsConfig } from '../checks/sessions.ts'
 import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'
 import { routePrice, type Priced } from '../checks/sale.ts'
 import type { FiatText } from '../checks/money-text.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import type { Json } from './errors.ts'
-import type { AnyOperation } from '../operations/operation.ts'
+import type { AnyOperation, DocumentedPrice } from '../operations/operation.ts'
 import { Router } from '../pipeline/router.ts'
-
-export interface DocumentedPrice {
-  /** Null where merchants set it. */
-  readonly price: PriceConfig | null
-  readonly description: string
-  /** Prices of calls to a JSON-RPC server; omitted where whole requests are sold. */
-  readonly calls?: readonly CallPrice[]
-  /** How requests draw from a purchased balance; omitted for single requests. */
-  readonly meter?: MeterConfig
-  readonly sessions?: SessionsConfig
-}
 
 export interface PricedRoute extends DocumentedPrice {
   readonly path: string

@@ -1,9 +1,12 @@
 import type { Static, TSchema } from 'typebox'
 import type { PresetName } from '../config/presets.ts'
 import type { Context } from '../message/context.ts'
-import type { DocumentedPrice } from '../openapi/paid.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
 import type { Role } from './roles.ts'
+import type { CallPrice } from '../checks/call-prices.ts'
+import type { MeterConfig } from '../checks/meter.ts'
+import type { SessionsConfig } from '../checks/sessions.ts'
+import type { PriceConfig } from '../checks/price.ts'
 
 /** Who may call an operation. The chain enforces it; OpenAPI and the authorization tests read it. */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
@@ -122,4 +125,15 @@ export function defineOperation<const P extends TSchema, const Q extends TSchema
 export function responseOf(operation: Pick<AnyOperation, 'responses'>, status: number): OperationResponse | undefined {
   const response = operation.responses[status]
   return typeof response === 'string' ? undefined : response
+}
+
+export interface DocumentedPrice {
+  /** Null where merchants set it. */
+  readonly price: PriceConfig | null
+  readonly description: string
+  /** Prices of calls to a JSON-RPC server; omitted where whole requests are sold. */
+  readonly calls?: readonly CallPrice[]
+  /** How requests draw from a purchased balance; omitted for single requests. */
+  readonly meter?: MeterConfig
+  readonly sessions?: SessionsConfig
 }

@@ -1,12 +1,11 @@
 import { Readable } from 'node:stream'
 import type { RequestBody } from '../message/body.ts'
-import { Context, type Principal } from '../message/context.ts'
+import { Context, type Principal, NO_ROUTE } from '../message/context.ts'
 import { HeaderList } from '../message/headers.ts'
 import { isStreamBody, type WholeReply } from '../message/reply.ts'
 import { asGatewayError, errorReply, notFound, PayloadTooLarge, type GatewayError } from '../operations/errors.ts'
 import type { ChainProgress } from './chain.ts'
 import type { ExchangeEvents } from './exchange.ts'
-import { NO_ROUTE } from './route.ts'
 import type { CompiledRoute } from './snapshot.ts'
 
 export interface InProcessRequest {

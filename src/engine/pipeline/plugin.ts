@@ -1,7 +1,6 @@
 import type { Static, TSchema } from 'typebox'
-import type { Context, Slot } from '../message/context.ts'
+import type { Context, Slot, RouteInfo } from '../message/context.ts'
 import type { Head, Outcome, Reply } from '../message/reply.ts'
-import type { RouteInfo } from './route.ts'
 import type { Services } from './services.ts'
 import type { Responder } from './responder.ts'
 import type { HeaderList } from '../message/headers.ts'

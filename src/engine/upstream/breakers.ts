@@ -1,8 +1,7 @@
 import { clientNetwork } from '../message/addresses.ts'
-import type { Context } from '../message/context.ts'
+import type { Context, UpstreamTarget } from '../message/context.ts'
 import { Unavailable } from '../operations/errors.ts'
 import { credentialField, paymentScheme } from '../message/payment-headers.ts'
-import type { UpstreamTarget } from '../pipeline/target.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 
 /** Consecutive failures that open a breaker. */

@@ -1,6 +1,6 @@
 import { UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
 import { GatewayError, LongError } from '../operations/errors.ts'
-import type { UpstreamTarget } from '../pipeline/target.ts'
+import type { UpstreamTarget } from '../message/context.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
 
 /**

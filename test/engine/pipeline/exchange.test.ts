@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
-import { Context } from '../../../src/engine/message/context.ts'
+import { Context, NO_ROUTE } from '../../../src/engine/message/context.ts'
 import { ClientGone, LongError, ShortError } from '../../../src/engine/operations/errors.ts'
 import { Exchange } from '../../../src/engine/pipeline/exchange.ts'
 import type { Responder, TunnelPolicy } from '../../../src/engine/pipeline/responder.ts'
@@ -9,7 +9,6 @@ import { harness, type Harness, type HarnessAnswer, type HarnessOptions } from '
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { definePlugin, type Hooks } from '../../../src/engine/pipeline/plugin.ts'
 import type { Outcome, Reply } from '../../../src/engine/message/reply.ts'
-import { NO_ROUTE } from '../../../src/engine/pipeline/route.ts'
 import type {
   Stopping,
   TunnelResponse,

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import t from 'tap'
-import type { Context } from '../../../src/engine/message/context.ts'
+import { type Context, NO_ROUTE } from '../../../src/engine/message/context.ts'
 import { LongError } from '../../../src/engine/operations/errors.ts'
 import { defineOperation } from '../../../src/engine/operations/operation.ts'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
@@ -8,7 +8,6 @@ import { InternalContext, replyInProcess } from '../../../src/engine/pipeline/in
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import type { Hooks } from '../../../src/engine/pipeline/plugin.ts'
-import { NO_ROUTE } from '../../../src/engine/pipeline/route.ts'
 
 const operations = new InternalUpstream([
   defineOperation({

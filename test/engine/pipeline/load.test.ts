@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
 import { Load, type ShedReason } from '../../../src/engine/pipeline/load.ts'
-import { NO_ROUTE } from '../../../src/engine/pipeline/route.ts'
+import { NO_ROUTE } from '../../../src/engine/message/context.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
 import { Snapshot, type CompiledRoute } from '../../../src/engine/pipeline/snapshot.ts'
 import { hasPaymentCredential } from '../../../src/engine/message/payment-headers.ts'

@@ -1,4 +1,4 @@
-import type { UpstreamTarget } from '../../../src/engine/pipeline/target.ts'
+import type { UpstreamTarget } from '../../../src/engine/message/context.ts'
 
 /** What an upstream sends, and what must reach the client of it. */
 export interface AnswerVector {

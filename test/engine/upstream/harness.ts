@@ -1,14 +1,12 @@
 import { Readable } from 'node:stream'
 import type { UrlUpstreamConfig } from '../../../src/engine/sections/upstream.ts'
 import type { RequestBody } from '../../../src/engine/message/body.ts'
-import { Context, type RequestFacts } from '../../../src/engine/message/context.ts'
+import { Context, type RequestFacts, NO_ROUTE, type UpstreamTarget } from '../../../src/engine/message/context.ts'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
 import type { Responder } from '../../../src/engine/pipeline/responder.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import type { UpstreamRequest } from '../../../src/engine/pipeline/plugin.ts'
 import { ProxyScope } from '../../../src/engine/message/proxy-scope.ts'
-import { NO_ROUTE } from '../../../src/engine/pipeline/route.ts'
-import type { UpstreamTarget } from '../../../src/engine/pipeline/target.ts'
 import type { TunnelTarget } from '../../../src/engine/message/wire.ts'
 
 /** The client's side of one request, written down instead of sent. */
