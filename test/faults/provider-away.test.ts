@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Charge, ChargeRequest } from '../../src/lightning/providers/provider.ts'
+import type { Charge, ChargeRequest } from '../../src/lightning/provider-calls/provider.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/lightning/provider-calls/errors.ts'
 import { SandboxProvider } from '../../src/lightning/kinds/sandbox/sandbox.ts'
 import { ManualClock } from '../support/manual-clock.ts'

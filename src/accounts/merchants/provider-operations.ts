@@ -5,7 +5,7 @@ import { BODY_REQUIRED, FIELD_REQUIRED } from '../../engine/operations/validatio
 import { Secret } from '../../platform/keys/secrets.ts'
 import { keyInSlot, providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
-import type { KeyVerdict } from '../../lightning/providers/provider.ts'
+import type { KeyVerdict } from '../../lightning/provider-calls/provider.ts'
 import type { Merchant } from './schema.ts'
 import type { Merchants } from './service.ts'
 import { merchantOf } from './principal.ts'

@@ -4,7 +4,7 @@ import type { JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { AddressGuard } from '../../engine/upstream/guard.ts'
 import type { CallBudget, CallLimits } from '../provider-calls/budgets.ts'
-import type { KindName, Provider } from '../providers/provider.ts'
+import type { KindName, Provider } from '../provider-calls/provider.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 /** No key can be made from a folder; the message names what is missing and where. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
-import type { HostReport, Provider } from '../providers/provider.ts'
+import type { HostReport, Provider } from './provider.ts'
 
 const FAILURES = 5
 /**

@@ -4,7 +4,7 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { MemoryState } from '../../platform/state/memory.ts'
 import { StateUnavailable, type Bucket, type Maybe, type State } from '../../platform/state/state.ts'
 import { NothingSent } from './errors.ts'
-import type { KindName } from '../providers/provider.ts'
+import type { KindName } from './provider.ts'
 
 /**
  * Priority of a call: `keyed` for an account or job, `ahead` for future buyers, or a stranger, who must leave budget to

@@ -1,6 +1,6 @@
 import { decodeInvoice, InvoiceError, type Invoice } from '../codecs/bolt11.ts'
 import { ProviderRefused, unusableResponse } from './errors.ts'
-import type { Charge, ChargeState } from '../providers/provider.ts'
+import type { Charge, ChargeState } from './provider.ts'
 
 /** A payment hash, the charge id of node kinds (decision 116). */
 export const PAYMENT_HASH = /^[0-9a-f]{64}$/

@@ -1,6 +1,6 @@
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import { ProviderRefused } from './errors.ts'
-import type { Charge, KeyVerdict } from '../providers/provider.ts'
+import type { Charge, KeyVerdict } from './provider.ts'
 
 /**
  * Networks of invoices. Test money is worthless, and other networks' wallets cannot pay. A key of another network than

@@ -1,6 +1,6 @@
 import { decodeInvoice, InvoiceError } from '../codecs/bolt11.ts'
 import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
-import type { Payout, PayoutRequest } from '../providers/provider.ts'
+import type { Payout, PayoutRequest } from './provider.ts'
 
 export interface SentPayment {
   readonly payout: Payout

@@ -4,7 +4,7 @@ import type { CallStanding } from './budgets.ts'
 import { ProviderRefused } from './errors.ts'
 import { requireSats } from './lightning-charge.ts'
 import { feeLimit, payOnce, type LightningSend, type Sending, type SentPayment } from './pay-once.ts'
-import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest } from '../providers/provider.ts'
+import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest } from './provider.ts'
 
 /** Calls to a wallet, such as `KeyedCalls`. */
 export interface WalletCalls<At extends readonly unknown[]> {

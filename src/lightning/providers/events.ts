@@ -1,5 +1,5 @@
 import type { ProviderAccount, ProviderSlot } from './account.ts'
-import type { KindName } from './provider.ts'
+import type { KindName } from '../provider-calls/provider.ts'
 
 export interface ChargedAccount extends ProviderAccount {
   readonly id: number

@@ -26,7 +26,7 @@ import type {
   PayoutRequest,
   Provider,
   KindName
-} from './provider.ts'
+} from '../provider-calls/provider.ts'
 
 declare module '../../engine/pipeline/services.ts' {
   interface Services {

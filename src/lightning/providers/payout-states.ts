@@ -1,6 +1,6 @@
 import { UnsealError } from '../../platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../provider-calls/errors.ts'
-import type { Payout } from './provider.ts'
+import type { Payout } from '../provider-calls/provider.ts'
 
 /** Contract, States and transitions: Refund. */
 export const REFUND_STATUSES = ['pending', 'processing', 'confirmed', 'failed'] as const

@@ -9,7 +9,7 @@ import { guarded } from '../provider-calls/breaker.ts'
 import type { Budgets } from '../provider-calls/budgets.ts'
 import type { ProviderKind } from '../kinds/kind.ts'
 import type { ProviderSeat, ProviderSeats } from './payees.ts'
-import type { KindName, Provider } from './provider.ts'
+import type { KindName, Provider } from '../provider-calls/provider.ts'
 import { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 

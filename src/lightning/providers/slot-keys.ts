@@ -1,4 +1,4 @@
-import type { KindName } from './provider.ts'
+import type { KindName } from '../provider-calls/provider.ts'
 
 export interface KeyedSeat {
   readonly name: string

@@ -5,7 +5,7 @@ import type { Payments } from '../payments/service.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { ChargeState, KindName, Provider, SettledCharge } from '../../lightning/providers/provider.ts'
+import type { ChargeState, KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
 import type { Owner } from './subscriptions.ts'
 
 interface OfAnyKind {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import { recovered, resting, woken, type PollState } from './poll-plan.ts'
 import type { PollStore, Remembered } from './poll-store.ts'
 import { accountName, type Owner } from './subscriptions.ts'

@@ -1,5 +1,5 @@
 import type { Polling } from '../../lightning/kinds/kind.ts'
-import type { Provider } from '../../lightning/providers/provider.ts'
+import type { Provider } from '../../lightning/provider-calls/provider.ts'
 
 /** Polling rules of one slot. Times in milliseconds. */
 export interface PollRules extends Polling {

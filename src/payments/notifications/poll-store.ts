@@ -1,7 +1,7 @@
 import type { Database } from '../../platform/database/database.ts'
 import type { JsonValue } from '../../platform/jobs/jobs.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import { FIRST_STATE, type PollState } from './poll-plan.ts'
 
 export interface Remembered {

@@ -10,7 +10,7 @@ import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/ac
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import { OversizedResponse } from '../../lightning/provider-calls/provider-call.ts'
-import type { KindName, Provider, SettledList } from '../../lightning/providers/provider.ts'
+import type { KindName, Provider, SettledList } from '../../lightning/provider-calls/provider.ts'
 import { lookedUp, type Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'

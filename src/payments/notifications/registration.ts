@@ -7,7 +7,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { Secret, UnsealError, type Sealer } from '../../platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
-import type { Provider, KindName } from '../../lightning/providers/provider.ts'
+import type { Provider, KindName } from '../../lightning/provider-calls/provider.ts'
 import { accountName, secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
 
 interface RegisteredSeat {

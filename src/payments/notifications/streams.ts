@@ -5,7 +5,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
-import type { KindName, Provider, SettledCharge } from '../../lightning/providers/provider.ts'
+import type { KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
 import { lookedUp, type Charges } from './charges.ts'
 import { ownerOfName, type Owner } from './subscriptions.ts'
 

@@ -2,7 +2,7 @@ import type { Database } from '../../platform/database/database.ts'
 import { integer, optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
 import type { SealedPlace } from '../../platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
 /** A merchant's id, or null for the operator. */
 export type Owner = number | null

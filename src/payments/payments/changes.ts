@@ -1,6 +1,6 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
-import type { ChargeState } from '../../lightning/providers/provider.ts'
+import type { ChargeState } from '../../lightning/provider-calls/provider.ts'
 import type { OnPaymentChange, Payment, PaymentStatus } from './schema.ts'
 import { due, moreReceived, next, stepped } from './states.ts'
 import type { PaymentStore } from './store.ts'

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentStatus } from './schema.ts'
 
 export interface PaymentOfCharge {

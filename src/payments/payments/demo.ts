@@ -4,7 +4,7 @@ import { encodeInvoice, shortDescription } from '../../lightning/codecs/bolt11.t
 import type { Clock } from '../../platform/system/clock.ts'
 import { systemRandom, type Random } from '../../platform/system/ids.ts'
 import { loadNodeKey } from '../../lightning/kinds/sandbox/node-key.ts'
-import type { Charge } from '../../lightning/providers/provider.ts'
+import type { Charge } from '../../lightning/provider-calls/provider.ts'
 
 /** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
 const DEMO_EXPIRY_SECONDS = 600

@@ -6,7 +6,7 @@ import { CURRENCIES, type Currency } from '../../lightning/money/currencies.ts'
 import { jsonNumber, type RawJson } from '../../lightning/money/decimal.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
 export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'

@@ -1,4 +1,4 @@
-import type { ChargeState } from '../../lightning/providers/provider.ts'
+import type { ChargeState } from '../../lightning/provider-calls/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 
 /**

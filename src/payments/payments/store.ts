@@ -2,7 +2,7 @@ import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Idempotency, Kept } from '../../engine/message/idempotency.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 
 /** Operations that make payments; each has its own idempotency keys. */

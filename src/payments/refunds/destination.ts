@@ -2,7 +2,7 @@ import { AddressError, readAddress } from '../../lightning/codecs/address.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import type { PayoutDestination } from '../../lightning/providers/provider.ts'
+import type { PayoutDestination } from '../../lightning/provider-calls/provider.ts'
 import type { RefundType } from '../../lightning/providers/payout-states.ts'
 
 /** A parsed refundAddress. */

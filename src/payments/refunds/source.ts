@@ -3,7 +3,7 @@ import { REFUNDABLE_STATUSES, type Payment, type PaymentStatus } from '../paymen
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
 /** Refundable money: a payment of a merchant, or an order of its store. */
 export interface RefundSource {

@@ -13,7 +13,7 @@ import {
   type Row
 } from '../../platform/database/rows.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'
 import type { RefundPage, Refund } from './schema.ts'

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { RenewalStep } from './period.ts'
 import { type SoldPlan, buyer, PlanView } from '../plans.ts'
 

@@ -11,7 +11,7 @@ import {
   type Records
 } from '../../platform/database/rows.ts'
 import { isUniqueViolation } from '../../platform/database/database.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import { FIRST_NOTICE, type Period, type RenewalStep } from './period.ts'
 import { InvoiceIdTaken } from '../../payments/payments/store.ts'
 import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'

@@ -3,7 +3,7 @@ import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { InvoicesAhead, Payee, Payees } from '../../lightning/providers/payees.ts'
 import type { InOrder } from '../../lightning/providers/failover.ts'
-import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightning/providers/provider.ts'
+import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'
 import type { Offer } from '../offers/offer.ts'
 import type { Challenge } from '../holding/challenge.ts'
 

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { ChargeState } from '../../lightning/providers/provider.ts'
+import type { ChargeState } from '../../lightning/provider-calls/provider.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Challenge } from '../holding/challenge.ts'

@@ -1,6 +1,6 @@
 import type { SessionRefund } from '../../lightning/payment-scheme/session-messages.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
-import type { Capabilities, PayoutRequest } from '../../lightning/providers/provider.ts'
+import type { Capabilities, PayoutRequest } from '../../lightning/provider-calls/provider.ts'
 import {
   afterUnknown,
   isUnheard,

@@ -6,7 +6,7 @@ import type { SessionRefund } from '../../lightning/payment-scheme/session-messa
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payee, Payees } from '../../lightning/providers/payees.ts'
-import type { Capabilities, Payout } from '../../lightning/providers/provider.ts'
+import type { Capabilities, Payout } from '../../lightning/provider-calls/provider.ts'
 import {
   afterPayout,
   afterRefusal,

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import type { SessionRefund as ToldRefund } from '../../lightning/payment-scheme/session-messages.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-states.ts'
 
 /** Times are milliseconds since the epoch; amounts millisatoshis unless named otherwise. */

@@ -8,7 +8,7 @@ import { referencePage } from '../../../src/engine/config/reference.ts'
 import { decodeInvoice, encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { KindOptions, ProviderKind } from '../../../src/lightning/kinds/kind.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
-import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/providers/provider.ts'
+import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Secret } from '../../../src/platform/keys/secrets.ts'
 import { loadText, startGateway } from '../../support/gateway.ts'
 

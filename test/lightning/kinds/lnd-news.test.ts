@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
-import type { SettledList } from '../../../src/lightning/providers/provider.ts'
+import type { SettledList } from '../../../src/lightning/provider-calls/provider.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnd } from '../../fakes/lnd.ts'
 import { QuietClock } from '../../support/quiet-clock.ts'

@@ -8,7 +8,7 @@ import {
   ProviderUnavailable,
   type ProviderFault
 } from '../../../src/lightning/provider-calls/errors.ts'
-import type { ChargeState, Provider } from '../../../src/lightning/providers/provider.ts'
+import type { ChargeState, Provider } from '../../../src/lightning/provider-calls/provider.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

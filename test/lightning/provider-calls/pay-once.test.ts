@@ -6,7 +6,7 @@ import {
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
 import { payOnce, type Sending, type SentPayment } from '../../../src/lightning/provider-calls/pay-once.ts'
-import type { Payout } from '../../../src/lightning/providers/provider.ts'
+import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
 import { errorLike } from '../../support/error-like.ts'
 
 const payment = (status: Payout['status']): SentPayment => ({

@@ -8,7 +8,7 @@ import {
 } from '../../../src/lightning/provider-calls/errors.ts'
 import { byFirst } from '../../../src/lightning/providers/failover.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
-import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/providers/provider.ts'
+import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/provider-calls/provider.ts'
 import { errorReply } from '../../../src/engine/operations/errors.ts'
 import { errorLike } from '../../support/error-like.ts'
 

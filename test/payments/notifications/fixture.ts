@@ -30,7 +30,7 @@ import type {
   SettledCharge,
   SettledList,
   SettledSince
-} from '../../../src/lightning/providers/provider.ts'
+} from '../../../src/lightning/provider-calls/provider.ts'
 import {
   anInput,
   FakeProvider,

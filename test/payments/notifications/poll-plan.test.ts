@@ -11,7 +11,7 @@ import {
 } from '../../../src/payments/notifications/poll-plan.ts'
 import { pollRules, type PollRules } from '../../../src/payments/notifications/poll-rules.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
-import type { Capabilities } from '../../../src/lightning/providers/provider.ts'
+import type { Capabilities } from '../../../src/lightning/provider-calls/provider.ts'
 import { polling } from '../../lightning/providers/declared.ts'
 
 const MINUTE = 60_000

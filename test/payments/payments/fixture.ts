@@ -26,7 +26,7 @@ import type {
   Payout,
   Provider,
   KindName
-} from '../../../src/lightning/providers/provider.ts'
+} from '../../../src/lightning/provider-calls/provider.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'

@@ -2,7 +2,7 @@ import t from 'tap'
 import { hasPaidPayment } from '../../../src/accounts/merchants/holdings.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import type { ChargeState } from '../../../src/lightning/providers/provider.ts'
+import type { ChargeState } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { anInput, fixture } from './fixture.ts'
 

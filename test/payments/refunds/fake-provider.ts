@@ -8,7 +8,7 @@ import type {
   PayoutRequest,
   Provider,
   KindName
-} from '../../../src/lightning/providers/provider.ts'
+} from '../../../src/lightning/provider-calls/provider.ts'
 import type { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 

@@ -1,5 +1,5 @@
 import t, { type Test as T } from 'tap'
-import type { Payout } from '../../../src/lightning/providers/provider.ts'
+import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import type { RefundStore } from '../../../src/payments/refunds/store.ts'
 import { answered } from '../../support/answered.ts'

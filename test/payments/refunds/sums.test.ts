@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t, { type Test as T } from 'tap'
-import type { PayoutRequest } from '../../../src/lightning/providers/provider.ts'
+import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { eachDatabase } from '../../support/database.ts'
 import type { Fate } from './fake-provider.ts'

@@ -17,7 +17,7 @@ import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { CallBudget } from '../../../src/lightning/provider-calls/budgets.ts'
 import type { InvoicesAhead } from '../../../src/lightning/providers/payees.ts'
-import type { ChargeRequest } from '../../../src/lightning/providers/provider.ts'
+import type { ChargeRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ChargeLooks } from '../../../src/selling/paywall/charge-looks.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
-import type { ChargeState } from '../../../src/lightning/providers/provider.ts'
+import type { ChargeState } from '../../../src/lightning/provider-calls/provider.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

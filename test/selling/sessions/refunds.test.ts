@@ -1,6 +1,6 @@
 import t from 'tap'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import type { Payout } from '../../../src/lightning/providers/provider.ts'
+import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
 import { passing, reserved, settled, use, written } from '../balances/fixture.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { eachDatabase } from '../../support/database.ts'

@@ -5,7 +5,7 @@ import {
   ProviderRefused,
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
-import type { Payout } from '../../../src/lightning/providers/provider.ts'
+import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
 import { passing, reserved, settled } from '../balances/fixture.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { eachDatabase } from '../../support/database.ts'

@@ -23,7 +23,7 @@ import type {
   SettledCharge,
   SettledList,
   SettledSince
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import type { ProviderKind } from '../kind.ts'
 import {

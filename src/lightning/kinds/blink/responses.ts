@@ -3,7 +3,7 @@ import { fittingItems, orNull, part, Text } from '../../../engine/formats/respon
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, JsonRecord, Seconds } from '../../provider-calls/responses.ts'
-import type { ChargeState, SettledCharge } from '../../providers/provider.ts'
+import type { ChargeState, SettledCharge } from '../../provider-calls/provider.ts'
 
 /**
  * Responses of Blink (blinkbitcoin/blink, public schema). Amounts are satoshis, negative when outgoing; times are

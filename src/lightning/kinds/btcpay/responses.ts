@@ -2,7 +2,7 @@ import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, mapped, orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
-import type { ChargeState } from '../../providers/provider.ts'
+import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**
  * Responses of BTCPay's Greenfield API (btcpayserver/btcpayserver, read at 2.4). Invoice amounts are decimal bitcoin

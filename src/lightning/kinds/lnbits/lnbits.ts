@@ -35,7 +35,7 @@ import type {
   ProviderNotification,
   SettledList,
   SettledSince
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {

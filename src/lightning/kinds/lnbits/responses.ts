@@ -3,7 +3,7 @@ import { mapped, orNull, readResponse, SafeInteger, Text } from '../../../engine
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash } from '../../provider-calls/responses.ts'
-import type { ChargeState } from '../../providers/provider.ts'
+import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**
  * Responses of LNbits (lnbits/lnbits, tried at 1.6). Amounts are millisatoshis, negative when outgoing; times are UTC

@@ -26,7 +26,7 @@ import type {
   SettledCharge,
   SettledList,
   SettledSince
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
 

@@ -4,7 +4,7 @@ import { InvoiceLines, LndInvoices, readInvoice, type InvoiceState } from './res
 import { ask, ok } from './calls.ts'
 import { OversizedResponse, StreamSilent, type CallProvider } from '../../provider-calls/provider-call.ts'
 import { requireResponse } from '../../provider-calls/responses.ts'
-import type { SettledCharge, SettledList, SettledSince } from '../../providers/provider.ts'
+import type { SettledCharge, SettledList, SettledSince } from '../../provider-calls/provider.ts'
 
 /** A settled invoice after which the node is asked for news. */
 interface Mark {

@@ -12,7 +12,7 @@ import { ask, isUnknown, ok } from './calls.ts'
 import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
 import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { requireResponse } from '../../provider-calls/responses.ts'
-import type { Payout, PayoutRequest } from '../../providers/provider.ts'
+import type { Payout, PayoutRequest } from '../../provider-calls/provider.ts'
 
 /** Blocks until expected confirmation. */
 const TARGET_BLOCKS = 6

@@ -4,7 +4,7 @@ import { shortDescription } from '../../codecs/bolt11.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
-import type { ChargeState } from '../../providers/provider.ts'
+import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**
  * Responses of lnd's REST API (lightning.engineering/api-docs/api/lnd). 64-bit numbers are strings, bytes base64 of

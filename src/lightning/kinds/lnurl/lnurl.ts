@@ -14,7 +14,7 @@ import type {
   ChargeState,
   KeyVerdict,
   Provider
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import { requireResponse } from '../../provider-calls/responses.ts'
 import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../../provider-calls/wallet-provider.ts'
 import { isLnurlError, lnurlMessage, LnurlInvoice, LnurlTerms, readLnurlVerify } from './responses.ts'

@@ -4,7 +4,7 @@ import { fittingItems, orNull, readResponse, Text } from '../../../engine/format
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
-import type { ChargeState } from '../../providers/provider.ts'
+import type { ChargeState } from '../../provider-calls/provider.ts'
 import type { Encryption } from './conversation.ts'
 import { tagOf, type NostrEvent } from './event.ts'
 

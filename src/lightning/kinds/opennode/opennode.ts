@@ -31,7 +31,7 @@ import type {
   ProviderNotification,
   SettledList,
   SettledSince
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import {
   ProviderHttp,
   type CallProvider,

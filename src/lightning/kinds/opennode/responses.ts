@@ -1,6 +1,6 @@
 import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, mapped, orNull, part, readResponse } from '../../../engine/formats/response-schema.ts'
-import type { ChargeState, Payout } from '../../providers/provider.ts'
+import type { ChargeState, Payout } from '../../provider-calls/provider.ts'
 
 /**
  * Responses of OpenNode. Numbers and times may be strings, and fields may be missing. Unreadable values are null, never

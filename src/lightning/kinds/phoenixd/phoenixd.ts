@@ -42,7 +42,7 @@ import type {
   SettledCharge,
   SettledList,
   SettledSince
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {

@@ -4,7 +4,7 @@ import { decodeInvoice, InvoiceError } from '../../codecs/bolt11.ts'
 import type { Random } from '../../../platform/system/ids.ts'
 import { ProviderRefused } from '../../provider-calls/errors.ts'
 import { feeLimit } from '../../provider-calls/pay-once.ts'
-import type { Payout, PayoutDestination, PayoutRequest } from '../../providers/provider.ts'
+import type { Payout, PayoutDestination, PayoutRequest } from '../../provider-calls/provider.ts'
 import type { SandboxPayout } from './store.ts'
 
 /** Payouts to this address are accepted and then fail, for tests. Its bytes say `sandbox refund fails`. */

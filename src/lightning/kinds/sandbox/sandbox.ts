@@ -19,7 +19,7 @@ import type {
   PayoutRequest,
   Provider,
   ProviderNotification
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import { draftPayout, payoutAt } from './payouts.ts'
 import { type SandboxState, type SandboxStore, SqlSandboxStore } from './store.ts'
 import { Type } from 'typebox'

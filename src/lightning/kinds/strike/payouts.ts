@@ -5,7 +5,7 @@ import { PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse
 import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
 import type { CallProvider, ProviderCall } from '../../provider-calls/provider-call.ts'
 import { requireResponse } from '../../provider-calls/responses.ts'
-import type { Payout, PayoutRequest } from '../../providers/provider.ts'
+import type { Payout, PayoutRequest } from '../../provider-calls/provider.ts'
 import { btcAmount, ChainTiers, PaymentQuote, readError, StrikeId, StrikePayment, type ChainTier } from './responses.ts'
 
 /** Slowest cheap on-chain delivery that is chosen, in minutes. */

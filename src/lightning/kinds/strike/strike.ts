@@ -22,7 +22,7 @@ import type {
   ProviderNotification,
   SettledList,
   SettledSince
-} from '../../providers/provider.ts'
+} from '../../provider-calls/provider.ts'
 import {
   btcAmount,
   chargeState,

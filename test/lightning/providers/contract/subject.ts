@@ -5,7 +5,7 @@ import { decodeBech32, encodeBech32 } from '../../../../src/lightning/codecs/bec
 import { encodeInvoice } from '../../../../src/lightning/codecs/bolt11.ts'
 import type { Budgets } from '../../../../src/lightning/provider-calls/budgets.ts'
 import type { ProviderKind } from '../../../../src/lightning/kinds/kind.ts'
-import type { Charge, PayoutRequest, Provider } from '../../../../src/lightning/providers/provider.ts'
+import type { Charge, PayoutRequest, Provider } from '../../../../src/lightning/provider-calls/provider.ts'
 import { AddressGuard } from '../../../../src/engine/upstream/guard.ts'
 import type { NodeServer } from '../../../fakes/node-server.ts'
 import type { NodeWallet } from '../../../fakes/node-wallet.ts'

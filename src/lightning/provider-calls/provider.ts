@@ -2,7 +2,7 @@ import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { CallStanding } from '../provider-calls/budgets.ts'
+import type { CallStanding } from './budgets.ts'
 
 /** A kind's name in `gateway.yaml`, rows and metrics. Rows may name former kinds. */
 export type KindName = string
