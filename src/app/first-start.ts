@@ -9,7 +9,7 @@ import type { Log } from '../platform/telemetry/log.ts'
 import { migrate } from '../platform/database/migrations.ts'
 import { migrations } from '../platform/database/migrations/list.ts'
 import { Sealer } from '../platform/keys/secrets.ts'
-import { FIRST_STORE } from './commands/for-sale.ts'
+import { FIRST_STORE } from './cli/for-sale.ts'
 import { checkMaster } from './master-check.ts'
 import type { Secrets } from './secrets.ts'
 

@@ -3,7 +3,7 @@ import { LongError } from '../engine/operations/errors.ts'
 import type { Calculation, Catalog } from './platform.ts'
 import type { Integration, OrderItem, ShippingRules, BuyerLocation } from './schema.ts'
 import { trimmed, type ReadonlyHeaders } from '../engine/message/headers.ts'
-import { countryCode } from './pages/countries.ts'
+import { countryCode } from './countries.ts'
 
 export interface CartLine {
   readonly variantId: number

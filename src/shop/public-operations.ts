@@ -6,7 +6,7 @@ import { encodeReceipt } from '../lightning/payment-scheme/receipt.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Catalogs } from './catalogs.ts'
 import type { Checkout } from './checkout.ts'
-import type { OrderClaims } from './claims/claims.ts'
+import type { OrderClaims } from './orders/claims.ts'
 import type { Fulfilments } from './orders/fulfilments.ts'
 import { LOCATION_HEADER } from './cart.ts'
 import {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { messageOf, type Mail } from '../../src/web/mail/mail.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
-import { claimMail } from '../../src/shop/claims/mail.ts'
+import { claimMail } from '../../src/shop/orders/claim-mail.ts'
 import type { Order } from '../../src/shop/schema.ts'
 import { anOrder } from './page-world.ts'
 

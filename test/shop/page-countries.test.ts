@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressRules, COUNTRIES, countryCode, countryName } from '../../src/shop/pages/countries.ts'
+import { addressRules, COUNTRIES, countryCode, countryName } from '../../src/shop/countries.ts'
 
 t.test('two letters or an English name to two capital letters', async t => {
   const cases: ReadonlyArray<readonly [string, string | null]> = [

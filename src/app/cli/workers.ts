@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { FirstWork } from '../commands/first-work.ts'
+import type { FirstWork } from './first-work.ts'
 
 /** Delay before a worker is replaced, so that crashes do not spin. */
 const FIRST_REPLACE_MS = 1_000

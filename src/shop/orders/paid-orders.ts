@@ -5,8 +5,8 @@ import type { Database, TransactionSql } from '../../platform/database/database.
 import type { Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { UnsealError, type Secret, type Sealer } from '../../platform/keys/secrets.ts'
-import { claimMail } from '../claims/mail.ts'
-import { newClaimToken } from '../claims/store.ts'
+import { claimMail } from './claim-mail.ts'
+import { newClaimToken } from './claim-store.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
 

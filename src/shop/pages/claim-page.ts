@@ -18,8 +18,8 @@ import {
   type FormValues,
   refundPanel
 } from './claim-form.ts'
-import { itemTitle } from '../claims/mail.ts'
-import { addressRules, countryCode, countryName } from './countries.ts'
+import { itemTitle } from '../orders/claim-mail.ts'
+import { addressRules, countryCode, countryName } from '../countries.ts'
 import { failureWords } from '../orders/making.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 
