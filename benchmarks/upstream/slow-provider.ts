@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
 
 const wait = Number(process.argv[2])

@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../engine/config/schema.ts'
 import { INVALID_STATE, NOTIFICATION_UNREADABLE, UNAUTHORIZED } from '../engine/operations/error-kinds.ts'
 import { ConfigurationMissing, LongError, ShortError, Unavailable } from '../engine/operations/errors.ts'
-import { invalidField } from '../engine/operations/validation.ts'
+import { invalidField } from '../engine/operations/field-errors.ts'
 import { planNames } from '../accounts/merchants/plans.ts'
 import type { Merchant } from '../accounts/merchants/schema.ts'
 import type { Database } from '../platform/database/database.ts'

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
-import { decodeInvoice, encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
 
 /** An error as lnd gives it: a gRPC code and a message. */

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
-import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
 
 /** An invoice that a node made. Times in milliseconds since the epoch. */

@@ -1,13 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { bech32 } from '@scure/base'
 import { AddressError, readAddress } from '../../src/lightning/codecs/address.ts'
-import {
-  decodeInvoice,
-  encodeInvoice,
-  InvoiceError,
-  type Invoice,
-  type InvoiceNetwork
-} from '../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
 

@@ -1,6 +1,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { readAddress } from '../../src/lightning/codecs/address.ts'
-import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
 import { btc, form, invalid, money, satsOf, StrikeRefusal, text, type Json, type Money } from './strike-forms.ts'
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import { isAuthentic, type Received } from '../fakes/receiver.ts'
 import { serversOnly } from '../support/database.ts'
 import { eventually, freshPostgres } from '../support/gateway-process.ts'

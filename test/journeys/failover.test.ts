@@ -1,7 +1,8 @@
 /** Several providers in one slot: the first that can be asked makes the invoice, and what it made stays with it. */
 import t, { type Test as T } from 'tap'
 import type { Clock } from '../../src/platform/system/clock.ts'
-import { decodeInvoice, encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import { startFakeCln, type FakeCln } from '../fakes/cln.ts'
 import { startFakePhoenixd, type FakePhoenixd } from '../fakes/phoenixd.ts'
 import { openTestDatabase, temporaryFolder } from '../support/database.ts'

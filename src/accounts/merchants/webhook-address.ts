@@ -1,6 +1,6 @@
 import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
 
 /** Length of webhook secrets in characters (decision 67). */

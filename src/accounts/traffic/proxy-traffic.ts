@@ -1,6 +1,6 @@
 import { requireWritable } from '../../engine/formats/calendar.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { add, nothingMeasured, summed, type Measured, type MeasuredStep } from './measured.ts'
 import { GRAINS, KEPT, PROXY_HOURS_KEPT, type TrafficStore } from './store.ts'

@@ -1,4 +1,4 @@
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import { requireWritable } from '../../engine/formats/calendar.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Clock } from '../../platform/system/clock.ts'

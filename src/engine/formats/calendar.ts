@@ -1,4 +1,4 @@
-import { invalidField } from '../operations/validation.ts'
+import { invalidField } from '../operations/field-errors.ts'
 
 /** Years 1 to 9999: other moments have no ISO time with a four-digit year, which JSON and PostgreSQL need. */
 const FIRST = Date.parse('0001-01-01T00:00:00.000Z')

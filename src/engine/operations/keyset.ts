@@ -1,7 +1,7 @@
 import { Type, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
 import { nearestWritable } from '../formats/calendar.ts'
 import { isoTimeQuery, readFilterTime } from '../formats/iso-time.ts'
-import { invalidField } from './validation.ts'
+import { invalidField } from './field-errors.ts'
 
 /** Default and maximum page size; also the rows per statement of a CSV. */
 const PAGE = 50

@@ -2,10 +2,9 @@
  * BOLT 11 invoices. Decoding is strict: ambiguous invoices and those another wallet would reject are errors. Encoding
  * signs, for the sandbox and demos.
  */
-import { recover, signRecoverable, verify } from 'tiny-secp256k1'
-import { Bech32Error, bytesOf, decodeBech32, encodeBech32, wordsOf } from './bech32.ts'
+import { recover, verify } from 'tiny-secp256k1'
+import { Bech32Error, bytesOf, decodeBech32 } from './bech32.ts'
 import { sha256 } from './hmac.ts'
-import { isHex32 } from './preimage.ts'
 
 /** Networks by prefix: `lnbc`, `lntb`, `lntbs`, `lnbcrt`. */
 export type InvoiceNetwork = 'mainnet' | 'testnet' | 'signet' | 'regtest'
@@ -58,21 +57,21 @@ export interface Invoice {
 
 const MAX_INVOICE_CHARS = 7_089 // A QR code's capacity; real ones have 200 to 1,500.
 
-const DEFAULT_EXPIRY = 3600
-const DEFAULT_CLTV = 18
-const TIMESTAMP_WORDS = 7
+export const DEFAULT_EXPIRY = 3600
+export const DEFAULT_CLTV = 18
+export const TIMESTAMP_WORDS = 7
 const SIGNATURE_WORDS = 104
 const HASH_WORDS = 52
 const PUBLIC_KEY_WORDS = 53
 
-const FIELD_PAYMENT_HASH = 1
-const FIELD_FEATURES = 5
-const FIELD_EXPIRY = 6
-const FIELD_DESCRIPTION = 13
-const FIELD_SECRET = 16
+export const FIELD_PAYMENT_HASH = 1
+export const FIELD_FEATURES = 5
+export const FIELD_EXPIRY = 6
+export const FIELD_DESCRIPTION = 13
+export const FIELD_SECRET = 16
 const FIELD_PAYEE = 19
-const FIELD_DESCRIPTION_HASH = 23
-const FIELD_CLTV = 24
+export const FIELD_DESCRIPTION_HASH = 23
+export const FIELD_CLTV = 24
 
 // BOLT 9's invoice bits. An even bit elsewhere is a requirement that no wallet here knows.
 const KNOWN_FEATURES: ReadonlySet<number> = new Set([8, 14, 16, 24, 36, 48])
@@ -83,17 +82,11 @@ const PREFIXES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({
   tbs: 'signet',
   bcrt: 'regtest'
 })
-const CURRENCIES: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
-  mainnet: 'bc',
-  testnet: 'tb',
-  signet: 'tbs',
-  regtest: 'bcrt'
-})
 const HUMAN_PART = /^ln(bcrt|bc|tbs|tb)(?:(0|[1-9][0-9]{0,19})([munp]?))?$/
-const MAX_MSAT = 2_100_000_000_000_000_000n
+export const MAX_MSAT = 2_100_000_000_000_000_000n
 
 // Tenths of a millisatoshi per unit.
-const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
+export const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
   '': 10n ** 12n,
   m: 10n ** 9n,
   u: 10n ** 6n,
@@ -322,7 +315,7 @@ function checkSignature(prefix: string, words: Uint8Array, end: number, named: s
 }
 
 // BOLT 11's signed hash: the prefix as text, then the words as zero-padded bytes.
-function signedHash(prefix: string, words: Uint8Array): Uint8Array {
+export function signedHash(prefix: string, words: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(prefix.length + Math.ceil((words.length * 5) / 8))
   let offset = bytes.write(prefix, 'latin1')
   let bits = 0
@@ -337,109 +330,4 @@ function signedHash(prefix: string, words: Uint8Array): Uint8Array {
   }
   if (bits > 0) bytes[offset] = (held << (8 - bits)) & 0xff
   return sha256(bytes)
-}
-
-/** Hex is lower case. */
-export interface InvoiceTerms {
-  readonly network: InvoiceNetwork
-  /** Null or absent for an open amount. */
-  readonly amountMsat?: bigint | null
-  readonly paymentHash: string
-  readonly paymentSecret: string
-  readonly timestamp: number
-  /** Seconds; BOLT 11's default is 3600. */
-  readonly expirySeconds?: number
-  /** At most 639 bytes of UTF-8; see `shortDescription`. */
-  readonly description: string
-  /** 64 lower-case hex characters, instead of the description. */
-  readonly descriptionHash?: string
-  /** Blocks; 18 by default. */
-  readonly minFinalCltvExpiry?: number
-  /** Feature bits. By default requires var_onion_optin and payment_secret and supports basic_mpp. */
-  readonly features?: readonly number[]
-}
-
-/** Capacity of a description field, in bytes of UTF-8. */
-export const MAX_DESCRIPTION_BYTES = 639
-
-/** Cuts text to `bytes` bytes of UTF-8 between characters. */
-export function shortDescription(text: string, bytes: number = MAX_DESCRIPTION_BYTES): string {
-  if (Buffer.byteLength(text) <= bytes) return text
-  let length = 0
-  let cut = ''
-  for (const character of text) {
-    length += Buffer.byteLength(character)
-    if (length > bytes) break
-    cut += character
-  }
-  return cut
-}
-
-/**
- * Writes and signs an invoice.
- * @param privateKey the payee node's key, 32 bytes
- * @throws InvoiceError
- */
-export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): string {
-  const { network, paymentHash, paymentSecret, timestamp, description } = terms
-  const prefix = `ln${CURRENCIES[network]}${writeAmount(terms.amountMsat ?? null)}`
-  if (!Number.isInteger(timestamp) || timestamp < 0 || timestamp >= 2 ** 35)
-    throw new InvoiceError('field', `The timestamp must be whole unix seconds, not ${timestamp}`)
-  if (!isHex32(paymentHash) || !isHex32(paymentSecret))
-    throw new InvoiceError('field', 'Payment hash and payment secret must be 64 lower-case hex characters')
-  if (Buffer.byteLength(description) > MAX_DESCRIPTION_BYTES)
-    throw new InvoiceError('length', `The description has more than ${MAX_DESCRIPTION_BYTES} bytes`)
-
-  const words: number[] = numberWords(timestamp, TIMESTAMP_WORDS)
-  pushField(words, FIELD_SECRET, wordsOf(Buffer.from(paymentSecret, 'hex')))
-  pushField(words, FIELD_PAYMENT_HASH, wordsOf(Buffer.from(paymentHash, 'hex')))
-  if (terms.descriptionHash === undefined)
-    pushField(words, FIELD_DESCRIPTION, wordsOf(Buffer.from(description, 'utf8')))
-  else pushField(words, FIELD_DESCRIPTION_HASH, wordsOf(Buffer.from(terms.descriptionHash, 'hex')))
-  pushField(words, FIELD_EXPIRY, numberWords(terms.expirySeconds ?? DEFAULT_EXPIRY))
-  pushField(words, FIELD_CLTV, numberWords(terms.minFinalCltvExpiry ?? DEFAULT_CLTV))
-  const features = featureWords(terms.features ?? [8, 14, 17])
-  if (features.length > 0) pushField(words, FIELD_FEATURES, features)
-
-  const hash = signedHash(prefix, Uint8Array.from(words))
-  const { signature: compact, recoveryId } = signRecoverable(hash, privateKey)
-  const signature = Buffer.concat([compact, Buffer.of(recoveryId)])
-  for (const word of wordsOf(signature)) words.push(word)
-  return encodeBech32(prefix, words)
-}
-
-function writeAmount(msat: bigint | null): string {
-  if (msat === null) return ''
-  if (msat <= 0n || msat > MAX_MSAT)
-    throw new InvoiceError('amount', `The amount must be above 0 and at most ${MAX_MSAT} millisatoshis`)
-  const tenths = msat * 10n
-  for (const [unit, size] of Object.entries(UNITS)) {
-    if (tenths % size === 0n) return `${tenths / size}${unit}`
-  }
-  throw new InvoiceError('amount', 'The amount cannot be written') // Unreachable: p divides everything.
-}
-
-function numberWords(value: number, length = 1): number[] {
-  if (!Number.isSafeInteger(value) || value < 0)
-    throw new InvoiceError('field', `A number of an invoice must be whole and not negative, not ${value}`)
-  const words: number[] = []
-  for (let rest = value; rest > 0; rest = Math.floor(rest / 32)) words.unshift(rest % 32)
-  while (words.length < length) words.unshift(0)
-  if (words.length > 10) throw new InvoiceError('field', `The number ${value} is too large for an invoice`)
-  return words
-}
-
-function featureWords(bits: readonly number[]): number[] {
-  const highest = Math.max(-1, ...bits)
-  const words: number[] = Array.from({ length: Math.floor(highest / 5) + 1 }, () => 0)
-  for (const bit of bits) {
-    const index = words.length - 1 - Math.floor(bit / 5)
-    words[index] = (words[index] ?? 0) | (1 << (bit % 5))
-  }
-  return words
-}
-
-function pushField(words: number[], type: number, data: readonly number[]): void {
-  words.push(type, data.length >> 5, data.length & 31)
-  for (const word of data) words.push(word)
 }

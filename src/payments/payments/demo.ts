@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { encodeInvoice, shortDescription } from '../../lightning/codecs/bolt11.ts'
+import { encodeInvoice, shortDescription } from '../../lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { systemRandom, type Random } from '../../platform/system/ids.ts'
 import { loadNodeKey } from '../../lightning/kinds/sandbox/node-key.ts'

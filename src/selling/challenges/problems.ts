@@ -1,4 +1,4 @@
-import { FIELD_REQUIRED } from '../../engine/operations/validation.ts'
+import { FIELD_REQUIRED } from '../../engine/operations/field-errors.ts'
 import { ProblemError, type FieldErrors, type ValidationError } from '../../engine/operations/errors.ts'
 import {
   ALREADY_EXISTS,

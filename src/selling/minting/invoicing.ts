@@ -1,5 +1,6 @@
 import { ConfigurationMissing, Unavailable } from '../../engine/operations/errors.ts'
-import { decodeInvoice, shortDescription, type Invoice } from '../../lightning/codecs/bolt11.ts'
+import { decodeInvoice, type Invoice } from '../../lightning/codecs/bolt11.ts'
+import { shortDescription } from '../../lightning/codecs/bolt11-encode.ts'
 import { descriptionRoom } from '../../lightning/codecs/challenge-size.ts'
 import {
   ProviderKeyRequired,

@@ -5,7 +5,7 @@ import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.
 import { listed, listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Earned, Earnings } from './earnings.ts'

@@ -1,6 +1,6 @@
 import { beginOfMonth, requireWritable } from '../../engine/formats/calendar.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import { HOURS_KEPT, type Step } from './earnings.ts'
 
 const HOUR = 3_600_000

@@ -5,7 +5,8 @@ import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import type { SessionRefund } from '../../lightning/payment-scheme/session-messages.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { Payee, Payees } from '../../lightning/providers/payees.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import type { Payee } from '../../lightning/providers/payee.ts'
 import type { Capabilities, Payout } from '../../lightning/provider-calls/provider.ts'
 import {
   afterPayout,

@@ -1,6 +1,7 @@
 import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { ShortError, type FieldErrors } from '../../engine/operations/errors.ts'
-import { fieldName, isStorable } from '../../engine/operations/validation.ts'
+import { isStorable } from '../../engine/operations/validation.ts'
+import { fieldName } from '../../engine/operations/field-errors.ts'
 import { isMailAddress } from '../../web/mail/mail.ts'
 import { asciiEmail } from '../../engine/formats/ascii-email.ts'
 import { addressRules, COUNTRIES, countryCode, countryName } from '../countries.ts'

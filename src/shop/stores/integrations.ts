@@ -1,7 +1,7 @@
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { queue, type JobDeclaration, type Jobs } from '../../platform/jobs/jobs.ts'
 import { Secret, type Sealer } from '../../platform/keys/secrets.ts'

@@ -2,7 +2,7 @@ import { INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isWritable } from '../../engine/formats/calendar.ts'
 import { readIsoTime } from '../../engine/formats/iso-time.ts'
-import { invalidField } from '../../engine/operations/validation.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import { accountHead, type AccountView } from '../../accounts/merchants/account.ts'
 import { parseTier, planFeatures } from '../../accounts/merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schema.ts'
@@ -12,21 +12,21 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
-import { MERCHANT_PAGE } from './schema.ts'
-import type {
-  Approval,
-  ChangedMerchant,
-  CreatedMerchant,
-  LinkedMerchant,
-  MerchantChange,
-  MerchantDetail,
-  MerchantInput,
-  MerchantQuery,
-  MerchantSummary,
-  OnApproved,
-  PendingSubscription,
-  PendingSubscriptionView,
-  RegeneratedKey
+import {
+  MERCHANT_PAGE,
+  type Approval,
+  type ChangedMerchant,
+  type CreatedMerchant,
+  type LinkedMerchant,
+  type MerchantChange,
+  type MerchantDetail,
+  type MerchantInput,
+  type MerchantQuery,
+  type MerchantSummary,
+  type OnApproved,
+  type PendingSubscription,
+  type PendingSubscriptionView,
+  type RegeneratedKey
 } from './schema.ts'
 import type { AdminStore } from './store.ts'
 import { linkMessage, pendingView, time } from './views.ts'

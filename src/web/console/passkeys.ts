@@ -1,5 +1,5 @@
 import type { VNode } from 'preact'
-import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/operations.ts'
+import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/schema.ts'
 import { html } from '../kit/document.ts'
 import { ApiRefusal, expectUnchanged } from './api.ts'
 import type { Asked, Console, ConsolePage } from './page.ts'

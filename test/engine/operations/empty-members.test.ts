@@ -2,7 +2,8 @@ import t from 'tap'
 import { Type, type TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { ValidationError } from '../../../src/engine/operations/errors.ts'
-import { bodyReader, fieldName } from '../../../src/engine/operations/validation.ts'
+import { bodyReader } from '../../../src/engine/operations/validation.ts'
+import { fieldName } from '../../../src/engine/operations/field-errors.ts'
 import { startGateway } from '../../support/gateway.ts'
 
 const read = (schema: TSchema, body: unknown): unknown => bodyReader(schema)(Buffer.from(JSON.stringify(body)))

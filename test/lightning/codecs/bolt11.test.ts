@@ -5,14 +5,13 @@ import * as fc from 'fast-check'
 import { bech32 } from '@scure/base'
 import lightBolt11 from 'light-bolt11-decoder'
 import t from 'tap'
+import { decodeInvoice, InvoiceError, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
 import {
-  decodeInvoice,
   encodeInvoice,
-  InvoiceError,
   MAX_DESCRIPTION_BYTES,
-  shortDescription
-} from '../../../src/lightning/codecs/bolt11.ts'
-import type { InvoiceNetwork, InvoiceTerms } from '../../../src/lightning/codecs/bolt11.ts'
+  shortDescription,
+  type InvoiceTerms
+} from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { INVALID, PAYEE, VALID } from './bolt11-vectors.ts'
 
 const KEY = Buffer.from('e126f68f7eafcc8b74f54d269fe206be715000f94dac067d1c04a8ca3b2db734', 'hex')

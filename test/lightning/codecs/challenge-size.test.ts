@@ -1,5 +1,5 @@
 import t from 'tap'
-import { encodeInvoice, shortDescription } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice, shortDescription } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { issueCaveats } from '../../../src/lightning/l402/caveats.ts'
 import {
   challengeBytes,

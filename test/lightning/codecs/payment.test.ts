@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { decodeInvoice, encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import type { InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { canonicalize } from '../../../src/lightning/payment-scheme/jcs.ts'
 import {
   checkRealm,
@@ -11,9 +11,10 @@ import {
   paymentChallenge,
   PaymentChallengeError,
   paymentId,
-  paymentNetwork
+  paymentNetwork,
+  type PaymentChallengeTerms,
+  type PaymentIdSlots
 } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
-import type { PaymentChallengeTerms, PaymentIdSlots } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import {
   encodePaymentToken,
   parsePaymentObject,

@@ -2,12 +2,8 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { sessionPlace } from '../../../src/selling/offers/accept-payment.ts'
 import { decodeBech32, encodeBech32 } from '../../../src/lightning/codecs/bech32.ts'
-import {
-  decodeInvoice,
-  encodeInvoice,
-  InvoiceError,
-  type InvoiceNetwork
-} from '../../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice, InvoiceError, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { canonicalize } from '../../../src/lightning/payment-scheme/jcs.ts'
 import { matchPaymentId, PaymentChallengeError } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import { encodePaymentToken, parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'

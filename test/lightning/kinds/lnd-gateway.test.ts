@@ -1,5 +1,5 @@
 import t from 'tap'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { startFakeLnd } from '../../fakes/lnd.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'

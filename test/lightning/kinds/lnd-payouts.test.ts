@@ -1,5 +1,5 @@
 import t, { type Test as T } from 'tap'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'

@@ -1,6 +1,6 @@
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { OpenNodeProvider } from '../../../src/lightning/kinds/opennode/opennode.ts'

@@ -1,6 +1,6 @@
 import { bech32 } from '@scure/base'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import t, { type Test as T } from 'tap'
-import { decodeInvoice, encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'

@@ -1,4 +1,4 @@
-import { shortDescription } from '../../codecs/bolt11.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'

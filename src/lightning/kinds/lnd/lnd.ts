@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
-import { shortDescription } from '../../codecs/bolt11.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { addressKeyHost } from '../../provider-calls/address-key.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'

@@ -1,6 +1,6 @@
 import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, mapped, orNull, part, readResponse, Text } from '../../../engine/formats/response-schema.ts'
-import { shortDescription } from '../../codecs/bolt11.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
 import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
-import { shortDescription } from '../../codecs/bolt11.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import type { KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'

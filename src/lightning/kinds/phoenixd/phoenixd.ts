@@ -3,7 +3,7 @@ import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
-import { shortDescription } from '../../codecs/bolt11.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import {
   AddressKeyError,
   addressKeyFault,

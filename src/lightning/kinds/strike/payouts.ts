@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
-import { shortDescription } from '../../codecs/bolt11.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
 import type { CallProvider, ProviderCall } from '../../provider-calls/provider-call.ts'

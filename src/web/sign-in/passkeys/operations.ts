@@ -3,7 +3,6 @@ import { clientNetwork } from '../../../engine/message/addresses.ts'
 import type { Context } from '../../../engine/message/context.ts'
 import { FORBIDDEN, NOT_SIGNED_IN, RESOURCE_NOT_FOUND } from '../../../engine/operations/error-kinds.ts'
 import { AuthThrottled, LongError, ShortError } from '../../../engine/operations/errors.ts'
-import { isoTime, isoTimeOrNull } from '../../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../../engine/operations/operation.ts'
 import type { Trail } from '../../../engine/operations/trail.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
@@ -18,6 +17,15 @@ import { signedIn, type OpenSession } from '../signed-in.ts'
 import type { Person } from '../store.ts'
 import type { Passkeys } from './service.ts'
 import type { StoredPasskey } from './store.ts'
+import {
+  Name,
+  Creation,
+  PasskeyUse,
+  CreationOptionsView,
+  RequestOptionsView,
+  PasskeyView,
+  PasskeyList
+} from './schema.ts'
 
 export interface PasskeyOperationParts {
   readonly passkeys: Passkeys
@@ -28,100 +36,6 @@ export interface PasskeyOperationParts {
   /** Without a trailing slash. */
   publicUrl(): string
 }
-
-/** Base64url bytes of an authenticator. */
-const Bytes = (most: number) => Type.String({ maxLength: most, pattern: '^[A-Za-z0-9_-]*$' })
-const Transport = Type.String({ maxLength: 32 })
-const Name = Type.String({
-  minLength: 1,
-  maxLength: 100,
-  pattern: '^[^\\u0000-\\u001f\\u007f]*$',
-  'x-rule': 'Must be 1 to 100 characters.'
-})
-const Attachment = Type.Optional(Type.String({ maxLength: 32 }))
-const credential = { id: Bytes(1400), rawId: Bytes(1400), type: Type.Literal('public-key') } as const
-const more = { additionalProperties: true } as const
-
-/** Used members of `toJSON()` of a new credential. */
-const Creation = Type.Object(
-  {
-    ...credential,
-    authenticatorAttachment: Attachment,
-    response: Type.Object(
-      {
-        clientDataJSON: Bytes(8192),
-        attestationObject: Bytes(32_768),
-        transports: Type.Optional(Type.Array(Transport, { maxItems: 8 }))
-      },
-      more
-    )
-  },
-  more
-)
-
-/** The same of an assertion. */
-const Use = Type.Object(
-  {
-    ...credential,
-    authenticatorAttachment: Attachment,
-    response: Type.Object(
-      {
-        clientDataJSON: Bytes(8192),
-        authenticatorData: Bytes(8192),
-        signature: Bytes(8192),
-        userHandle: Type.Optional(Bytes(128))
-      },
-      more
-    )
-  },
-  more
-)
-
-const PublicKeyType = Type.Literal('public-key')
-const CreationOptionsView = Type.Object({
-  challenge: Type.String(),
-  rp: Type.Object({ id: Type.String(), name: Type.String() }),
-  user: Type.Object({ id: Type.String(), name: Type.String(), displayName: Type.String() }),
-  pubKeyCredParams: Type.Array(Type.Object({ type: PublicKeyType, alg: Type.Integer() })),
-  timeout: Type.Integer(),
-  excludeCredentials: Type.Array(
-    Type.Object({ type: PublicKeyType, id: Type.String(), transports: Type.Array(Type.String()) })
-  ),
-  authenticatorSelection: Type.Object({
-    residentKey: Type.String(),
-    requireResidentKey: Type.Boolean(),
-    userVerification: Type.String()
-  }),
-  attestation: Type.String()
-})
-const RequestOptionsView = Type.Object({
-  challenge: Type.String(),
-  rpId: Type.String(),
-  timeout: Type.Integer(),
-  userVerification: Type.String(),
-  allowCredentials: Type.Array(Type.String())
-})
-
-const PasskeyView = Type.Object(
-  {
-    passkeyId: Type.String(),
-    name: Type.String(),
-    isSynced: Type.Boolean({ description: 'A password manager keeps it on several devices.' }),
-    createdAt: isoTime(),
-    usedAt: isoTimeOrNull('When somebody last signed in with it; null for never.'),
-    isCurrent: Type.Boolean({ description: 'The session that asks was opened with it, and ends with it.' })
-  },
-  { title: 'Passkey' }
-)
-export type PasskeyView = Static<typeof PasskeyView>
-
-const PasskeyList = Type.Object({
-  canAdd: Type.Boolean({
-    description: 'A person is signed in, and browsers make passkeys for the address of this gateway.'
-  }),
-  passkeys: Type.Array(PasskeyView)
-})
-export type PasskeyList = Static<typeof PasskeyList>
 
 const otherSite = 'Another site asked, or no person is signed in.'
 const none = 'The person has no such passkey.'
@@ -208,7 +122,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       summary: 'Sign in with a passkey',
       description:
         'The body is what `toJSON()` of the credential gives. It must be made for this host and origin, with the reader verified by a PIN, a fingerprint or the like. The session ends when the passkey is removed. What fails counts like wrong keys.',
-      body: Use,
+      body: PasskeyUse,
       responses: {
         200: {
           description: 'Signed in: a cookie keeps the session for 12 hours.',
@@ -381,11 +295,16 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
 }
 
 /** Common part of creation and use. No extensions are requested or read. */
-function jsonOf({ id, rawId }: Pick<Static<typeof Use>, 'id' | 'rawId'>) {
+function jsonOf({ id, rawId }: Pick<Static<typeof PasskeyUse>, 'id' | 'rawId'>) {
   return { id, rawId, type: 'public-key', clientExtensionResults: {} } as const
 }
 
-function assertionOf({ authenticatorData, clientDataJSON, signature, userHandle }: Static<typeof Use>['response']) {
+function assertionOf({
+  authenticatorData,
+  clientDataJSON,
+  signature,
+  userHandle
+}: Static<typeof PasskeyUse>['response']) {
   const response = { authenticatorData, clientDataJSON, signature }
   return userHandle === undefined ? response : { ...response, userHandle }
 }

@@ -1,0 +1,159 @@
+import { Secret } from '../../platform/keys/secrets.ts'
+import type { InvoiceNetwork } from '../codecs/bolt11.ts'
+import type { InOrder } from './failover.ts'
+import type { ProviderSlot } from './account.ts'
+import { ProviderRefused } from '../provider-calls/errors.ts'
+import type { Polling } from '../kinds/kind.ts'
+import { requireNetwork } from '../provider-calls/network.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  FiatChargeRequest,
+  Payout,
+  PayoutRequest,
+  Provider,
+  KindName
+} from '../provider-calls/provider.ts'
+
+export interface InvoicesAhead {
+  /** Names account and key: invoices of one key are never handed out after the key changes. */
+  readonly account: string
+  /** Per price and description, at least 1. */
+  readonly most: number
+  /** Whether the breaker is open, so that payments cannot be verified. */
+  isLeftAlone(): boolean
+}
+
+/**
+ * Receives an invoice's money and pays refunds: an account at its provider. Snapshot of the account; do not keep it.
+ * Throws as `Provider` does.
+ */
+export interface Payee extends InOrder<Payee> {
+  readonly slot: ProviderSlot
+  /** Stored with invoices: the seat's name, by default its kind. */
+  readonly kind: KindName
+  readonly capabilities: Capabilities
+  /** Null to make none ahead. */
+  readonly ahead: InvoicesAhead | null
+  createInvoice(request: ChargeRequest): Promise<Charge>
+  /** Null where the kind takes only satoshis. */
+  readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
+  lookUp(chargeId: string): Promise<ChargeState | null>
+  payOut(request: PayoutRequest): Promise<Payout>
+  lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
+}
+
+/** A configured provider of a slot, with the operator's key if any. */
+export interface ProviderSeat {
+  /** Stored with invoices, unique in its slot; by default the kind. */
+  readonly name?: string
+  readonly provider: Provider
+  readonly key: Secret<string> | null
+  /** Required network of invoices and keys; any by default. */
+  readonly network?: InvoiceNetwork | null
+  /** Per price and description; none by default. */
+  readonly invoicesAhead?: number
+  /** Absent where every payment is reported in process. */
+  readonly polling?: Polling
+  /** Fault of a key's form, which tells an account's keys apart; accepts any by default. */
+  keyFault?(key: string): string | undefined
+}
+
+export interface SeatView {
+  readonly slot: ProviderSlot
+  readonly name: KindName
+  readonly provider: Provider
+  /** Null where polling is unnecessary. */
+  readonly polling: Polling | null
+  /** Why the operator's last invoice failed; null after a success. `since` in milliseconds since the epoch. */
+  readonly failure: { readonly reason: string; readonly since: number } | null
+}
+
+export interface Seat extends SeatView {
+  readonly kind: KindName
+  readonly key: Secret<string> | null
+  readonly network: InvoiceNetwork | null
+  readonly invoicesAhead: number
+  keyFault(key: string): string | undefined
+  failure: SeatView['failure']
+}
+
+export class SeatedPayee implements Payee {
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+  readonly capabilities: Capabilities
+  readonly ahead: InvoicesAhead | null
+  readonly instead: Payee | null
+  readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
+  readonly #provider: Provider
+  readonly #network: InvoiceNetwork | null
+  readonly #key: () => Secret<string> | null
+  readonly #told: ((error: unknown) => void) | undefined
+
+  /** `key` decrypts per call; `account` names it and its owner. `told` gets the outcome, null for success. */
+  constructor(
+    seat: Seat,
+    account: string,
+    key: () => Secret<string> | null,
+    instead: Payee | null,
+    told?: (error: unknown) => void
+  ) {
+    const { slot, name, provider, network, invoicesAhead: most } = seat
+    this.ahead =
+      most === 0
+        ? null
+        : { account: `${slot} ${name} ${account}`, most, isLeftAlone: () => provider.isLeftAlone?.(key()) ?? false }
+    this.slot = slot
+    this.kind = name
+    this.instead = instead
+    this.capabilities = provider.capabilities
+    this.#provider = provider
+    this.#network = network
+    this.#key = key
+    this.#told = told
+    const convert = provider.createFiatCharge?.bind(provider)
+    this.createFiatInvoice =
+      convert === undefined ? null : async request => await this.#noted(this.#made(convert(this.#key(), request)))
+  }
+
+  async createInvoice(request: ChargeRequest): Promise<Charge> {
+    const made = this.#made(this.#provider.createCharge(this.#key(), request))
+    // Invoices made ahead may be refused to leave budget for waiting buyers.
+    return await (request.standing === 'ahead' ? made : this.#noted(made))
+  }
+
+  async lookUp(chargeId: string): Promise<ChargeState | null> {
+    return this.#provider.lookUp(this.#key(), chargeId)
+  }
+
+  async payOut(request: PayoutRequest): Promise<Payout> {
+    if (this.#provider.createPayout === undefined) throw onlyReceives()
+    return this.#provider.createPayout(this.#key(), request)
+  }
+
+  async lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+    if (this.#provider.lookUpPayout === undefined) throw onlyReceives()
+    return this.#provider.lookUpPayout(this.#key(), request, payoutId)
+  }
+
+  async #made(asked: Promise<Charge>): Promise<Charge> {
+    return requireNetwork(await asked, this.#network)
+  }
+
+  async #noted(made: Promise<Charge>): Promise<Charge> {
+    try {
+      const charge = await made
+      this.#told?.(null)
+      return charge
+    } catch (error) {
+      this.#told?.(error)
+      throw error
+    }
+  }
+}
+
+function onlyReceives(): ProviderRefused {
+  return new ProviderRefused('request', 'The payment provider only receives: nothing can be paid out through it.')
+}
