@@ -12,7 +12,14 @@ import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { migrate } from '../../src/platform/database/migrations.ts'
 import { migrations } from '../../src/platform/database/migrations/list.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { eventually, freshPostgres, freshRedis, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
+import {
+  eventually,
+  freshPostgres,
+  freshRedis,
+  spawnGateway,
+  unshed,
+  type GatewayProcess
+} from '../support/gateway-process.ts'
 import { openGate } from './tcp-gate.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { countingUpstream, shopYaml } from '../security/shop.ts'
@@ -217,7 +224,7 @@ t.test('one limit holds for two processes together', async t => {
     route: `  - { match: { path: /free/* }, chain: public, upstream: { url: "${upstream.origin}" } }\n`
   })
   const data = temporaryFolder(t)
-  const gateways = [await spawnGateway(t, { yaml, env, data }), await spawnGateway(t, { yaml, env, data })]
+  const gateways = [await spawnGateway(t, { yaml, env, data }), await spawnGateway(t, { yaml, env, data })].map(unshed)
   const answers = await Promise.all(
     Array.from({ length: 200 }, async (_, index) => gateways[index % 2]?.send('GET', '/free/x'))
   )

@@ -10,7 +10,7 @@ import { Agent, request } from 'undici'
 import type { Test as T } from 'tap'
 import { makeImage } from '../../src/app/image-making.ts'
 import { readKeys } from '../../src/platform/keys/keyfile.ts'
-import { rootFolder, sender, type Answer, type Look, type TestGateway } from './gateway.ts'
+import { rootFolder, sender, type Answer, type Look, type Send, type TestGateway } from './gateway.ts'
 import { temporaryFolder } from './database.ts'
 import { OpenApiCheck } from './openapi-check.ts'
 
@@ -244,6 +244,21 @@ export async function eventually<R>(what: string, attempt: () => Promise<R | nul
     await new Promise<void>(resolve => {
       setTimeout(resolve, 50)
     })
+  }
+}
+
+/**
+ * Sends a request again when the gateway sheds it, as a client does. For bursts that a process of its own takes: on a slow
+ * machine they are an overload.
+ */
+export function unshed<G extends Pick<GatewayProcess, 'send'>>(gateway: G): G {
+  return {
+    ...gateway,
+    send: (...request: Parameters<Send>) =>
+      eventually('a gateway that is not overloaded', async () => {
+        const answer = await gateway.send(...request)
+        return answer.status === 503 && answer.text.includes('The gateway is overloaded.') ? null : answer
+      })
   }
 }
 
