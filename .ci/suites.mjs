@@ -8,11 +8,18 @@ const uses =
 const helpers = normalize('test/support')
 const reaches = new Map()
 
+/** What these are about is the same on every database: browsers, other people's clients, and bodies on their way. */
+const indifferent = /^test\/(interop|streams|engine)\/|browser\.test\.ts$/
+
 /**
  * Whether a test file does something else where there is a server: it names, itself or through what it imports from
  * test/, one of the helpers that use it, or the address of one.
  */
 export function needsServer(file) {
+  return !indifferent.test(file) && reachesServer(file)
+}
+
+function reachesServer(file) {
   if (!reaches.has(file)) {
     reaches.set(file, false)
     const text = readFileSync(file, 'utf8')
@@ -21,7 +28,7 @@ export function needsServer(file) {
       file,
       uses.test(text) ||
         imported.some(
-          path => path.startsWith('test') && !path.startsWith(helpers) && existsSync(path) && needsServer(path)
+          path => path.startsWith('test') && !path.startsWith(helpers) && existsSync(path) && reachesServer(path)
         )
     )
   }

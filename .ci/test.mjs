@@ -9,17 +9,16 @@ const given = process.argv.slice(2)
 const onServers = given.includes('--servers')
 const folder = `node_modules/.cache/boltgate/groups${onServers ? '-on-servers' : ''}`
 /**
- * The weight of the files in one process. With more of them less is paid for starts, but the last process to end keeps
- * others waiting.
+ * Seconds of the files in one process, about. With more of them less is paid for starts, but the last process to end
+ * keeps others waiting.
  */
-const most = 12
+const most = 36
 
-/** About how long a file takes, in files that start no process and wait for nothing real. */
+/** About how many seconds a file takes on two processors. */
 function weight(file) {
-  const isLong =
-    file.startsWith('test/faults/') ||
-    /\b(spawnGateway|killableGateway|spawn|execFile)\b|\/browser\.ts/.test(readFileSync(file, 'utf8'))
-  return isLong ? 3 : 1
+  if (file.startsWith('test/faults/')) return 15
+  if (file.endsWith('browser.test.ts')) return 12
+  return /\b(spawnGateway|killableGateway|spawn|execFile)\b/.test(readFileSync(file, 'utf8')) ? 6 : 1.5
 }
 
 function sumOf(files) {

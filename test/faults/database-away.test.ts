@@ -4,7 +4,7 @@ import { systemClock } from '../../src/platform/system/clock.ts'
 import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { buy, challengeOf, type Answer } from '../support/gateway.ts'
-import { openTestDatabase } from '../support/database.ts'
+import { onEmbedded, openTestDatabase } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'
 import { flaky } from './flaky-database.ts'
@@ -117,7 +117,7 @@ async function failsClosed(t: T, { database, take, give }: Taken): Promise<void>
   }
 }
 
-t.test('while the embedded database fails, nothing is sold, nothing used up, and no 402 sent', async t => {
+void onEmbedded(t, 'while the embedded database fails, nothing is sold, nothing used up, and no 402 sent', async t => {
   const database = flaky(await openTestDatabase(t))
   await failsClosed(t, {
     database,

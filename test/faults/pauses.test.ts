@@ -16,6 +16,7 @@ import { systemClock } from '../../src/platform/system/clock.ts'
 import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
+import { stopwatch } from '../support/passing-time.ts'
 import { openGate } from './tcp-gate.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
@@ -102,7 +103,7 @@ void t.test(
       await wait(still)
       if (postmaster > 0) signalServer('SIGCONT')
       else gate.open()
-      const begun = performance.now()
+      const took = stopwatch(t)
       // As many transactions at once as there are connections: each must be there.
       const whole = async (): Promise<boolean> => {
         const arrived = Promise.withResolvers<void>()
@@ -121,15 +122,14 @@ void t.test(
         return inside === connections
       }
       let healed = await whole()
-      while (!healed && performance.now() - begun < 5_000 + 4 * silence) healed = await whole()
-      const took = performance.now() - begun
-      slowest = Math.max(slowest, took)
-      t.ok(healed, `after ${Math.round(still)} ms it was whole within ${Math.round(took)} ms`)
+      while (!healed && took() < 5_000 + 4 * silence) healed = await whole()
+      slowest = Math.max(slowest, took())
+      t.ok(healed, `after ${Math.round(still)} ms it was whole within ${took()} ms`)
       if (!healed) break
     }
     stopped = true
     const asked = await loaded
     t.same(wrong, [], "nothing failed in another way, and no answer was another statement's")
-    t.comment(`${pauses} pauses, ${asked} statements; whole again after ${Math.round(slowest)} ms at most`)
+    t.comment(`${pauses} pauses, ${asked} statements; whole again after ${slowest} ms at most`)
   }
 )

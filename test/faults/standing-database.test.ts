@@ -9,10 +9,11 @@ import { systemClock } from '../../src/platform/system/clock.ts'
 import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { migrations } from '../../src/platform/database/migrations/list.ts'
-import { startedServers, testImage } from '../support/database.ts'
+import { onEmbedded, startedServers, testImage } from '../support/database.ts'
 import { startGateway } from '../support/gateway.ts'
 import { declareQueue, openJobs, plain } from '../platform/jobs/jobs.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
+import { stopwatch } from '../support/passing-time.ts'
 import { openGate, type TcpGate } from './tcp-gate.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
@@ -84,60 +85,69 @@ void t.test(
   }
 )
 
-void t.test('while the process of the embedded database stands still, statements fail in bounded time', async t => {
-  const servers = startedServers(t)
-  const silence = 1_000
-  const url = 'pglite:memory'
-  const database = await openDatabase({
-    url,
-    dataDir: tmpdir(),
-    log: silentLog,
-    clock: systemClock,
-    image: await testImage(),
-    silence
-  })
-  t.teardown(() => database.close())
-  await database.sql`create table written (n integer)`
-  // The last: where a process takes too long to start, another takes its place.
-  const pid = servers.at(-1)?.pid
-  if (pid === undefined) throw new Error('the database has no process')
-  const half = Promise.withResolvers<void>()
-  const held = database.transaction(async tx => {
-    await tx`insert into written values (1)`
-    process.kill(pid, 'SIGSTOP')
-    half.resolve()
-    await tx`insert into written values (2)`
-  })
-  const over = Promise.allSettled([held])
-  // A machine that is too slow for the first statement fails here, and hangs nowhere.
-  await Promise.race([half.promise, held])
-  const begun = performance.now()
-  const round = async (): Promise<void> => {
-    const asked = [...Array.from({ length: 3 }, () => database.sql`select 1`), database.transaction(tx => tx`select 1`)]
-    for (const one of await Promise.allSettled(asked)) t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
+void onEmbedded(
+  t,
+  'while the process of the embedded database stands still, statements fail in bounded time',
+  async t => {
+    const servers = startedServers(t)
+    const silence = 1_000
+    const url = 'pglite:memory'
+    const database = await openDatabase({
+      url,
+      dataDir: tmpdir(),
+      log: silentLog,
+      clock: systemClock,
+      image: await testImage(),
+      silence
+    })
+    t.teardown(() => database.close())
+    await database.sql`create table written (n integer)`
+    // The last: where a process takes too long to start, another takes its place.
+    const pid = servers.at(-1)?.pid
+    if (pid === undefined) throw new Error('the database has no process')
+    const half = Promise.withResolvers<void>()
+    const held = database.transaction(async tx => {
+      await tx`insert into written values (1)`
+      process.kill(pid, 'SIGSTOP')
+      half.resolve()
+      await tx`insert into written values (2)`
+    })
+    const over = Promise.allSettled([held])
+    // A machine that is too slow for the first statement fails here, and hangs nowhere.
+    await Promise.race([half.promise, held])
+    const took = stopwatch(t)
+    const round = async (): Promise<void> => {
+      const asked = [
+        ...Array.from({ length: 3 }, () => database.sql`select 1`),
+        database.transaction(tx => tx`select 1`)
+      ]
+      for (const one of await Promise.allSettled(asked))
+        t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
+    }
+    await round()
+    const [outcome] = await over
+    t.ok(outcome.status === 'rejected' && isConnectionFault(outcome.reason), 'the transaction failed as a whole')
+    await round()
+    // Twice its time for each round, and some more; without a bound neither would end.
+    t.ok(took() < 10 * silence, `${took()} ms`)
+    process.kill(pid, 'SIGCONT')
+    while ((await database.health()).status !== 'healthy');
+    t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
+    const rows = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`)
+    )
+    t.same(
+      rows.map(([row]) => row?.n),
+      Array.from({ length: 20 }, (_, n) => n),
+      'each statement gets its own answer'
+    )
+    await database.transaction(tx => tx`insert into written values (3)`)
+    t.same(await database.sql`select n from written`, [{ n: 3 }])
   }
-  await round()
-  const [outcome] = await over
-  t.ok(outcome.status === 'rejected' && isConnectionFault(outcome.reason), 'the transaction failed as a whole')
-  await round()
-  // Twice its time for each round, and room for a slow machine; without a bound neither would end.
-  t.ok(performance.now() - begun < 10 * silence, `${Math.round(performance.now() - begun)} ms`)
-  process.kill(pid, 'SIGCONT')
-  while ((await database.health()).status !== 'healthy');
-  t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
-  const rows = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`)
-  )
-  t.same(
-    rows.map(([row]) => row?.n),
-    Array.from({ length: 20 }, (_, n) => n),
-    'each statement gets its own answer'
-  )
-  await database.transaction(tx => tx`insert into written values (3)`)
-  t.same(await database.sql`select n from written`, [{ n: 3 }])
-})
+)
 
-void t.test(
+void onEmbedded(
+  t,
   'when the embedded database stands still within a statement of the job queue, GET /api/merchant/me is 503 once its silence is over',
   async t => {
     const servers = startedServers(t)
@@ -183,13 +193,11 @@ void t.test(
     await stands.promise
     const ask = () => gateway.merchantSend('GET', '/api/merchant/me')
     for (const place of ['first', 'second', 'third']) {
-      const asked = performance.now()
-      const answer = await Promise.race([ask(), wait(5 * silence)])
-      const took = performance.now() - asked
-      t.equal(answer?.status, 503, `the ${place} request`)
-      t.equal(answer?.headers['retry-after'], '5', `the ${place} request`)
-      // What is more than the silence is for a slow machine.
-      t.ok(took < 3 * silence, `the ${place} request: ${Math.round(took)} ms`)
+      const took = stopwatch(t)
+      const answer = await ask()
+      t.ok(took() < 3 * silence, `the ${place} request: ${took()} ms`)
+      t.equal(answer.status, 503, `the ${place} request`)
+      t.equal(answer.headers['retry-after'], '5', `the ${place} request`)
     }
     process.kill(pid, 'SIGCONT')
     while ((await database.health()).status !== 'healthy');

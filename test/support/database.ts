@@ -153,6 +153,11 @@ export function serversOnly(): boolean {
   return (process.env['TEST_SERVERS_ONLY'] ?? '') !== ''
 }
 
+/** Runs a test that needs no server, unless in a run on servers that follows another without them. */
+export function onEmbedded(outer: T, name: string, run: (t: T) => Promise<void>): Promise<unknown> {
+  return outer.test(name, { skip: serversOnly() && 'it has run without servers' }, run)
+}
+
 /**
  * Runs a test on the embedded database, and on PostgreSQL too where `TEST_DATABASE_URL` names one (a superuser's or one
  * that may create databases). Each run begins with an empty database, migrated as `options` say; call it one after the

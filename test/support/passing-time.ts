@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import type { Lifetime } from './database.ts'
 import type { TestGateway } from './gateway.ts'
 import type { ManualClock } from './manual-clock.ts'
 
@@ -37,4 +38,21 @@ export async function inTimeOf<R>({ database, send }: TestGateway, clock: Manual
     over.abort()
     await time
   }
+}
+
+const TURN = 10
+
+/**
+ * Milliseconds since now in which this process had its turns. Where a loaded machine lets it wait, real time says nothing
+ * about how long something takes.
+ */
+export function stopwatch(t: Lifetime): () => number {
+  let turns = 0
+  const counting = setInterval(() => {
+    turns++
+  }, TURN)
+  t.teardown(() => {
+    clearInterval(counting)
+  })
+  return () => turns * TURN
 }

@@ -16,7 +16,7 @@ import {
 import { FolderInUse } from '../../../src/platform/database/folder-lock.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { eachDatabase, startedServers, temporaryFolder, testImage } from '../../support/database.ts'
+import { eachDatabase, onEmbedded, startedServers, temporaryFolder, testImage } from '../../support/database.ts'
 
 const empty = { migrations: [] }
 const postgresUrl = process.env['TEST_DATABASE_URL'] ?? ''
@@ -267,7 +267,7 @@ await eachDatabase(
   empty
 )
 
-await t.test('health tells slow from late by the clock (decision 22)', async t => {
+await onEmbedded(t, 'health tells slow from late by the clock (decision 22)', async t => {
   const clock = new ManualClock()
   const database = await openDatabase({
     url: 'pglite:memory',
@@ -342,7 +342,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-await t.test('the death of the database process fails pending and later queries instead of hanging', async t => {
+await onEmbedded(t, 'the death of the database process fails pending and later queries instead of hanging', async t => {
   const servers = startedServers(t)
   const database = await openDatabase({
     url: 'pglite:memory',
@@ -369,7 +369,7 @@ await t.test('the death of the database process fails pending and later queries 
   await database.close()
 })
 
-await t.test('a database process that does not end when it is closed is ended after ten seconds', async t => {
+await onEmbedded(t, 'a database process that does not end when it is closed is ended after ten seconds', async t => {
   const servers = startedServers(t)
   const clock = new ManualClock()
   const database = await openDatabase({
@@ -393,29 +393,36 @@ await t.test('a database process that does not end when it is closed is ended af
   await database.close()
 })
 
-await t.test('signals that reach the whole group do not end the database before the gateway closes it', async t => {
-  const servers = startedServers(t)
-  const database = await openDatabase({
-    url: 'pglite:memory',
-    dataDir: '.',
-    log: silentLog,
-    clock: systemClock,
-    image: await testImage()
-  })
-  const pid = servers[0]?.pid
-  if (pid === undefined) throw new Error('no process')
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
-    process.kill(pid, signal)
-  t.same(await database.sql`select 1 as n`, [{ n: 1 }])
-  // Once more while it is busy, where a signal interrupts nothing.
-  const busy = database.sql`select count(*)::int as n from generate_series(1, 1000000)`
-  process.kill(pid, 'SIGTERM')
-  t.same(await busy, [{ n: 1_000_000 }])
-  await database.close()
-  t.notOk(isRunning(pid), 'it has ended when close() returns')
-})
+await onEmbedded(
+  t,
+  'signals that reach the whole group do not end the database before the gateway closes it',
+  async t => {
+    const servers = startedServers(t)
+    const database = await openDatabase({
+      url: 'pglite:memory',
+      dataDir: '.',
+      log: silentLog,
+      clock: systemClock,
+      image: await testImage(),
+      // Far from what the busy statement takes on a slow machine.
+      silence: 120_000
+    })
+    t.teardown(() => database.close())
+    const pid = servers[0]?.pid
+    if (pid === undefined) throw new Error('no process')
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
+      process.kill(pid, signal)
+    t.same(await database.sql`select 1 as n`, [{ n: 1 }])
+    // Once more while it is busy, where a signal interrupts nothing.
+    const busy = database.sql`select count(*)::int as n from generate_series(1, 1000000)`
+    process.kill(pid, 'SIGTERM')
+    t.same(await busy, [{ n: 1_000_000 }])
+    await database.close()
+    t.notOk(isRunning(pid), 'it has ended when close() returns')
+  }
+)
 
-await t.test('megabytes cross whole in both directions', async t => {
+await onEmbedded(t, 'megabytes cross whole in both directions', async t => {
   const database = await openDatabase({
     url: 'pglite:memory',
     dataDir: '.',
@@ -432,29 +439,33 @@ await t.test('megabytes cross whole in both directions', async t => {
   )
 })
 
-await t.test('a folder keeps its rows, says once that it does not fsync, and tells when it is being made', async t => {
-  const dataDir = join(temporaryFolder(t), 'data')
-  const first = recordingLog()
-  const made = await openDatabase({
-    url: 'pglite:',
-    dataDir,
-    log: first.log,
-    clock: systemClock,
-    image: await testImage()
-  })
-  await made.sql`create table kept (n integer)`
-  await made.sql`insert into kept values (1)`
-  await made.close()
-  t.match(first.lines, [/Making the embedded database/, /does not fsync/])
-  const second = recordingLog()
-  const opened = await openDatabase({ url: 'pglite:', dataDir, log: second.log, clock: systemClock })
-  t.same(await opened.sql`select n from kept`, [{ n: 1 }])
-  await opened.close()
-  t.equal(second.lines.length, 1)
-  t.match(second.lines, [/does not fsync/])
-})
+await onEmbedded(
+  t,
+  'a folder keeps its rows, says once that it does not fsync, and tells when it is being made',
+  async t => {
+    const dataDir = join(temporaryFolder(t), 'data')
+    const first = recordingLog()
+    const made = await openDatabase({
+      url: 'pglite:',
+      dataDir,
+      log: first.log,
+      clock: systemClock,
+      image: await testImage()
+    })
+    await made.sql`create table kept (n integer)`
+    await made.sql`insert into kept values (1)`
+    await made.close()
+    t.match(first.lines, [/Making the embedded database/, /does not fsync/])
+    const second = recordingLog()
+    const opened = await openDatabase({ url: 'pglite:', dataDir, log: second.log, clock: systemClock })
+    t.same(await opened.sql`select n from kept`, [{ n: 1 }])
+    await opened.close()
+    t.equal(second.lines.length, 1)
+    t.match(second.lines, [/does not fsync/])
+  }
+)
 
-await t.test('what a crash left half made is made anew', async t => {
+await onEmbedded(t, 'what a crash left half made is made anew', async t => {
   const dataDir = temporaryFolder(t)
   mkdirSync(join(dataDir, 'database.making'))
   writeFileSync(join(dataDir, 'database.making', 'PG_VERSION'), '18\n')
@@ -470,7 +481,7 @@ await t.test('what a crash left half made is made anew', async t => {
   t.notOk(existsSync(join(dataDir, 'database.making')))
 })
 
-await t.test('a second process, and a second opening in this one, are refused with folder and pid', async t => {
+await onEmbedded(t, 'a second process, and a second opening in this one, are refused with folder and pid', async t => {
   const dataDir = temporaryFolder(t)
   const holder = start(t, dataDir, 'hold')
   // The child was started with a pipe for its output.
@@ -494,7 +505,7 @@ await t.test('a second process, and a second opening in this one, are refused wi
   await (await open()).close()
 })
 
-await t.test('SIGKILL during inserts loses no acknowledged row', async t => {
+await onEmbedded(t, 'SIGKILL during inserts loses no acknowledged row', async t => {
   const dataDir = temporaryFolder(t)
   const writer = start(t, dataDir)
   // The child was started with a pipe for its output.
@@ -516,7 +527,8 @@ await t.test('SIGKILL during inserts loses no acknowledged row', async t => {
   t.ok((row?.last ?? 0) >= acknowledged, `${acknowledged} acknowledged, ${row?.last} found`)
 })
 
-await t.test(
+await onEmbedded(
+  t,
   'a gateway killed in the middle of a long query leaves no process, and its folder opens again at once',
   async t => {
     const dataDir = temporaryFolder(t)
@@ -536,7 +548,7 @@ await t.test(
   }
 )
 
-await t.test('what is no embedded database is told with what would be right, and is left as it is', async t => {
+await onEmbedded(t, 'what is no embedded database is told with what would be right, and is left as it is', async t => {
   const dataDir = temporaryFolder(t)
   const folder = join(dataDir, 'database')
   const open = (): Promise<unknown> => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })

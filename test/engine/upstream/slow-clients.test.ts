@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t, { type Test as T } from 'tap'
-import { defaultYaml, startGateway } from '../support/gateway.ts'
-import { ManualClock } from '../support/manual-clock.ts'
-import { inTimeOf } from '../support/passing-time.ts'
+import { defaultYaml, startGateway } from '../../support/gateway.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { inTimeOf } from '../../support/passing-time.ts'
 
 const CONNECTIONS = 16
 const SHARE = 4
