@@ -65,7 +65,12 @@ function refusal(name: RefusalName, description?: string, more: ReadonlyArray<re
   return {
     description: description ?? known.description,
     headers: { ...commonHeaders, ...headers },
-    content: contentOf([...more, ...forms.map(form => [form.mediaType, reference(form.schema)] as const)])
+    // Browsers that follow a link get a page; see `errorAnswer`.
+    content: contentOf([
+      ...more,
+      ...forms.map(form => [form.mediaType, reference(form.schema)] as const),
+      readyForm('text/html')
+    ])
   }
 }
 

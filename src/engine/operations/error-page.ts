@@ -1,0 +1,55 @@
+import { hash } from 'node:crypto'
+import { STATUS_CODES } from 'node:http'
+import { prefersHtml } from '../message/accept.ts'
+import type { Context } from '../message/context.ts'
+import type { WholeReply } from '../message/reply.ts'
+import { NOT_FOUND } from './error-kinds.ts'
+import { errorReply, type ErrorSurroundings, type GatewayError } from './errors.ts'
+
+const STYLE = `:root{color-scheme:light dark}body{display:grid;place-content:center;min-height:90vh;margin:0 1rem;font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}main{max-width:34rem}code{font-size:.875rem}`
+
+const PAGE_HEADERS: readonly string[] = Object.freeze([
+  'Content-Type',
+  'text/html; charset=utf-8',
+  'Cache-Control',
+  'no-store',
+  'Content-Security-Policy',
+  `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  'X-Content-Type-Options',
+  'nosniff',
+  'X-Robots-Tag',
+  'noindex'
+])
+
+/**
+ * What the contract answers, or for a browser's navigation the same as a page. A 402 has a page of its own, and the API
+ * is for programs. A path with a slash too many leads to the one without.
+ */
+export function errorAnswer(ctx: Context, error: GatewayError, around: ErrorSurroundings): WholeReply {
+  const isRead = (ctx.method === 'GET' || ctx.method === 'HEAD') && ctx.upgrade === null
+  if (
+    !isRead ||
+    error.status === 402 ||
+    ctx.path.startsWith('/api/') ||
+    !prefersHtml(ctx.headers.all('accept').join(','))
+  )
+    return errorReply(error, around)
+  const [, page] = /([^/]+)\/$/.exec(ctx.path) ?? []
+  if (error.kind === NOT_FOUND && page !== undefined) {
+    // Relative, since a prefix may precede the path.
+    const query = ctx.query === '' ? '' : `?${ctx.query}`
+    return { status: 308, headers: ['Location', `../${page}${query}`, 'Cache-Control', 'no-store'], body: null }
+  }
+  const { error: title, message, detail = message } = error.members(around) ?? {}
+  const heading = STATUS_CODES[error.status] ?? 'Error'
+  const words = typeof detail === 'string' ? detail : typeof title === 'string' ? title : error.message
+  return {
+    status: error.status,
+    headers: [...PAGE_HEADERS, ...error.headers],
+    body: `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${heading}</title><meta name="viewport" content="width=device-width,initial-scale=1"><style>${STYLE}</style></head><body><main><h1>${heading}</h1><p>${escaped(words)}</p><p><a href="/">Home</a></p><p><small>Error ${error.status}, request <code>${escaped(around.correlationId)}</code></small></p></main></body></html>`
+  }
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
+}
