@@ -65,7 +65,7 @@ function refusal(name: RefusalName, description?: string, more: ReadonlyArray<re
   return {
     description: description ?? known.description,
     headers: { ...commonHeaders, ...headers },
-    // Browsers that follow a link get a page; see `errorAnswer`.
+    // Browsers that follow a link get a page; see `errorResponse`.
     content: contentOf([
       ...more,
       ...forms.map(form => [form.mediaType, reference(form.schema)] as const),

@@ -25,7 +25,7 @@ const PAGE_HEADERS: readonly string[] = Object.freeze([
  * What the contract answers, or for a browser's navigation the same as a page. A 402 has a page of its own, and the API
  * is for programs. A path with a slash too many leads to the one without.
  */
-export function errorAnswer(ctx: Context, error: GatewayError, around: ErrorSurroundings): WholeReply {
+export function errorResponse(ctx: Context, error: GatewayError, around: ErrorSurroundings): WholeReply {
   const isRead = (ctx.method === 'GET' || ctx.method === 'HEAD') && ctx.upgrade === null
   if (
     !isRead ||

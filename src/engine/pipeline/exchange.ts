@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Chain, ChainProgress } from './chain.ts'
 import type { BodyFilter, Context, RunningResponse } from '../message/context.ts'
 import { asGatewayError, ClientGone, PayloadTooLarge, Unavailable, type GatewayError } from '../operations/errors.ts'
-import { errorAnswer } from '../operations/error-page.ts'
+import { errorResponse } from '../operations/error-page.ts'
 import { HeaderList } from '../message/headers.ts'
 import type { Load } from './load.ts'
 import type { UpstreamRequest } from './plugin.ts'
@@ -434,7 +434,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   }
 
   #bytes(error: GatewayError): WholeReply {
-    return errorAnswer(this.ctx, error, {
+    return errorResponse(this.ctx, error, {
       correlationId: this.ctx.correlationId,
       now: this.#events.now(),
       mode: this.#events.mode
