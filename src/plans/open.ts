@@ -160,8 +160,7 @@ export async function openBillingProvider(
     key,
     webhookSecret,
     prices: { individual },
-    url = null,
-    timeout
+    url = null
   } = billing
   // Checked with the configuration, with line and column.
   if (key === undefined || webhookSecret === undefined || individual === undefined)
@@ -173,7 +172,7 @@ export async function openBillingProvider(
     webhookSecret: new Secret(webhookSecret),
     prices: { individual },
     url,
-    timeout,
+    timeout: 20_000,
     clock: around.clock
   })
   return { provider, sandbox: null }

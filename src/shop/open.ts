@@ -64,17 +64,29 @@ export interface OpenStorefrontOptions
 export type Storefront = ReturnType<typeof openStorefront>
 
 const SECOND = 1_000
+/** Shopify supports a version for a year; the queries are checked against this one. */
+const SHOPIFY_VERSION = '2026-10'
+/** Milliseconds for one call to the platform. */
+const CALL_TIMEOUT = 10 * SECOND
+/** Milliseconds for which a catalog is served before the platform is asked again. */
+const CATALOG_TTL = 300 * SECOND
+/** Milliseconds in which the invoice of a checkout can be paid (contract, Limits). */
+const INVOICE_EXPIRY = 600 * SECOND
 
 export function openPlatform(
   { storefront }: Pick<GatewayConfig, 'storefront'>,
   around: { readonly database: Database; readonly clock: Clock; readonly log: Log; readonly call: OutboundCall }
 ): StorePlatform {
-  return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
+  return storefront.kind === 'sandbox'
+    ? openSandboxShop(around)
+    : openShopify({
+        ...around,
+        config: { url: storefront.url, apiVersion: SHOPIFY_VERSION, timeout: CALL_TIMEOUT }
+      })
 }
 
 export function openStorefront(options: OpenStorefrontOptions) {
   const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = options
-  const settings = (): GatewayConfig['storefront'] => options.config().storefront
   const storefronts = new Storefronts({
     store: new IntegrationStore(database),
     sealer,
@@ -101,7 +113,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
 
   const store = new OrderStore(database)
   const claimStore = new ClaimStore(database)
-  const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
+  const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => CATALOG_TTL })
   const credentials = new ShopCredentials(options)
   const failures = options.metrics.counter(
     'boltgate_store_orders_failed_total',
@@ -140,7 +152,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
     isGivenBack,
     onFailed,
     integration: byId,
-    timeout: () => settings().timeout
+    timeout: () => CALL_TIMEOUT
   })
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
@@ -160,7 +172,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
     access,
     standing,
     store: bySlug,
-    invoiceExpiry: () => settings().invoiceExpiry
+    invoiceExpiry: () => INVOICE_EXPIRY
   })
   const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
 

@@ -21,7 +21,7 @@ export const PATIENCE = 10_000
 /** Longer than the platform's search is behind, in milliseconds. */
 export const LAG = 31_000
 /** How long a catalog is served, in milliseconds. */
-export const FRESH = 60_000
+export const FRESH = 300_000
 
 /** Where the goods go; New York taxes 8.875 %. */
 export const ADDRESS = Object.freeze({
@@ -73,10 +73,9 @@ export async function openCounter(t: T): Promise<Counter> {
   t.teardown(() => fake.close())
   const yaml = defaultYaml({
     replace: [
-      [
-        'storefront: { kind: sandbox }',
-        `storefront: { kind: shopify, url: "${fake.url}", timeout: ${PATIENCE}ms, catalogTtl: ${FRESH}ms }`
-      ]
+      ['storefront: { kind: sandbox }', `storefront: { kind: shopify, url: "${fake.url}" }`],
+      // Longer than a catalog is served.
+      ['server:', 'server:\n  limits: { keepAlive: 1h }']
     ]
   })
   const gateway = await startGateway(t, { yaml, clock })

@@ -230,11 +230,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       },
       config: () => ({
         storefront: {
-          kind: 'sandbox',
-          apiVersion: '2026-10',
-          timeout: 10_000,
-          catalogTtl: 300_000,
-          invoiceExpiry: 600_000
+          kind: 'sandbox'
         }
       }),
       publicUrl: () => PUBLIC_URL

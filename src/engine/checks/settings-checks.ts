@@ -3,7 +3,6 @@ import { formatNames, type Findings, type Path } from '../config/diagnose.ts'
 import { factsOf, type PlacedProvider } from './provider-checks.ts'
 import type { FileConfig } from '../config/schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
-import { formatDuration } from '../config/units.ts'
 
 /** Several processes need external stores, in every mode. */
 export function checkWorkers(config: FileConfig, findings: Findings): void {
@@ -105,15 +104,8 @@ function isPlainAndAway(address: string): boolean {
   )
 }
 
-/** Prices must outlive their use, a mail server needs a sender, and a client's share covers one request. */
+/** A mail server needs a sender, and a client's share covers one request. */
 export function checkSettings(config: FileConfig, findings: Findings): void {
-  if (findings.isSound(['prices']) && config.prices.maxAge < config.prices.refresh) {
-    findings.report(
-      'BG_CONFIG_CONFLICT',
-      ['prices', 'maxAge'],
-      `found ${formatDuration(config.prices.maxAge)}, which is shorter than refresh; allowed: at least ${formatDuration(config.prices.refresh)}`
-    )
-  }
   if (
     findings.isSound(['payment', 'maxOutstanding']) &&
     config.payment.maxOutstanding.place < config.payment.maxOutstanding.address

@@ -238,8 +238,8 @@ const FIXED: ReadonlyArray<readonly [part: keyof GatewayConfig, settings?: reado
   ['lightning'],
   ['prices'],
   ['mail'],
-  ['billing', ['kind', 'key', 'webhookSecret', 'url', 'timeout', 'prices']],
-  ['storefront', ['kind', 'url', 'apiVersion', 'timeout']],
+  ['billing', ['kind', 'key', 'webhookSecret', 'url', 'prices']],
+  ['storefront'],
   ['log']
 ]
 

@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import { described, SecretText } from '../config/fields.ts'
-import { Duration } from '../config/units.ts'
 
 export const BillingSchema = Type.Object(
   {
@@ -36,12 +35,6 @@ export const BillingSchema = Type.Object(
           "Address of the billing provider's API, where it is not the public one; https in production, unless it is this machine."
       })
     ),
-    timeout: Duration({
-      default: '20s',
-      minimum: '1ms',
-      maximum: '1m',
-      description: 'How long one call to the billing provider may take.'
-    }),
     trialDays: Type.Integer({
       default: 30,
       minimum: 0,

@@ -25,11 +25,6 @@ export const PaymentSchema = Type.Object(
       pattern: '^[A-Za-z0-9._-]{1,64}$',
       description: "Name in the services caveat of the operator's own routes."
     }),
-    macaroonLocation: Type.String({
-      default: 'l402',
-      pattern: '^[\\x21-\\x7e]{1,128}$',
-      description: 'Location written into macaroons.'
-    }),
     l402Lsat: Type.Boolean({
       default: false,
       description: 'Also send a challenge line with the old scheme name LSAT.'

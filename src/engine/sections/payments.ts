@@ -20,12 +20,7 @@ export const PaymentsSchema = Type.Object(
         })
       },
       described('How long a payment can be paid, by provider.')
-    ),
-    demoConfirmAfter: Duration({
-      default: '5s',
-      maximum: '9m',
-      description: 'After this time a demo payment (amount 0) confirms itself.'
-    })
+    )
   },
   described('Payments that merchants create over /api/payments.')
 )

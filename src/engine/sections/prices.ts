@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import { described, SecretText } from '../config/fields.ts'
-import { Duration } from '../config/units.ts'
 
 const source = (name: string) =>
   Type.Optional(
@@ -32,21 +31,7 @@ export const PricesSchema = Type.Object(
         'x-allowed': 'printable ASCII without spaces',
         description: 'A demo key of CoinGecko, which allows more calls than none.'
       })
-    ),
-    timeout: Duration({ default: '5s', minimum: '1ms', maximum: '30s', description: 'How long one source may take.' }),
-    refresh: Duration({
-      default: '1m',
-      minimum: '1s',
-      maximum: '5m',
-      description: 'How long a price is used before the sources are asked again.'
-    }),
-    maxAge: Duration({
-      default: '5m',
-      minimum: '1m',
-      maximum: '1h',
-      description:
-        'Answers that are older are refused. Without a good one, payments in fiat money that we convert answer 503.'
-    })
+    )
   },
   described(
     'What a bitcoin costs, for amounts in USD, EUR and GBP. With the sandbox on both sides the prices are fixed and nobody is asked.'

@@ -16,6 +16,20 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'server.limits.buffer': 'boltgate keeps up to 256 KiB for a slow client; delete the line',
   'server.limits.buffers': 'boltgate keeps up to 64 MiB for all slow clients of a worker together; delete the line',
   metrics: 'boltgate always measures its process too; delete the section',
+  'upstreams.*.connectTimeout': 'a connection to an upstream must open within 5 seconds; delete the line',
+  'routes.upstream.connectTimeout': 'a connection to an upstream must open within 5 seconds; delete the line',
+  'upstreams.*.keepAlive': 'boltgate keeps an idle upstream connection for 4 seconds; delete the line',
+  'routes.upstream.keepAlive': 'boltgate keeps an idle upstream connection for 4 seconds; delete the line',
+  'prices.timeout': 'a price source must answer within 5 seconds; delete the line',
+  'prices.refresh': 'boltgate asks for prices every minute; delete the line',
+  'prices.maxAge': 'boltgate sells at no price older than 5 minutes; delete the line',
+  'storefront.apiVersion': 'boltgate speaks the version that this release was tested with; delete the line',
+  'storefront.timeout': 'a call to the platform may take 10 seconds; delete the line',
+  'storefront.catalogTtl': 'boltgate reads a catalog anew every 5 minutes; delete the line',
+  'storefront.invoiceExpiry': 'the invoice of a checkout can be paid for 10 minutes; delete the line',
+  'billing.timeout': 'a call to the billing provider may take 20 seconds; delete the line',
+  'payments.demoConfirmAfter': 'a demo payment confirms itself after 5 seconds; delete the line',
+  'payment.macaroonLocation': 'macaroons have the location "l402", which no client checks; delete the line',
   'payment.maxOutstanding.proxy':
     'it counted the invoices of all clients together, which strangers could fill; `place` caps those of one client address'
 }

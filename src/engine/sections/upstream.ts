@@ -28,14 +28,7 @@ const upstreamUrl = {
     minimum: '1ms',
     description: 'Time until the response head; then the longest pause between two pieces.'
   }),
-  connectTimeout: Duration({
-    default: '5s',
-    minimum: '1ms',
-    maximum: '10m',
-    description: 'Time to open a connection.'
-  }),
   responseLimit: Type.Optional(Size({ minimum: 1, description: 'Largest response body. Unlimited when left out.' })),
-  keepAlive: Duration({ default: '4s', description: 'How long an idle upstream connection is kept.' }),
   connections: Type.Integer({
     default: 256,
     minimum: 1,

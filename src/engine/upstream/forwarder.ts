@@ -38,7 +38,9 @@ export interface ForwarderOptions {
 }
 
 /** Per merchant's target: few, so that none takes all of the gateway's. */
-const DYNAMIC = { connections: 64, perClient: shareOf(64), connectTimeout: 5000, keepAlive: 4000 } as const
+const DYNAMIC = { connections: 64, perClient: shareOf(64) } as const
+/** Milliseconds. Servers close an idle connection after 5 seconds or later (Node's default). */
+const TIMES = { connectTimeout: 5000, keepAlive: 4000 } as const
 
 /** Largest body collected for a retry. */
 const REPLAYED = 64 * 1024
@@ -103,8 +105,7 @@ export class Forwarder {
       tls,
       connections: config.connections,
       perClient: config.connectionsPerClient ?? shareOf(config.connections),
-      connectTimeout: config.connectTimeout,
-      keepAlive: config.keepAlive
+      ...TIMES
     }
     const upstream = this.#pools.hold(settings, this.#deadlines.tick)
     const target: UpstreamTarget = {
@@ -163,10 +164,8 @@ export class Forwarder {
         tenant: target.tenant,
         untrusted: target.untrusted !== null,
         tls: target.tls,
-        connections: DYNAMIC.connections,
-        perClient: DYNAMIC.perClient,
-        connectTimeout: DYNAMIC.connectTimeout,
-        keepAlive: DYNAMIC.keepAlive
+        ...DYNAMIC,
+        ...TIMES
       },
       this.#deadlines.tick
     )

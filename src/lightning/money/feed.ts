@@ -19,19 +19,12 @@ export interface FeedSource {
   readonly source: Pick<PriceSource, 'path' | 'read'>
 }
 
-/** Times in milliseconds. */
 export interface FeedParts {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   readonly ask: AskSource
   readonly sources: readonly FeedSource[]
-  /** Per source. */
-  readonly timeout: number
-  /** Cache TTL of a price. */
-  readonly refresh: number
-  /** Older responses are rejected. */
-  readonly maxAge: number
 }
 
 interface Answer {
@@ -57,6 +50,12 @@ interface Line {
   restUntil: number
 }
 
+/** Milliseconds in which a source must answer. */
+const TIMEOUT = 5_000
+/** Milliseconds until the sources are asked again. */
+const REFRESH = 60_000
+/** Milliseconds after which an answer is rejected. */
+const MAX_AGE = 300_000
 /** Milliseconds between failed rounds, to spare the sources' limits in an outage. */
 const REST = 10_000
 /** Last part of a price's TTL, when it is refreshed in the background. */
@@ -95,7 +94,7 @@ export class PriceFeed implements Quotes {
     const line = this.#lines[currency]
     const before = this.#parts.clock.monotonic()
     const fresh = line.found === null ? 0 : line.found.freshUntil - before
-    if (fresh <= this.#parts.refresh * AHEAD_OF_END && line.restUntil <= before) {
+    if (fresh <= REFRESH * AHEAD_OF_END && line.restUntil <= before) {
       line.asking ??= this.#ask(currency, line).finally(() => {
         line.asking = null
       })
@@ -112,14 +111,14 @@ export class PriceFeed implements Quotes {
 
   /** Never rejects. */
   async #ask(currency: FiatCurrency, line: Line): Promise<void> {
-    const { clock, refresh, maxAge, sources, log } = this.#parts
+    const { clock, sources, log } = this.#parts
     const answers = (await Promise.all(sources.map(source => this.#answer(source, currency)))).filter(
       answer => answer !== null
     )
     const now = clock.now()
     const tick = clock.monotonic()
     const inTime = answers.filter(({ name, at }) => {
-      if (now - at <= maxAge && at - now <= AHEAD) return true
+      if (now - at <= MAX_AGE && at - now <= AHEAD) return true
       this.#note(name, currency, 'stale', `its price is of ${new Date(at).toISOString()}`)
       return false
     })
@@ -136,17 +135,17 @@ export class PriceFeed implements Quotes {
     if (this.#without.delete(currency)) log.info({ currency }, 'there is a price again')
     // As old as its oldest answer, and never in the future.
     const at = Math.min(now, ...kept.map(answer => answer.at))
-    const goodUntil = tick + maxAge - (now - at)
-    line.found = { price, at, freshUntil: Math.min(tick + refresh, goodUntil), goodUntil }
+    const goodUntil = tick + MAX_AGE - (now - at)
+    line.found = { price, at, freshUntil: Math.min(tick + REFRESH, goodUntil), goodUntil }
     line.restUntil = 0
   }
 
   /** Never rejects. */
   async #answer({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
-    const { clock, ask, timeout } = this.#parts
+    const { clock, ask } = this.#parts
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
-    const timer = clock.after(timeout, () => {
+    const timer = clock.after(TIMEOUT, () => {
       limit.abort()
       late.reject(limit.signal.reason)
     })
@@ -156,7 +155,7 @@ export class PriceFeed implements Quotes {
       const { price, at } = source.read(body, currency)
       return { name, price, at: at ?? clock.now() }
     } catch (error) {
-      this.#note(name, currency, 'failed', limit.signal.aborted ? `no answer within ${timeout} ms` : reasonOf(error))
+      this.#note(name, currency, 'failed', limit.signal.aborted ? `no answer within ${TIMEOUT} ms` : reasonOf(error))
       return null
     } finally {
       timer.cancel()

@@ -40,10 +40,7 @@ export function openPrices(
       headers:
         name === 'coingecko' && prices.coingeckoKey !== undefined ? { 'x-cg-demo-api-key': prices.coingeckoKey } : {},
       source: PRICE_SOURCES[name]
-    })),
-    timeout: prices.timeout,
-    refresh: prices.refresh,
-    maxAge: prices.maxAge
+    }))
   })
   return Object.assign(feed, { close: () => calls.close() })
 }

@@ -19,6 +19,9 @@ import { InvoiceIdTaken, type CreateOutcome, type PaymentKeyUse, type Reservatio
 import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
+/** Milliseconds after which a demo payment (amount 0) confirms itself. */
+const DEMO_CONFIRM_AFTER = 5_000
+
 const ORDER_ID_TAKEN = defineError('BG_ORDER_ID_TAKEN', {
   status: 400,
   title: 'A payment with this orderId already exists',
@@ -86,7 +89,7 @@ export class PaymentCreator {
   async #make(merchant: Merchant, wish: PaymentWish): Promise<Maker> {
     const { clock, demo, payees, prices } = this.#parts
     const description = onInvoice(wish)
-    const { demoConfirmAfter, expiry } = this.#parts.settings()
+    const { expiry } = this.#parts.settings()
     if (wish.amount === '0') {
       const charge = demo.create(description)
       return {
@@ -94,7 +97,7 @@ export class PaymentCreator {
         slot: providerOf(merchant),
         kind: 'demo',
         amountSats: null,
-        confirmsAt: clock.now() + demoConfirmAfter
+        confirmsAt: clock.now() + DEMO_CONFIRM_AFTER
       }
     }
     const { orderId, successUrl, customerEmail, customerName, metadata } = wish

@@ -37,7 +37,7 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
     orderByClient: payment.order === 'auto',
     lsat: payment.l402Lsat,
     problemBase: payment.problemBase,
-    macaroonLocation: payment.macaroonLocation,
+    macaroonLocation: 'l402',
     maxPerClient: payment.maxOutstanding.address,
     maxPerPlace: payment.maxOutstanding.place,
     leaseTimeout: payment.leaseTimeout,

@@ -394,7 +394,7 @@ t.test('an idle connection is let go when its time is over, or before the upstre
     const { upstream, send } = await setup(
       t,
       answering(`HTTP/1.1 200 OK\r\n${hint}Content-Length: 1\r\n\r\na`),
-      { keepAlive: 4000 },
+      {},
       clock
     )
     await send().done

@@ -191,8 +191,6 @@ export function upstreamConfig(
     kind: 'url',
     url,
     timeout: 30_000,
-    connectTimeout: 5000,
-    keepAlive: 4000,
     connections: 256,
     connectionsPerClient: more.connections ?? 256,
     underscoreHeaders: false,

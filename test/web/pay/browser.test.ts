@@ -17,7 +17,7 @@ interface Created {
 }
 
 t.test('on the gateway', { skip }, async t => {
-  const gateway = await startGateway(t, { yaml: `${defaultYaml()}\npayments: { demoConfirmAfter: 2s }\n` })
+  const gateway = await startGateway(t, { yaml: defaultYaml() })
   const browser = await openBrowser(t)
   let count = 0
   const create = async (more: object = {}): Promise<Created> => {
