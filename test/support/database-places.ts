@@ -115,11 +115,11 @@ function within(url: string, database: string): string {
  * How a database of the server is reached: with `TEST_POOLER_URL`, the address of a pooler in the mode `transaction`
  * before the same server, over that.
  */
-export function wayTo(url: string, name: string): Pick<DatabaseOptions, 'url' | 'pooler' | 'listenUrl'> {
+export function wayTo(url: string, name: string): Pick<DatabaseOptions, 'url' | 'listenUrl'> {
   const pooler = process.env['TEST_POOLER_URL'] ?? ''
   const direct = within(url, name)
   if (pooler === '') return { url: direct }
-  return { url: within(pooler, name), pooler: 'transaction', listenUrl: direct }
+  return { url: within(pooler, name), listenUrl: direct }
 }
 
 async function serverPlace(url: string, template: string): Promise<Place> {

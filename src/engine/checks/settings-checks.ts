@@ -22,9 +22,9 @@ export function checkWorkers(config: FileConfig, findings: Findings): void {
     )
 }
 
-/** A pool of lent sessions cannot LISTEN, and the embedded database has only one. */
+/** The embedded database has one session and no pooler. */
 export function checkDatabase({ database }: FileConfig, findings: Findings): void {
-  const { url, pooler, listenUrl } = database
+  const { url, listenUrl } = database
   for (const [name, text] of Object.entries({ url, listenUrl })) {
     if (!isPostgresUrl(text)) continue
     try {
@@ -35,17 +35,11 @@ export function checkDatabase({ database }: FileConfig, findings: Findings): voi
       findings.report('BG_CONFIG_VALUE', ['database', name], `the address ${error.message}`)
     }
   }
-  if (url.startsWith('pglite:') && (pooler !== 'none' || listenUrl !== ''))
+  if (url.startsWith('pglite:') && listenUrl !== '')
     findings.report(
       'BG_CONFIG_CONFLICT',
-      ['database', pooler === 'none' ? 'listenUrl' : 'pooler'],
+      ['database', 'listenUrl'],
       'found with the embedded database; allowed: with the address of a PostgreSQL server in url'
-    )
-  else if (pooler === 'transaction' && listenUrl === '')
-    findings.report(
-      'BG_CONFIG_CONFLICT',
-      ['database', 'pooler'],
-      'found transaction without listenUrl; allowed: with listenUrl, the address of the same database past the pooler'
     )
 }
 

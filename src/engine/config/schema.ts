@@ -55,16 +55,11 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
             maximum: 1000,
             description: 'Most connections from one worker to PostgreSQL. The embedded database has one.'
           }),
-          pooler: Type.Union([Type.Literal('none'), Type.Literal('transaction')], {
-            default: 'none',
-            description:
-              '`transaction`: `url` leads to a pooler such as PgBouncer that lends a session for each transaction. Needs `listenUrl`.'
-          }),
           listenUrl: SecretText({
             default: '',
             'x-format': 'listen-url',
             description:
-              'Where one connection of each worker listens for notifications: the address of the same database past a pooler. Empty: `url`.'
+              'Address of the same database past a pooler, where `url` leads to one such as PgBouncer that lends a session for each transaction. One connection of each worker listens there for notifications.'
           })
         },
         described('Where money and merchants are kept.')

@@ -16,6 +16,7 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'server.limits.buffer': 'boltgate keeps up to 256 KiB for a slow client; delete the line',
   'server.limits.buffers': 'boltgate keeps up to 64 MiB for all slow clients of a worker together; delete the line',
   metrics: 'boltgate always measures its process too; delete the section',
+  'database.pooler': '`listenUrl` says the same; delete the line',
   'upstreams.*.connectTimeout': 'a connection to an upstream must open within 5 seconds; delete the line',
   'routes.upstream.connectTimeout': 'a connection to an upstream must open within 5 seconds; delete the line',
   'upstreams.*.keepAlive': 'boltgate keeps an idle upstream connection for 4 seconds; delete the line',

@@ -10,7 +10,7 @@ import { PgliteServer } from './pglite/pglite.ts'
 import { isPostgresUrl, PostgresUrlError } from '../system/postgres-url.ts'
 import { openClient, openServer } from './postgres/client.ts'
 import { PostgresListener } from './postgres/listener.ts'
-import { sessionLimits, verifySessions, type Pooler } from './postgres/session.ts'
+import { sessionLimits, verifySessions } from './postgres/session.ts'
 import { Silence } from './postgres/silence.ts'
 import { folderProbe } from './write-probe.ts'
 import { CodedError } from '../system/errors.ts'
@@ -89,9 +89,7 @@ export interface DatabaseOptions {
   clock: Clock
   /** Most connections to PostgreSQL; default 10. The embedded one always has one. */
   connections?: number
-  /** Default `none`. */
-  pooler?: Pooler
-  /** Address for LISTEN, with sessions of its own; default `url`. */
+  /** Address for LISTEN past a pooler at `url` that lends a session for each transaction; by default there is none. */
   listenUrl?: string
   /**
    * Milliseconds of silence where an answer is due, and of waiting for a connection; default 10,000. Then the statement
@@ -127,7 +125,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 }
 
 function openPostgres(options: DatabaseOptions): Database {
-  const { clock, pooler = 'none', listenUrl = '' } = options
+  const { clock, listenUrl = '' } = options
+  const isPooled = listenUrl !== ''
   const silence = new Silence(options.silence ?? 10_000)
   const limits = sessionLimits(silence.ms)
   const client = openServer(
@@ -135,11 +134,11 @@ function openPostgres(options: DatabaseOptions): Database {
     {
       silence,
       // A pooler sets the limits of its sessions.
-      settings: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) }
+      settings: { application_name: 'boltgate', TimeZone: 'UTC', ...(isPooled ? {} : limits) }
     },
     { max: options.connections ?? 10 }
   )
-  const listener = new PostgresListener(listenUrl === '' ? options.url : listenUrl, {
+  const listener = new PostgresListener(isPooled ? listenUrl : options.url, {
     clock,
     log: options.log,
     silence
@@ -148,7 +147,7 @@ function openPostgres(options: DatabaseOptions): Database {
     listener.listen(channel, heard)
   return new Client('postgres', client, clock, silence, {
     listen,
-    verify: () => verifySessions({ client, clock, limits, pooler, listen }),
+    verify: () => verifySessions({ client, clock, limits, isPooled, listen }),
     close: async () => {
       await Promise.all([client.end({ timeout: 5 }), listener.close()])
     }

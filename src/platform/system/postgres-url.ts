@@ -73,7 +73,7 @@ const SATISFIED: Readonly<Record<string, RegExp>> = {
 const HINTS: Readonly<Record<string, string>> = {
   channel_binding: 'is not supported: sslmode=verify-full proves who the server is',
   connection_limit: 'is set by database.connections',
-  pgbouncer: 'is set by database.pooler: transaction, with database.listenUrl'
+  pgbouncer: 'is set by database.listenUrl'
 }
 /** Allowed session settings, without those the gateway sets itself (time zone, encoding, date style). */
 const SETTING =

@@ -453,16 +453,10 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:5:12: server.workers: found 2 workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server [BG_CONFIG_CONFLICT]'
   },
   {
-    name: 'a pooler without an address to listen at',
-    from: 'workers: 1',
-    to: 'workers: 1\ndatabase: { url: "postgres://127.0.0.1/boltgate", pooler: transaction }',
-    line: 'gateway.yaml:6:59: database.pooler: found transaction without listenUrl; allowed: with listenUrl, the address of the same database past the pooler [BG_CONFIG_CONFLICT]'
-  },
-  {
     name: 'a pooler before the embedded database',
     from: 'workers: 1',
-    to: 'workers: 1\ndatabase: { pooler: transaction }',
-    line: 'gateway.yaml:6:21: database.pooler: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
+    to: 'workers: 1\ndatabase: { listenUrl: "postgres://127.0.0.1/boltgate" }',
+    line: 'gateway.yaml:6:24: database.listenUrl: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'several Redis that are no cluster',

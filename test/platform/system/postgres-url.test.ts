@@ -36,7 +36,7 @@ t.test('postgres addresses: those of hosting platforms and drivers are read', as
     {
       user: 'u.ref',
       settings: { search_path: 'shop' },
-      ignored: [/^pgbouncer .*database\.pooler/, /^connection_limit .*database\.connections/]
+      ignored: [/^pgbouncer .*database\.listenUrl/, /^connection_limit .*database\.connections/]
     }
   )
   t.equal(read('postgresql://h/db?sslmode=require&sslaccept=strict').tls.mode, 'verify-full')

@@ -10,15 +10,9 @@ const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
 })
 
 /**
- * Owner of the sessions: with `none` each connection has its own; with `transaction` a pooler such as PgBouncer in its
- * mode `transaction` lends one per transaction, and settings do not persist.
- *
  * Everything used of a session beyond one transaction is here: two time limits, prepared statements, and `listen`.
  * `test/platform/database/postgres/session.test.ts` checks that nothing else is.
- */
-export type Pooler = 'none' | 'transaction'
-
-/**
+ *
  * Ends a statement or an idle transaction on a stalled server, by PostgreSQL's setting names, in milliseconds: without
  * them it would hold its connection forever.
  */
@@ -35,7 +29,8 @@ export interface SessionParts {
   readonly client: PostgresClient
   readonly clock: Clock
   readonly limits: SessionLimits
-  readonly pooler: Pooler
+  /** A pooler such as PgBouncer lends a session for each transaction, and settings do not persist. */
+  readonly isPooled: boolean
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
 }
 
@@ -49,25 +44,25 @@ const HEARD_WITHIN = 5_000
  */
 export async function verifySessions(parts: SessionParts): Promise<void> {
   await verifyLimits(parts)
-  if (parts.pooler === 'none') return
+  if (!parts.isPooled) return
   await verifyHearing(parts)
   await verifyPrepared(parts.client)
 }
 
-async function verifyLimits({ client, limits, pooler }: SessionParts): Promise<void> {
+async function verifyLimits({ client, limits, isPooled }: SessionParts): Promise<void> {
   const wanted: Record<string, number> = { ...limits }
   const found = await client<
     { name: string; ms: number }[]
   >`select name, setting::integer as ms from pg_settings where name = any(${Object.keys(wanted)})`.catch(
     (error: unknown) => {
-      if (pooler === 'none' && isRefusedParameter(error)) throw new CodedError(DATABASE_SESSION, underPooler(limits))
+      if (!isPooled && isRefusedParameter(error)) throw new CodedError(DATABASE_SESSION, underPooler(limits))
       throw error
     }
   )
   // 0 is no limit.
   const lacking = found.filter(({ name, ms }) => ms === 0 || ms > (wanted[name] ?? 0))
   if (lacking.length === 0) return
-  if (pooler === 'none') throw new CodedError(DATABASE_SESSION, underPooler(limits))
+  if (!isPooled) throw new CodedError(DATABASE_SESSION, underPooler(limits))
   const have = lacking.map(({ name, ms }) => `${name} = ${ms}`).join(' and ')
   throw new CodedError(
     DATABASE_SESSION,
@@ -83,7 +78,7 @@ function isRefusedParameter(error: unknown): boolean {
 }
 
 function underPooler(limits: SessionLimits): string {
-  return `A pooler stands before the database and does not pass ${Object.keys(limits).join(' and ')} on. Say database.pooler: transaction, and database.listenUrl with an address past it`
+  return `A pooler stands before the database and does not pass ${Object.keys(limits).join(' and ')} on. Set database.listenUrl to an address past it`
 }
 
 function settings(limits: SessionLimits): string {

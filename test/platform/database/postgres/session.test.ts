@@ -74,14 +74,13 @@ await t.test('sessions of our own have what is needed', { skip }, async t => {
 })
 
 await t.test('lent sessions without limits are refused, with what to set', { skip }, async t => {
-  const pooler = 'transaction'
   for (const [statement, idle] of [
     [0, 60_000],
     [8_000, 0],
     [8_001, 60_000]
   ] as const) {
     const url = await limited(t, statement, idle)
-    const database = await open(t, { url, pooler, listenUrl: url })
+    const database = await open(t, { url, listenUrl: url })
     await t.rejects(database.verify(), {
       code: 'BG_DATABASE_SESSION',
       message:
@@ -93,14 +92,14 @@ await t.test('lent sessions without limits are refused, with what to set', { ski
 await t.test('a pooler that does not know prepared statements is refused', { skip }, async t => {
   // A server without a pooler has them under the client's names, as it has behind a pooler that passes them by.
   const url = await limited(t, 8_000, 60_000)
-  const database = await open(t, { url, pooler: 'transaction', listenUrl: url })
+  const database = await open(t, { url, listenUrl: url })
   await t.rejects(database.verify(), { code: 'BG_DATABASE_SESSION', message: /max_prepared_statements = 200/ })
 })
 
 await t.test('an address at which no notification comes is refused', { skip }, async t => {
   const [url, other] = [await limited(t, 8_000, 60_000), await testServerDatabase(t, server)]
   const clock = new ManualClock()
-  const database = await open(t, { url, pooler: 'transaction', listenUrl: other, clock })
+  const database = await open(t, { url, listenUrl: other, clock })
   const verified = t.rejects(database.verify(), { code: 'BG_DATABASE_SESSION', message: /database\.listenUrl/ })
   const stepping = setInterval(() => {
     clock.advance(1_000)
@@ -132,6 +131,6 @@ await t.test('a pooler that nobody told us of is refused, and not taken for a da
   await t.rejects(database.verify(), {
     code: 'BG_DATABASE_SESSION',
     message:
-      'A pooler stands before the database and does not pass statement_timeout and idle_in_transaction_session_timeout on. Say database.pooler: transaction, and database.listenUrl with an address past it'
+      'A pooler stands before the database and does not pass statement_timeout and idle_in_transaction_session_timeout on. Set database.listenUrl to an address past it'
   })
 })
