@@ -1,13 +1,11 @@
 import { hash } from 'node:crypto'
 import {
   definePlugin,
-  Duration,
   idempotencyKeyReused,
   keptHeaders,
   List,
   requestInProgress,
   ShortError,
-  Size,
   StateUnavailable,
   Type,
   Unavailable,
@@ -53,6 +51,15 @@ function replay(record: ReplayRecord): Reply {
   }
 }
 
+/** Milliseconds for which a response is replayed (contract, Limits). */
+const KEEP = 86_400_000
+/** Milliseconds that a repetition waits for the first request. */
+const WAIT = 30_000
+/** Milliseconds until the claim of a dead worker lapses; running requests renew theirs. */
+const LOCK = 10_000
+/** Bytes of the largest response that is kept. A larger one runs again. */
+const LARGEST = 1024 * 1024
+
 /**
  * Replays the first response to repeated requests (contract, Limits; decisions 18 to 20). Fails closed: unrecorded
  * requests might move money twice.
@@ -66,21 +73,6 @@ export default definePlugin({
       methods: List(Type.String({ 'x-format': 'method' }), {
         default: ['POST'],
         description: 'Methods for which a key counts.'
-      }),
-      keep: Duration({ default: '1d', minimum: '1s', description: 'How long a response is given again.' }),
-      wait: Duration({
-        default: '30s',
-        description: 'How long a repetition waits for the first request before it is answered 503.'
-      }),
-      lock: Duration({
-        default: '10s',
-        minimum: '1s',
-        description:
-          'How long a key stays claimed after the worker of its request died. Running requests renew their claim.'
-      }),
-      largest: Size({
-        default: '1MiB',
-        description: 'Largest response that is kept; a larger one is delivered and forgotten.'
       })
     },
     { additionalProperties: false, description: 'Which responses are given again.' }
@@ -105,16 +97,16 @@ export default definePlugin({
     const claim = async (ctx: Context, key: string, scope: string): Promise<void | Reply> => {
       const fingerprint = hash('sha256', await ctx.body.bytes())
       ctx.idempotency = { key, fingerprint }
-      const deadline = clock.monotonic() + config.wait
+      const deadline = clock.monotonic() + WAIT
       for (;;) {
-        const begun = await state.begin(scope, fingerprint, config.lock)
+        const begun = await state.begin(scope, fingerprint, LOCK)
         switch (begun.kind) {
           case 'run':
             ctx.set(claimed, {
               key: scope,
               token: begun.token,
-              heartbeat: clock.every(config.lock / HEARTBEATS, () => {
-                settle(ctx, state.extend(scope, begun.token, config.lock))
+              heartbeat: clock.every(LOCK / HEARTBEATS, () => {
+                settle(ctx, state.extend(scope, begun.token, LOCK))
               }),
               status: 0,
               headers: [],
@@ -178,7 +170,7 @@ export default definePlugin({
         const claim = ctx.get(claimed)
         if (claim === undefined || claim.status === 0) return
         claim.size += bytes.byteLength
-        if (claim.size <= config.largest) claim.pieces.push(bytes.slice())
+        if (claim.size <= LARGEST) claim.pieces.push(bytes.slice())
         else claim.pieces = []
       },
       done(ctx, outcome) {
@@ -190,14 +182,14 @@ export default definePlugin({
           outcome.source !== 'error' &&
           claim.status >= 200 &&
           claim.status < 300 &&
-          claim.size <= config.largest &&
+          claim.size <= LARGEST &&
           (claim.whole || outcome.delivered)
         if (!good) {
           settle(ctx, state.abandon(claim.key, claim.token))
           return
         }
         const record: ReplayRecord = { status: claim.status, headers: claim.headers, body: Buffer.concat(claim.pieces) }
-        settle(ctx, state.finish(claim.key, claim.token, record, config.keep))
+        settle(ctx, state.finish(claim.key, claim.token, record, KEEP))
       }
     }
   }

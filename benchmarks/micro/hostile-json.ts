@@ -7,7 +7,7 @@ import { hostileBodies } from '../../test/support/hostile-json.ts'
 type Reads = (bytes: Uint8Array) => void
 
 const FIELDS = ['model', 'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n']
-const PRICES = { protocol: 'mcp', tools: { small: 5 }, toolErrors: 'sold', messageLimit: 1024 } as const
+const PRICES = { protocol: 'mcp', tools: { small: 5 }, toolErrors: 'sold' } as const
 
 /** What a checkout does with a body before it is paid for. */
 async function readersOf(checkout: string): Promise<Readonly<Record<'fields' | 'messages', Reads>>> {

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { FiatText } from './money-text.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
-import { Money, Size } from '../config/units.ts'
+import { Money } from '../config/units.ts'
 
 const pricesOf = (what: string) =>
   Type.Optional(
@@ -26,13 +26,6 @@ export const CallPricesSchema = Type.Object(
       default: 'sold',
       description:
         "What a tool's result with `isError: true` is: sold like any other, or a payment that is given back. A JSON-RPC error always gives it back."
-    }),
-    messageLimit: Size({
-      default: '4MiB',
-      minimum: '1KiB',
-      maximum: '64MiB',
-      description:
-        'Longest message of the upstream that is read for its receipt. A longer one is passed on as it comes, without a receipt, and counts as sold.'
     })
   },
   { additionalProperties: false, description: 'What calls cost.' }

@@ -31,6 +31,12 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'billing.timeout': 'a call to the billing provider may take 20 seconds; delete the line',
   'payments.demoConfirmAfter': 'a demo payment confirms itself after 5 seconds; delete the line',
   'payment.macaroonLocation': 'macaroons have the location "l402", which no client checks; delete the line',
+  'chains.*.cors.maxAge': 'a browser may keep the response to a preflight for an hour; delete the line',
+  'chains.*.idempotency.keep': 'a response is given again for a day, as the contract says; delete the line',
+  'chains.*.idempotency.wait': 'a repetition waits 30 seconds for the first request; delete the line',
+  'chains.*.idempotency.lock': 'a key is free 10 seconds after the worker of its request died; delete the line',
+  'chains.*.idempotency.largest': 'responses of up to 1 MiB are given again; delete the line',
+  'chains.*.mcp.messageLimit': 'messages of up to 4 MiB are read for their receipt; delete the line',
   'payment.maxOutstanding.proxy':
     'it counted the invoices of all clients together, which strangers could fill; `place` caps those of one client address'
 }

@@ -11,12 +11,12 @@ export interface ResponseParts {
   readonly calls: CallsUnderWay
   /** Responses to calls of a batch that were not forwarded. */
   readonly own: readonly string[]
-  /** Maximum bytes of a message that is read. */
-  readonly messageLimit: number
   /** Called with the head of what was sold, to keep it out of shared caches. */
   paidHead(headers: HeaderList): void
 }
 
+/** Bytes of a message that is read for its receipt. A longer one passes without, and counts as sold. */
+const MESSAGE_LIMIT = 4 * 1024 * 1024
 /** Header fields that a changed body invalidates. */
 const BODY_FIELDS = ['content-length', 'content-digest', 'repr-digest', 'digest', 'content-md5', 'etag']
 const NO_BODY = new Set([202, 204])
@@ -46,7 +46,7 @@ export class RpcResponder implements Responder {
   constructor(real: Responder, parts: ResponseParts) {
     this.#real = real
     this.#parts = parts
-    this.#events = new EventLines(parts.messageLimit)
+    this.#events = new EventLines(MESSAGE_LIMIT)
     real.onDrain = () => {
       this.#isFull = false
       if (this.#busy === null) this.onDrain?.()
@@ -110,7 +110,7 @@ export class RpcResponder implements Responder {
     if (this.#mode === 'whole' && this.#busy === null) {
       this.#kept.push(bytes)
       this.#size += bytes.byteLength
-      if (this.#size > this.#parts.messageLimit) this.#inTurn(() => this.#tooLong())
+      if (this.#size > MESSAGE_LIMIT) this.#inTurn(() => this.#tooLong())
     } else if (this.#mode === 'passing' && this.#busy === null) this.#write(bytes)
     else this.#inTurn(() => (this.#mode === 'events' ? this.#pass(this.#events.feed(bytes), 0) : this.#write(bytes)))
     return this.#busy === null && !this.#isFull

@@ -93,7 +93,7 @@ export class RpcSale {
       return forward(ctx, responder, null)
 
     const { challenges, clock } = this.#parts
-    const { protocol, toolErrors, messageLimit } = prices
+    const { protocol, toolErrors } = prices
     const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, initializes)
     begun({ calls, responder: null })
     const judged = new Map<RpcMessage, Answered>()
@@ -130,7 +130,6 @@ export class RpcSale {
     const between = new RpcResponder(responder, {
       calls,
       own,
-      messageLimit,
       paidHead: headers => {
         if (ctx.payment === null) return
         keepPrivate(headers)

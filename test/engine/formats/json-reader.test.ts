@@ -146,7 +146,7 @@ function workOf(run: () => void): { readonly looks: number; readonly built: numb
   return { looks, built }
 }
 
-const prices = { protocol: 'mcp', tools: { small: 5 }, toolErrors: 'sold', messageLimit: 1024 } as const
+const prices = { protocol: 'mcp', tools: { small: 5 }, toolErrors: 'sold' } as const
 const readers: ReadonlyArray<readonly [string, looksPerByte: number, (bytes: Uint8Array) => void]> = [
   [
     'a field of a price',

@@ -18,7 +18,7 @@ t.test('a request ends only when each of its calls is judged, also where one fai
     routeOffers: () => ({ ofCall: () => ({ description: 'tools' }) }),
     verify: () => verdicts.shift()
   } as unknown as Challenges
-  const prices = { protocol: 'mcp', toolErrors: 'sold', messageLimit: 1_000, tools: { a: 5, b: 5 } } as const
+  const prices = { protocol: 'mcp', toolErrors: 'sold', tools: { a: 5, b: 5 } } as const
   const sale = new RpcSale({
     challenges,
     clock: new ManualClock(),

@@ -7,8 +7,7 @@ const prices = {
   protocol: 'mcp',
   tools: { dear: 50 },
   resources: { 'demo://paid/*': 3 },
-  toolErrors: 'sold',
-  messageLimit: 1024
+  toolErrors: 'sold'
 } as const
 
 type Pair = readonly [name: string, value: unknown]
@@ -117,7 +116,7 @@ t.test('no reader finds a priced call in what is free', async t => {
 /** What is asked for each name; null for what is free or refused. */
 function amountOf(method: string, params: object, list: object): number | string | null {
   const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
-  const read = readMessages(body, { protocol: 'mcp', toolErrors: 'sold', messageLimit: 1024, ...list })
+  const read = readMessages(body, { protocol: 'mcp', toolErrors: 'sold', ...list })
   if ('code' in read) return read.message
   const [message] = read.messages
   if (message?.kind === 'refused') return message.refusal.message

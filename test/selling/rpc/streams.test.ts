@@ -167,9 +167,9 @@ t.test('event streams', async t => {
   })
 
   t.test('an event above the limit passes in pieces, and has sold its call', async t => {
-    const small = await openRpcShop(t, { prices: 'tools: { cheap: 2 sats }\n          messageLimit: 1KiB' })
+    const small = await openRpcShop(t, { prices: 'tools: { cheap: 2 sats }' })
     const credential = await small.buy(call)
-    const text = `event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{"content":"${'x'.repeat(400_000)}"}}\n\ndata: {"after":1}\n\n`
+    const text = `event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{"content":"${'x'.repeat(5_000_000)}"}}\n\ndata: {"after":1}\n\n`
     small.respond = (_body, response) => {
       response.writeHead(200, { 'Content-Type': 'text/event-stream' })
       response.end(text)
