@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { isFree, priceWords } from '../../engine/checks/price.ts'
 import { takes } from '../../engine/config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
@@ -38,6 +39,16 @@ export function hasWallet(config: GatewayConfig): boolean {
   )
 }
 
+/** Path of a file that is for sale, where a route serves a folder. */
+function fileBelow({ match, upstream }: RouteConfig): string | undefined {
+  const [pattern = ''] = match.path
+  if (upstream.kind !== 'files' || !pattern.endsWith('/*')) return undefined
+  const file = readdirSync(upstream.path, { withFileTypes: true }).find(
+    entry => entry.isFile() && !entry.name.startsWith('.')
+  )
+  return file === undefined ? undefined : pattern.slice(0, -1) + encodeURIComponent(file.name)
+}
+
 function orderOf(route: RouteConfig, publicUrl: string, operations: readonly AnyOperation[]): string {
   const {
     host,
@@ -49,7 +60,7 @@ function orderOf(route: RouteConfig, publicUrl: string, operations: readonly Any
     route.upstream.kind === 'internal'
       ? operations.find(({ method: its, path }) => its === verb && takes(route, its, path))
       : undefined
-  const path = operation?.path ?? pattern.replace(/\*$/, '').replaceAll(/:[^/]+/g, '1')
+  const path = operation?.path ?? fileBelow(route) ?? pattern.replace(/\*$/, '').replaceAll(/:[^/]+/g, '1')
   return [
     `${publicUrl}${path}`,
     ...(verb === 'GET' ? [] : [`-X ${verb}`]),

@@ -15,6 +15,7 @@ import {
 import type { Origin } from '../config/document.ts'
 import { readConfig, type FoundReference } from '../config/read.ts'
 import type { ChainEntryConfig, PluginFacts } from '../config/schema.ts'
+import type { UpstreamConfig } from '../sections/upstream.ts'
 import { WhenSchema } from '../sections/when.ts'
 
 /** Members beside a plugin's name in an entry; any other key is the name. */
@@ -32,8 +33,13 @@ export const entrySiblings = Type.Object(
 
 const siblings = Object.keys(entrySiblings.properties)
 
-/** The engine's terminal plugin for internal upstreams; it has no plugin file. */
+/** The engine's terminal plugin for internal upstreams and files; it has no plugin file. */
 export const internalPlugin: PluginFacts = { name: 'internal', config: Type.Object({}), terminal: true }
+
+/** The plugin that ends a chain without a terminal one. */
+export function terminalOf({ kind }: UpstreamConfig): 'internal' | 'forward' {
+  return kind === 'internal' || kind === 'files' ? 'internal' : 'forward'
+}
 
 /** Plugin files that failed to load have their reason instead of facts. */
 export type PluginSources = {

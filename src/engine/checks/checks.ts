@@ -1,8 +1,8 @@
-import { access } from 'node:fs/promises'
+import { access, constants, stat } from 'node:fs/promises'
 import { quote, type Path, type Findings } from '../config/diagnose.ts'
 import type { FoundReference } from '../config/read.ts'
 import type { PlacedRoute } from '../config/resolve.ts'
-import type { FileConfig, PluginFacts } from '../config/schema.ts'
+import type { FileConfig, PluginFacts, RouteConfig } from '../config/schema.ts'
 import { formatUnit } from '../config/units.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
@@ -157,7 +157,8 @@ const CHECKS: readonly Check[] = [
     async run({ routes, upstreams }, findings) {
       // A named upstream is checked once, not for every route that uses it.
       for (const { route, index } of routes)
-        if (route.upstream.kind === 'url' && route.upstream.name === undefined)
+        if (route.upstream.kind === 'files') await checkFolder(route, index, findings)
+        else if (route.upstream.kind === 'url' && route.upstream.name === undefined)
           await checkFiles(route.upstream, ['routes', index, 'upstream'], findings)
       for (const [name, upstream] of Object.entries(upstreams))
         await checkFiles(upstream, ['upstreams', name], findings)
@@ -178,6 +179,34 @@ function simple(needs: Check['needs'] & {}, check: (config: FileConfig, findings
 
 export async function runChecks(file: ReadFile, findings: Findings): Promise<void> {
   for (const { needs = [], run } of CHECKS) if (needs.every(key => findings.isSound([key]))) await run(file, findings)
+}
+
+/** A folder is served below a star, a file at its own path. */
+async function checkFolder({ match, upstream }: RouteConfig, index: number, findings: Findings): Promise<void> {
+  if (upstream.kind !== 'files') return
+  const path: Path = ['routes', index, 'upstream', 'files']
+  let isFolder: boolean
+  try {
+    isFolder = (await stat(upstream.path)).isDirectory()
+    await access(upstream.path, constants.R_OK)
+  } catch {
+    // The reason matters little: this process cannot read it.
+    findings.report(
+      'BG_CONFIG_FILE',
+      path,
+      `found ${quote(upstream.path)}, which cannot be read; allowed: the path of a folder or a file, seen from this file`
+    )
+    return
+  }
+  const other = match.path.find(pattern => pattern.endsWith('/*') !== isFolder)
+  if (other !== undefined)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      path,
+      isFolder
+        ? `found a folder behind the path ${quote(other)}; allowed: paths that end with /*, such as ${quote(`${other.replace(/\/$/, '')}/*`)}, or a file`
+        : `found a file behind the path ${quote(other)}; allowed: a path without a star, or a folder`
+    )
 }
 
 /** An upstream's files must be readable, and TLS settings need an https address. */

@@ -1,4 +1,4 @@
-import { internalPlugin, type ReadEntry } from './chains.ts'
+import { internalPlugin, terminalOf, type ReadEntry } from './chains.ts'
 import { didYouMean, formatNames, nearest, quote, type Path, type Findings } from '../config/diagnose.ts'
 import { leastReservedMsat, type MeterConfig } from './meter.ts'
 import type { FoundReference } from '../config/read.ts'
@@ -31,7 +31,7 @@ export function checkReferences(
   }
 }
 
-const targets = ['internal', 'proxy', 'url'] as const
+const targets = ['files', 'internal', 'proxy', 'url'] as const
 
 export function checkUpstream(raw: unknown, path: Path, findings: Findings): void {
   if (typeof raw !== 'object' || raw === null) return
@@ -42,13 +42,13 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings): voi
     findings.report(
       'BG_CONFIG_CONFLICT',
       path,
-      'found an upstream without a target; allowed: exactly one of internal, proxy and url'
+      'found an upstream without a target; allowed: exactly one of files, internal, proxy and url'
     )
   else if (given.length > 1)
     findings.report(
       'BG_CONFIG_CONFLICT',
       path,
-      `found ${given.join(' and ')} in one upstream; allowed: exactly one of internal, proxy and url`
+      `found ${given.join(' and ')} in one upstream; allowed: exactly one of files, internal, proxy and url`
     )
   else if (only !== 'url') {
     const extra = keys.find(key => key !== only)
@@ -199,14 +199,12 @@ export function checkRoute(
     )
   }
   const last = chain?.findLast(({ entry }) => !entry.disabled)
-  if (
-    last?.facts?.terminal === true &&
-    (last.entry.plugin === internalPlugin.name) !== (upstream.kind === 'internal')
-  ) {
+  const end = terminalOf(upstream)
+  if (last?.facts?.terminal === true && (last.entry.plugin === internalPlugin.name) !== (end === internalPlugin.name)) {
     findings.report(
       'BG_CONFIG_CONFLICT',
       [...path, 'upstream'],
-      `found ${upstream.kind === 'internal' ? 'an internal upstream' : 'an HTTP upstream'}, but the chain ${quote(route.chain)} ends with ${last.entry.plugin}; allowed: a chain that leaves its end to the route, or ends with ${upstream.kind === 'internal' ? 'internal' : 'forward'}`
+      `found ${upstream.kind === 'files' ? 'files' : upstream.kind === 'internal' ? 'an internal upstream' : 'an HTTP upstream'}, but the chain ${quote(route.chain)} ends with ${last.entry.plugin}; allowed: a chain that leaves its end to the route, or ends with ${end}`
     )
   }
   if (chain === undefined || chain.some(({ facts }) => facts === undefined)) return

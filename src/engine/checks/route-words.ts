@@ -11,6 +11,7 @@ export function routePriceWords(config: GatewayConfig, route: RouteConfig): stri
 
 export function routeUpstreamWords({ upstream }: RouteConfig): string {
   if (upstream.kind === 'internal') return upstream.name
+  if (upstream.kind === 'files') return upstream.path
   return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
 }
 

@@ -81,13 +81,15 @@ function asWritten({ at: _at, upstream, meter, price, ...route }: RouteConfig): 
     ...(price === undefined || meter !== undefined ? {} : { price }),
     ...(meter === undefined ? {} : { meter }),
     upstream:
-      kind === 'internal'
-        ? { internal: 'name' in where ? where.name : '' }
-        : kind === 'proxy'
-          ? { proxy: 'param' in where ? `:${where.param}` : '' }
-          : 'name' in where && where.name !== undefined
-            ? where.name
-            : where
+      kind === 'files'
+        ? { files: 'path' in where ? where.path : '' }
+        : kind === 'internal'
+          ? { internal: 'name' in where ? where.name : '' }
+          : kind === 'proxy'
+            ? { proxy: 'param' in where ? `:${where.param}` : '' }
+            : 'name' in where && where.name !== undefined
+              ? where.name
+              : where
   }
 }
 

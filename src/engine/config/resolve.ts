@@ -141,7 +141,8 @@ function resolveUpstream(
   upstreams: Readonly<Record<string, UrlUpstreamConfig>>
 ): UpstreamConfig | undefined {
   if (typeof given === 'string') return Object.hasOwn(upstreams, given) ? upstreams[given] : undefined
-  const { internal, proxy, url, ...rest } = given
+  const { files, internal, proxy, url, ...rest } = given
+  if (files !== undefined) return { kind: 'files', path: resolve(folder, files) }
   if (internal !== undefined) return { kind: 'internal', name: internal }
   if (proxy !== undefined) return { kind: 'proxy', param: proxy.slice(1) }
   return url === undefined ? undefined : { kind: 'url', ...withFiles({ url, ...rest }, folder) }

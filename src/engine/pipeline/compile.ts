@@ -1,10 +1,11 @@
+import { terminalOf } from '../checks/chains.ts'
 import { ConfigError, type Problem, type ConfigurationCode } from '../config/diagnose.ts'
 import type { ChainEntryConfig, GatewayConfig, Position, RouteConfig } from '../config/schema.ts'
 import { Chain } from './chain.ts'
-import type { Slot, RouteInfo } from '../message/context.ts'
+import type { Context, Slot, RouteInfo } from '../message/context.ts'
 import { conditional, conditionOf, observing } from './entry.ts'
 import type { InternalUpstream } from './internal.ts'
-import type { Hooks, Plugin, Scope } from './plugin.ts'
+import type { HookResult, Hooks, Plugin, Scope } from './plugin.ts'
 import { checkReach, type BuiltRoute, type Establishes } from './reach.ts'
 import { Router } from './router.ts'
 import { asksAlways, requireMetering, requirePayment } from './sale.ts'
@@ -12,6 +13,7 @@ import type { Services } from './services.ts'
 import { hooksOf, requireServices, SetUpTooLate } from './set-up.ts'
 import type { Load } from './load.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
+import { FileServer } from './files.ts'
 
 export interface CompileOptions {
   readonly services: Services
@@ -45,7 +47,11 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
   const built: BuiltRoute[] = []
   const problems: Problem[] = []
   for (const route of config.routes) {
-    const info: RouteInfo = Object.freeze({ name: route.name, config: route, own: route.upstream.kind !== 'url' })
+    const info: RouteInfo = Object.freeze({
+      name: route.name,
+      config: route,
+      own: route.upstream.kind === 'internal' || route.upstream.kind === 'proxy'
+    })
     try {
       const { chain, callers } = await buildChain(config, route, info, around)
       const { upstream } = route
@@ -103,7 +109,8 @@ async function buildChain(
   const hooks: Hooks[] = []
   const callers: Establishes[] = []
   const entries = config.chains[route.chain] ?? []
-  let guard = beforeCharge(route, around) ?? requireMetering(route, entries, around.plugins)
+  const served = await servedBy(route, around)
+  let guard = beforeCharge(served) ?? requireMetering(route, entries, around.plugins)
   try {
     const paid = requirePayment(route, entries, around.plugins)
     for (const entry of withTerminal(entries, route, around)) {
@@ -114,7 +121,7 @@ async function buildChain(
         guard = null
       }
       if (paid !== null && (entry.plugin === 'internal' || plugin?.terminal === true)) hooks.push(paid)
-      const made = await setUp(entry, route, info, config.mode, around, slots)
+      const made = await setUp(entry, route, served, info, config.mode, around, slots)
       if (made.establishes !== undefined && entry.mode === 'enforce')
         callers.push({ kind: made.establishes, when: entry.when })
       hooks.push(fitted(made, entry, slots, around))
@@ -139,19 +146,26 @@ function withTerminal(
   const last = entries.findLast(entry => !entry.disabled)
   const named = last !== undefined && around.plugins.get(last.file ?? last.plugin)?.terminal === true
   if (named) return entries
-  const plugin = route.upstream.kind === 'internal' ? 'internal' : 'forward'
-  return [...entries, { plugin, config: {}, disabled: false, mode: 'enforce', at: route.at }]
+  return [
+    ...entries,
+    { plugin: terminalOf(route.upstream), config: {}, disabled: false, mode: 'enforce', at: route.at }
+  ]
 }
 
 async function setUp(
   entry: ChainEntryConfig,
   route: RouteConfig,
+  served: Served | null,
   info: RouteInfo,
   mode: 'development' | 'production',
   around: Compilation,
   slots: Slots
 ): Promise<Hooks> {
-  if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
+  if (entry.plugin === 'internal') {
+    if (served !== null) return { handle: ctx => served.handle(ctx) }
+    const names = [...around.internals.keys()].join(', ')
+    throw refused('BG_CONFIG_REFERENCE', entry.at, `there is no such internal upstream; there are ${names}`)
+  }
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
   if (plugin === undefined) throw refused('BG_CONFIG_REFERENCE', entry.at, `there is no plugin "${entry.plugin}"`)
   try {
@@ -180,28 +194,25 @@ function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: Comp
   return condition === null ? hooks : conditional(hooks, condition, slots.take<boolean>(`${entry.plugin} taken`))
 }
 
-/** Runs before payment is requested: a known 404 or 405 must not be paid for (as decision 94 has it for proxies). */
-function beforeCharge(route: RouteConfig, around: CompileOptions): Hooks | null {
-  const upstream = route.upstream.kind === 'internal' ? around.internals.get(route.upstream.name) : undefined
-  return upstream === undefined
-    ? null
-    : {
-        request: ctx => {
-          upstream.requireServed(ctx)
-        }
-      }
+/** What answers on a route without an upstream server. */
+interface Served {
+  requireServed(ctx: Context): void | Promise<void>
+  handle(ctx: Context): HookResult
 }
 
-function internalTerminal(entry: ChainEntryConfig, route: RouteConfig, around: CompileOptions): Hooks {
-  const name = route.upstream.kind === 'internal' ? route.upstream.name : ''
-  const upstream = around.internals.get(name)
-  if (upstream === undefined)
-    throw refused(
-      'BG_CONFIG_REFERENCE',
-      entry.at,
-      `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`
-    )
-  return { handle: ctx => upstream.handle(ctx) }
+async function servedBy({ at, upstream }: RouteConfig, { internals }: CompileOptions): Promise<Served | null> {
+  if (upstream.kind === 'internal') return internals.get(upstream.name) ?? null
+  if (upstream.kind !== 'files') return null
+  try {
+    return await FileServer.open(upstream.path)
+  } catch (cause) {
+    throw refused('BG_CONFIG_FILE', at, `the files at ${upstream.path} cannot be read`, cause)
+  }
+}
+
+/** Runs before payment is requested: a known 404 or 405 must not be paid for (as decision 94 has it for proxies). */
+function beforeCharge(served: Served | null): Hooks | null {
+  return served === null ? null : { request: ctx => served.requireServed(ctx) }
 }
 
 function scopeFor(

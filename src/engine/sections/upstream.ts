@@ -71,9 +71,16 @@ export const NamedUpstreamSchema = Type.Object(
   described('An HTTP upstream.')
 )
 
-/** Exactly one of `internal`, `proxy` and `url` is allowed. */
+/** Exactly one of `files`, `internal`, `proxy` and `url` is allowed. */
 export const UpstreamSchema = Type.Object(
   {
+    files: Type.Optional(
+      Type.String({
+        'x-format': 'file',
+        description:
+          'Folder whose files are served below the `/*` of the path, or one file for a path without it. No listings, dot files or symbolic links.'
+      })
+    ),
     internal: Type.Optional(Type.String({ minLength: 1, description: 'Name of an upstream inside the gateway.' })),
     proxy: Type.Optional(
       Type.String({
@@ -94,6 +101,7 @@ export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: 
 
 /** `param` is the path parameter's name without its colon. */
 export type UpstreamConfig =
+  | { readonly kind: 'files'; /** Absolute. */ readonly path: string }
   | { readonly kind: 'internal'; readonly name: string }
   | { readonly kind: 'proxy'; readonly param: string }
   | UrlUpstreamConfig

@@ -1,3 +1,4 @@
+import { terminalOf } from '../../engine/checks/chains.ts'
 import { Type, type Static } from 'typebox'
 import { effective, needsRestart, type ConfigurationChange } from '../../engine/config/effective.ts'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
@@ -35,8 +36,10 @@ const RouteView = Type.Object(
       )
     }),
     upstream: Type.Object({
-      kind: Type.Enum(['url', 'internal', 'proxy']),
-      address: Type.String({ description: "A server's address, operations of the gateway, or a merchant's proxy." }),
+      kind: Type.Enum(['url', 'internal', 'proxy', 'files']),
+      address: Type.String({
+        description: "A server's address, operations of the gateway, a merchant's proxy, or a folder."
+      }),
       state: Type.Enum(['good', 'failing', 'down', 'idle'], {
         description:
           'By the last five whole minutes: down where no request came through, failing where some did not, idle where nobody asked.'
@@ -224,7 +227,7 @@ function pluginsOf(config: GatewayConfig, plugins: RunningConfiguration['plugins
   const entries = (config.chains[route.chain] ?? []).filter(({ disabled }) => !disabled)
   const last = entries.at(-1)
   const isWhole = last !== undefined && plugins.get(last.file ?? last.plugin)?.terminal === true
-  const end = route.upstream.kind === 'internal' ? 'internal' : 'forward'
+  const end = terminalOf(route.upstream)
   return [
     ...entries.map(({ mode, plugin, when }) => ({
       plugin,

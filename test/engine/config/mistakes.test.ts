@@ -232,19 +232,19 @@ const mistakes: readonly Mistake[] = [
     name: 'a route without an upstream',
     from: '    upstream: { proxy: ":proxyId" }\n',
     to: '',
-    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of internal, proxy and url [BG_CONFIG_MISSING_KEY]'
+    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of files, internal, proxy and url [BG_CONFIG_MISSING_KEY]'
   },
   {
     name: 'an upstream without a target',
     from: 'upstream: { proxy: ":proxyId" }',
     to: 'upstream: { timeout: 3s }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url [BG_CONFIG_CONFLICT]'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a route with two upstreams',
     from: '{ proxy: ":proxyId" }',
     to: '{ proxy: ":proxyId", internal: api }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url [BG_CONFIG_CONFLICT]'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a setting of an HTTP upstream beside an internal one',
