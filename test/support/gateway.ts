@@ -25,19 +25,11 @@ import { OpenApiCheck, type Answered } from './openapi-check.ts'
 /** The repository's own folder; plugin paths in a test's YAML start from it. */
 export const rootFolder = fileURLToPath(new URL('../..', import.meta.url))
 
-/** What the default deployment leaves to the environment and tests replace. */
-const SERVER = `
-mode: development
-server:
-  listen: "\${HOST:-127.0.0.1}:\${PORT:-8080}"
-  publicUrl: "\${PUBLIC_URL:-}"
-`
-
 /** The default deployment with every policy out of the way, so that a test is not throttled by chance. */
 export function defaultYaml(
   more: { readonly policies?: string; readonly replace?: ReadonlyArray<readonly [string, string]> } = {}
 ): string {
-  let text = readFileSync(`${rootFolder}/gateway.yaml`, 'utf8') + SERVER
+  let text = readFileSync(`${rootFolder}/gateway.yaml`, 'utf8')
   const policies =
     more.policies ??
     ['global', 'read', 'write', 'payment-create', 'admin', 'webhook', 'checkout-create', 'l402-proxy']

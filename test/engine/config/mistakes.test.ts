@@ -707,8 +707,8 @@ const settings: readonly (readonly [name: string, text: string, line: string])[]
   ],
   [
     'yes, which YAML 1.2 reads as a text',
-    'metrics: { process: yes }',
-    'gateway.yaml:1:21: metrics.process: found "yes"; allowed: true or false. Did you mean true? [BG_CONFIG_VALUE]'
+    'state: { cluster: yes }',
+    'gateway.yaml:1:19: state.cluster: found "yes"; allowed: true or false. Did you mean true? [BG_CONFIG_VALUE]'
   ],
   [
     'an address without its scheme',
