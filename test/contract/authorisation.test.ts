@@ -331,6 +331,11 @@ const rows: Readonly<Record<string, Row>> = {
   getJobsDashboard: dashboard(admin(200), '/jobs'),
   retryJob: dashboard(admin(404), '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'),
 
+  createPaymentLink: plain(merchant(201), '/api/merchant/payment-links', { currency: 'USD' }),
+  listPaymentLinks: plain(merchant(200), '/api/merchant/payment-links'),
+  deletePaymentLink: row(merchant(204, 404), async f => ({ path: `/api/merchant/payment-links/${await linkOf(f)}` })),
+  getPaymentLinkPage: row(anyone(200), async f => ({ path: `/pay/to/${await linkOf(f)}` })),
+  payPaymentLink: row(anyone(422), async f => ({ path: `/pay/to/${await linkOf(f)}` })),
   // The token of the address is the authorisation.
   getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
   followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
@@ -619,6 +624,15 @@ async function checkoutPage({ gateway }: Setting): Promise<string> {
     body: { plan: 'individual', email: `${unique()}@example.com` }
   })
   return new URL((answer.json() as { checkoutUrl: string }).checkoutUrl).pathname
+}
+
+async function linkOf({ gateway, owner }: Setting): Promise<string> {
+  const made = await gateway.send('POST', '/api/merchant/payment-links', {
+    headers: { 'x-api-key': owner.apiKey },
+    body: { currency: 'USD' }
+  })
+  // By the operation's own schema.
+  return (made.json() as { linkId: string }).linkId
 }
 
 /** The address of what the pay page loads. */

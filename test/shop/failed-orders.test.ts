@@ -46,7 +46,10 @@ async function refunding(shop: Shop): Promise<{
     sources: shop.storefront.refundSources,
     payees: new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer),
     merchant: async () => merchant,
-    onConfirmed: async () => {}
+    onConfirmed: async () => {},
+    invoiceFor: async () => {
+      throw new Error('no Lightning address is asked here')
+    }
   })
   return {
     provider,

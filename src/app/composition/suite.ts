@@ -57,9 +57,19 @@ export async function openSuite(core: Core, opened: Open) {
       orderFailed: webhooks.storeOrderFailed
     })
   )
-  opened(openRefunds({ ...core, payments, others: [stores.refundSources], onConfirmed: mail.tellRefunded }))
+  const { invoiceFor } = providers
+  opened(openRefunds({ ...core, invoiceFor, payments, others: [stores.refundSources], onConfirmed: mail.tellRefunded }))
   opened(openNotifications({ ...core, payments: payments.payments }))
-  opened(openPages({ ...core, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet }))
+  const { links } = payments
+  opened(
+    openPages({
+      ...core,
+      links,
+      payments: payments.payments,
+      others: [billing.bitcoinPlans],
+      sandbox: providers.wallet
+    })
+  )
   opened(
     openConsole({
       ask: async ctx => {

@@ -7,7 +7,9 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { ProviderSlot } from './account.ts'
 import { Budgets } from '../provider-calls/budgets.ts'
 import { ProviderEvents } from './events.ts'
+import { AddressGuard } from '../../engine/upstream/guard.ts'
 import type { ProviderKind } from '../kinds/kind.ts'
+import { LnurlProvider } from '../kinds/lnurl/lnurl.ts'
 import { providerKinds } from '../kinds/kinds.ts'
 import { providerOperations } from './operations.ts'
 import { Payees } from './payees.ts'
@@ -24,6 +26,9 @@ export interface OpenProvidersParts {
   /** Those of `kinds.ts` by default. */
   readonly kinds: readonly ProviderKind[] | undefined
 }
+
+/** Milliseconds for a Lightning address to give an invoice. */
+const ADDRESS_TIMEOUT = 10_000
 
 /** @throws as `openSeats` */
 export function openProviders({
@@ -53,6 +58,14 @@ export function openProviders({
       events.recovered(slot, name, host)
     }
   })
+  const addresses = new LnurlProvider({
+    clock,
+    database,
+    guard: new AddressGuard({ production: mode === 'production' }),
+    ownKey: null,
+    url: null,
+    timeout: ADDRESS_TIMEOUT
+  })
   const payees = new Payees(seats, sealer, clock, state)
   metrics.sampled(
     'boltgate_provider_passed_over',
@@ -67,6 +80,8 @@ export function openProviders({
     budgets,
     events,
     payees,
+    /** Asks a Lightning address for an invoice to pay. */
+    invoiceFor: (address: string, amountSats: number) => addresses.invoiceFor(address, amountSats),
     /** Makers of the operator's invoices, when there are several. */
     makers: () => payees.report(),
     /** Budgets and failing hosts of both slots, in this process. */
@@ -100,6 +115,8 @@ export function openProviders({
       onChanged: paymentHash => events.changed(paymentHash)
     }),
     jobs,
-    close
+    close: async () => {
+      await Promise.all([close(), addresses.close()])
+    }
   }
 }

@@ -7,6 +7,8 @@ import { checkoutOperations } from './checkout-sessions.ts'
 import { openDemoInvoices } from './demo.ts'
 import { paymentListOperations } from './listing.ts'
 import { paymentOperations } from './operations.ts'
+import { linkOperations } from './link-operations.ts'
+import { PaymentLinks } from './links.ts'
 import { Payments, type PaymentsParts } from './service.ts'
 import { SqlPaymentStore } from './store-sql.ts'
 import type { ProviderSeatName } from './store.ts'
@@ -54,12 +56,19 @@ export function openPayments(parts: OpenPaymentsParts) {
   })
   const settled = (paymentHash: string): Promise<void> => payments.settled(paymentHash)
   events.listen({ paid: settled, changed: settled })
+  const links = new PaymentLinks({ ...parts, payments, merchant: id => merchants.byId(id) })
   return {
     payments,
+    links,
     store,
     /** Starts listening and sweeping. Rejects when the database is down; can be retried. */
     start: () => payments.start(),
-    operations: [...paymentOperations(payments), ...paymentListOperations(payments), ...checkoutOperations(payments)],
+    operations: [
+      ...paymentOperations(payments),
+      ...paymentListOperations(payments),
+      ...checkoutOperations(payments),
+      ...linkOperations(links, parts.publicUrl)
+    ],
     jobs: payments.jobs,
     close: () => payments.close()
   }

@@ -1,9 +1,16 @@
 import { AddressError, readAddress } from '../../lightning/codecs/address.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
+import { readLnurlKey } from '../../lightning/kinds/lnurl/key.ts'
+import { AddressKeyError } from '../../lightning/provider-calls/address-key.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
 import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import type { PayoutDestination } from '../../lightning/provider-calls/provider.ts'
 import type { RefundType } from '../../lightning/providers/payout-states.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import type { Idempotency } from '../../engine/message/idempotency.ts'
+import { defineError } from '../../platform/system/errors.ts'
+import type { Refund } from './schema.ts'
 
 /** A parsed refundAddress. */
 export interface Destination {
@@ -15,6 +22,75 @@ export interface Destination {
 
 // Prefix of Lightning invoices and lightning: links; no Bitcoin address has it.
 const LIGHTNING = /^(?:lightning:)?ln(?:bc|tb)/i
+
+export const REFUND_REFUSED = defineError('BG_REFUND_REFUSED', {
+  status: 400,
+  cause: 'The payment provider rejected the refund; nothing was sent.',
+  fix: "Fix the provider's reason in `error`, then request a new refund."
+})
+
+/** Shortest invoice or Bitcoin address; Lightning addresses may be shorter. */
+const SHORTEST = 26
+
+/**
+ * Whether a refundAddress is a Lightning address or LNURL, whose server is asked for the invoice.
+ * @throws ShortError 400 for a malformed one, ValidationError for a text that is too short for anything else
+ */
+function isLightningAddress(type: RefundType, text: string): boolean {
+  if (!/@|^(?:lightning:)?lnurl/i.test(text)) {
+    if (text.length < SHORTEST) throw invalidField('/refundAddress', `Must have at least ${SHORTEST} characters.`)
+    return false
+  }
+  if (type !== 'ln') throw refusal('refundAddress is a Lightning address, but refundType is chain.')
+  try {
+    readLnurlKey(text)
+    return true
+  } catch (error) {
+    if (!(error instanceof AddressKeyError)) throw error
+    throw refusal('refundAddress is not a Lightning address such as name@example.com, nor an LNURL.')
+  }
+}
+
+/**
+ * Asks a Lightning address for an invoice of exactly this amount.
+ * @throws ProviderRefused, ProviderUnavailable
+ */
+export type InvoiceFor = (address: string, amountSats: number) => Promise<string>
+
+/**
+ * The refund with the invoice of its Lightning address, if it has one.
+ * @throws ShortError 400, ValidationError 400, ProviderUnavailable 503
+ */
+export async function withInvoice(
+  refund: Refund,
+  amount: number | null,
+  capSats: number,
+  idempotency: Idempotency | null,
+  invoiceFor: InvoiceFor
+): Promise<Refund> {
+  const { address: lightningAddress } = refund
+  if (!isLightningAddress(refund.type, lightningAddress)) return refund
+  if (amount === null) throw amountRequired()
+  if (amount > capSats) throw refusal(excess(capSats))
+  // Each request gets another invoice, so a repeated one would pay again.
+  if (idempotency === null) throw refusal('Idempotency-Key is required for refunds to a Lightning address.')
+  try {
+    return { ...refund, address: await invoiceFor(lightningAddress, amount), lightningAddress }
+  } catch (error) {
+    if (error instanceof ProviderRefused) throw new ShortError(REFUND_REFUSED, error.message)
+    if (!(error instanceof ProviderUnavailable)) throw error
+    const message = 'The server of the Lightning address gave no usable invoice. Nothing was sent.'
+    throw new ProviderUnavailable(message, error.retryAfter, error, error.fault)
+  }
+}
+
+export function amountRequired(): ShortError {
+  return refusal('amountSatoshis is required for refunds of type ln.')
+}
+
+export function excess(left: number): string {
+  return `Refund amount exceeds the payment: ${left} satoshis are left to refund.`
+}
 
 /**
  * Parses a refundAddress of a refundType (contract, Create refund body; decisions 58 and 59). `network` is the

@@ -8,7 +8,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Payee } from '../../lightning/providers/payee.ts'
 import type { Payout, PayoutRequest } from '../../lightning/provider-calls/provider.ts'
-import { payoutDestination } from './destination.ts'
+import { payoutDestination, REFUND_REFUSED } from './destination.ts'
 import type { Refund } from './schema.ts'
 import type { RefundSource, RefundSources } from './source.ts'
 import {
@@ -21,13 +21,6 @@ import {
   SEND_WITHIN
 } from '../../lightning/providers/payout-states.ts'
 import type { RefundStore } from './store.ts'
-import { defineError } from '../../platform/system/errors.ts'
-
-const REFUND_REFUSED = defineError('BG_REFUND_REFUSED', {
-  status: 400,
-  cause: 'The payment provider rejected the refund; nothing was sent.',
-  fix: "Fix the provider's reason in `error`, then request a new refund."
-})
 
 export interface PayoutDependencies {
   readonly store: RefundStore

@@ -13,7 +13,10 @@ export interface Refund extends PaidOut {
   readonly refundId: string
   readonly merchantId: number
   readonly invoiceId: string
+  /** Bitcoin address or invoice. */
   readonly address: string
+  /** Lightning address that gave the invoice; null for none. */
+  readonly lightningAddress: string | null
   /** 64 lower-case hex characters; null on-chain. */
   readonly paymentHash: string | null
   readonly amountSats: number
@@ -39,10 +42,11 @@ export const RefundInput = Type.Object(
       description: "Invoice to refund, or the id of a store's order."
     }),
     refundAddress: Type.String({
-      minLength: 26,
+      minLength: 3,
       maxLength: 500,
       pattern: LINE,
-      description: 'Bitcoin address, or BOLT 11 invoice that has not expired and that no other refund pays.'
+      description:
+        'Bitcoin address, BOLT 11 invoice that has not expired and that no other refund pays, or Lightning address (name@example.com) or LNURL, whose server is asked for the invoice; that needs an Idempotency-Key. At least 26 characters, but for Lightning addresses.'
     }),
     refundType: Type.Optional(
       Type.Enum([...REFUND_TYPES], { description: 'chain unless said; must match the kind of refundAddress.' })
@@ -104,7 +108,8 @@ export const RefundView = Type.Object(
     status: Type.Enum([...REFUND_STATUSES]),
     amountSatoshis: Type.Integer(),
     feeSatoshis: Type.Integer({ description: 'Network fee; 0 until it is known.' }),
-    refundAddress: Type.String(),
+    refundAddress: Type.String({ description: 'Of a refund to a Lightning address, the invoice that it gave.' }),
+    lightningAddress: nullableText('Lightning address or LNURL that gave the invoice; null for none.'),
     refundType: Type.Enum([...REFUND_TYPES]),
     transactionHash: nullableText('Over the chain, once it is broadcast.'),
     createdAt: isoTime(),
@@ -141,6 +146,7 @@ export function refundView(refund: Refund, now: number): RefundView {
     amountSatoshis: refund.amountSats,
     feeSatoshis: refund.feeSats,
     refundAddress: refund.address,
+    lightningAddress: refund.lightningAddress,
     refundType: refund.type,
     transactionHash: refund.transactionHash,
     createdAt: new Date(refund.createdAt).toISOString(),

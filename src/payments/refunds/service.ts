@@ -8,7 +8,14 @@ import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
 import { ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Payee } from '../../lightning/providers/payee.ts'
-import { readDestination, requireSameAmount } from './destination.ts'
+import {
+  amountRequired,
+  excess,
+  readDestination,
+  requireSameAmount,
+  withInvoice,
+  type InvoiceFor
+} from './destination.ts'
 import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
 import type { RefundSource } from './source.ts'
 import { isOpen, nextCheck, SEND_WITHIN } from '../../lightning/providers/payout-states.ts'
@@ -26,6 +33,7 @@ const REFUND_UNSUPPORTED = defineError('BG_REFUND_UNSUPPORTED', {
 
 export interface RefundsParts extends PayoutDependencies {
   readonly random: Random
+  readonly invoiceFor: InvoiceFor
   /** The account of a followed-up refund; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
 }
@@ -61,16 +69,17 @@ export class Refunds {
    * provider cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
    */
   async create(merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
-    const { sources, payees, clock } = this.#parts
+    const { sources, payees, clock, invoiceFor } = this.#parts
     const source = await sources.get(merchant.id, input.invoiceId, clock.now())
     if (source === null) throw new ShortError(VALIDATION, 'Invoice not found')
     requireRefundable(source)
     const payee = payees.maker(merchant, source.slot, source.kind)
     if (payee === null) throw providerChanged(source, payees)
-    const refund = this.#draft(source, payee, input)
-    const destination = readDestination(refund.type, refund.address, source.network, clock.now())
-    requireCapable(payee, refund)
+    const draft = this.#draft(source, payee, input)
+    requireCapable(payee, draft)
     const amount = input.amountSatoshis ?? null
+    const refund = await withInvoice(draft, amount, source.capSats, idempotency, invoiceFor)
+    const destination = readDestination(refund.type, refund.address, source.network, clock.now())
     if (amount === null) requireOptionalAmount(refund)
     else requireSameAmount(destination, amount)
     // From here money may have been sent: database errors must not be thrown.
@@ -163,6 +172,7 @@ export class Refunds {
       status: 'pending',
       type: input.refundType ?? 'chain',
       address: input.refundAddress,
+      lightningAddress: null,
       paymentHash: null,
       amountSats: input.amountSatoshis ?? 0,
       feeSats: 0,
@@ -196,10 +206,7 @@ export class Refunds {
         const amountSats = amount ?? left
         if (amountSats > left || amountSats === 0) {
           const lost = (await store.lost(sql, source.invoiceId)).map(held => adviceOn(held, now) ?? '')
-          const words =
-            amountSats === 0
-              ? 'Nothing is left to refund.'
-              : `Refund amount exceeds the payment: ${left} satoshis are left to refund.`
+          const words = amountSats === 0 ? 'Nothing is left to refund.' : excess(left)
           throw new ShortError(VALIDATION, [words, ...lost].join(' '))
         }
         const reserved = { ...refund, amountSats, createdAt: now }
@@ -244,7 +251,7 @@ function requireCapable(payee: Payee, refund: Refund): void {
 }
 
 function requireOptionalAmount(refund: Refund): void {
-  if (refund.type === 'ln') throw new ShortError(VALIDATION, 'amountSatoshis is required for refunds of type ln.')
+  if (refund.type === 'ln') throw amountRequired()
   if (refund.slot === 'primary')
     throw new ShortError(VALIDATION, 'amountSatoshis is required for refunds on the primary provider.')
 }

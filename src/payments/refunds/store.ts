@@ -79,6 +79,7 @@ const refundRows: Records<Refund> = records({
   status: text<RefundStatus>(),
   type: text<RefundType>('refund_type'),
   address: text('refund_address'),
+  lightningAddress: optional(text()),
   paymentHash: optional(text()),
   amountSats: amount(),
   feeSats: amount(),

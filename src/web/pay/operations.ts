@@ -11,6 +11,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
 import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
+import { linkPageOperations, type LinkPageParts } from './link-page.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
@@ -21,6 +22,7 @@ export interface PageParts {
     /** Null for an unknown token. */
     byPayToken(token: string): Promise<Payment | null>
   }
+  readonly links: LinkPageParts['links']
   /** Other payables; default: payments only. */
   readonly others?: readonly PayableSource[]
   readonly watch: {
@@ -171,6 +173,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
         return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
       }
     }),
+    ...linkPageOperations({ links: parts.links, assets: assets.names }),
     ...assets.operations()
   ]
 }

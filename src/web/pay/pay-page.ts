@@ -22,8 +22,9 @@ export function payPage(facts: PayFacts, assets: AssetNames): string {
 }
 
 /** Page for an unknown token. */
-export function missingPage(assets: AssetNames): string {
+export function missingPage(assets: AssetNames, root?: string): string {
   return document({
+    ...(root === undefined ? {} : { root }),
     title: 'Nothing to pay here',
     assets,
     script: false,

@@ -47,6 +47,8 @@ export interface Fixture {
   /** Stands in both slots, as one kind does. */
   readonly provider: FakeProvider
   readonly store: RefundStore
+  /** Who gives invoices of Lightning addresses. */
+  readonly addresses: { invoiceFor(address: string, amountSats: number): Promise<string> }
   readonly refunds: Refunds
   readonly settlements: RefundSettlements
   /** Every refund that was told as confirmed. */
@@ -95,6 +97,11 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
     applyChange: (sql, payment, to, facts, tellMerchant) => paymentChanges.apply(sql, payment, to, facts, tellMerchant)
   })
+  const addresses: Fixture['addresses'] = {
+    invoiceFor: async () => {
+      throw new Error('no Lightning address is asked here')
+    }
+  }
   const over = (refundStore: RefundStore, payees: Payees): Refunds =>
     new Refunds({
       onConfirmed,
@@ -105,6 +112,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       log: silentLog,
       payees,
       sources,
+      invoiceFor: (address, amountSats) => addresses.invoiceFor(address, amountSats),
       merchant: async id => accounts.get(id) ?? null
     })
   const another = (refundStore: RefundStore = store): Refunds => over(refundStore, payees)
@@ -211,6 +219,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     clock,
     provider,
     store,
+    addresses,
     refunds,
     settlements,
     confirmed,

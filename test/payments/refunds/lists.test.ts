@@ -16,6 +16,7 @@ async function insert(f: Fixture, invoiceId: string, different: Partial<Refund>)
     status: 'confirmed',
     type: 'chain',
     address: refundAddress,
+    lightningAddress: null,
     paymentHash: null,
     amountSats: 1,
     feeSats: 0,

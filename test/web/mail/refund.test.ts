@@ -10,6 +10,7 @@ const refund: Refund = {
   invoiceId: '543210987654321',
   status: 'confirmed',
   type: 'chain',
+  lightningAddress: null,
   address: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080',
   paymentHash: null,
   amountSats: 1500,

@@ -96,6 +96,12 @@ t.test('the operations can be mounted side by side', async t => {
           clock: new ManualClock(),
           log: silentLog,
           publicUrl: () => '',
+          links: {
+            find: async () => null,
+            pay: async () => {
+              throw new Error('there is no link')
+            }
+          },
           sandbox: null
         })
       )

@@ -53,6 +53,12 @@ export class PageWorld {
       clock: this.clock,
       log: silentLog,
       publicUrl: () => 'http://127.0.0.1:8080',
+      links: {
+        find: async () => null,
+        pay: async () => {
+          throw new Error('there is no link')
+        }
+      },
       sandbox:
         options.sandbox === true
           ? {

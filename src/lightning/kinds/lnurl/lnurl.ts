@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../../platform/database/database.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
+import { Secret } from '../../../platform/keys/secrets.ts'
 import type { CallStanding } from '../../provider-calls/budgets.ts'
 import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import { readKeyForCall, addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
@@ -72,7 +72,8 @@ type CallPlace = (place: LnurlPlace) => Promise<LnurlResponse>
 
 interface Made {
   readonly charge: Charge
-  readonly verify: LnurlPlace
+  /** Null where the server supports no verify. */
+  readonly verify: string | null
 }
 
 /**
@@ -117,7 +118,9 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
   }
 
   protected async makeCharge(request: ChargeRequest, call: CallPlace, server: LnurlKey): Promise<Charge> {
-    const { charge, verify } = await this.#newInvoice(call, server, request)
+    const made = await this.#newInvoice(call, server, request)
+    const { charge } = made
+    const verify = verifyOf(made)
     const { paymentHash, expiresAt } = charge
     const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
     if (!(await this.#store.insert(account))) throw unusableResponse('an invoice that it gave before')
@@ -128,8 +131,9 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
   protected async tryKey(call: CallPlace, server: LnurlKey): Promise<KeyVerdict> {
     this.#terms.delete(server.account)
     const { least, most } = await this.#termsOf(call, server)
-    const { charge, verify } = await this.#newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
-    if ((await settlement(call, verify, charge.paymentHash)) !== false)
+    const made = await this.#newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
+    const { charge } = made
+    if ((await settlement(call, verifyOf(made), charge.paymentHash)) !== false)
       throw new ProviderRefused(
         'key',
         'The server of the Lightning address does not say of a new invoice that it is unpaid, so that nobody could know when one is paid.'
@@ -177,15 +181,29 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
       throw unusableResponse('an invoice for something else')
     if (charge.expiresAt < this.#options.clock.now() + LEAST_TIME)
       throw unusableResponse('an invoice that is about to end')
-    if (response.verify === null)
-      throw new ProviderRefused(
-        'key',
-        'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
-      )
-    const verify = lnurlPlace(response.verify)
-    if (verify === null) throw unusableResponse('an address to verify with that is none')
-    return { charge, verify }
+    return { charge, verify: response.verify }
   }
+
+  /**
+   * An invoice of an address for us to pay, of exactly this amount.
+   * @throws as `createCharge`
+   */
+  async invoiceFor(address: string, amountSats: number): Promise<string> {
+    const request = { amountSats, description: 'Refund', expirySeconds: LEAST_TIME / 1000 }
+    const made = await this.calls.within(new Secret(address), (...at) => this.#newInvoice(...at, request))
+    return made.charge.invoice
+  }
+}
+
+function verifyOf({ verify }: Made): LnurlPlace {
+  if (verify === null)
+    throw new ProviderRefused(
+      'key',
+      'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
+    )
+  const place = lnurlPlace(verify)
+  if (place === null) throw unusableResponse('an address to verify with that is none')
+  return place
 }
 
 class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {

@@ -271,6 +271,28 @@ const jobs: Migration = {
   }
 }
 
+/** `amount` is null where the payer chooses it. */
+const paymentLinks: Migration = {
+  name: '0086-payment-links',
+  async up(sql) {
+    await sql`
+      create table payment_links (
+        link_id text primary key,
+        merchant_id integer not null,
+        amount text,
+        currency text not null,
+        description text,
+        created_at timestamptz not null
+      )`
+    await sql`create index payment_links_of_merchant on payment_links (merchant_id, created_at desc)`
+  }
+}
+
+const refundAddresses: Migration = {
+  name: '0087-refund-addresses',
+  sql: 'alter table refunds add column lightning_address text'
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -285,5 +307,7 @@ export const from0057: readonly Migration[] = [
   providerStreams,
   masterCheck,
   failedSignIns,
-  jobs
+  jobs,
+  paymentLinks,
+  refundAddresses
 ]

@@ -1,0 +1,158 @@
+import { createHash } from 'node:crypto'
+import type { SubscriptionGate } from '../../accounts/merchants/gate.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { RATE_LIMITED, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
+import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
+import type { Currency } from '../../lightning/money/currencies.ts'
+import { readDecimal } from '../../lightning/money/decimal.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { randomToken, type Random } from '../../platform/system/ids.ts'
+import { checkInput } from './input.ts'
+import type { Payment, PaymentInput } from './schema.ts'
+import type { Payments } from './service.ts'
+
+/** An address at which each payer gets a payment of their own. */
+export interface PaymentLink {
+  /** 22 random characters; anyone who has it may pay. */
+  readonly linkId: string
+  readonly merchantId: number
+  /** Null where the payer chooses it. */
+  readonly amount: string | null
+  readonly currency: Currency
+  readonly description: string | null
+  readonly createdAt: number
+}
+
+export interface PaymentLinkParts {
+  readonly clock: Clock
+  readonly database: Database
+  readonly gate: SubscriptionGate
+  readonly payments: Pick<Payments, 'createOnce'>
+  readonly random: Random
+  merchant(id: number): Promise<Merchant | null>
+}
+
+const MOST_LINKS = 100
+/** Unpaid invoices of one link. Each costs the provider a call, and strangers make them. */
+const MOST_OPEN = 50
+
+const linkRows: Records<PaymentLink> = records({
+  linkId: text(),
+  merchantId: integer(),
+  amount: optional(text()),
+  currency: text<Currency>(),
+  description: optional(text()),
+  createdAt: moment()
+})
+
+export class PaymentLinks {
+  readonly #parts: PaymentLinkParts
+
+  constructor(parts: PaymentLinkParts) {
+    this.#parts = parts
+  }
+
+  /** @throws ValidationError 400, ShortError 400 for an amount that its currency does not allow, and for too many links */
+  async create(
+    { id: merchantId }: Merchant,
+    {
+      amount = null,
+      currency,
+      description
+    }: Pick<PaymentInput, 'currency' | 'description'> & {
+      readonly amount?: number | string | null
+    }
+  ): Promise<PaymentLink> {
+    const { clock, database, random } = this.#parts
+    const fixed = amount === null ? null : wished({ amount, currency }).amount
+    const link: PaymentLink = {
+      linkId: randomToken(16, random),
+      merchantId,
+      amount: fixed,
+      currency,
+      description: description ?? null,
+      createdAt: clock.now()
+    }
+    await database.transaction(async sql => {
+      await sql`select 1 from merchants where id = ${merchantId} for update`
+      const [row] = await sql<Array<{ held: number }>>`
+        select count(*)::int as held from payment_links where merchant_id = ${merchantId}`
+      if ((row?.held ?? 0) >= MOST_LINKS)
+        throw new ShortError(VALIDATION, `An account has at most ${MOST_LINKS} payment links. Remove one first.`)
+      await sql`insert into payment_links ${sql(linkRows.write(sql, link))}`
+    })
+    return link
+  }
+
+  /** Newest first. */
+  list({ id }: Merchant): Promise<PaymentLink[]> {
+    return linkRows.all(this.#parts.database.sql`
+      select * from payment_links where merchant_id = ${id} order by created_at desc, link_id`)
+  }
+
+  /** @throws ShortError 404 */
+  async remove({ id }: Merchant, linkId: string): Promise<void> {
+    const gone = await this.#parts.database.sql`
+      delete from payment_links where merchant_id = ${id} and link_id = ${storable(linkId)}`
+    if (gone.count === 0) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment link not found')
+  }
+
+  /** Null for an unknown link, and while its merchant may take no payments. */
+  async find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null> {
+    const { clock, database, gate } = this.#parts
+    const link = await linkRows.one(database.sql`select * from payment_links where link_id = ${storable(linkId)}`)
+    const merchant = link === null ? null : await this.#parts.merchant(link.merchantId)
+    if (link === null || merchant === null) return null
+    return (await gate.refusal(merchant, null, clock.now())) === null ? { link, merchant } : null
+  }
+
+  /**
+   * A payment of a payer; the same for the same `key`.
+   * @param amount the payer's, where the link has none
+   * @throws ValidationError 400 for its amount, LongError 429 with too many open invoices; else as `Payments.create`
+   */
+  async pay(merchant: Merchant, link: PaymentLink, amount: string, key: string): Promise<Payment> {
+    const { linkId, currency, description } = link
+    const given = link.amount ?? wished({ amount, currency }).amount
+    const order = `link-${linkId}-`
+    const { clock, database, payments } = this.#parts
+    const [row] = await database.sql<Array<{ open: number }>>`
+      select count(*)::int as open from payments
+      where merchant_id = ${merchant.id} and status = 'unpaid' and expires_at > ${new Date(clock.now())}
+        and created_at > ${new Date(clock.now() - LONGEST_INVOICE)} and starts_with(order_id, ${order})`
+    if ((row?.open ?? 0) >= MOST_OPEN)
+      throw new LongError(
+        RATE_LIMITED,
+        RATE_LIMITED.title,
+        'Too many payments of this link are waiting. Try again in a few minutes.'
+      )
+    const fingerprint = createHash('sha256').update(`${linkId} ${given} ${key}`).digest('hex')
+    const input: PaymentInput = {
+      // The same for a repeated form, so that it makes one payment.
+      orderId: `${order}${fingerprint.slice(0, 20)}`,
+      amount: given,
+      currency,
+      ...(description === null ? {} : { description }),
+      metadata: { paymentLink: linkId }
+    }
+    const idempotency = { key: `link-${fingerprint}`, fingerprint }
+    return (await payments.createOnce(merchant, input, 'payment', idempotency)).made
+  }
+}
+
+/** Milliseconds; no invoice of a payment is good for longer. */
+const LONGEST_INVOICE = 86_400_000
+
+/** @throws ValidationError 400, ShortError 400. An amount of 0 would be a demo, which pays itself. */
+function wished({ amount, currency }: Pick<PaymentInput, 'amount' | 'currency'>) {
+  if (readDecimal(amount)?.digits === 0n) throw invalidField('/amount', 'Must be more than 0.')
+  return checkInput({ orderId: 'link', amount, currency })
+}
+
+/** The database rejects some texts. */
+function storable(linkId: string): string {
+  return /^[A-Za-z0-9_-]{22}$/.test(linkId) ? linkId : ''
+}
