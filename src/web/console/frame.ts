@@ -12,7 +12,9 @@ interface Entry {
 const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
   merchant: [
     { to: '', name: 'Overview' },
+    { to: 'till', name: 'Take a payment' },
     { to: 'payments', name: 'Payments' },
+    { to: 'refunds', name: 'Refunds' },
     { to: 'sales', name: 'Sales' },
     { to: 'apis', name: 'APIs' },
     { to: 'tokens', name: 'Tokens' },

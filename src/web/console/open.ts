@@ -11,8 +11,10 @@ import { overviewPage } from './merchant/overview.ts'
 import { paymentPage, paymentsPage } from './merchant/payments.ts'
 import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
+import { refundsPage } from './merchant/refunds.ts'
 import { settingsPage } from './merchant/settings.ts'
 import { storePage } from './merchant/store.ts'
+import { tillPage } from './merchant/till.ts'
 import { tokenPage, tokensPage } from './merchant/tokens.ts'
 import { webhookPage } from './merchant/webhook.ts'
 import { deliveryPage } from './merchant/delivery.ts'
@@ -35,6 +37,8 @@ const PAGES: readonly ConsolePage[] = [
   overviewPage,
   paymentsPage,
   paymentPage,
+  tillPage,
+  refundsPage,
   merchantSales,
   apisPage,
   apiPage,

@@ -99,6 +99,8 @@ export function badge(word: string, tone: Tone): VNode {
 
 export interface FormField {
   readonly name: string
+  /** Where another form of the page has the same name; default the name. */
+  readonly id?: string
   readonly label: ComponentChildren
   readonly value?: string
   /** Validation error. */
@@ -109,17 +111,17 @@ export interface FormField {
 }
 
 /** Label, input, hint and error. */
-export function field({ name, label, value = '', problem, hint, attributes = {} }: FormField): VNode {
-  const about = [hint === undefined ? null : `${name}-hint`, problem === undefined ? null : `${name}-problem`]
-    .filter(id => id !== null)
+export function field({ name, id = name, label, value = '', problem, hint, attributes = {} }: FormField): VNode {
+  const about = [hint === undefined ? null : `${id}-hint`, problem === undefined ? null : `${id}-problem`]
+    .filter(each => each !== null)
     .join(' ')
   return html`
     <div class=${problem === undefined ? 'input' : 'input wrong'}>
-      <label for=${name}>${label}</label>
-      <input id=${name} name=${name} value=${value} ...${attributes} aria-invalid=${problem === undefined ? null : 'true'}
+      <label for=${id}>${label}</label>
+      <input id=${id} name=${name} value=${value} ...${attributes} aria-invalid=${problem === undefined ? null : 'true'}
         aria-describedby=${about === '' ? null : about} />
-      ${hint === undefined ? null : html`<p id=${`${name}-hint`} class="soft">${hint}</p>`}
-      ${problem === undefined ? null : html`<p id=${`${name}-problem`} class="error">${problem}</p>`}
+      ${hint === undefined ? null : html`<p id=${`${id}-hint`} class="soft">${hint}</p>`}
+      ${problem === undefined ? null : html`<p id=${`${id}-problem`} class="error">${problem}</p>`}
     </div>`
 }
 
@@ -143,12 +145,13 @@ export function choice(
   name: string,
   label: string,
   options: ReadonlyArray<readonly [value: string, text: string]>,
-  chosen: string
+  chosen: string,
+  id = name
 ): VNode {
   return html`
     <div class="input">
-      <label for=${name}>${label}</label>
-      <select id=${name} name=${name}>${options.map(
+      <label for=${id}>${label}</label>
+      <select id=${id} name=${name}>${options.map(
         ([value, text]) => html`<option value=${value} selected=${value === chosen}>${text}</option>`
       )}</select>
     </div>`

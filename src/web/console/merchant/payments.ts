@@ -9,6 +9,8 @@ import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
+import { qrCode, qrContent } from '../../kit/qr-code.ts'
+import { REFUND_COLUMNS } from './refunds.ts'
 import { status } from '../status.ts'
 import { amountIn, timeOf, sats, short } from '../words.ts'
 
@@ -44,6 +46,7 @@ export const paymentsPage: ConsolePage = {
           ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
           ${days(filter.from, filter.to)}
           <button class="button small" type="submit">Show</button>
+          <a class="button small" href=${link('till')}>Take a payment</a>
           <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
         </form>
         ${live(
@@ -67,7 +70,7 @@ export const paymentsPage: ConsolePage = {
             page.payments,
             isFiltered
               ? html`<p>No payment is like that. <a href=${link('payments')}>Show all</a></p>`
-              : html`<p>No payments yet. A shop or a program makes one with <code>POST /api/payments</code>; its customer pays on a page of its own, and it appears here.</p>`
+              : html`<p>No payments yet. <a href=${link('till')}>Take one here</a>, or let a program make one with <code>POST /api/payments</code>.</p>`
           )
         )}
         ${pager(link(`payments${queryOf(filter)}`), page.next, after === null)}`
@@ -96,6 +99,7 @@ export const paymentPage: ConsolePage = {
     return {
       title: `Payment ${found.orderId}`,
       content: html`
+        ${live('due', due(asked, found))}
         ${facts([
           ['Status', status(found.status)],
           ['Amount', amount(found)],
@@ -111,7 +115,11 @@ export const paymentPage: ConsolePage = {
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
         </section>
-        ${found.payUrl === undefined || found.status !== 'unpaid' ? null : copyable('pay', 'Its page for the customer', found.payUrl)}
+        ${
+          found.status === 'unpaid'
+            ? html`${copyable('pay', 'Checkout link', found.payUrl)}${copyable('invoice', 'Lightning invoice', found.lightningInvoice)}`
+            : null
+        }
         ${
           found.status === 'unpaid' && may(asked, 'editor')
             ? danger(
@@ -125,21 +133,7 @@ export const paymentPage: ConsolePage = {
           ${
             refunds === null
               ? html`<p>Refunds are not open to you. <a href=${asked.link('plan')}>Your plan</a></p>`
-              : table(
-                  'Refunds',
-                  [
-                    { title: 'Made', cell: (refund: RefundDetails) => timeOf(refund.createdAt) },
-                    {
-                      title: 'Status',
-                      cell: refund =>
-                        html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
-                    },
-                    { title: 'To', cell: refund => short(refund.refundAddress) },
-                    { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
-                  ],
-                  refunds,
-                  html`<p>None.</p>`
-                )
+              : table('Refunds', REFUND_COLUMNS, refunds, html`<p>None.</p>`)
           }
           ${left > 0 && may(asked, 'editor') ? refundForm(asked, left) : null}
         </section>`
@@ -160,6 +154,17 @@ export const paymentPage: ConsolePage = {
   }
 }
 
+/** The code to pay, kept current; then how it ended. */
+function due({ link }: Asked, found: PaymentItem): VNode {
+  const { amountSats = null, lightningInvoice, onchainAddress = null, status: state } = found
+  const next = html`<a href=${link('till')}>Take another payment</a>`
+  if (state === 'paid') return html`<p class="notice good" role="status">Paid: ${amount(found)}. ${next}</p>`
+  return state === 'unpaid'
+    ? html`<div class="code"><p><strong>${amount(found)}</strong></p>
+        ${qrCode(qrContent({ invoice: lightningInvoice, onchainAddress, amountSats }), 'QR code of the invoice')}</div>`
+    : next
+}
+
 async function refund({ api, form, params }: Asked): Promise<void> {
   const refundAddress = (form.get('refundAddress') ?? '').trim()
   const typed = (form.get('amountSatoshis') ?? '').trim()
@@ -171,7 +176,7 @@ async function refund({ api, form, params }: Asked): Promise<void> {
     body: {
       invoiceId: params['invoiceId'],
       refundAddress,
-      refundType: /^ln/i.test(refundAddress) ? 'ln' : 'chain',
+      refundType: /^(ln|lightning:)|@/i.test(refundAddress) ? 'ln' : 'chain',
       // Non-numbers are sent verbatim for the API's message.
       ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
       ...(form.get('reason') ? { reason: form.get('reason') } : {})
@@ -257,10 +262,10 @@ function refundForm({ ctx, form, problem }: Asked, left: number): VNode {
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
         ${field({
           name: 'refundAddress',
-          label: 'To: a Lightning invoice, or a bitcoin address',
+          label: 'Lightning address, Lightning invoice or Bitcoin address',
           value: form.get('refundAddress') ?? '',
           problem: problem?.fields['refundAddress'],
-          hint: 'Ask the customer for an invoice of the amount.',
+          hint: 'Ask the customer for a Lightning address such as name@example.com, or an invoice of the amount.',
           attributes: { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' }
         })}
         ${field({

@@ -12,6 +12,7 @@ import { permitted, queryOf } from '../api.ts'
 import type { Asked } from '../page.ts'
 import { count, percent, sats } from '../words.ts'
 import { isPaidFor } from './plan.ts'
+import { refundedLink } from './refunds.ts'
 import { failingProvider } from './settings.ts'
 
 const DAY = 86_400_000
@@ -68,7 +69,7 @@ async function planEnded({ api, ctx, link }: Asked, { plan }: SettingsView): Pro
 }
 
 async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
-  const { ctx, link } = asked
+  const { ctx } = asked
   const refunds = await permitted<readonly RefundDetails[]>(asked.api, '/api/refunds?take=100')
   // Newest first: a retry precedes its failure.
   const seen = new Set<string>()
@@ -77,16 +78,14 @@ async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
     seen.add(invoiceId)
     const age = ctx.now - Date.parse(createdAt)
     if (!isLast || age > LOOK_BACK) return []
-    const payment = invoiceId.startsWith('ord_')
-      ? html`<a href=${link('store')}>its order</a>`
-      : html`<a href=${link(`payments/${invoiceId}`)}>its payment</a>`
+    const payment = refundedLink(asked, invoiceId)
     if (status === 'failed')
       return [
-        html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>, and its money is still yours. Send it again at ${payment}.`
+        html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>, and its money is still yours. Send it again: ${payment}.`
       ]
     if ((status === 'pending' || status === 'processing') && age > SLOW_REFUND)
       return [
-        html`<strong>A refund of ${sats(amountSatoshis)} is not confirmed</strong> since an hour or more. See at ${payment} how it stands.`
+        html`<strong>A refund of ${sats(amountSatoshis)} is not confirmed</strong> for an hour or more: ${payment}.`
       ]
     return []
   })

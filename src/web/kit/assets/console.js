@@ -40,6 +40,16 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   })
 }
 
+for (const pad of document.querySelectorAll('[data-pad]')) {
+  const field = document.getElementById(pad.dataset.pad)
+  pad.hidden = false
+  // Focus stays on the pad: a phone would show its keyboard over it.
+  pad.addEventListener('click', ({ target: { dataset } }) => {
+    if (dataset.key === undefined) return
+    field.value = dataset.key === '⌫' ? field.value.slice(0, -1) : field.value + dataset.key
+  })
+}
+
 // A second click on a form that is on its way would send it again.
 const sent = new Set()
 document.addEventListener('submit', event => {

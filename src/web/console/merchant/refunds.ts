@@ -1,0 +1,69 @@
+import type { VNode } from 'preact'
+import type { RefundDetails } from '../../../payments/refunds/schema.ts'
+import { REFUND_STATUSES } from '../../../lightning/providers/payout-states.ts'
+import { html } from '../../kit/document.ts'
+import { queryOf } from '../api.ts'
+import type { Asked, ConsolePage } from '../page.ts'
+import { choice, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
+import { status } from '../status.ts'
+import { sats, short, timeOf } from '../words.ts'
+
+/** What a refund says in a list. */
+export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
+  { title: 'Created', cell: refund => timeOf(refund.createdAt) },
+  {
+    title: 'Status',
+    cell: refund =>
+      html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
+  },
+  {
+    title: 'To',
+    cell: ({ lightningAddress, refundAddress }) =>
+      lightningAddress === null ? short(refundAddress) : html`<bdi>${lightningAddress}</bdi>`
+  },
+  { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+]
+
+/** Page of what a refund gives back: a payment, or an order of the store. */
+export function refundedLink({ link }: Pick<Asked, 'link'>, invoiceId: string): VNode {
+  return invoiceId.startsWith('ord_')
+    ? html`<a href=${link('store')}>Order ${invoiceId}</a>`
+    : html`<a href=${link(`payments/${invoiceId}`)}>Payment ${invoiceId}</a>`
+}
+
+export const refundsPage: ConsolePage = {
+  id: 'getConsoleRefunds',
+  console: 'merchant',
+  path: 'refunds',
+  summary: 'Refunds, by status',
+  async show(asked) {
+    const { api, query, link } = asked
+    const chosen = REFUND_STATUSES.find(name => name === query.get('status'))
+    const offset = offsetOf(query)
+    const read = await api.get<readonly RefundDetails[]>(
+      `/api/refunds${queryOf({ status: chosen, skip: offset, take: ROWS + 1 })}`
+    )
+    const [first, ...others] = REFUND_COLUMNS
+    return {
+      title: 'Refunds',
+      content: html`
+        <form method="get" class="filter" role="search" aria-label="Refunds">
+          ${choice('status', 'Status', [['', 'All'], ...REFUND_STATUSES.map(name => [name, name] as const)], chosen ?? '')}
+          <button class="button small" type="submit">Show</button>
+        </form>
+        ${table(
+          'Refunds',
+          [
+            ...(first === undefined ? [] : [first]),
+            { title: 'Of', cell: refund => refundedLink(asked, refund.invoiceId) },
+            ...others
+          ],
+          read.slice(0, ROWS),
+          chosen === undefined
+            ? html`<p>No refunds yet. Open a <a href=${link('payments')}>payment</a> to refund it.</p>`
+            : html`<p>No refunds match this filter. <a href=${link('refunds')}>Show all</a></p>`
+        )}
+        ${offsetPager(at => link(`refunds${queryOf({ status: chosen, offset: at })}`), offset, read.length > ROWS)}`
+    }
+  }
+}

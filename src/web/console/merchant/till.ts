@@ -1,0 +1,165 @@
+import type { VNode } from 'preact'
+import type { AccountView } from '../../../accounts/merchants/account.ts'
+import type { PaymentLinkView } from '../../../payments/payments/link-operations.ts'
+import type { PaymentView } from '../../../payments/payments/schema.ts'
+import { bitcoinAmount } from '../../kit/amounts.ts'
+import { html } from '../../kit/document.ts'
+import { ApiRefusal } from '../api.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, choice, copyable, field, table } from '../parts.ts'
+import { forRole, may } from '../role.ts'
+import { amountIn, timeOf } from '../words.ts'
+
+const LINKS = '/api/merchant/payment-links'
+const PAD = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '.', '0', '⌫']
+
+/** Takes payments without a program: a till, and links to send or print. */
+export const tillPage: ConsolePage = {
+  id: 'getConsoleTill',
+  console: 'merchant',
+  path: 'till',
+  summary: 'Take a payment now, or by a link',
+  async show(asked): Promise<PageContent> {
+    const [{ features }, links] = await Promise.all([
+      asked.api.get<AccountView>('/api/merchant/me'),
+      asked.api.get<readonly PaymentLinkView[]>(LINKS)
+    ])
+    return {
+      title: 'Take a payment',
+      content: html`
+        ${forRole(asked, 'editor', paymentForm(asked, features))}
+        <section aria-labelledby="links"><h2 id="links">Payment links</h2>
+          <p>A link can be paid any number of times. Send it, or print it as a code.</p>
+          ${table('Payment links', columnsOf(asked), links, html`<p>No payment links yet.</p>`)}
+          ${may(asked, 'editor') ? linkForm(asked, features) : null}
+        </section>`
+    }
+  },
+  async act({ api, form }): Promise<GoTo> {
+    switch (form.get('do')) {
+      case 'payment': {
+        const key = `console-${form.get('key') ?? ''}`
+        const { invoiceId } = await api.send<PaymentView>({
+          method: 'POST',
+          target: '/api/payments',
+          // The form's key deduplicates double clicks and resubmissions.
+          headers: ['Idempotency-Key', key],
+          body: { orderId: (form.get('orderId') ?? '').trim() || key.slice(0, 100), ...wishOf(form) }
+        })
+        return { to: `payments/${invoiceId}` }
+      }
+      case 'link':
+        await api.send({ method: 'POST', target: LINKS, body: wishOf(form, true) })
+        return { to: 'till', done: 'made' }
+      case 'remove':
+        await api.send({ method: 'DELETE', target: `${LINKS}/${encodeURIComponent(form.get('linkId') ?? '')}` })
+        return { to: 'till', done: 'removed' }
+      default:
+        return { to: 'till' }
+    }
+  }
+}
+
+/** @throws ApiRefusal for 0, which would be a demo that pays itself */
+function wishOf(form: URLSearchParams, isOptional = false) {
+  const typed = (form.get('amount') ?? '').trim()
+  const unit = form.get('currency') ?? ''
+  const description = (form.get('description') ?? '').trim()
+  const shared = { currency: unit === 'sats' ? 'BTC' : unit, ...(description === '' ? {} : { description }) }
+  if (typed === '' && isOptional) return shared
+  const isWhole = /^\d{1,16}$/.test(typed)
+  if (unit === 'sats' && !isWhole) throw wrongAmount('Type whole satoshis, such as 2500.')
+  if (/^[0.]*$/.test(typed)) throw wrongAmount('Type an amount above 0.')
+  return { ...shared, amount: unit === 'sats' ? bitcoinAmount(Number(typed)) : typed }
+}
+
+function wrongAmount(words: string): ApiRefusal {
+  return new ApiRefusal(422, words, { amount: words })
+}
+
+function columnsOf(asked: Asked) {
+  return [
+    {
+      title: 'For',
+      cell: ({ description, url }: PaymentLinkView) => html`<bdi>${description ?? '–'}</bdi> <a href=${url}>Open</a>`
+    },
+    {
+      title: 'Amount',
+      cell: ({ amount, currency }: PaymentLinkView) =>
+        amount === null ? 'The payer chooses' : amountIn(amount, currency)
+    },
+    { title: 'Link', cell: ({ url, linkId }: PaymentLinkView) => copyable(`link-${linkId}`, 'Address', url) },
+    { title: 'Created', cell: ({ createdAt }: PaymentLinkView) => timeOf(createdAt) },
+    {
+      title: 'Remove',
+      cell: ({ linkId, description }: PaymentLinkView) =>
+        may(asked, 'editor')
+          ? action('Remove', { do: 'remove', linkId }, { what: `the payment link ${description ?? linkId}` })
+          : null
+    }
+  ]
+}
+
+type Features = AccountView['features']
+
+function paymentForm(asked: Asked, features: Features): VNode {
+  const { ctx, form } = asked
+  return html`<form method="post" class="form till">
+    <input type="hidden" name="do" value="payment" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
+    ${amountFields(asked, 'payment', features)}
+    <div class="pad" data-pad="payment-amount" hidden>${PAD.map(
+      key =>
+        html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? 'Delete' : key}>${key}</button>`
+    )}</div>
+    ${descriptionField(asked, 'payment')}
+    ${field({ name: 'orderId', label: 'Order number, if you have one', value: typed(asked, 'payment', 'orderId'), problem: wrong(asked, 'payment', 'orderId'), attributes: { maxlength: 100 } })}
+    <button class="button" type="submit">Show the code to pay</button>
+  </form>`
+}
+
+function linkForm(asked: Asked, features: Features): VNode {
+  return html`<form method="post" class="form" aria-label="New payment link">
+    <input type="hidden" name="do" value="link" />
+    ${amountFields(asked, 'link', features)}
+    ${descriptionField(asked, 'link')}
+    <button class="button" type="submit">Make a payment link</button>
+  </form>`
+}
+
+function amountFields(asked: Asked, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
+  const units = [
+    ['sats', 'Satoshis'],
+    ['BTC', 'BTC'],
+    ['USD', 'USD'],
+    ...(multiCurrencyEnabled
+      ? ([
+          ['EUR', 'EUR'],
+          ['GBP', 'GBP']
+        ] as const)
+      : [])
+  ] as const
+  return html`
+    ${field({ name: 'amount', id: `${form}-amount`, label: form === 'link' ? 'Amount; empty lets the payer choose' : 'Amount', value: typed(asked, form, 'amount'), problem: wrong(asked, form, 'amount'), attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}
+    ${choice('currency', 'Currency', units, typed(asked, form, 'currency'), `${form}-currency`)}`
+}
+
+function descriptionField(asked: Asked, form: string): VNode {
+  return field({
+    name: 'description',
+    id: `${form}-description`,
+    label: 'What it is for',
+    value: typed(asked, form, 'description'),
+    problem: wrong(asked, form, 'description'),
+    hint: 'The payer sees it.',
+    attributes: { maxlength: 500 }
+  })
+}
+
+/** Two forms share their names of fields; a mistake concerns the one that was sent. */
+function typed({ form }: Asked, which: string, name: string): string {
+  return form.get('do') === which ? (form.get(name) ?? '') : ''
+}
+
+function wrong({ form, problem }: Asked, which: string, name: string): string | undefined {
+  return form.get('do') === which ? problem?.fields[name] : undefined
+}
