@@ -4,7 +4,8 @@ import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
 import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
-import { timeOf } from './words.ts'
+import { auditSentence } from './audit-sentence.ts'
+import { count, timeOf } from './words.ts'
 
 type AuditEntry = AuditPage['entries'][number]
 
@@ -63,10 +64,14 @@ export async function changesPage(
   }
 }
 
-/** `setColour` as `set colour`, with its target ids. */
+/** One sentence, with the ids of what was changed. The account has its own column. */
 function what({ operation, target }: AuditEntry): VNode {
-  const ids = Object.entries(target).map(([name, value]) => `${name} ${value}`)
-  return html`${operation.replaceAll(/[A-Z]/g, letter => ` ${letter.toLowerCase()}`)}<span class="soft"> ${ids.join(', ')}</span>`
+  const { address, attempts, merchantId: _merchantId, ...ids } = target
+  const about = [
+    address === undefined ? '' : ` from ${address}`,
+    attempts === undefined ? '' : `, ${count(Number(attempts))} ${Number(attempts) === 1 ? 'attempt' : 'attempts'}`
+  ]
+  return html`${auditSentence(operation)}${Object.values(ids).map(id => html` <code>${id}</code>`)}${about}`
 }
 
 function result({ status }: AuditEntry): VNode {

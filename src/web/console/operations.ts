@@ -79,7 +79,8 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     ...common,
     id: `submit${page.id.charAt(0).toUpperCase()}${page.id.slice(1)}`,
     method: 'POST',
-    // Forms are authorized by the API itself.
+    // Forms are authorized and audited by the API itself.
+    unaudited: true,
     ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
     summary: `What the forms of that page are sent to: ${page.summary}`,
     description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
