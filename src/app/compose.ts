@@ -13,7 +13,10 @@ import type { Snapshot } from '../engine/pipeline/snapshot.ts'
 import { defaultLimits } from '../engine/listener/deadlines.ts'
 import { createListener, type Listener } from '../engine/listener/listener.ts'
 import { hasPaymentCredential } from '../engine/message/payment-headers.ts'
+import type { Clock } from '../platform/system/clock.ts'
 import { freshId } from '../platform/system/ids.ts'
+import type { Metrics } from '../platform/telemetry/metrics.ts'
+import { packageVersion } from './composition/version.ts'
 
 /**
  * Milliseconds for closing plugins and settling hooks of aborted requests, as long as a last database query may take.
@@ -52,6 +55,7 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     'Requests that were answered with 503 because the gateway was overloaded, by what was behind.',
     ['reason']
   )
+  const reloaded = reloadMetrics(parts.metrics, clock)
   const load = closers.add(
     new Load({
       clock,
@@ -114,8 +118,24 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     load,
     listener,
     mount,
-    compile: compileFor
+    compile: compileFor,
+    reloaded
   })
+}
+
+/** As Prometheus and Caddy name theirs, so that common alerts fit. */
+function reloadMetrics(metrics: Metrics, clock: Clock): (isUsed: boolean) => void {
+  metrics
+    .gauge('boltgate_build_info', '1; the labels are the versions.', ['version', 'node'])
+    .set({ version: packageVersion(), node: process.version }, 1)
+  const result = metrics.gauge('boltgate_config_last_reload_successful', '0 after a rejected reload, else 1.')
+  const at = metrics.gauge('boltgate_config_last_reload_success_timestamp_seconds', 'Last used start or reload.')
+  const succeeded = (isUsed: boolean): void => {
+    result.set(isUsed ? 1 : 0)
+    if (isUsed) at.set(clock.now() / 1000)
+  }
+  succeeded(true)
+  return succeeded
 }
 
 type Mount = (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>) => GatewayConfig
@@ -131,6 +151,7 @@ interface AppParts {
   readonly listener: Listener
   readonly mount: Mount
   readonly compile: Compile
+  readonly reloaded: (isUsed: boolean) => void
 }
 
 export class App {
@@ -183,6 +204,7 @@ export class App {
     }
     const changes = changesBetween(effective(running.config, running.plugins), effective(config, plugins))
     running.reload = { at: around.clock.now(), changes, problem: null }
+    this.#parts.reloaded(true)
     running.config = config
     running.plugins = plugins
     parts.offer(config)
@@ -193,6 +215,7 @@ export class App {
   refuse(problem: string): void {
     const { around, running } = this.#parts
     running.reload = { at: around.clock.now(), changes: [], problem }
+    this.#parts.reloaded(false)
   }
 
   /** Drains for at most the drain timeout, and closes everything but the database. */

@@ -12,7 +12,7 @@ import { pay, payUsage } from './commands/pay.ts'
 import { revoke, revokeUsage } from './commands/revoke.ts'
 import { routes, routesUsage } from './commands/routes.ts'
 import { start, startUsage } from './commands/start.ts'
-import { packageVersion } from './cli/version.ts'
+import { packageVersion } from './composition/version.ts'
 import { ConfigError, didYouMean, nearest } from '../engine/config/diagnose.ts'
 
 interface Command {

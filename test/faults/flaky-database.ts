@@ -62,6 +62,7 @@ export function flaky(database: Database): FlakyDatabase {
         ? { status: 'unhealthy', ms: 1, error: 'The database is not reachable (ECONNREFUSED)' }
         : database.health()
     },
+    load: () => database.load(),
     async verify() {
       check()
       await database.verify()

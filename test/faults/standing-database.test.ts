@@ -183,6 +183,7 @@ void onEmbedded(
       transaction: (run, options) => database.transaction(run, options),
       listen: (channel, heard) => database.listen(channel, heard),
       notify: (channel, payload, tx) => database.notify(channel, payload, tx),
+      load: () => database.load(),
       health: () => database.health(),
       verify: () => database.verify(),
       close: () => database.close()

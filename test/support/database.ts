@@ -123,6 +123,7 @@ export function withSql(database: Database, sql: Sql): Database {
     listen: (channel, heard) => database.listen(channel, heard),
     notify: (channel, payload, tx) => database.notify(channel, payload, tx),
     health: () => database.health(),
+    load: () => database.load(),
     verify: () => database.verify(),
     close: () => database.close()
   }

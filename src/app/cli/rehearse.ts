@@ -24,6 +24,7 @@ const noDatabase: Database = {
   listen: async () => unasked(),
   notify: async () => unasked(),
   health: async () => unasked(),
+  load: unasked,
   verify: async () => unasked(),
   close: async () => {}
 }

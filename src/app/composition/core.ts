@@ -27,12 +27,25 @@ async function openGround(running: Running, around: Surroundings, closers: Close
   const { config } = running
   const { clock, database, log, publicUrl, secrets } = around
   const production = config.mode === 'production'
-  const metrics = new Metrics()
+  const metrics = new Metrics(clock)
   metrics.measureProcess()
   const state = closers.add(await openState(config.state.url, { clock, log, cluster: config.state.cluster }), part =>
     part.close()
   )
   const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
+  const one = (value: number) => [{ labels: {}, value }]
+  metrics.sampled('boltgate_database_up', '1 while the database responds and accepts writes, else 0.', [], async () =>
+    one((await database.health()).status === 'unhealthy' ? 0 : 1)
+  )
+  metrics.sampled(
+    'boltgate_database_statements',
+    'Statements and transactions that have a connection (running), or wait for one (waiting).',
+    ['state'],
+    async () => Object.entries(database.load()).map(([name, value]) => ({ labels: { state: name }, value }))
+  )
+  metrics.sampled('boltgate_state_up', '1 while the shared state (Redis) responds, else 0.', [], async () =>
+    one((await state.healthy()) ? 1 : 0)
+  )
   const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
   return {
     call: outboundCall(forwarder.guard),

@@ -25,7 +25,11 @@ export interface BreakerOptions {
   hostOf?(key: Secret<string> | null): string
   /** A host whose breaker was open answers again. Synchronous; never throws. */
   recovered?(host: string): void
+  /** Called with the result of each call; `open` was not made. */
+  called?(result: ProviderCallResult): void
 }
+
+export type ProviderCallResult = 'ok' | 'refused' | 'failed' | 'open'
 
 interface Trouble {
   failures: number
@@ -46,11 +50,13 @@ interface Trouble {
 class Breakers {
   readonly #clock: Clock
   readonly #recovered: ((host: string) => void) | undefined
+  readonly #called: (result: ProviderCallResult) => void
   readonly #hosts = new Map<string, Trouble>()
 
-  constructor({ clock, recovered }: BreakerOptions) {
+  constructor({ called, clock, recovered }: BreakerOptions) {
     this.#clock = clock
     this.#recovered = recovered
+    this.#called = called ?? (() => {})
   }
 
   /** Whether the breaker is open or not yet proven closed. */
@@ -77,10 +83,12 @@ class Breakers {
     const at = this.#clock.monotonic()
     try {
       const result = await call()
+      this.#called('ok')
       this.#answered(host, began)
       return result
     } catch (error) {
       const verdict = verdictOf(error)
+      if (verdict !== 'not called') this.#called(verdict === 'failed' ? 'failed' : 'refused')
       if (verdict === 'failed') this.#failed(host, began, this.#paceOf(error, at))
       else if (verdict === 'answered') this.#answered(host, began)
       else if (before !== undefined) before.trying = false
@@ -95,6 +103,7 @@ class Breakers {
       trouble.trying = true
       return
     }
+    this.#called('open')
     throw new ProviderUnavailable(
       'The payment provider did not answer several calls in a row and is left alone for a moment.',
       left > 0 ? Math.ceil(left / 1000) : TRYING,

@@ -44,6 +44,11 @@ export function openProviders({
   const { data, lightning, mode } = config()
   const budgets = new Budgets({ state, clock, metrics })
   const events = new ProviderEvents()
+  const calls = metrics.counter(
+    'boltgate_provider_calls_total',
+    'Calls to payment providers: ok, refused (the provider rejected the request or its key), failed (no connection, timeout or 5xx), or open (not made after repeated failures).',
+    ['slot', 'provider', 'result']
+  )
   const { seats, sandbox, jobs, close } = openSeats({
     kinds: kinds ?? providerKinds,
     mode,
@@ -56,6 +61,9 @@ export function openProviders({
     settled: paymentHash => events.paid(paymentHash),
     recovered: (slot, name, host) => {
       events.recovered(slot, name, host)
+    },
+    called: (slot, provider, result) => {
+      calls.inc({ slot, provider, result })
     }
   })
   const addresses = new LnurlProvider({
@@ -76,6 +84,29 @@ export function openProviders({
         .report()
         .map(({ slot, provider, use }) => ({ labels: { slot, provider }, value: use === 'passed over' ? 1 : 0 }))
   )
+  const report = async () => {
+    const all = await budgets.report()
+    return (['primary', 'alternate'] as const).flatMap(slot =>
+      payees.inOrder(slot).map(({ failure, name, provider: { kind, troubles } }) => ({
+        slot,
+        kind: name,
+        hasKey: payees.key(null, slot, name) !== null,
+        failure: failure && { ...failure, since: new Date(failure.since).toISOString() },
+        budgets: all.flatMap(({ provider, ...budget }) => (provider === kind ? [budget] : [])),
+        hosts: [...(troubles?.() ?? [])]
+      }))
+    )
+  }
+  metrics.sampled(
+    'boltgate_provider_up',
+    '0 for a provider whose last invoice for the operator failed, or whose calls are paused after failures; else 1.',
+    ['slot', 'provider'],
+    async () =>
+      (await report()).map(({ failure, hosts, kind, slot }) => {
+        const isDown = failure !== null || hosts.some(({ host, isLeftAlone }) => isLeftAlone && host === null)
+        return { labels: { slot, provider: kind }, value: isDown ? 0 : 1 }
+      })
+  )
   return {
     budgets,
     events,
@@ -85,19 +116,7 @@ export function openProviders({
     /** Makers of the operator's invoices, when there are several. */
     makers: () => payees.report(),
     /** Budgets and failing hosts of both slots, in this process. */
-    report: async () => {
-      const all = await budgets.report()
-      return (['primary', 'alternate'] as const).flatMap(slot =>
-        payees.inOrder(slot).map(({ failure, name, provider: { kind, troubles } }) => ({
-          slot,
-          kind: name,
-          hasKey: payees.key(null, slot, name) !== null,
-          failure: failure && { ...failure, since: new Date(failure.since).toISOString() },
-          budgets: all.flatMap(({ provider, ...budget }) => (provider === kind ? [budget] : [])),
-          hosts: [...(troubles?.() ?? [])]
-        }))
-      )
-    },
+    report,
     slotFacts: (slot: ProviderSlot) =>
       lightning[slot].map(({ kind }) => {
         const known = (kinds ?? providerKinds).find(({ name }) => name === kind)

@@ -5,7 +5,7 @@ import type { JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { AddressGuard } from '../../engine/upstream/guard.ts'
 import type { ProviderSlot } from './account.ts'
-import { guarded } from '../provider-calls/breaker.ts'
+import { guarded, type ProviderCallResult } from '../provider-calls/breaker.ts'
 import type { Budgets } from '../provider-calls/budgets.ts'
 import type { ProviderKind } from '../kinds/kind.ts'
 import type { ProviderSeats } from './payees.ts'
@@ -35,6 +35,7 @@ export interface SeatOptions {
   settled?(paymentHash: string): Promise<void>
   /** As `BreakerOptions`. */
   recovered?(slot: ProviderSlot, name: KindName, host: string): void
+  called?(slot: ProviderSlot, name: KindName, result: ProviderCallResult): void
 }
 
 export interface OpenedSeats {
@@ -104,7 +105,8 @@ export function openSeats(options: SeatOptions): OpenedSeats {
         provider: guarded(open(), {
           clock,
           ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }),
-          recovered: host => options.recovered?.(slot, called, host)
+          recovered: host => options.recovered?.(slot, called, host),
+          called: result => options.called?.(slot, called, result)
         }),
         key: ownKey,
         network,

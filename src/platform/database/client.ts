@@ -6,7 +6,7 @@ import { isTemplate, RUNS, StalePlans } from './postgres/stale-plans.ts'
 import { beginOn } from './postgres/transaction.ts'
 import { openScope, outsideScopes, refuseInside } from './scope.ts'
 import { tableProbe, type WriteProbe } from './write-probe.ts'
-import type { Sql, TransactionSql, Health, Database } from './database.ts'
+import type { Sql, TransactionSql, Health, Database, DatabaseLoad } from './database.ts'
 
 const healthyMs = 1_000
 const unhealthyMs = 3_000
@@ -94,6 +94,10 @@ export class Client implements Database {
       this.#checking = null
     })
     return this.#checking
+  }
+
+  load(): DatabaseLoad {
+    return this.#silence.load
   }
 
   async verify(): Promise<void> {

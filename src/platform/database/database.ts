@@ -43,6 +43,11 @@ export interface Health {
   error: string | null
 }
 
+export interface DatabaseLoad {
+  readonly running: number
+  readonly waiting: number
+}
+
 export interface Database {
   readonly kind: 'postgres' | 'pglite'
   /**
@@ -69,6 +74,8 @@ export interface Database {
    * checked every 30 s. Never throws, never waits longer than 3 s.
    */
   health(): Promise<Health>
+  /** Use of this process's connections. `waiting`: statements and transactions without one. */
+  load(): DatabaseLoad
   /**
    * Call once before the first use (postgres/session.ts).
    * @throws CodedError; the database's error when it is unavailable

@@ -56,6 +56,8 @@ export interface QueueView extends Readonly<Record<JobState, number>> {
   readonly later: number
   /** The last success in milliseconds since the epoch, by the database's clock; null when none is kept. */
   readonly lastDone: number | null
+  /** Seconds since the oldest waiting job was due; 0 without one. */
+  readonly overdue: number
   /** The last failure that is not retried, by the same clock. */
   readonly lastFailed: number | null
 }

@@ -46,6 +46,24 @@ export class DatabaseJobs implements Jobs {
       'Runs of background jobs that ended, by queue and result.',
       ['queue', 'result']
     )
+    options.metrics.sampled(
+      'boltgate_jobs',
+      'Background jobs: due (the backlog), running, and failed for good.',
+      ['queue', 'state'],
+      async () =>
+        (await this.queues()).flatMap(({ failed, later, name, running, waiting }) =>
+          Object.entries({ due: waiting - later, running, failed }).map(([state, value]) => ({
+            labels: { queue: name, state },
+            value
+          }))
+        )
+    )
+    options.metrics.sampled(
+      'boltgate_jobs_oldest_due_seconds',
+      'How long the oldest job of the backlog has been due.',
+      ['queue'],
+      async () => (await this.queues()).map(({ name, overdue }) => ({ labels: { queue: name }, value: overdue }))
+    )
   }
 
   declare(jobs: readonly JobDeclaration[]): void {
@@ -100,7 +118,17 @@ export class DatabaseJobs implements Jobs {
     const counts = new Map((await this.#table.counts()).map(row => [row.name, row]))
     return [...new Set([...this.#declared.keys(), ...counts.keys()])].map(name => {
       const declared = this.#declared.get(name)
-      const none = { name, waiting: 0, later: 0, running: 0, done: 0, failed: 0, lastDone: null, lastFailed: null }
+      const none = {
+        name,
+        waiting: 0,
+        later: 0,
+        running: 0,
+        done: 0,
+        failed: 0,
+        lastDone: null,
+        lastFailed: null,
+        overdue: 0
+      }
       return { ...none, ...counts.get(name), title: declared?.options.title ?? name, every: declared?.every ?? null }
     })
   }

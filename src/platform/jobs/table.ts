@@ -191,7 +191,8 @@ export class JobTable {
         (count(*) filter (where state = 'done'))::int as done,
         (count(*) filter (where state = 'failed'))::int as failed,
         (extract(epoch from max(ended_at) filter (where state = 'done')) * 1000)::float8 as "lastDone",
-        (extract(epoch from max(ended_at) filter (where state = 'failed')) * 1000)::float8 as "lastFailed"
+        (extract(epoch from max(ended_at) filter (where state = 'failed')) * 1000)::float8 as "lastFailed",
+        coalesce(extract(epoch from now() - min(next_at) filter (where state = 'waiting' and next_at <= now())), 0)::float8 as overdue
       from jobs group by queue order by queue`
   }
 

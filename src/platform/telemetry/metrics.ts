@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
+import { systemClock, type Clock } from '../system/clock.ts'
 import { Faults } from './faults.ts'
 import { LATENCY_BOUNDS, LATENCY_PARTS } from './latency.ts'
 import { Tallies } from './tallies.ts'
@@ -15,6 +16,9 @@ import {
 export type { Counter, Gauge, Histogram } from 'prom-client'
 export type { Cells, CounterCell, GaugeCell, HistogramCell } from './metric-cells.ts'
 
+/** Milliseconds that a render waits for a sample. */
+const SLOWEST_SAMPLE = 500
+
 type MetricLabels = Readonly<Record<string, string | number | undefined>>
 
 /** Each name is registered once: a second request returns the same metric, so that a reload does not fail. */
@@ -23,6 +27,11 @@ export class Metrics {
   readonly tallies = new Tallies()
   readonly #registry = new Registry()
   readonly #shapes = new Map<string, string>()
+  readonly #clock: Pick<Clock, 'after'>
+
+  constructor(clock: Pick<Clock, 'after'> = systemClock) {
+    this.#clock = clock
+  }
 
   get contentType(): string {
     return this.#registry.contentType
@@ -106,8 +115,8 @@ export class Metrics {
   }
 
   /**
-   * A gauge sampled on render; without values where `sample` rejects, so that the others are still shown. @throws
-   * TypeError like `counter`.
+   * A gauge sampled on render, one sample at a time. While a sample is late or fails, the last values are shown: a
+   * scrape must not wait for a database. @throws TypeError like `counter`.
    */
   sampled<L extends string>(
     name: string,
@@ -116,15 +125,27 @@ export class Metrics {
     sample: () => Promise<ReadonlyArray<{ readonly labels: Readonly<Record<L, string>>; readonly value: number }>>
   ): void {
     this.#once('sampled gauge', name, labels, () => {
+      let sampling: Promise<void> | null = null
+      const show = async (): Promise<void> => {
+        const samples = await sample()
+        gauge.reset()
+        for (const { labels, value } of samples) gauge.set(labels, value)
+      }
       const gauge: Gauge<L> = new Gauge({
         name,
         help,
         labelNames: [...labels],
         registers: [this.#registry],
         collect: async () => {
-          const samples = await sample().catch(() => [])
-          gauge.reset()
-          for (const { labels, value } of samples) gauge.set(labels, value)
+          sampling ??= show()
+            .catch(() => {})
+            .finally(() => {
+              sampling = null
+            })
+          const late = Promise.withResolvers<void>()
+          const timer = this.#clock.after(SLOWEST_SAMPLE, late.resolve)
+          await Promise.race([sampling, late.promise])
+          timer.cancel()
         }
       })
       return gauge

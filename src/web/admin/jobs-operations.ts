@@ -95,7 +95,7 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
         return {
           status: 200,
           body: {
-            queues: queues.map(({ lastDone, lastFailed: _lastFailed, ...one }) => ({
+            queues: queues.map(({ lastDone, lastFailed: _lastFailed, overdue: _overdue, ...one }) => ({
               ...one,
               lastDone: iso(lastDone)
             })),

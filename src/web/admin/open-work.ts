@@ -13,6 +13,7 @@ export type OpenWorkName =
   | 'stuckSessions'
   | 'refusedOrders'
   | 'failedWebhooks'
+  | 'pendingWebhooks'
   | 'ambiguousLeases'
 
 /** What people must see to. `since`: the oldest, in milliseconds since the epoch; null without any. */
@@ -33,6 +34,7 @@ export async function openWork(sql: Sql, now: number): Promise<OpenWork> {
       where failed_at is not null and claimed_at is null
     union all select 'failedWebhooks', count(*)::int, min(created_at) from webhook_deliveries
       where created_at >= ${dayAgo} and status = 'failed'
+    union all select 'pendingWebhooks', count(*)::int, min(created_at) from webhook_deliveries where status = 'pending'
     union all select 'ambiguousLeases', count(*)::int, min(lapsed_at) from ambiguous_leases where lapsed_at >= ${dayAgo}`)
   // Each part of the union returns its row.
   return Object.fromEntries(found.map(({ name, ...one }) => [name, one])) as OpenWork

@@ -6,6 +6,8 @@ import { countProxies } from '../../accounts/merchants/holdings.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { openWork } from './open-work.ts'
 import { configurationOperations } from './live.ts'
 import type { RunningConfiguration } from './configuration.ts'
 import { adminHealthOperations, type HealthParts } from './health.ts'
@@ -26,6 +28,7 @@ export interface OpenAdminParts
   readonly database: Database
   readonly jobs: Jobs
   readonly merchants: Merchants
+  readonly metrics: Metrics
   readonly production: boolean
   readonly traffic: Traffic
   config(): GatewayConfig
@@ -42,6 +45,7 @@ export function openAdmin({
   earnedSince,
   jobs,
   merchants,
+  metrics,
   generation,
   makers,
   production,
@@ -52,6 +56,23 @@ export function openAdmin({
   traffic,
   upstreams
 }: OpenAdminParts) {
+  const work = async () => Object.entries(await openWork(database.sql, clock.now()))
+  metrics.sampled(
+    'boltgate_open_work',
+    'What people must see to, by kind: lost, stuck or open refunds, rejected orders, pending or failed webhooks, ….',
+    ['kind'],
+    async () => (await work()).map(([kind, { count }]) => ({ labels: { kind }, value: count }))
+  )
+  metrics.sampled(
+    'boltgate_open_work_oldest_seconds',
+    'Age of the oldest of each kind; 0 without any.',
+    ['kind'],
+    async () =>
+      (await work()).map(([kind, { since }]) => ({
+        labels: { kind },
+        value: since === null ? 0 : Math.max(0, (clock.now() - since) / 1000)
+      }))
+  )
   return {
     operations: [
       ...dashboardOperations({ jobs, clock }),

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 
 await t.test('metrics are made once by name and rendered as text', async t => {
@@ -97,4 +98,32 @@ await t.test('a metric of cells is made once, and is no other', t => {
   t.throws(() => metrics.counter('asked_total', 'Asked', ['route']), TypeError)
   t.throws(() => metrics.gaugeCells('asked_total', 'Asked', ['route']), TypeError)
   t.end()
+})
+
+t.test('metrics: a render waits half a second for a sample, and then shows the last values', async t => {
+  const clock = new ManualClock()
+  const metrics = new Metrics(clock)
+  let read = async () => [{ labels: { kind: 'a' }, value: 1 }]
+  let reads = 0
+  metrics.sampled('boltgate_test_sampled', 'For this test.', ['kind'], () => {
+    reads++
+    return read()
+  })
+  t.match(await metrics.render(), /boltgate_test_sampled\{kind="a"\} 1/)
+  const slow = Promise.withResolvers<Array<{ labels: { kind: string }; value: number }>>()
+  read = () => slow.promise
+  const [first, second] = [metrics.render(), metrics.render()]
+  clock.advance(500)
+  t.match(await first, /boltgate_test_sampled\{kind="a"\} 1/, 'the last values')
+  t.match(await second, /boltgate_test_sampled\{kind="a"\} 1/)
+  t.equal(reads, 2, 'one sample at a time')
+  slow.resolve([{ labels: { kind: 'b' }, value: 2 }])
+  await slow.promise
+  read = async () => {
+    throw new Error('it is away')
+  }
+  const late = await metrics.render()
+  t.match(late, /boltgate_test_sampled\{kind="b"\} 2/, 'a late sample is shown by the next render')
+  t.notMatch(late, /kind="a"/)
+  t.match(await metrics.render(), /boltgate_test_sampled\{kind="b"\} 2/, 'a failed one leaves them')
 })

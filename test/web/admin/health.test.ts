@@ -21,6 +21,7 @@ const queue = {
   every: null,
   lastDone: null,
   lastFailed: null,
+  overdue: 0,
   name: 'q'
 }
 const seen = { id: 'a', pid: 1, host: 'h', generation: 1, startedAt: 0, seenAt: 0, written: 1, lostMinutes: 0 }

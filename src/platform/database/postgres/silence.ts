@@ -29,11 +29,21 @@ export class Silence {
   readonly ms: number
   readonly #oneSession: boolean
   #patient = 0
+  readonly #statements = new Set<Statement>()
+  /** Transactions that have a connection, and those that wait for one. */
+  #transactions = 0
+  #beginning = 0
   #heardAt = performance.now()
 
   constructor(ms: number, { oneSession = false }: SilenceOptions = {}) {
     this.ms = ms
     this.#oneSession = oneSession
+  }
+
+  /** Statements and transactions that have a connection, and those that wait for one. */
+  get load(): { readonly running: number; readonly waiting: number } {
+    const taken = [...this.#statements].filter(isTaken).length
+    return { running: taken + this.#transactions, waiting: this.#statements.size - taken + this.#beginning }
   }
 
   /** Suspends the limit while this runs: migrations may take long, and wait for another process's. */
@@ -134,8 +144,10 @@ export class Silence {
         }
       }
       timer = setTimeout(look, this.ms)
+      this.#statements.add(statement)
       const settled = (): void => {
         clearTimeout(timer)
+        this.#statements.delete(statement)
       }
       statement.then(settled, settled)
       return execute()
@@ -160,16 +172,23 @@ export class Silence {
       late.reject(new DatabaseSilent())
     }
     let timer = setTimeout(look, this.ms)
+    let hasConnection = false
+    this.#beginning++
     try {
       return await Promise.race([
         begin(() => {
           clearTimeout(timer)
           if (over) throw new DatabaseSilent()
+          hasConnection = true
+          this.#beginning--
+          this.#transactions++
         }),
         late.promise
       ])
     } finally {
       clearTimeout(timer)
+      if (hasConnection) this.#transactions--
+      else this.#beginning--
     }
   }
 
