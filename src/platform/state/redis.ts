@@ -1,6 +1,7 @@
 import { Cluster, Redis } from 'ioredis'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
+import { HeldPermits } from './permits.ts'
 import { scripts } from './scripts.ts'
 import {
   StateUnavailable,
@@ -27,30 +28,8 @@ export interface RedisStateOptions {
   time?: 'server' | 'clock'
 }
 
-/** Permits of one fixed window held by this worker. */
-interface Permits {
-  left: number
-  beyond: number
-  /** Expiry in monotonic milliseconds. */
-  until: number
-  /** Redis has none left in this window, and none can be returned. */
-  spent: boolean
-  limit: number
-  size: number
-  /** Monotonic milliseconds when unused permits expire. */
-  holdUntil: number
-  window: string
-}
-
-// At most a tenth of the limit at a time.
-const batches = 10
-// Unused permits are returned after this time; a key that uses its own up within it gets twice as many.
-const holdMs = 250
-// Latest return in Redis, after this many further milliseconds.
-const givingBackMs = 100
 const commandTimeoutMs = 1_000
 const connectTimeoutMs = 2_000
-const sweepEvery = 10_000
 
 const retryAfter = (times: number): number => Math.min(100 * 2 ** Math.min(times, 6), 3_000)
 
@@ -150,9 +129,7 @@ export class RedisState implements State {
   readonly #clock: Clock
   readonly #prefix: string
   readonly #ownTime: boolean
-  readonly #permits = new Map<string, Permits>()
-  readonly #asking = new Map<string, Promise<void>>()
-  #untilSweep = sweepEvery
+  readonly #permits: HeldPermits
   #tokens = 0
   readonly #worker = `${process.pid}-${Math.random().toString(36).slice(2)}`
 
@@ -161,10 +138,29 @@ export class RedisState implements State {
     this.#clock = options.clock
     this.#prefix = options.prefix ?? 'bg:'
     this.#ownTime = options.time === 'clock'
+    this.#permits = new HeldPermits(options.clock, {
+      take: async (key, limit, windowMs, want, heldMs) => {
+        const answer = await this.#run(
+          'bgFixed',
+          [`f:${key}`],
+          [this.#time(), limit, windowMs, want, this.#worker, heldMs]
+        )
+        const [granted, beyond, left] = numbers(answer)
+        const [, , , back, window = ''] = strings(answer)
+        return { granted, beyond, left, back: Number(back), window }
+      },
+      giveBack: async (key, window, count) => {
+        try {
+          await this.#run('bgGiveBack', [`f:${key}`], [window, count])
+        } catch (error) {
+          if (!(error instanceof StateUnavailable)) throw error
+        }
+      }
+    })
   }
 
   takeFixed(key: string, limit: number, windowMs: number): Maybe<LimitVerdict> {
-    return this.#takeHeld(key, limit) ?? this.#takeAsking(key, limit, windowMs)
+    return this.#permits.take(key, limit, windowMs)
   }
 
   async takeSliding(key: string, limit: number, windowMs: number, segments: number): Promise<LimitVerdict> {
@@ -280,113 +276,12 @@ export class RedisState implements State {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#permits].map(([key, held]) => this.#giveBack(key, held)))
+    await this.#permits.close()
     if (this.#redis.status === 'ready')
       await this.#inTime(this.#redis.quit()).catch(() => {
         this.#redis.disconnect()
       })
     else this.#redis.disconnect()
-  }
-
-  /** The verdict from held permits, or null to query Redis. */
-  #takeHeld(key: string, limit: number): LimitVerdict | null {
-    const held = this.#permits.get(key)
-    if (held === undefined) return null
-    const now = this.#clock.monotonic()
-    // Another limit means that a reload changed the policy: held permits were cut for the old one.
-    if (now >= held.until || held.limit !== limit) {
-      void this.#giveBack(key, held)
-      this.#permits.delete(key)
-      return null
-    }
-    if (held.left > 0 && now >= held.holdUntil) {
-      void this.#giveBack(key, held)
-      return null
-    }
-    if (held.left > 0) {
-      held.left--
-      return { allowed: true, remaining: held.left + held.beyond, retryAfterMs: 0 }
-    }
-    return held.spent ? { allowed: false, remaining: 0, retryAfterMs: Math.max(1, Math.ceil(held.until - now)) } : null
-  }
-
-  async #takeAsking(key: string, limit: number, windowMs: number): Promise<LimitVerdict> {
-    for (;;) {
-      // Requests share a pending batch, and query again when it is used up.
-      const asking = this.#asking.get(key) ?? this.#ask(key, limit, windowMs)
-      await asking
-      const verdict = this.#takeHeld(key, limit)
-      if (verdict !== null) return verdict
-    }
-  }
-
-  #ask(key: string, limit: number, windowMs: number): Promise<void> {
-    const asking = this.#askNow(key, limit, windowMs).finally(() => {
-      this.#asking.delete(key)
-    })
-    this.#asking.set(key, asking)
-    return asking
-  }
-
-  async #askNow(key: string, limit: number, windowMs: number): Promise<void> {
-    const last = this.#permits.get(key)
-    const isBusy = last !== undefined && last.limit === limit && this.#clock.monotonic() < last.holdUntil
-    const want = isBusy ? Math.max(1, Math.min(last.size * 2, Math.ceil(limit / batches))) : 1
-    for (;;) {
-      // Measured before the query, so that permits end before their window in Redis.
-      const asked = this.#clock.monotonic()
-      const answer = await this.#run(
-        'bgFixed',
-        [`f:${key}`],
-        [this.#time(), limit, windowMs, want, this.#worker, holdMs + givingBackMs]
-      )
-      const [granted, beyond, left] = numbers(answer)
-      const [, , , back, window] = strings(answer)
-      if (granted === 0 && Number(back) > 0) {
-        const waited = Promise.withResolvers<void>()
-        this.#clock.after(Number(back), waited.resolve)
-        await waited.promise
-        continue
-      }
-      const held: Permits = {
-        left: granted,
-        beyond,
-        until: asked + Math.max(left, 1),
-        spent: granted === 0,
-        limit,
-        size: granted,
-        holdUntil: asked + holdMs,
-        window: window ?? ''
-      }
-      this.#permits.set(key, held)
-      if (granted > 1)
-        this.#clock.after(holdMs, () => {
-          void this.#giveBack(key, held)
-        })
-      if (--this.#untilSweep <= 0) this.#sweep()
-      return
-    }
-  }
-
-  async #giveBack(key: string, held: Permits): Promise<void> {
-    const { left, window } = held
-    if (left === 0) return
-    held.left = 0
-    // A key that is not busy queries singly next.
-    if (this.#permits.get(key) === held) this.#permits.delete(key)
-    try {
-      await this.#run('bgGiveBack', [`f:${key}`], [window, left])
-    } catch (error) {
-      if (!(error instanceof StateUnavailable)) throw error
-    }
-  }
-
-  #sweep(): void {
-    this.#untilSweep = sweepEvery
-    const now = this.#clock.monotonic()
-    for (const [key, held] of this.#permits) {
-      if (now >= held.until) this.#permits.delete(key)
-    }
   }
 
   /**
