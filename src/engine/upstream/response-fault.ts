@@ -12,3 +12,7 @@ export class ResponseFault extends Error {
     this.code = code
   }
 }
+
+export function malformed(why: string): ResponseFault {
+  return new ResponseFault('UPSTREAM_MALFORMED', why)
+}

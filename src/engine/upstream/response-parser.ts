@@ -1,6 +1,5 @@
-import { trimmed } from '../message/headers.ts'
-import { NameTable, nameIn } from '../message/header-names.ts'
-import { ResponseFault } from './response-fault.ts'
+import { malformed, ResponseFault } from './response-fault.ts'
+import { HeadReader } from './response-head.ts'
 
 /** Receives a response in parts. Any method may pause or stop the parser. */
 export interface ResponseReader {
@@ -11,9 +10,6 @@ export interface ResponseReader {
   responseEnd(trailers: readonly string[]): void
 }
 
-export const MAX_HEAD = 64 * 1024
-/** Most lines of a head, or of trailers: each costs time in every plugin. */
-export const MAX_FIELDS = 1_000
 /**
  * Most body bytes delivered per call. More may be buffered after a pause, and metered bodies can only be cut between
  * pieces.
@@ -23,26 +19,9 @@ export const MAX_PIECE = 64 * 1024
 const MAX_CHUNK_LINE = 4096
 /** Longest chunk size, leading zeros included. */
 const MAX_SIZE_DIGITS = 16
-/** Bytes decoded to text first: most heads are smaller, and what follows a head needs no text. */
-const WINDOW = 512
-
-const TAB = 0x09
 const LF = 0x0a
 const CR = 0x0d
-const SPACE = 0x20
-const COLON = 0x3a
 const SEMICOLON = 0x3b
-const ZERO = 0x30
-
-const TOKEN = 1
-const VALUE = 2
-/** Character classes: field names (RFC 9110 5.6.2), field values (RFC 9110 5.5). */
-const KINDS = new Uint8Array(256)
-for (let code = 0; code < 256; code++) {
-  if (code === TAB || (code >= SPACE && code !== 0x7f)) KINDS[code] = VALUE
-}
-for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-  KINDS[char.charCodeAt(0)] = TOKEN | VALUE
 
 const NO_DIGIT = 255
 const HEX = new Uint8Array(256).fill(NO_DIGIT)
@@ -56,23 +35,14 @@ const EXTENSIONS =
   /^(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)+$/
 
 const IDLE = 0
-const START = 1
-const FIELDS = 2
-const LENGTH = 3
-const CHUNK_LINE = 4
-const CHUNK_DATA = 5
-const CHUNK_END = 6
-const TRAILERS = 7
-const UNTIL_CLOSE = 8
+const HEAD = 1
+const LENGTH = 2
+const CHUNK_LINE = 3
+const CHUNK_DATA = 4
+const CHUNK_END = 5
+const TRAILERS = 6
+const UNTIL_CLOSE = 7
 
-/** Lower-case names of fields that frame the response or decide on reuse. */
-const FRAMINGS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding'])
-const framings = new NameTable(name => {
-  const lower = name.toLowerCase()
-  return FRAMINGS.has(lower) ? lower : null
-})
-
-const PREFIX = 'HTTP/1.'
 const NO_TRAILERS: readonly string[] = []
 const EMPTY = Buffer.alloc(0)
 
@@ -87,8 +57,6 @@ export class ResponseParser {
   reusable = false
   /** Bytes followed the response. The next request would get them as its response. */
   surplus = false
-  /** The upstream's keep-alive time in milliseconds, or -1. */
-  keepAlive = -1
   readonly #reader: ResponseReader
   #state = IDLE
   #paused = false
@@ -96,16 +64,7 @@ export class ResponseParser {
   /** Unread: a part of a line, or what came during a pause. */
   #left: Buffer | null = null
   #silent = false
-  #status = 0
-  #old = false
-  #pairs: string[] = []
-  #complete = false
-  #size = 0
-  #length = -1
-  #codings = 0
-  #chunked = false
-  #close = false
-  #keep = false
+  readonly #head = new HeadReader()
   /** Bytes left of the body, or of the chunk. */
   #remaining = 0
 
@@ -114,7 +73,12 @@ export class ResponseParser {
   }
 
   get httpVersion(): '1.0' | '1.1' {
-    return this.#old ? '1.0' : '1.1'
+    return this.#head.old ? '1.0' : '1.1'
+  }
+
+  /** The upstream's keep-alive time in milliseconds, or -1. */
+  get keepAlive(): number {
+    return this.#head.framing.keepAlive
   }
 
   get paused(): boolean {
@@ -126,7 +90,7 @@ export class ResponseParser {
     this.idle = false
     this.reusable = false
     this.surplus = false
-    this.keepAlive = -1
+    this.#head.framing.keepAlive = -1
     this.#silent = silent
     this.#paused = false
     this.#ended = false
@@ -192,8 +156,7 @@ export class ResponseParser {
       case UNTIL_CLOSE:
         this.#end(NO_TRAILERS)
         return
-      case START:
-      case FIELDS:
+      case HEAD:
         throw closed()
       case LENGTH:
         throw this.reusable
@@ -206,8 +169,8 @@ export class ResponseParser {
 
   /** Skips a second scan of an incomplete line: an upstream could send it byte by byte. */
   #sameLine(length: number, bytes: Buffer, from: number, to: number): boolean {
-    if (this.#state === START || this.#state === CHUNK_END) return false
-    const room = this.#state === CHUNK_LINE ? MAX_CHUNK_LINE : MAX_HEAD - this.#size
+    if ((this.#state === HEAD && this.#head.starting) || this.#state === CHUNK_END) return false
+    const room = this.#state === CHUNK_LINE ? MAX_CHUNK_LINE : this.#head.room
     if (length > room) return false
     const end = bytes.indexOf(LF, from)
     return end < 0 || end >= to
@@ -291,171 +254,32 @@ export class ResponseParser {
       this.#remaining = size
       this.#state = CHUNK_DATA
     } else {
-      this.#size = 0
-      this.#pairs = []
+      this.#head.beginTrailers()
       this.#state = TRAILERS
     }
     return end + 2
   }
 
   #beginHead(): void {
-    this.#state = START
-    this.#size = 0
-    this.#length = -1
-    this.#codings = 0
-    this.#chunked = false
-    this.#close = false
-    this.#keep = false
-    this.#pairs = []
+    this.#state = HEAD
+    this.#head.begin()
   }
 
-  /** Reads the complete lines of a head or of trailers. Returns the start of the first incomplete one. */
   #lines(bytes: Buffer, from: number, to: number): number {
-    let at = from
-    for (let window = WINDOW; ; window = MAX_HEAD + 1) {
-      const end = Math.min(to, at + window)
-      const text = bytes.toString('latin1', at, end)
-      let read = 0
-      if (this.#state === START) read = this.#statusLine(bytes, at, text)
-      if (this.#state !== START) read = this.#fields(bytes, at, text, read)
-      at += read
-      this.#size += read
-      if (this.#size + (this.#complete ? 0 : end - at) > MAX_HEAD)
-        throw new ResponseFault('UPSTREAM_HEAD_TOO_LARGE', `a head of more than ${MAX_HEAD} bytes`)
-      if (this.#complete) {
-        this.#complete = false
-        this.#headRead()
-        return at
-      }
-      if (end === to) return at
-    }
-  }
-
-  /**
-   * Reads the status line, and empty lines before it (RFC 9112 2.2), of `text`, the decoded bytes from `base`. Returns
-   * where it stopped.
-   */
-  #statusLine(bytes: Buffer, base: number, text: string): number {
-    let at = 0
-    while (at < text.length && bytes[base + at] === CR) {
-      if (at + 1 === text.length) return at
-      if (bytes[base + at + 1] !== LF) throw malformed('the answer begins with a bare CR')
-      at += 2
-    }
-    // Refuses on the first bytes, so that non-HTTP is not waited for.
-    if (!text.startsWith(PREFIX, at)) {
-      if (!PREFIX.startsWith(text.slice(at, at + PREFIX.length)))
-        throw malformed('the answer does not begin as HTTP/1 does')
-      return at
-    }
-    const end = text.indexOf('\n', at)
-    if (end < 0) return at
-    const line = base + at
-    const version = digit(bytes, line + 7)
-    const hundreds = digit(bytes, line + 9)
-    const tens = digit(bytes, line + 10)
-    const ones = digit(bytes, line + 11)
-    const sound =
-      (version === 0 || version === 1) &&
-      bytes[line + 8] === SPACE &&
-      hundreds > 0 &&
-      hundreds < 10 &&
-      tens >= 0 &&
-      tens < 10 &&
-      ones >= 0 &&
-      ones < 10 &&
-      (at + 13 === end || bytes[line + 12] === SPACE) &&
-      bytes[base + end - 1] === CR
-    if (!sound) throw malformed('the status line is not valid')
-    for (let char = at + 13; char < end - 1; char++) {
-      if (KINDS[bytes[base + char] as number] === 0) throw malformed('the reason phrase holds a control character')
-    }
-    this.#status = hundreds * 100 + tens * 10 + ones
-    this.#old = version === 0
-    this.#state = FIELDS
-    return end + 1
-  }
-
-  /**
-   * Reads field lines from `at` of `text`, the decoded bytes from `base`. Checking bytes costs a third of checking
-   * characters. Returns where it stopped: after the empty line, or at the first incomplete line.
-   */
-  #fields(bytes: Buffer, base: number, text: string, at: number): number {
-    const pairs = this.#pairs
-    const { length } = text
-    while (at < length) {
-      // Every byte below `length` exists, and the table covers it.
-      if (bytes[base + at] === CR) {
-        if (at + 1 === length) return at
-        if (bytes[base + at + 1] !== LF) throw malformed('a line begins with a bare CR')
-        this.#complete = true
-        return at + 2
-      }
-      let colon = at
-      while (colon < length && ((KINDS[bytes[base + colon] as number] as number) & TOKEN) !== 0) colon++
-      if (colon === length) return at
-      if (colon === at || bytes[base + colon] !== COLON) throw malformed('the name of a field is not valid')
-      let begin = colon + 1
-      while (begin < length && blank(bytes[base + begin] as number)) begin++
-      let end = begin
-      while (end < length && KINDS[bytes[base + end] as number] !== 0) end++
-      if (end === length) return at
-      if (bytes[base + end] !== CR) throw malformed('the value of a field holds a control character')
-      if (end + 1 === length) return at
-      if (bytes[base + end + 1] !== LF) throw malformed('the value of a field holds a bare CR')
-      let last = end
-      while (last > begin && blank(bytes[base + last - 1] as number)) last--
-      const name = nameIn(bytes, base + at, base + colon)
-      const value = text.slice(begin, last)
-      pairs.push(name, value)
-      if (pairs.length > MAX_FIELDS * 2)
-        throw new ResponseFault('UPSTREAM_HEAD_TOO_LARGE', `a head of more than ${MAX_FIELDS} lines`)
-      const framing = framings.of(name)
-      if (framing !== null) this.#framing(framing, value, last < end && text.slice(last, end).includes('\t'))
-      at = end + 2
-    }
+    const at = this.#head.read(bytes, from, to)
+    if (this.#head.complete) this.#headRead()
     return at
-  }
-
-  /** Handles fields that decide the end of the response and reuse. `tab`: a tab follows the value. */
-  #framing(name: string, value: string, tab: boolean): void {
-    if (name === 'content-length' || name === 'transfer-encoding') {
-      // llhttp does not read `chunked` with a trailing tab as chunked.
-      if (tab) throw malformed('a tab stands behind what frames the message')
-      if (this.#state === TRAILERS) throw malformed('a trailer frames the message')
-      if (name === 'content-length') {
-        if (this.#length >= 0) throw malformed('there is more than one Content-Length')
-        this.#length = lengthOf(value)
-      } else {
-        this.#codings++
-        this.#chunked = value.toLowerCase() === 'chunked'
-      }
-    } else if (this.#state === TRAILERS) return
-    else if (name === 'connection') {
-      if (value === 'keep-alive') {
-        this.#keep = true
-        return
-      }
-      for (const option of value.toLowerCase().split(',')) {
-        const token = trimmed(option)
-        if (token === 'close') this.#close = true
-        else if (token === 'keep-alive') this.#keep = true
-      }
-    } else if (name === 'keep-alive') {
-      const seconds = /timeout=(\d{1,9})/.exec(value)?.[1]
-      if (seconds !== undefined) this.keepAlive = Number(seconds) * 1000
-    }
   }
 
   /** The empty line was read: determines the body's length (RFC 9112 6.3). */
   #headRead(): void {
-    const pairs = this.#pairs
+    const { pairs, status, old, framing } = this.#head
     if (this.#state === TRAILERS) {
       this.#end(pairs)
       return
     }
-    const status = this.#status
-    if (this.#length >= 0 && this.#codings > 0) throw malformed('there are both Content-Length and Transfer-Encoding')
+    const { length, codings, chunked } = framing
+    if (length >= 0 && codings > 0) throw malformed('there are both Content-Length and Transfer-Encoding')
     if (status < 200) {
       // Upgrades do not use this path, so no 101 was requested. An unsolicited 100 is harmless (RFC 9110 15.2).
       if (status === 101) throw new ResponseFault('UPSTREAM_CLOSED', 'a 101 that was not asked for')
@@ -463,17 +287,17 @@ export class ResponseParser {
       this.#reader.responseHead(status, pairs)
       return
     }
-    this.reusable = this.#old ? this.#keep && !this.#close : !this.#close
+    this.reusable = framing.reusable(old)
     if (this.#silent) this.#bodyOf(0)
     else if (status === 204 || status === 304) {
       // With such a head the upstream may send a body anyway.
-      if (this.#length > 0 || this.#codings > 0) this.reusable = false
+      if (length > 0 || codings > 0) this.reusable = false
       this.#bodyOf(0)
-    } else if (this.#codings === 1 && this.#chunked) {
+    } else if (codings === 1 && chunked) {
       // RFC 9112 6.1: no 1.0 sender knows chunks.
-      if (this.#old) this.reusable = false
+      if (old) this.reusable = false
       this.#state = CHUNK_LINE
-    } else if (this.#length >= 0) this.#bodyOf(this.#length)
+    } else if (length >= 0) this.#bodyOf(length)
     else {
       this.reusable = false
       this.#state = UNTIL_CLOSE
@@ -493,31 +317,12 @@ export class ResponseParser {
   }
 }
 
-function blank(code: number): boolean {
-  return code === SPACE || code === TAB
-}
-
 function copy(bytes: Buffer, from: number, to: number): Buffer {
   const out = Buffer.allocUnsafe(to - from)
   bytes.copy(out, 0, from, to)
   return out
 }
 
-function lengthOf(value: string): number {
-  if (!/^\d+$/.test(value)) throw malformed('Content-Length is not a number')
-  const length = Number(value)
-  if (length > Number.MAX_SAFE_INTEGER) throw malformed('Content-Length is too large')
-  return length
-}
-
-function malformed(why: string): ResponseFault {
-  return new ResponseFault('UPSTREAM_MALFORMED', why)
-}
-
 function closed(): ResponseFault {
   return new ResponseFault('UPSTREAM_CLOSED', 'the upstream closed before its answer was whole')
-}
-
-function digit(bytes: Buffer, at: number): number {
-  return (bytes[at] ?? 0) - ZERO
 }

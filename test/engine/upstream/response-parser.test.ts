@@ -3,13 +3,8 @@ import http from 'node:http'
 import fc from 'fast-check'
 import t from 'tap'
 import { ResponseFault } from '../../../src/engine/upstream/response-fault.ts'
-import {
-  MAX_FIELDS,
-  MAX_HEAD,
-  MAX_PIECE,
-  ResponseParser,
-  type ResponseReader
-} from '../../../src/engine/upstream/response-parser.ts'
+import { MAX_FIELDS, MAX_HEAD } from '../../../src/engine/upstream/response-head.ts'
+import { MAX_PIECE, ResponseParser, type ResponseReader } from '../../../src/engine/upstream/response-parser.ts'
 import { RawUpstream } from '../../support/raw-upstream.ts'
 
 interface Head {
