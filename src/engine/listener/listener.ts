@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { clientNetwork, normalAddress } from '../message/addresses.ts'
 import { Context, NO_ROUTE } from '../message/context.ts'
@@ -14,9 +14,10 @@ import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
 import { parseFault, rawReply } from './raw-reply.ts'
+import { nodeServer, type NodeServer } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
-import { openTunnel } from './upgrade.ts'
+import { upgradeResponse } from './upgrade-response.ts'
 
 export interface ListenerOptions {
   readonly limits: ListenerLimits
@@ -38,9 +39,6 @@ export interface ListenerOptions {
   readonly failed?: (error: Error) => void
 }
 
-/** Upgrades to another HTTP version or to TLS, ignored as RFC 9110, section 7.8, allows. */
-const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
-
 /** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
 const LANE_HEAD = 8 * 1024
 
@@ -58,7 +56,7 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
   readonly #acceptors: Acceptors
-  readonly #server: Server<typeof IncomingMessage, typeof WireResponse>
+  readonly #server: NodeServer
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane>()
   readonly #counts = new Map<string, number>()
@@ -96,36 +94,13 @@ export class Listener implements ConnectionHost, LaneHost {
         options.failed?.(error)
       }
     )
-    // Node's timers cover the whole request and would end long uploads. The sweep replaces them.
-    this.#server = createServer<typeof IncomingMessage, typeof WireResponse>({
-      ServerResponse: WireResponse,
-      requireHostHeader: false,
-      insecureHTTPParser: false,
-      maxHeaderSize: limits.headerSize,
-      headersTimeout: 0,
-      requestTimeout: 0,
-      keepAliveTimeout: 0,
-      noDelay: true,
-      shouldUpgradeCallback: req => {
-        if (req.httpVersion === '1.1' && !IGNORED_UPGRADE.test(req.headers.upgrade ?? '')) return true
-        // Node drops the bytes behind this request.
-        const connection = this.#read(req.socket)
-        if (connection !== null) connection.lastRequest = req
-        return false
-      }
+    const { server, read } = nodeServer(limits.headerSize, req => {
+      // Node drops the bytes behind this request.
+      const connection = this.#read(req.socket)
+      if (connection !== null) connection.lastRequest = req
     })
-    // Node would silently drop lines above its limit; the front door counts them instead.
-    this.#server.maxHeadersCount = 0
-    // Node would end our side with the client's, which may wait for its response. Documented for net, not for http, so
-    // it has no type.
-    Object.assign(this.#server, { httpAllowHalfOpen: true })
-    // Its only listener so far is its own reader, which receives its connections from us.
-    const [readByNode] = this.#server.listeners('connection')
-    if (readByNode === undefined) throw new TypeError('node:http has no reader of connections')
-    this.#readByNode = socket => {
-      readByNode.call(this.#server, socket)
-    }
-    this.#server.removeAllListeners('connection')
+    this.#server = server
+    this.#readByNode = read
     const arrive = (req: IncomingMessage, res: WireResponse): void => {
       this.#read(req.socket)?.arrive(req, res)
     }
@@ -350,50 +325,7 @@ export class Listener implements ConnectionHost, LaneHost {
       return
     }
     if (head.byteLength > 0) socket.unshift(head)
-    const res = new WireResponse(req)
-    res.shouldKeepAlive = false
-    res.assignSocket(socket)
-    const onDrain = (): void => {
-      res.emit('drain')
-    }
-    socket.on('drain', onDrain)
-    res.on('finish', () => {
-      socket.destroySoon()
-    })
-    // Reading without consuming is the only way to see the client leave.
-    const onReadable = (): void => {
-      if (socket.readableLength === 0) socket.read()
-    }
-    const onEnd = (): void => {
-      socket.destroy()
-    }
-    socket.on('readable', onReadable)
-    socket.on('end', onEnd)
-    const opener: TunnelOpener = (target, accepted, wire) =>
-      openTunnel(
-        {
-          socket,
-          method: admission.method,
-          protocol: admission.headers.all('upgrade').join(', '),
-          opening: () => {
-            socket.off('drain', onDrain)
-            socket.off('readable', onReadable)
-            socket.off('end', onEnd)
-            connection.tunnelling = true
-            wire.handOver()
-          },
-          passed: (bytesIn, bytesOut) => {
-            wire.body.tunnelled(bytesIn)
-            wire.tunnelled(bytesOut)
-          },
-          closed: clean => {
-            wire.closed(clean)
-          }
-        },
-        target,
-        accepted,
-        this.#options.clock
-      )
+    const { res, opener } = upgradeResponse(req, socket, connection, admission, this.#options.clock)
     this.#answer(connection, admission, req, res, opener)
   }
 

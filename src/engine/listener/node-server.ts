@@ -1,0 +1,46 @@
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { Socket } from 'node:net'
+import { WireResponse } from './response-wire.ts'
+
+export type NodeServer = Server<typeof IncomingMessage, typeof WireResponse>
+
+/** Upgrades to another HTTP version or to TLS, ignored as RFC 9110, section 7.8, allows. */
+const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
+
+/** node:http as a reader of sockets that others accept. `ignored` receives requests whose upgrade is ignored. */
+export function nodeServer(
+  maxHeaderSize: number,
+  ignored: (req: IncomingMessage) => void
+): { readonly server: NodeServer; readonly read: (socket: Socket) => void } {
+  // Node's timers cover the whole request and would end long uploads. The sweep replaces them.
+  const server: NodeServer = createServer<typeof IncomingMessage, typeof WireResponse>({
+    ServerResponse: WireResponse,
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+    maxHeaderSize,
+    headersTimeout: 0,
+    requestTimeout: 0,
+    keepAliveTimeout: 0,
+    noDelay: true,
+    shouldUpgradeCallback: req => {
+      if (req.httpVersion === '1.1' && !IGNORED_UPGRADE.test(req.headers.upgrade ?? '')) return true
+      ignored(req)
+      return false
+    }
+  })
+  // Node would silently drop lines above its limit; the front door counts them instead.
+  server.maxHeadersCount = 0
+  // Node would end our side with the client's, which may wait for its response. Documented for net, not for http, so
+  // it has no type.
+  Object.assign(server, { httpAllowHalfOpen: true })
+  // Its only listener so far is its own reader, which receives its connections from us.
+  const [read] = server.listeners('connection')
+  if (read === undefined) throw new TypeError('node:http has no reader of connections')
+  server.removeAllListeners('connection')
+  return {
+    server,
+    read: socket => {
+      read.call(server, socket)
+    }
+  }
+}
