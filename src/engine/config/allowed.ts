@@ -1,4 +1,14 @@
-import { formatNames } from './diagnose.ts'
+import { replacementOf } from '../sections/retired.ts'
+import {
+  didYouMean,
+  formatNames,
+  formatPath,
+  nearest,
+  quote,
+  wordBeforeLostColon,
+  type Path,
+  type Problem
+} from './diagnose.ts'
 import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, type Keywords } from './keywords.ts'
 import { allowedUnit, formatUnit, parseUnit, takesBareNumbers, type Unit } from './units.ts'
@@ -93,4 +103,40 @@ function describeText(schema: Keywords): string {
   else if (maxLength !== undefined) parts.push(` of at most ${maxLength} characters`)
   if (pattern !== undefined) parts.push(` of the form ${typeof pattern === 'string' ? pattern : pattern.source}`)
   return parts.join(',')
+}
+
+/** What to report of a key that the schema does not know; its place is the key's. */
+export function unknownKey(schema: Keywords, name: string, at: Path): Pick<Problem, 'code' | 'path' | 'message'> {
+  const path = formatPath(at)
+  const patterns = Object.keys(schema.patternProperties ?? {})
+  if (schema.properties === undefined && patterns.length > 0) {
+    const message = `found the name ${quote(name)}; allowed: a name of the form ${patterns.join(' or ')}`
+    return { code: 'BG_CONFIG_VALUE', path, message }
+  }
+  const names = Object.keys(schema.properties ?? {})
+  const replacement = replacementOf(at)
+  if (replacement !== undefined)
+    return {
+      code: 'BG_CONFIG_UNKNOWN_KEY',
+      path,
+      message: `found ${quote(name)}, which was removed: ${replacement}`
+    }
+  const word = wordBeforeLostColon(name)
+  if (word !== undefined && names.includes(word))
+    return {
+      code: 'BG_CONFIG_SYNTAX',
+      path,
+      message: `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`
+    }
+  const suggestion = nearest(name, names)
+  // In `secrets: { abc… }` the key is the secret itself: among secrets only what looks like a key is repeated.
+  const hidden =
+    suggestion === undefined &&
+    name.length > 16 &&
+    Object.values(schema.properties ?? {}).some(property => property['x-secret'] === true)
+  return {
+    code: 'BG_CONFIG_UNKNOWN_KEY',
+    path: hidden ? formatPath(at.slice(0, -1)) : path,
+    message: `found the unknown key ${hidden ? 'that stands here' : quote(name)}; allowed: ${formatNames(names)}${didYouMean(suggestion)}`
+  }
 }

@@ -2,24 +2,20 @@ import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
 import {
   type ConfigurationCode,
-  didYouMean,
   formatMessage,
-  formatNames,
   formatPath,
   kindOf,
   nearest,
   quote,
   showValue,
-  wordBeforeLostColon,
   type Path,
   type Problem
 } from './diagnose.ts'
-import { describeAllowed, nearestValue } from './allowed.ts'
+import { describeAllowed, nearestValue, unknownKey } from './allowed.ts'
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, keywordsOf, leastItems, type Keywords } from './keywords.ts'
-import { replacementOf } from '../sections/retired.ts'
 import { parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
 export interface FoundReference {
@@ -352,47 +348,7 @@ class Reader {
   }
 
   #unknownKey(schema: Keywords, name: string, at: Path): void {
-    const patterns = Object.keys(schema.patternProperties ?? {})
-    if (schema.properties === undefined && patterns.length > 0) {
-      this.report(
-        'BG_CONFIG_VALUE',
-        at,
-        `found the name ${quote(name)}; allowed: a name of the form ${patterns.join(' or ')}`,
-        'key'
-      )
-      return
-    }
-    const names = Object.keys(schema.properties ?? {})
-    const replacement = replacementOf(at)
-    if (replacement !== undefined) {
-      this.report('BG_CONFIG_UNKNOWN_KEY', at, `found ${quote(name)}, which was removed: ${replacement}`, 'key')
-      return
-    }
-    const word = wordBeforeLostColon(name)
-    if (word !== undefined && names.includes(word)) {
-      this.report(
-        'BG_CONFIG_SYNTAX',
-        at,
-        `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`,
-        'key'
-      )
-      return
-    }
-    const suggestion = nearest(name, names)
-    // In `secrets: { abc… }` the key is the secret itself: among secrets only what looks like a key is repeated.
-    const hidden =
-      suggestion === undefined &&
-      name.length > 16 &&
-      Object.values(schema.properties ?? {}).some(property => property['x-secret'] === true)
-    const { file, line, column } = this.#origin.position(at, 'key')
-    this.problems.push({
-      code: 'BG_CONFIG_UNKNOWN_KEY',
-      file,
-      line,
-      column,
-      path: formatPath(hidden ? at.slice(0, -1) : at),
-      message: `found the unknown key ${hidden ? 'that stands here' : quote(name)}; allowed: ${formatNames(names)}${didYouMean(suggestion)}`
-    })
+    this.problems.push({ ...this.#origin.position(at, 'key'), ...unknownKey(schema, name, at) })
   }
 
   /** The default of an absent key; a mapping with only defaults is filled from them. */
