@@ -25,7 +25,7 @@ const givingBackMs = 100
 const sweepEvery = 10_000
 
 /** Permits granted by the shared window. */
-export interface Grant {
+export interface WindowGrant {
   readonly granted: number
   readonly beyond: number
   /** Milliseconds to the end of the window. */
@@ -37,7 +37,7 @@ export interface Grant {
 
 interface SharedWindows {
   /** Asks for up to `want` permits, which other workers may get back after `heldMs`. */
-  take(key: string, limit: number, windowMs: number, want: number, heldMs: number): Promise<Grant>
+  take(key: string, limit: number, windowMs: number, want: number, heldMs: number): Promise<WindowGrant>
   giveBack(key: string, window: string, count: number): Promise<void>
 }
 
