@@ -11,7 +11,6 @@ import { checkWebhookSecret, webhookAddress } from '../../accounts/merchants/web
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
-import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import {
   MERCHANT_PAGE,
   type Approval,
@@ -30,6 +29,7 @@ import {
 } from './schema.ts'
 import type { AdminStore } from './store.ts'
 import { linkMessage, pendingView, time } from './views.ts'
+import { type GivenSettings, type AccountSettings, writeSettings, givenKey, known } from './account-settings.ts'
 
 export interface AdministrationParts {
   readonly database: Database
@@ -137,7 +137,7 @@ export class Administration {
       if (change.features !== undefined)
         await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
-      const made = await write(merchants, id, settings)
+      const made = await writeSettings(merchants, id, settings)
       return { ...accountHead(known(await merchants.byId(id))), ...made }
     })
     await this.#keysSaved(id, settings)
@@ -236,7 +236,7 @@ export class Administration {
     tx: TransactionSql,
     subscription: PendingSubscription,
     name: string | undefined,
-    settings: Settings
+    settings: AccountSettings
   ): Promise<CreatedMerchant | null> {
     const { email, customerName, planTier } = subscription
     if ((await this.#parts.merchants.within(tx).byEmail(email)) !== null) return null
@@ -255,10 +255,10 @@ export class Administration {
     }
   }
 
-  async #open(tx: TransactionSql, wanted: CreateMerchant, settings: Settings): Promise<CreatedMerchant> {
+  async #open(tx: TransactionSql, wanted: CreateMerchant, settings: AccountSettings): Promise<CreatedMerchant> {
     const merchants = this.#parts.merchants.within(tx)
     const { merchant, apiKey } = await merchants.create(wanted)
-    const made = await write(merchants, merchant.id, settings)
+    const made = await writeSettings(merchants, merchant.id, settings)
     return {
       merchantId: merchant.id,
       name: merchant.name,
@@ -269,7 +269,11 @@ export class Administration {
     }
   }
 
-  async #link(tx: TransactionSql, subscription: PendingSubscription, settings: Settings): Promise<LinkedMerchant> {
+  async #link(
+    tx: TransactionSql,
+    subscription: PendingSubscription,
+    settings: AccountSettings
+  ): Promise<LinkedMerchant> {
     const merchants = this.#parts.merchants.within(tx)
     const { id } = known(await merchants.byEmail(subscription.email))
     known(await merchants.setTier(id, subscription.planTier))
@@ -278,7 +282,7 @@ export class Administration {
     const merchant = known(
       await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId })
     )
-    const vacant: Settings = {
+    const vacant: AccountSettings = {
       primaryKey: merchant.primaryKey === null ? settings.primaryKey : null,
       alternateKey: merchant.alternateKey === null ? settings.alternateKey : null,
       url: merchant.webhookUrl === null ? settings.url : undefined,
@@ -289,7 +293,7 @@ export class Administration {
       ...(vacant.alternateKey === settings.alternateKey ? [] : ['alternateApiKey']),
       ...(vacant.url === settings.url ? [] : ['callbackUrl'])
     ]
-    const made = await write(merchants, id, vacant)
+    const made = await writeSettings(merchants, id, vacant)
     return {
       merchantId: id,
       name: merchant.name,
@@ -300,61 +304,22 @@ export class Administration {
     }
   }
 
-  async #keysSaved(merchantId: number, { primaryKey, alternateKey }: Settings): Promise<void> {
+  async #keysSaved(merchantId: number, { primaryKey, alternateKey }: AccountSettings): Promise<void> {
     if (primaryKey !== null) await this.#parts.merchants.keySaved(merchantId, 'primary')
     if (alternateKey !== null) await this.#parts.merchants.keySaved(merchantId, 'alternate')
   }
 
   /** Validates settings before anything is written, as far as possible without the account. */
-  #settings(given: Given): Settings {
+  #settings(given: GivenSettings): AccountSettings {
     const { primaryApiKey, alternateApiKey, callbackUrl, webhookSecret } = given
     if (webhookSecret !== undefined && webhookSecret !== '') checkWebhookSecret(webhookSecret)
     return {
-      primaryKey: providerKey(primaryApiKey),
-      alternateKey: providerKey(alternateApiKey),
+      primaryKey: givenKey(primaryApiKey),
+      alternateKey: givenKey(alternateApiKey),
       url: callbackUrl === undefined ? undefined : callbackUrl === '' ? null : webhookAddress(callbackUrl, this.#parts),
       secret: webhookSecret === undefined ? undefined : webhookSecret === '' ? null : new Secret(webhookSecret)
     }
   }
-}
-
-type Given = Pick<MerchantChange, 'primaryApiKey' | 'alternateApiKey' | 'callbackUrl' | 'webhookSecret'>
-
-interface Settings {
-  /** Null: not given. */
-  readonly primaryKey: Secret<string> | null
-  readonly alternateKey: Secret<string> | null
-  /** Undefined stays, null clears; the same for `secret`. */
-  readonly url: string | null | undefined
-  readonly secret: Secret<string> | null | undefined
-}
-
-/** Writes keys and webhook; returns the secret generated for a callback URL without one (decision 67). */
-async function write(
-  merchants: Merchants,
-  id: number,
-  { primaryKey, alternateKey, url, secret }: Settings
-): Promise<{ webhookSecret?: string }> {
-  if (primaryKey !== null) await merchants.setProviderKey(id, 'primary', primaryKey)
-  if (alternateKey !== null) await merchants.setProviderKey(id, 'alternate', alternateKey)
-  if (url === undefined && secret === undefined) return {}
-  const { issued } = known(
-    await merchants.changeWebhook(id, {
-      ...(url === undefined ? {} : { url }),
-      ...(secret === undefined ? {} : { secret })
-    })
-  )
-  return issued === null ? {} : { webhookSecret: issued.reveal() }
-}
-
-/**
- * Null when absent.
- * @throws ProviderKeyRequired for a blank key
- */
-function providerKey(text: string | undefined): Secret<string> | null {
-  if (text === undefined) return null
-  if (text.trim() === '') throw new ProviderKeyRequired()
-  return new Secret(text)
 }
 
 /** Picks the named members only: unknown ones must not reach the columns. */
@@ -371,11 +336,6 @@ function idOf(text: string): number | null {
   const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
   // The columns are 32-bit integers.
   return id > 0 && id <= 0x7fff_ffff ? id : null
-}
-
-function known<T>(found: T | null): T {
-  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
-  return found
 }
 
 function knownPending<T>(found: T | null): T {
