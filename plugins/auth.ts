@@ -8,7 +8,7 @@ import {
   LongError,
   principalOfKey,
   Type,
-  type AdminPrincipal,
+  keyAdmin,
   type Context,
   type Hooks,
   type Principal,
@@ -23,8 +23,6 @@ const keyMissing = (): LongError =>
 // One text for every reason: wrong, replaced or deactivated key, or another role (decisions 25 and 29).
 const keyInvalid = (): LongError =>
   new LongError(KEY_INVALID, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
-
-const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
 // Pages do not ask for a key: decision 26.
 const sessionMissing = (headers: readonly string[]): LongError =>
@@ -85,7 +83,7 @@ export default definePlugin({
     const { merchants, adminKey, authThrottle, sessions } = services
 
     const find = async (key: string): Promise<Principal | null> => {
-      if (config.as === 'admin') return adminKey.matches(key) ? admin : null
+      if (config.as === 'admin') return adminKey.matches(key) ? keyAdmin : null
       const holder = await merchants.holderOf(key)
       return holder === null
         ? null

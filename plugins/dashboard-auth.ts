@@ -6,7 +6,7 @@ import {
   isCrossSite,
   LongError,
   Type,
-  type AdminPrincipal,
+  keyAdmin,
   type Context,
   type Reply,
   type UpstreamRequest,
@@ -19,8 +19,6 @@ const COOKIE = 'boltgate_jobs'
 const SESSION = 12 * 60 * 60 * 1000
 /** Audit log name of a sign-in by query parameter. */
 const SIGN_IN = 'signInToJobs'
-
-const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
 const keyMissing = (): LongError =>
   new LongError(
@@ -138,9 +136,9 @@ export default definePlugin({
           throw shown === null || shown.how === 'cookie' ? keyMissing() : keyInvalid()
         }
         if (shown.how === 'cookie' && !isSafe(ctx.method) && !sameOrigin(ctx)) throw otherSite()
-        ctx.principal = admin
+        ctx.principal = keyAdmin
         if (shown.how === 'query' && isSafe(ctx.method)) {
-          await signInRecord.principal(ctx, SIGN_IN, admin, 303)
+          await signInRecord.principal(ctx, SIGN_IN, keyAdmin, 303)
           return signedIn(ctx, adminKey.session(ctx.now + SESSION))
         }
       },

@@ -1,7 +1,16 @@
-import { ClientGone, definePlugin, GatewayError, LongError, Type, type Context, type Outcome } from '../src/index.ts'
+import {
+  COMMON_METHODS,
+  ClientGone,
+  definePlugin,
+  GatewayError,
+  LongError,
+  Type,
+  type Context,
+  type Outcome
+} from '../src/index.ts'
 
 /** A fixed set, so that clients cannot create labels. */
-const methodNames = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const methodNames: readonly string[] = COMMON_METHODS
 const classes = ['none', '1xx', '2xx', '3xx', '4xx', '5xx']
 
 function statusClass(status: number): number {

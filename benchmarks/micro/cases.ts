@@ -35,7 +35,7 @@ export interface MicroCase {
 
 const preimage = '11'.repeat(32)
 const paymentHash = paymentHashOf(preimage)
-const rootKey = new Masters(new Secret('a master secret of at least thirty-two bytes')).derive('macaroon')
+const rootKey = new Masters(new Secret('a master secret of at least thirty-two bytes')).deriveAll('macaroon')[0]
 const terms = {
   service: 'boltgate:0',
   path: '/v1/quotes/today',

@@ -24,6 +24,8 @@ export interface AdminPrincipal {
   readonly id: string
 }
 
+export const keyAdmin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
+
 declare module '../../engine/message/context.ts' {
   interface PrincipalKinds {
     readonly merchant: MerchantPrincipal

@@ -1,3 +1,4 @@
+import { isRowId } from '../../platform/database/rows.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
 import { sharedLook } from '../../platform/database/shared-look.ts'
@@ -332,11 +333,6 @@ export class SqlMerchantStore implements MerchantStore {
       throw error
     }
   }
-}
-
-// The database rejects ids beyond its integer type.
-function isRowId(id: number): boolean {
-  return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
 }
 
 function storedMerchant(row: Row): StoredMerchant {

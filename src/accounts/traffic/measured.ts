@@ -68,3 +68,9 @@ export function summed(rows: readonly MeasuredStep[], beginOf: (at: number) => n
   }
   return [...sums.values()]
 }
+
+export function totalOf(rows: readonly MeasuredStep[]): Measured {
+  const total = nothingMeasured()
+  for (const row of rows) add(total, row)
+  return total
+}

@@ -1,15 +1,14 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { periodOf } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { PROXY_STEPS, type ProxyStep, type ProxyTraffic } from './proxy-traffic.ts'
-import { REQUESTS_VIEW, requestsOf } from './views.ts'
+import { PERIOD_QUERY, REQUESTS_VIEW, requestsOf } from './views.ts'
 
 const TrafficQuery = Type.Object({
   proxyId: Type.Optional(Type.String({ maxLength: 64, description: 'Of one proxy; of all together unless said.' })),
-  from: Type.Optional(isoTimeQuery('ISO 8601; the whole step that it is in. A day before `to` unless said.')),
-  to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.')),
+  ...PERIOD_QUERY,
   step: Type.Optional(
     Type.Enum(Object.keys(PROXY_STEPS) as ProxyStep[] /* the object's own keys */, {
       description: '1h within the last seven days, 1d within the last 30; 1h for up to two days unless said.'
@@ -56,7 +55,6 @@ export function merchantTrafficOperations(traffic: ProxyTraffic): AnyOperation[]
           periodOf(query),
           query.step
         )
-        const iso = (at: number): string => new Date(at).toISOString()
         return {
           status: 200,
           body: {

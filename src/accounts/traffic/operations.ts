@@ -1,10 +1,10 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
+import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import { periodOf } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Measured } from './measured.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
-import { REQUESTS_VIEW, requestsOf } from './views.ts'
+import { PERIOD_QUERY, REQUESTS_VIEW, requestsOf } from './views.ts'
 
 export const TrafficView = Type.Object(
   {
@@ -19,8 +19,7 @@ export type TrafficView = Static<typeof TrafficView>
 export const RouteTrafficView = Type.Object({ route: Type.String(), ...REQUESTS_VIEW }, { title: 'RouteTraffic' })
 
 const MetricsQuery = Type.Object({
-  from: Type.Optional(isoTimeQuery('ISO 8601; the whole step that it is in. A day before `to` unless said.')),
-  to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.')),
+  ...PERIOD_QUERY,
   step: Type.Optional(
     Type.Enum(Object.keys(TRAFFIC_STEPS) as TrafficStep[] /* the object's own keys */, {
       description: 'Length of a step: at most 1500 of them, of=route at most 100. One that fits the period unless said.'

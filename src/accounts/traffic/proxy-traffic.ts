@@ -1,9 +1,9 @@
-import { requireWritable } from '../../engine/formats/calendar.ts'
+import { wholeSteps } from './traffic.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { add, nothingMeasured, summed, type Measured, type MeasuredStep } from './measured.ts'
-import { GRAINS, KEPT, PROXY_HOURS_KEPT, type TrafficStore } from './store.ts'
+import { summed, totalOf, type Measured, type MeasuredStep } from './measured.ts'
+import { GRAINS, PROXY_HOURS_KEPT, type TrafficStore } from './store.ts'
 
 /** Step lengths for merchants and their grains. */
 export const PROXY_STEPS = { '1h': 'hour', '1d': 'day' } as const
@@ -47,20 +47,15 @@ export class ProxyTraffic {
     if (begin >= end) throw invalidField('/from', 'Must be before `to`.')
     const step = wanted ?? (end - begin <= 2 * GRAINS.day && begin >= now - PROXY_HOURS_KEPT ? '1h' : '1d')
     const grain = PROXY_STEPS[step]
-    const first = Math.floor(begin / GRAINS[grain]) * GRAINS[grain]
-    const last = Math.ceil(end / GRAINS[grain]) * GRAINS[grain]
     if (grain === 'hour' && begin < now - PROXY_HOURS_KEPT)
       throw invalidField('/from', `Must be within the last ${PROXY_HOURS_KEPT / GRAINS.day} days by hour; ask by day.`)
-    if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
-    requireWritable(first, last)
+    const [first, last] = wholeSteps(begin, end, GRAINS[grain])
     const rows = await this.#store.proxySteps({ merchantId, proxyId, grain, from: first, to: last })
-    const total = nothingMeasured()
-    for (const row of rows) add(total, row)
     return {
       step,
       from: first,
       to: last,
-      total,
+      total: totalOf(rows),
       points: summed(
         rows.map(row => ({ ...row, route: '' })),
         at => at

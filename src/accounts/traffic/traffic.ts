@@ -3,7 +3,7 @@ import { requireWritable } from '../../engine/formats/calendar.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { FaultSum } from '../../platform/telemetry/faults.ts'
-import { add, nothingMeasured, summed, type Measured, type MeasuredStep } from './measured.ts'
+import { summed, totalOf, type Measured, type MeasuredStep } from './measured.ts'
 import { GRAINS, KEPT, type Grain, type TrafficProcess, type TrafficStore } from './store.ts'
 
 const MINUTE = 60_000
@@ -99,14 +99,22 @@ export class Traffic {
     if (begin >= end) throw invalidField('/from', 'Must be before `to`.')
     const step = wanted ?? fitting(end - begin)
     const length = TRAFFIC_STEPS[step]
-    const first = Math.floor(begin / length) * length
-    const last = Math.ceil(end / length) * length
-    if ((last - first) / length > most)
-      throw invalidField('/from', `Must be at most ${most} steps of ${step} before \`to\`.`)
-    if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
-    requireWritable(first, last)
+    const steps = Math.ceil(end / length) - Math.floor(begin / length)
+    if (steps > most) throw invalidField('/from', `Must be at most ${most} steps of ${step} before \`to\`.`)
+    const [first, last] = wholeSteps(begin, end, length)
     return { step, from: first, to: last }
   }
+}
+
+/**
+ * The whole steps of a period, in milliseconds.
+ * @throws ValidationError for a period beyond retention or the calendar
+ */
+export function wholeSteps(begin: number, end: number, length: number): [first: number, last: number] {
+  const [first, last] = [Math.floor(begin / length) * length, Math.ceil(end / length) * length]
+  if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
+  requireWritable(first, last)
+  return [first, last]
 }
 
 /** The shortest step with at most some hundred in the period. */
@@ -118,10 +126,4 @@ function fitting(period: number): TrafficStep {
 /** The coarsest grain that divides a step. */
 function grainOf(step: number): Grain {
   return (['day', 'hour', 'quarter'] as const).find(grain => step % GRAINS[grain] === 0) ?? 'minute'
-}
-
-function totalOf(rows: readonly MeasuredStep[]): Measured {
-  const total = nothingMeasured()
-  for (const row of rows) add(total, row)
-  return total
 }

@@ -1,3 +1,4 @@
+import { isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { Type } from 'typebox'
 import { percentileMs, type Measured } from './measured.ts'
 
@@ -34,4 +35,9 @@ export function requestsOf(sums: Measured) {
     p50: percentileMs(sums, 0.5),
     p99: percentileMs(sums, 0.99)
   }
+}
+
+export const PERIOD_QUERY = {
+  from: Type.Optional(isoTimeQuery('ISO 8601; the whole step that it is in. A day before `to` unless said.')),
+  to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.'))
 }

@@ -13,7 +13,7 @@ export interface TextFormat {
 export const METHOD_NAMES: readonly string[] = METHODS.filter(
   method => method !== 'TRACE' && method !== 'CONNECT' && /^[A-Z]+$/.test(method)
 )
-const common = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+export const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
 
 /** `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. Undefined for other text. */
 export function parseListen(text: string): { host: string; port: number } | undefined {
@@ -144,8 +144,8 @@ const formats: Readonly<Record<string, TextFormat>> = {
   },
   method: {
     check: text => METHOD_NAMES.includes(text),
-    allowed: `a method in capitals: ${common.join(', ')}`,
-    suggest: text => (METHOD_NAMES.includes(text.toUpperCase()) ? text.toUpperCase() : nearest(text, common))
+    allowed: `a method in capitals: ${COMMON_METHODS.join(', ')}`,
+    suggest: text => (METHOD_NAMES.includes(text.toUpperCase()) ? text.toUpperCase() : nearest(text, COMMON_METHODS))
   },
   host: {
     check: text => /^[A-Za-z0-9.-]+$/.test(text),

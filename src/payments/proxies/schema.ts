@@ -1,3 +1,4 @@
+import { COMMON_METHODS } from '../../engine/config/formats.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { EndpointMeter, EndpointMeterView } from './meter.ts'
@@ -16,7 +17,7 @@ const HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"
 
 const PLAIN = 'Must not hold control characters.'
 
-const method = Type.Enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const method = Type.Enum(COMMON_METHODS)
 const pathPattern = Type.String({
   minLength: 1,
   maxLength: 500,

@@ -183,3 +183,8 @@ export function together<C extends Columns>(columns: C): Column<RecordOf<C> | nu
     }
   }
 }
+
+/** Whether an id fits the database's integer type: beyond it a query is an error instead of no row. */
+export function isRowId(id: number): boolean {
+  return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
+}

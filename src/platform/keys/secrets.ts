@@ -78,12 +78,10 @@ export class KeyRing {
     ]
   }
 
-  /** From the current master: HKDF-SHA-256 (RFC 5869), `length` bytes. */
-  derive(purpose: string, length = 32): Buffer {
-    return deriveKey(this.#masters[0], purpose, length)
-  }
-
-  /** From all masters, current first: what was made before a rotation still verifies. */
+  /**
+   * From all masters, current first: what was made before a rotation still verifies. HKDF-SHA-256 (RFC 5869), `length`
+   * bytes.
+   */
   deriveAll(purpose: string, length = 32): [Buffer, ...Buffer[]] {
     const [current, ...previous] = this.#masters
     return [deriveKey(current, purpose, length), ...previous.map(master => deriveKey(master, purpose, length))]

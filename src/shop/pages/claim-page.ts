@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { oneLine } from '../../web/mail/plain-text.ts'
 import { dollarsText, satoshisText } from '../../web/kit/amounts.ts'
 import type { AssetNames } from '../../web/kit/assets.ts'
-import { document, html, type HtmlPage } from '../../web/kit/document.ts'
+import { document, html, webAddress, type HtmlPage } from '../../web/kit/document.ts'
 import { merchantLine } from '../../web/kit/merchant-line.ts'
 import { dayText, momentText } from '../../web/kit/moments.ts'
 import { pictures } from '../../web/kit/pictures.ts'
@@ -352,11 +352,4 @@ export function address({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): str
 
 function refundAddress({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
   return `claim-refund?${new URLSearchParams({ claimToken })}`
-}
-
-/** Null for anything but http and https. */
-function webAddress(text: string | null): string | null {
-  if (text === null || !URL.canParse(text)) return null
-  const url = new URL(text)
-  return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null
 }

@@ -1,3 +1,4 @@
+import { isRowId } from '../../platform/database/rows.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import {
   amount,
@@ -69,11 +70,6 @@ const integrationRows: Records<Integration> = records({
   createdAt: moment(),
   updatedAt: moment()
 })
-
-// A larger number would be a database error instead of "no such store".
-function isRowId(id: number): boolean {
-  return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
-}
 
 const SLUG = /^[a-z0-9-]{1,63}$/
 

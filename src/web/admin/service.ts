@@ -1,3 +1,4 @@
+import { isRowId } from '../../platform/database/rows.ts'
 import { INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isWritable } from '../../engine/formats/calendar.ts'
@@ -334,8 +335,7 @@ function picked<T extends object, K extends keyof T>(from: T, ...names: readonly
 /** Id of a path; null for a malformed one, which is 404 (decision 10). */
 function idOf(text: string): number | null {
   const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
-  // The columns are 32-bit integers.
-  return id > 0 && id <= 0x7fff_ffff ? id : null
+  return isRowId(id) ? id : null
 }
 
 function knownPending<T>(found: T | null): T {

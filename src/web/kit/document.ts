@@ -119,3 +119,10 @@ export function document(page: HtmlPage): string {
   const program = script ? `<script type="module">${assets.script}</script>` : ''
   return `<!doctype html>${text.slice(0, end)}<style>${assets.style}</style>${program}${text.slice(end)}`
 }
+
+/** Normalized http or https address without quotes, spaces or line ends; else null. */
+export function webAddress(text: string | null): string | null {
+  if (text === null || !URL.canParse(text)) return null
+  const url = new URL(text)
+  return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null
+}

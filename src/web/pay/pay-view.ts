@@ -1,6 +1,7 @@
 import type { PaymentStatus } from '../../payments/payments/schema.ts'
 import { isUnresolved } from '../../payments/payments/states.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
+import { webAddress } from '../kit/document.ts'
 import type { Payable } from './payable.ts'
 
 export interface PayFacts {
@@ -146,11 +147,4 @@ function howToPayTheRest(payment: Payable, merchant: string): string {
 function siteOf(text: string | null): string | null {
   const address = webAddress(text)
   return address === null ? null : `${new URL(address).origin}/`
-}
-
-/** Normalized http or https address without quotes, spaces or line ends; else null. */
-function webAddress(text: string | null): string | null {
-  if (text === null || !URL.canParse(text)) return null
-  const url = new URL(text)
-  return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null
 }

@@ -1,3 +1,4 @@
+import { COMMON_METHODS } from '../../../engine/config/formats.ts'
 import type { VNode } from 'preact'
 import { html } from '../../kit/document.ts'
 import type { ProxyView } from '../../../payments/proxies/schema.ts'
@@ -8,8 +9,6 @@ import { forRole, may } from '../role.ts'
 import { sats } from '../words.ts'
 
 type Endpoint = ProxyView['endpoints'][number]
-
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** Price of a request in words. `price` takes precedence; the satoshis are then its upper bound. */
 export function priceInWords(price: Endpoint['price'], priceSats: number): string {
@@ -65,7 +64,7 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
       html`<form method="post" class="filter" aria-label="Price of one address">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
-        ${choice('method', 'Method', [['', 'any'], ...METHODS.map(name => [name, name] as const)], typed('method'))}
+        ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], typed('method'))}
         ${field({ name: 'pathPattern', label: 'Path', value: typed('pathPattern'), problem: wrong('pathPattern'), hint: 'Below the address for buyers; /* at its end covers all below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
         ${field({ name: 'priceSats', label: 'Satoshis for a request', value: typed('priceSats'), problem: wrong('priceSats'), hint: '0 is free.', attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
         <button class="button small" type="submit">Set the price</button>
