@@ -1,3 +1,4 @@
+import { everyBatch } from '../platform/jobs/jobs.ts'
 import { Unavailable } from '../engine/operations/errors.ts'
 import type { Outbox } from '../web/mail/outbox.ts'
 import type { Merchants } from '../accounts/merchants/service.ts'
@@ -68,9 +69,7 @@ export class PlanReminders {
 
   async purge(): Promise<void> {
     const { store, clock } = this.#options
-    while ((await store.purge(clock.now() - KEPT, BATCH)) === BATCH) {
-      /* there may be more */
-    }
+    await everyBatch(BATCH, size => store.purge(clock.now() - KEPT, size))
   }
 
   /**

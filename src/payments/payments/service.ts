@@ -1,3 +1,4 @@
+import { everyBatch } from '../../platform/jobs/jobs.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { once, type Idempotency } from '../../engine/message/idempotency.ts'
@@ -273,11 +274,8 @@ export class Payments {
 
   /** Deletes reservations of dead creates (decision 45). Not needed for correctness: a new create replaces them. */
   async purgeReservations(): Promise<void> {
-    while (
-      (await this.#parts.store.purgeReservations(this.#parts.clock.now() - RESERVED_FOR, PURGE_BATCH)) === PURGE_BATCH
-    ) {
-      /* there may be more */
-    }
+    const { clock, store } = this.#parts
+    await everyBatch(PURGE_BATCH, size => store.purgeReservations(clock.now() - RESERVED_FOR, size))
   }
 
   async close(): Promise<void> {

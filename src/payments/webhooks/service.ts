@@ -1,3 +1,4 @@
+import { everyBatch } from '../../platform/jobs/jobs.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
@@ -228,9 +229,7 @@ export class Webhooks {
 
   async purge(): Promise<void> {
     const before = this.#parts.clock.now() - KEEP
-    while ((await this.#parts.store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) {
-      /* there may be more */
-    }
+    await everyBatch(PURGED_AT_ONCE, size => this.#parts.store.purge(before, size))
   }
 
   async #add(sql: TransactionSql | Sql, events: ReadonlyArray<Omit<NewDelivery, 'id' | 'createdAt'>>): Promise<void> {

@@ -157,3 +157,8 @@ export function periodic(
     }
   }
 }
+
+/** Repeats `run` until a batch of `size` was not full. */
+export async function everyBatch(size: number, run: (size: number) => Promise<number>): Promise<void> {
+  while ((await run(size)) === size);
+}

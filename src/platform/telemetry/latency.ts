@@ -7,7 +7,7 @@ export const LATENCY_BOUNDS: readonly number[] = Object.freeze([
  * Parts counted per bucket, for percentiles within about a sixth. Hidden from Prometheus, which would keep four times
  * as many series.
  */
-export const LATENCY_PARTS = 4
+const LATENCY_PARTS = 4
 
 /**
  * Ascending upper bounds of the parts: each bucket is cut into `parts` of geometric growth, the first into equal ones.
@@ -30,7 +30,7 @@ export interface Split {
   readonly ofParts: readonly number[]
 }
 
-export function splitOf(bounds: readonly number[], parts: number): Split {
+function splitOf(bounds: readonly number[], parts: number): Split {
   return { whole: [...bounds], parts, ofParts: boundsOfParts(bounds, parts) }
 }
 

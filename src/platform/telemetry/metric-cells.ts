@@ -1,5 +1,5 @@
 import type { Metric } from 'prom-client'
-import { partOf, splitOf, type Split } from './latency.ts'
+import { LATENCY_SPLIT, partOf, type Split } from './latency.ts'
 
 export interface CounterCell {
   add(by: number): void
@@ -149,14 +149,7 @@ class HistogramValue implements HistogramCell {
 /** `bounds` are ascending upper bounds, each counted in so many `parts`. */
 export class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
-  readonly #bounds: Split
-
-  constructor(name: string, help: string, bounds: readonly number[], parts = 1) {
-    super(name, help)
-    this.#bounds = splitOf(bounds, parts)
-  }
-
   protected make(labels: CellLabels): HistogramValue {
-    return new HistogramValue(labels, this.#bounds, this.changed)
+    return new HistogramValue(labels, LATENCY_SPLIT, this.changed)
   }
 }

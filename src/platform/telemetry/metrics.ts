@@ -2,7 +2,6 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 
 import { systemClock, type Clock } from '../system/clock.ts'
 import { Faults } from './faults.ts'
-import { LATENCY_BOUNDS, LATENCY_PARTS } from './latency.ts'
 import { Tallies } from './tallies.ts'
 import {
   HistogramMetric,
@@ -85,19 +84,9 @@ export class Metrics {
     return this.#cells('gauge', name, labels, () => new NumberMetric(name, help, 'gauge'))
   }
 
-  /** A histogram like `counterCells`; `buckets` are ascending upper bounds. @throws TypeError like `counter`. */
-  histogramCells<L extends string>(
-    name: string,
-    help: string,
-    labels: readonly L[],
-    buckets: readonly number[]
-  ): Cells<L, HistogramCell> {
-    return this.#cells('histogram', name, labels, () => new HistogramMetric(name, help, buckets))
-  }
-
-  /** A histogram of seconds like `histogramCells`, with the latency bounds. @throws TypeError like `counter`. */
+  /** A histogram of seconds with the latency bounds, like `counterCells`. @throws TypeError like `counter`. */
   latencyCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, HistogramCell> {
-    return this.#cells('latency', name, labels, () => new HistogramMetric(name, help, LATENCY_BOUNDS, LATENCY_PARTS))
+    return this.#cells('latency', name, labels, () => new HistogramMetric(name, help))
   }
 
   /** A counter's or gauge's values by labels; empty when unregistered. */

@@ -1,3 +1,4 @@
+import { everyBatch } from '../../platform/jobs/jobs.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { Offers } from '../offers/offers.ts'
@@ -46,8 +47,8 @@ export function openBalances(parts: OpenBalancesParts) {
   const balances = new Balances({ ...parts, store, ledger, quotes: prices })
   const purge = async (): Promise<void> => {
     const now = clock.now()
-    while ((await store.purgeEntries(now - ENTRIES_KEPT, PURGE_BATCH)) === PURGE_BATCH);
-    while ((await store.purge(now - BALANCES_KEPT, PURGE_BATCH)) === PURGE_BATCH);
+    await everyBatch(PURGE_BATCH, size => store.purgeEntries(now - ENTRIES_KEPT, size))
+    await everyBatch(PURGE_BATCH, size => store.purge(now - BALANCES_KEPT, size))
   }
   return {
     balances,

@@ -1,3 +1,4 @@
+import { everyBatch } from '../../platform/jobs/jobs.ts'
 import type { Ledger } from '../balances/ledger.ts'
 import { periodic } from '../../platform/jobs/jobs.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
@@ -43,9 +44,9 @@ export function openSessions(parts: OpenSessionsParts) {
         await refunds.begin()
       }),
       periodic('sessions-refunds', 30_000, 'Looks up refunds of sessions that are under way', () => refunds.followUp()),
-      periodic('sessions-purge', 3_600_000, 'Deletes sessions that ended long ago', async () => {
-        while ((await store.purge(clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH);
-      })
+      periodic('sessions-purge', 3_600_000, 'Deletes sessions that ended long ago', () =>
+        everyBatch(PURGE_BATCH, size => store.purge(clock.now() - KEPT, size))
+      )
     ],
     start: () => news.start(),
     close: () => news.close()

@@ -1,3 +1,4 @@
+import { LATENCY_BOUNDS } from '../../../src/platform/telemetry/latency.ts'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -42,7 +43,7 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
   const registers = [registry]
   const asked = metrics.counterCells('asked_total', 'Asked \\ "so"', ['route', 'status'])
   const open = metrics.gaugeCells('open', 'Open', ['route'])
-  const took = metrics.histogramCells('took_seconds', 'Time', ['route'], [0.001, 0.1, 1])
+  const took = metrics.latencyCells('took_seconds', 'Time', ['route'])
   const theirAsked = new Counter({
     name: 'asked_total',
     help: 'Asked \\ "so"',
@@ -54,7 +55,7 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
     name: 'took_seconds',
     help: 'Time',
     labelNames: ['route'],
-    buckets: [0.001, 0.1, 1],
+    buckets: [...LATENCY_BOUNDS],
     registers
   })
   t.equal(await metrics.render(), await registry.metrics(), 'before anything was counted')

@@ -1,3 +1,4 @@
+import { accountLimits } from '../../provider-calls/budgets.ts'
 import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { BtcpayProvider } from './btcpay.ts'
@@ -9,10 +10,7 @@ export const btcpay: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 300, perMinute: 1_200 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 300, perMinute: 1_200 }),
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 2 } }),
     hostOf: addressKeyHost('btcpay', readBtcpayKey)
   },

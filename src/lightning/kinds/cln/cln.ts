@@ -1,3 +1,4 @@
+import { accountLimits } from '../../provider-calls/budgets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
@@ -294,10 +295,7 @@ export const cln: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 1_000, perMinute: 12_000 }),
     // Each call returns one paid invoice.
     polling: () => ({ perMinute: 240, isShared: false, costs: { list: 10, lookUp: 1 } }),
     hostOf: addressKeyHost('cln', readClnKey)

@@ -1,3 +1,4 @@
+import { accountLimits } from '../../provider-calls/budgets.ts'
 import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { fitting, orNull, readResponse } from '../../../engine/formats/response-schema.ts'
@@ -333,10 +334,7 @@ export const lnbits: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 40, perMinute: 150 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 40, perMinute: 150 }),
     polling: () => ({ perMinute: 30, isShared: false, costs: { list: 1, lookUp: 1 } }),
     hostOf: addressKeyHost('lnbits', readLnbitsKey)
   },

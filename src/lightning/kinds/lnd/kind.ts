@@ -1,3 +1,4 @@
+import { accountLimits } from '../../provider-calls/budgets.ts'
 import { addressKeyFault } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { keyOfFolder } from './folder.ts'
@@ -11,10 +12,7 @@ export const lnd: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 1_000, perMinute: 12_000 }),
     // A merchant's own node has no limit but other work to do.
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: lndHost

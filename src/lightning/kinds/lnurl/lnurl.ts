@@ -1,7 +1,8 @@
+import { everyBatch } from '../../../platform/jobs/jobs.ts'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../../platform/database/database.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
-import type { CallStanding } from '../../provider-calls/budgets.ts'
+import { accountLimits, type CallStanding } from '../../provider-calls/budgets.ts'
 import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import { readKeyForCall, addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
@@ -293,10 +294,7 @@ export const lnurl: ProviderKind = {
     address: null,
     counted: 'key',
     // Few servers publish limits: this suits a busy shop.
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 60, perMinute: 120 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 60, perMinute: 120 }),
     polling: () => ({ perMinute: 40, isShared: false, costs: { list: 1, lookUp: 1 } }),
     hostOf: addressKeyHost('lnurl', readLnurlKey)
   },
@@ -306,11 +304,9 @@ export const lnurl: ProviderKind = {
   jobs: ({ clock, database }) => {
     const store = new LnurlStore(database.sql)
     return [
-      periodic('lnurl-purge', HOUR, 'Forgets old invoices of Lightning addresses', async () => {
-        while ((await store.purge(clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH) {
-          // Repeats while full batches remain.
-        }
-      })
+      periodic('lnurl-purge', HOUR, 'Forgets old invoices of Lightning addresses', () =>
+        everyBatch(PURGE_BATCH, size => store.purge(clock.now() - KEPT, size))
+      )
     ]
   }
 }

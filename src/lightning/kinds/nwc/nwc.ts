@@ -1,3 +1,4 @@
+import { accountLimits } from '../../provider-calls/budgets.ts'
 import { LRUCache } from 'lru-cache'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
@@ -268,10 +269,7 @@ export const nwc: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 120, perMinute: 600 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 120, perMinute: 600 }),
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: addressKeyHost('nwc', readNwcKey)
   },

@@ -1,3 +1,4 @@
+import { accountLimits } from '../../provider-calls/budgets.ts'
 import { Type } from 'typebox'
 import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, readResponse } from '../../../engine/formats/response-schema.ts'
@@ -331,10 +332,7 @@ export const phoenixd: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({
-      ofAddress: {},
-      ofAccount: perMinute === null ? { burst: 500, perMinute: 6_000 } : { burst: perMinute, perMinute }
-    }),
+    limits: accountLimits({ burst: 500, perMinute: 6_000 }),
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: addressKeyHost('phoenixd', readPhoenixdKey)
   },

@@ -1,3 +1,4 @@
+import { everyBatch } from '../../../platform/jobs/jobs.ts'
 import { hash, randomUUID } from 'node:crypto'
 import { CONFLICT, INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../../engine/operations/error-kinds.ts'
 import { LongError } from '../../../engine/operations/errors.ts'
@@ -278,9 +279,7 @@ export class SandboxProvider implements Provider {
 
   /** Deletes invoices 30 days after expiry; payments are no longer looked up by then. Run periodically. */
   async purge(): Promise<void> {
-    while ((await this.#store.purge(this.#clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH) {
-      // Repeats while full batches remain.
-    }
+    await everyBatch(PURGE_BATCH, size => this.#store.purge(this.#clock.now() - KEPT, size))
   }
 
   async close(): Promise<void> {}
