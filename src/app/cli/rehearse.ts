@@ -16,7 +16,7 @@ const unasked = (): never => {
 }
 
 /** Stub database: services are made but not started, so no query runs. */
-const noDatabase: Database = {
+export const noDatabase: Database = {
   kind: 'postgres',
   // Any use of the handle is an error here.
   sql: unasked as unknown as Sql,

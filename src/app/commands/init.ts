@@ -1,41 +1,93 @@
-import { existsSync, writeFileSync } from 'node:fs'
-import { createInterface } from 'node:readline/promises'
+import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { ConfigError, didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import { loadConfigText } from '../../engine/config/load.ts'
-import { formatUnit } from '../../engine/config/units.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { withPlugins } from '../cli/configuration.ts'
+import {
+  FOR_MONEY,
+  gatewayYaml,
+  KEY_VARIABLE,
+  plainUpstream,
+  shownPrice,
+  PRODUCTS,
+  UPSTREAM_KEY_VARIABLE,
+  type Product,
+  type Wishes
+} from '../cli/init-file.ts'
+import { testKey, testUpstream } from '../cli/outside.ts'
 import { UsageError, type Output } from '../cli/output.ts'
+import { openTerminal, type Ask } from '../cli/questions.ts'
 import { rehearse } from '../cli/rehearse.ts'
 
 const KINDS = providerKinds.map(({ name }) => name)
-const FOR_MONEY = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
 
-function either(names: readonly string[]): string {
-  const last = names.at(-1) ?? ''
-  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} or ${last}`
-}
+export const initUsage = `boltgate init [--sell PRODUCT] [--upstream URL|FOLDER] [--path PATH] [--price PRICE] [--provider KIND]
+              [--production] [--config FILE]
 
-export const initUsage = `boltgate init [--upstream URL] [--path PATH] [--price PRICE] [--provider KIND] [--config FILE]
+Writes a gateway.yaml. Prompts for missing values when run in a terminal.
 
-Writes a gateway.yaml that sells PATH ('/*' for all) of the API at URL for PRICE, such as '10 sats' or 10. KIND is sandbox, which takes
-no money and needs no key, ${either(FOR_MONEY)}. What is not said is asked for on a terminal.`
+  --sell PRODUCT     what you sell, api by default:
+${Object.entries(PRODUCTS)
+  .map(([name, about]) => `                       ${name.padEnd(6)} ${about}`)
+  .join('\n')}
+  --upstream URL     address of your API, model or MCP server; for files the folder
+  --path PATH        path that costs something, such as '/v1/*'
+  --price PRICE      such as '10 sats', 10 or '$0.01'
+  --provider KIND    who makes the invoices: sandbox (no money) by default, or
+                     ${FOR_MONEY.join(', ')}
+  --production       write the lines that production needs: secrets, PostgreSQL, Redis, public URL
+  -c, --config FILE  file to write, gateway.yaml by default
 
-export interface Wishes {
-  readonly upstream: string
+The upstream is called, and with ${KEY_VARIABLE} set the provider's key is tested, before anything is written.
+
+Examples:
+  boltgate init
+  boltgate init --upstream https://api.example.com --path '/v1/*' --price '10 sats'
+  boltgate init --sell llm --provider strike --production
+  boltgate init --sell files --upstream ./books --price '$1'`
+
+interface Given {
+  readonly sell: Product
+  readonly upstream: string | null
   readonly path: string
   readonly price: string
-  readonly provider: string
+  readonly upstreamIs: string
+  readonly priceIs: string
 }
 
-/** Variable of the provider key in the file. */
-const KEY_VARIABLE = 'LIGHTNING_KEY'
-
-const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string; readonly usual: string | null }>> = {
-  upstream: { ask: 'Address of the API that you sell', usual: null },
-  path: { ask: 'Path of it that costs something (/* is all of it)', usual: '/*' },
-  price: { ask: 'Price of one request', usual: '10 sats' },
-  provider: { ask: `Who makes the invoices: sandbox (no money, to try it), ${FOR_MONEY.join(', ')}`, usual: 'sandbox' }
+/** Defaults and questions of each product. */
+const USUAL: Readonly<Record<Product, Omit<Given, 'sell'>>> = {
+  api: {
+    upstream: null,
+    path: '/*',
+    price: '10 sats',
+    upstreamIs: 'Address of the API that you sell',
+    priceIs: 'Price of one request'
+  },
+  llm: {
+    upstream: 'https://api.openai.com',
+    path: '/v1/*',
+    price: '2000 sats',
+    upstreamIs: 'Address of the OpenAI-compatible API',
+    priceIs: 'Price of one balance of tokens'
+  },
+  mcp: {
+    upstream: 'http://127.0.0.1:3001',
+    path: '/mcp',
+    price: '5 sats',
+    upstreamIs: 'Address of the MCP server (Streamable HTTP)',
+    priceIs: 'Price of one tool call'
+  },
+  files: {
+    upstream: './files',
+    path: '/files/*',
+    price: '100 sats',
+    upstreamIs: 'Folder with the files',
+    priceIs: 'Price of one file'
+  },
+  shop: { upstream: '', path: '', price: '', upstreamIs: '', priceIs: '' }
 }
 
 /**
@@ -46,90 +98,218 @@ export async function init(args: readonly string[], out: Output): Promise<number
   const { values } = parseArgs({
     args: [...args],
     options: {
+      sell: { type: 'string' },
       upstream: { type: 'string' },
       path: { type: 'string' },
       price: { type: 'string' },
       provider: { type: 'string' },
+      production: { type: 'boolean', default: false },
       config: { type: 'string', short: 'c' }
     }
   })
   const file = values.config ?? 'gateway.yaml'
   if (existsSync(file)) throw new UsageError(`${file} is there already; name another one with --config.`)
-  const wishes = await complete(values)
-  if (!KINDS.includes(wishes.provider))
-    throw new UsageError(`--provider is ${either(KINDS)}, not "${wishes.provider}".`)
-  const text = gatewayYaml(wishes)
-  // The key is only known at the start; everything else is checked now.
-  await rehearse(
-    await withPlugins(options =>
-      loadConfigText(file, gatewayYaml({ ...wishes, provider: 'sandbox' }), process.env, options)
-    )
-  )
-  // Fails if the file was created meanwhile.
-  writeFileSync(file, text, { flag: 'wx' })
-  const price = isBare(wishes.price) ? formatUnit('price', Number(wishes.price)) : wishes.price
-  out.print(`Wrote ${file}: ${wishes.path} of ${wishes.upstream} for ${price}.`)
-  const key = wishes.provider === 'sandbox' ? '' : `${KEY_VARIABLE}=… `
-  out.print(`  Start it:  ${key}npx boltgate start${values.config === undefined ? '' : ` --config ${file}`}`)
-  return 0
-}
-
-async function complete(given: Readonly<Partial<Record<keyof Wishes, string>>>): Promise<Wishes> {
-  const isTerminal = process.stdin.isTTY && process.stdout.isTTY
-  const terminal = isTerminal ? createInterface({ input: process.stdin, output: process.stdout }) : null
-  const wish = async (name: keyof Wishes): Promise<string> => {
-    const { ask, usual } = QUESTIONS[name]
-    const known =
-      given[name] ??
-      (terminal === null
-        ? usual
-        : (await terminal.question(`${ask}${usual === null ? '' : ` [${usual}]`}: `)).trim() || usual)
-    if (known === null) throw new UsageError(`init needs --${name}.\n\n${initUsage}`)
-    return known
-  }
+  const folder = dirname(file)
+  if (!existsSync(folder)) throw new UsageError(`There is no folder ${folder}; name another file with --config.`)
+  accessSync(folder, constants.W_OK)
+  const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : null
+  let keyFile: string | null = null
   try {
-    return {
-      upstream: await wish('upstream'),
-      path: await wish('path'),
-      price: await wish('price'),
-      provider: await wish('provider')
-    }
+    const wishes = await complete(values, file, terminal?.ask ?? null, out)
+    keyFile = await confirmed(wishes, join(folder, 'lightning-key'), terminal?.ask ?? null, out)
+    await rehearsed(wishes, file)
+    // Fails if the file was created meanwhile.
+    writeFileSync(file, gatewayYaml(wishes), { flag: 'wx' })
+    report(wishes, file, values.config !== undefined, keyFile, out)
+    return 0
+  } catch (error) {
+    if (keyFile !== null) rmSync(keyFile)
+    throw error
   } finally {
     terminal?.close()
   }
 }
 
-/** Whether a price is only a number of satoshis. */
-function isBare(price: string): boolean {
-  return /^(0|[1-9][0-9]{0,14})$/.test(price)
+/** Fills in what is missing: asked for in a terminal, else the default. */
+export async function complete(
+  given: Readonly<Partial<Record<'sell' | 'upstream' | 'path' | 'price' | 'provider', string>>> & {
+    readonly production: boolean
+  },
+  file: string,
+  ask: Ask | null,
+  out: Output
+): Promise<Wishes> {
+  const { production } = given
+  const products = Object.keys(PRODUCTS)
+  const usualProduct = given.upstream === undefined ? 'api' : null
+  const sell = (await choice({
+    flag: '--sell',
+    given: given.sell ?? (ask === null || usualProduct === null ? 'api' : undefined),
+    question: 'What do you sell?',
+    choices: Object.entries(PRODUCTS),
+    usual: 'api',
+    ask,
+    out
+  })) as Product /* one of its keys */
+  if (!products.includes(sell)) throw new UsageError(`--sell is one of ${products.join(', ')}.`)
+  const usual = USUAL[sell]
+  let wishes: Wishes = {
+    sell,
+    upstream: usual.upstream ?? 'https://api.example.com',
+    path: usual.path,
+    price: usual.price,
+    provider: 'sandbox',
+    production
+  }
+  const answer = async (name: 'upstream' | 'path' | 'price', question: string, fallback: string | null) => {
+    for (;;) {
+      const text = given[name] ?? (ask === null ? fallback : await ask(question, fallback))
+      if (text === null) throw new UsageError(`init needs --${name}.\n\n${initUsage}`)
+      const next = { ...wishes, [name]: text }
+      const fault = await faultOf(next, file)
+      if (fault === null) {
+        wishes = next
+        return
+      }
+      if (ask === null || given[name] !== undefined) throw fault
+      for (const { message } of fault.problems) out.complain(`  ${message}`)
+    }
+  }
+  if (sell !== 'shop') {
+    await answer('upstream', usual.upstreamIs, usual.upstream)
+    await answer(
+      'path',
+      sell === 'api' ? 'Path of it that costs something (/* is all of it)' : 'Path that buyers call',
+      usual.path
+    )
+    await answer('price', usual.priceIs, usual.price)
+  }
+  const plain = sell === 'files' ? wishes.upstream : plainUpstream(wishes)
+  if (plain !== wishes.upstream)
+    out.print(`  The path ${wishes.path} has the end of this address already, so the file says ${plain}.`)
+  if (production && given.provider === undefined && ask === null)
+    throw new UsageError(`--production needs --provider, one of ${FOR_MONEY.join(', ')}.`)
+  const provider = await choice({
+    flag: '--provider',
+    given: given.provider ?? (ask === null ? 'sandbox' : undefined),
+    question: 'Who makes your invoices?',
+    choices: (production ? FOR_MONEY : KINDS).map(name => [name, ABOUT[name] ?? '']),
+    usual: production ? (FOR_MONEY[0] ?? '') : 'sandbox',
+    ask,
+    out
+  })
+  return { ...wishes, upstream: plain, provider }
 }
 
-/** Content of the file. Texts are JSON strings, which YAML accepts. */
-export function gatewayYaml({ upstream, path, price, provider }: Wishes): string {
-  const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
-  // A bare number is satoshis only as a number, not as a text.
-  const cost = isBare(price) ? price : quoted(price)
-  const lightning =
-    provider === 'sandbox'
-      ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
-lightning:\n  primary: { kind: sandbox }\n`
-      : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
-  // A catch-all route would shadow the gateway's own addresses unless the file declares them.
-  const own =
-    path !== '/*'
-      ? ''
-      : `
-# The gateway's own addresses, which the route above would take: /health, /metrics, /openapi.json and their like.
-use: [ service, sandbox ]
-`
-  return `# Every key is explained in docs/configuration.md. \`boltgate check\` says what is wrong, with line and column;
-# \`boltgate routes\` shows all that is served, and through which plugins.
-${lightning}
-routes:
-  - match: { path: ${quoted(path)} }
-    price: ${cost}
-    chain: paid         # includes the policy \`global\`: 100 requests a minute for each client, paid ones too (see policies)
-    renewal: 402        # clients that keep tokens buy anew on a 402, and on nothing else
-    upstream: { url: ${quoted(upstream)} }
-${own}`
+const ABOUT: Readonly<Record<string, string>> = {
+  sandbox: 'no money, no key: to try it',
+  strike: 'account at Strike',
+  opennode: 'account at OpenNode',
+  lnd: 'your lnd node',
+  phoenixd: 'your phoenixd',
+  cln: 'your Core Lightning node',
+  lnbits: 'wallet of LNbits',
+  lnurl: 'a Lightning address; receives only',
+  btcpay: 'store of BTCPay Server',
+  nwc: 'wallet with Nostr Wallet Connect, such as Alby Hub',
+  blink: 'account at Blink'
+}
+
+interface Choice {
+  readonly flag: string
+  readonly given: string | undefined
+  readonly question: string
+  readonly choices: ReadonlyArray<readonly [name: string, about: string]>
+  readonly usual: string
+  readonly ask: Ask | null
+  readonly out: Output
+}
+
+/** One of a list, by its number or name. */
+async function choice({ flag, given, question, choices, usual, ask, out }: Choice): Promise<string> {
+  const names = choices.map(([name]) => name)
+  for (let isFirst = true; ; isFirst = false) {
+    if (isFirst && given === undefined)
+      out.print(
+        [question, ...choices.map(([name, about], at) => `  ${String(at + 1).padStart(2)}  ${name.padEnd(9)} ${about}`)]
+          .map(line => line.trimEnd())
+          .join('\n')
+      )
+    const text = given ?? (ask === null ? usual : await ask('Number or name', usual))
+    const found = names[Number(text) - 1] ?? names.find(name => name === text.toLowerCase())
+    if (found !== undefined) return found
+    const message = `${flag} is one of ${names.join(', ')}, not "${text}"${didYouMean(nearest(text, names)) || '.'}`
+    if (given !== undefined || ask === null) throw new UsageError(message)
+    out.complain(`  ${message}`)
+  }
+}
+
+/** The key is only known at the start; everything else is checked now. */
+async function faultOf(wishes: Wishes, file: string): Promise<ConfigError | null> {
+  try {
+    await rehearsed(wishes, file)
+    return null
+  } catch (error) {
+    if (error instanceof ConfigError) return error
+    throw error
+  }
+}
+
+async function rehearsed(wishes: Wishes, file: string): Promise<void> {
+  const text = gatewayYaml({ ...wishes, provider: 'sandbox', production: false })
+  const env = { [UPSTREAM_KEY_VARIABLE]: 'unknown' }
+  await rehearse(await withPlugins(options => loadConfigText(file, text, env, options)))
+}
+
+/**
+ * Calls upstream and provider. A key that was typed is kept in a file of its own, since the configuration holds no
+ * secrets; returns the file.
+ */
+async function confirmed(wishes: Wishes, keyFile: string, ask: Ask | null, out: Output): Promise<string | null> {
+  const { sell, upstream, provider } = wishes
+  if (sell !== 'files' && sell !== 'shop') {
+    const fault = await testUpstream(new URL(upstream))
+    out.complain(fault === null ? `  ${upstream} answers.` : `  warning: ${upstream} does not answer now: ${fault}`)
+  }
+  if (provider === 'sandbox') return null
+  const known = process.env[KEY_VARIABLE] ?? ''
+  const hint = providerKinds.find(({ name }) => name === provider)?.keyHint
+  if (ask !== null && known === '' && hint !== undefined) out.print(`  ${hint}`)
+  for (;;) {
+    const key = known !== '' || ask === null ? known : (await ask(`Key for ${provider} (empty: later)`, '')).trim()
+    if (key === '') return null
+    const verdict = await testKey(provider, key)
+    if (verdict.isValid || verdict.isUnknown) {
+      out.complain(`  ${verdict.isValid ? '' : 'warning: '}${verdict.message}`)
+      if (known !== '') return null
+      writeFileSync(keyFile, `${key}\n`, { flag: 'wx', mode: 0o600 })
+      return keyFile
+    }
+    if (known !== '' || ask === null) throw new UsageError(`The key in ${KEY_VARIABLE} was refused: ${verdict.message}`)
+    out.complain(`  ${verdict.message}`)
+  }
+}
+
+function report(wishes: Wishes, file: string, isNamed: boolean, keyFile: string | null, out: Output): void {
+  const { sell, path, upstream, price, provider, production } = wishes
+  out.print(
+    sell === 'shop' ? `Wrote ${file}: a shop.` : `Wrote ${file}: ${path} of ${upstream} for ${shownPrice(price)}.`
+  )
+  const variables = [
+    ...(provider === 'sandbox' ? [] : [keyFile === null ? `${KEY_VARIABLE}=…` : `${KEY_VARIABLE}_FILE=${keyFile}`]),
+    ...(sell === 'llm' ? [`${UPSTREAM_KEY_VARIABLE}=…`] : [])
+  ]
+  const named = isNamed ? ` --config ${file}` : ''
+  if (production) {
+    out.print('Next: set these variables, then check and start it behind a proxy with TLS.')
+    out.print('  export BOLTGATE_SECRET=$(openssl rand -base64 48)   # keep it')
+    out.print('  export DATABASE_URL=postgres://boltgate:…@localhost:5432/boltgate')
+    out.print('  export PUBLIC_URL=https://api.example.com')
+    for (const variable of variables) out.print(`  export ${variable}`)
+    out.print(`  npx boltgate check${named} && npx boltgate start${named}`)
+    return
+  }
+  out.print(`  Start it:  ${[...variables, `npx boltgate start${named}`].join(' ')}`)
+  out.print('  Then:      pay for it as the start says, and open /operator in a browser.')
+  out.print('  For money: npx boltgate init --production --config gateway.production.yaml')
 }

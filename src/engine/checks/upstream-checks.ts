@@ -31,25 +31,36 @@ export function checkOwnAddress({ server }: FileConfig, routes: Placed, findings
 export function checkDoublePath(routes: Placed, findings: Findings): void {
   for (const { route, index } of routes) {
     if (route.upstream.kind !== 'url') continue
-    const { url, stripPrefix } = route.upstream
-    const base = segments(new URL(url).pathname)
+    const { url, stripPrefix = '' } = route.upstream
     for (const pattern of route.match.path) {
-      const path = segments(stripPrefix === undefined ? pattern : pattern.slice(stripPrefix.replace(/\/$/, '').length))
-      const twice = base.findIndex((_, at) => base.slice(at).every((segment, nth) => path[nth] === segment))
-      if (twice === -1) continue
-      const double = `/${base.slice(twice).join('/')}`
-      const without = `${new URL(url).origin}${base
-        .slice(0, twice)
-        .map(segment => `/${segment}`)
-        .join('')}`
+      const found = doubledPath(url, pattern.slice(stripPrefix.replace(/\/$/, '').length))
+      if (found === null) continue
       findings.warn(
         'BG_CONFIG_CONFLICT',
         upstreamPath(route, index),
-        `found ${quote(double)} in the address and in the path ${quote(pattern)}: requests go to ${quote(`/${[...base, ...path].join('/')}`)}; allowed, but probably meant: { url: ${quote(without)} }, or stripPrefix: ${double}`
+        `found ${quote(found.part)} in the address and in the path ${quote(pattern)}: requests go to ${quote(found.whole)}; allowed, but probably meant: { url: ${quote(found.without)} }, or stripPrefix: ${found.part}`
       )
       break
     }
   }
+}
+
+/** The end of an address's path that a request's path repeats; null without. `without` is the address without it. */
+export function doubledPath(url: string, path: string): { part: string; whole: string; without: string } | null {
+  const { origin, pathname } = new URL(url)
+  const base = segments(pathname)
+  const asked = segments(path)
+  const twice = base.findIndex((_, at) => base.slice(at).every((segment, nth) => asked[nth] === segment))
+  if (twice === -1) return null
+  return {
+    part: joined(base.slice(twice)),
+    whole: joined([...base, ...asked]),
+    without: origin + joined(base.slice(0, twice))
+  }
+}
+
+function joined(parts: readonly string[]): string {
+  return parts.map(part => `/${part}`).join('')
 }
 
 function segments(path: string): string[] {

@@ -1,8 +1,10 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { rehearse } from '../../../src/app/cli/rehearse.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { gatewayYaml } from '../../../src/app/cli/init-file.ts'
+import { complete } from '../../../src/app/commands/init.ts'
 import { main } from '../../../src/app/main.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { buy, challengeOf, loadText, rootFolder, startGateway } from '../../support/gateway.ts'
@@ -87,7 +89,7 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
     code: 2,
-    err: /--provider is sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc or blink, not "cash"/
+    err: /--provider is one of sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, not "cash"/
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
     code: 0,
@@ -96,6 +98,114 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
   await t.rejects(loadText(readFileSync(file, 'utf8'), {}), /the environment variable LIGHTNING_KEY is not set/)
   t.equal((await loadText(readFileSync(file, 'utf8'), { LIGHTNING_KEY: 'k' })).config.lightning.primary[0]?.key, 'k')
   t.match(await run('init', '--upstream', 'https://api.example.com', '-c', file), { code: 2, err: /is there already/ })
+})
+
+t.test('init: each product is valid as written, and production with its variables alone', async t => {
+  const env = { OPENAI_API_KEY: 'k', LIGHTNING_KEY: 'k', BOLTGATE_DATA: temporaryFolder(t) }
+  const folder = temporaryFolder(t)
+  writeFileSync(join(folder, 'a.txt'), 'a')
+  for (const sell of ['api', 'llm', 'mcp', 'files', 'shop'] as const) {
+    const wishes = {
+      sell,
+      upstream: sell === 'files' ? folder : 'https://api.example.com',
+      path: sell === 'mcp' ? '/mcp' : '/v1/*',
+      price: sell === 'llm' ? '2000 sats' : '5 sats',
+      provider: 'sandbox',
+      production: false
+    }
+    t.same((await rehearse(await loadText(gatewayYaml(wishes), env))).warnings, [], sell)
+    const yaml = gatewayYaml({ ...wishes, provider: 'strike', production: true })
+    t.same((await rehearse(await loadText(yaml, { ...env, ...PRODUCTION }))).warnings, [], `${sell} in production`)
+  }
+})
+
+const PRODUCTION = {
+  BOLTGATE_SECRET: 's'.repeat(40),
+  DATABASE_URL: 'postgres://u:p@127.0.0.1/boltgate',
+  PUBLIC_URL: 'https://api.example.com'
+}
+
+t.test('init: a mistake is explained and asked for again, and the other answers stay', async t => {
+  const asked: string[] = []
+  const said: string[] = []
+  const answers = [
+    'lmm',
+    '2',
+    'api.openai.com/v1',
+    'https://api.openai.com/v1',
+    '',
+    '10 shells',
+    '500 sats',
+    'strik',
+    '2'
+  ]
+  const wishes = await complete(
+    { production: false },
+    join(temporaryFolder(t), 'gateway.yaml'),
+    async (question, usual) => {
+      asked.push(question)
+      return answers.shift() || (usual ?? '')
+    },
+    {
+      print: line => {
+        said.push(line)
+      },
+      complain: line => {
+        said.push(line)
+      }
+    }
+  )
+  t.same(wishes, {
+    sell: 'llm',
+    upstream: 'https://api.openai.com',
+    path: '/v1/*',
+    price: '500 sats',
+    provider: 'strike',
+    production: false
+  })
+  t.same(answers, [])
+  t.same(asked, [
+    'Number or name',
+    'Number or name',
+    'Address of the OpenAI-compatible API',
+    'Address of the OpenAI-compatible API',
+    'Path that buyers call',
+    'Price of one balance of tokens',
+    'Price of one balance of tokens',
+    'Number or name',
+    'Number or name'
+  ])
+  const text = said.join('\n')
+  t.match(text, /--sell is one of api, llm, mcp, files, shop, not "lmm"\. Did you mean "llm"\?/)
+  t.match(text, /found "api\.openai\.com\/v1".*Did you mean "https:\/\/api\.openai\.com\/v1"\?/)
+  t.match(text, /has the end of this address already, so the file says https:\/\/api\.openai\.com\./)
+  t.match(text, /found "10 shells"/)
+  t.match(text, / 2 {2}strike +account at Strike/)
+})
+
+t.test('init: production needs a provider for money, and what it refuses leaves nothing behind', async t => {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'gateway.yaml')
+  const upstream = await api(t)
+  t.match(await run('init', '--production', '--upstream', upstream.origin, '-c', file), {
+    code: 2,
+    err: /--production needs --provider/
+  })
+  t.match(await run('init', '--production', '--upstream', upstream.origin, '--provider', 'sandbox', '-c', file), {
+    code: 2,
+    err: /--provider is one of strike, /
+  })
+  process.env['LIGHTNING_KEY'] = 'hello'
+  t.teardown(() => {
+    delete process.env['LIGHTNING_KEY']
+  })
+  t.match(await run('init', '--upstream', upstream.origin, '--provider', 'phoenixd', '-c', file), {
+    code: 2,
+    err: /answers\.[^]*LIGHTNING_KEY was refused: The phoenixd key must have the form/
+  })
+  t.same(readdirSync(folder), [])
+  t.match(await run('init', '--sell', 'goods', '-c', file), { code: 2, err: /--sell is one of api, llm/ })
+  t.match(await run('init', '-c', join(folder, 'none', 'gateway.yaml')), { code: 2, err: /There is no folder/ })
 })
 
 t.test(

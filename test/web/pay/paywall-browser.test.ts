@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { PNG } from 'pngjs'
 import type { BrowserContextOptions } from 'playwright-core'
 import t from 'tap'
-import { gatewayYaml } from '../../../src/app/commands/init.ts'
+import { gatewayYaml } from '../../../src/app/cli/init-file.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { LOW_CONTRAST, noBrowser, openBrowser, openPage, picture, readQrCode } from './browser.ts'
 
@@ -35,7 +35,14 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
   })
   // It listens on a port, so its address is not a path.
   const upstream = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
-  const yaml = gatewayYaml({ upstream, path: '/files/*', price: '210 sats', provider: 'sandbox' })
+  const yaml = gatewayYaml({
+    sell: 'api',
+    upstream,
+    path: '/files/*',
+    price: '210 sats',
+    provider: 'sandbox',
+    production: false
+  })
   const gateway = await startGateway(t, {
     yaml: `${yaml}\nserver: { listen: "127.0.0.1:0" }\ndata: "\${BOLTGATE_DATA}"\npolicies: { global: { limit: 100000, window: 1m } }\n`
   })

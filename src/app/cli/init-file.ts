@@ -1,0 +1,154 @@
+import { formatUnit } from '../../engine/config/units.ts'
+import { doubledPath } from '../../engine/checks/upstream-checks.ts'
+import { providerKinds } from '../../lightning/kinds/kinds.ts'
+
+export const PRODUCTS = {
+  api: 'an HTTP API, by the request',
+  llm: 'a language model with an OpenAI-compatible API, by the token',
+  mcp: 'the tools of an MCP server, by the call',
+  files: 'files from a folder, by the download',
+  shop: 'goods of a shop, with cart and orders'
+} as const
+
+export type Product = keyof typeof PRODUCTS
+
+export interface Wishes {
+  readonly sell: Product
+  readonly upstream: string
+  readonly path: string
+  readonly price: string
+  readonly provider: string
+  readonly production: boolean
+}
+
+/** Variable of the provider's key in the file. */
+export const KEY_VARIABLE = 'LIGHTNING_KEY'
+/** Variable of the language model's key in the file. */
+export const UPSTREAM_KEY_VARIABLE = 'OPENAI_API_KEY'
+
+export const FOR_MONEY = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
+
+/** Whether a price is only a number of satoshis. */
+function isBare(price: string): boolean {
+  return /^(0|[1-9][0-9]{0,14})$/.test(price)
+}
+
+export function shownPrice(price: string): string {
+  return isBare(price) ? formatUnit('price', Number(price)) : price
+}
+
+/** A text as a JSON string, which YAML accepts. */
+function quoted(text: string): string {
+  return JSON.stringify(text.replaceAll('${', '$${'))
+}
+
+/** The address without the part that the path repeats: `https://api.openai.com/v1` before `/v1/*`. */
+export function plainUpstream({ upstream, path }: Pick<Wishes, 'upstream' | 'path'>): string {
+  return URL.canParse(upstream) ? (doubledPath(upstream, path)?.without ?? upstream) : upstream
+}
+
+/** Content of the file. */
+export function gatewayYaml(wishes: Wishes): string {
+  return `# Every setting is explained in docs/configuration.md. \`boltgate check\` finds mistakes, with line and column;
+# \`boltgate routes\` shows what is served, and through which plugins.
+${[modeLines(wishes), lightningLines(wishes), ownLines(wishes), productLines(wishes)].filter(text => text !== '').join('\n')}`
+}
+
+function modeLines({ production }: Wishes): string {
+  return production
+    ? `mode: production
+server:
+  listen: "\${HOST:-127.0.0.1}:\${PORT:-8080}"   # behind a proxy with TLS
+  publicUrl: "\${PUBLIC_URL}"
+secrets: { master: "\${BOLTGATE_SECRET}" }      # keep it: tokens and stored keys depend on it
+database: { url: "\${DATABASE_URL}" }
+state: { url: "\${REDIS_URL:-memory:}" }         # Redis from two workers or machines on
+`
+    : ''
+}
+
+function lightningLines({ provider }: Wishes): string {
+  return provider === 'sandbox'
+    ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
+lightning:
+  primary: { kind: sandbox }
+`
+    : `lightning:
+  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }
+`
+}
+
+/** A catch-all route would shadow the gateway's own addresses unless the file declares them. */
+function ownLines({ production, sell }: Wishes): string {
+  const parts = ['service', ...(production ? [] : ['sandbox'])]
+  const more = sell === 'shop' ? ['merchant-api', 'operator-api', 'storefront', 'pages'] : ['operator-api', 'pages']
+  return `# The gateway's own addresses: /health, /metrics, /openapi.json and their like, and the console at /operator.
+use: [ ${[...parts, ...more].join(', ')} ]
+`
+}
+
+function productLines(wishes: Wishes): string {
+  const { sell, path, price, production } = wishes
+  // A bare number is satoshis only as a number, not as a text.
+  const cost = isBare(price) ? price : quoted(price)
+  const upstream = quoted(plainUpstream(wishes))
+  const matched = quoted(path)
+  switch (sell) {
+    case 'api':
+      return `routes:
+  - match: { path: ${matched} }
+    price: ${cost}
+    chain: paid         # includes the policy \`global\`: 100 requests a minute for each client, paid ones too (see policies)
+    renewal: 402        # clients that keep tokens buy anew on a 402, and on nothing else
+    upstream: { url: ${upstream} }
+`
+    case 'files':
+      return `routes:
+  - match: { path: ${matched} }
+    price: ${cost}      # of each file; a token is good for its path
+    chain: paid
+    renewal: 402
+    upstream: { files: ${upstream} }
+`
+    case 'llm':
+      return `routes:
+  - match: { method: POST, path: ${matched} }
+    description: Tokens of a language model
+    meter:
+      bundle: ${cost}     # what one payment buys; a balance that tokens are taken from
+      usage: openai
+      per: 1000           # prices are those of 1,000 tokens
+      prices: { input: 2 sats, output: 8 sats }
+      estimate: { else: 1000 }
+    chain: paid
+    renewal: 402
+    upstream:
+      url: ${upstream}
+      headers: { authorization: "Bearer \${${UPSTREAM_KEY_VARIABLE}}" }
+`
+    case 'mcp':
+      return `chains:
+  tools:
+    - correlation
+    - access-log
+    - metrics
+    - throttle: { policy: global }
+    - body-limit
+    - mcp:
+        tools: { "*": ${cost} }     # or by name: { get-sum: 5 sats, "*": 1 sat }
+routes:
+  - match: { path: ${matched} }
+    description: Tools
+    chain: tools
+    upstream: { url: ${upstream} }
+`
+    case 'shop':
+      return production
+        ? `# Merchants connect their stores at /console.
+storefront: { kind: shopify }
+`
+        : `# A shop with a catalog of its own, at /storefront/demo; \`shopify\` for real stores.
+storefront: { kind: sandbox }
+`
+  }
+}
