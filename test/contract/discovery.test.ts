@@ -161,3 +161,70 @@ t.test('the short document prices what is for sale, and the whole one everything
     t.equal(amountOf(await read('/openapi.json'), 'get', '/own/{item}/{path}'), '8')
   })
 })
+
+t.test('a gateway without a merchant API names nothing of it, and shows requests that work', async t => {
+  const yaml = `
+use: [service, sandbox]
+pages: { name: Weather }
+routes:
+  - match: { path: /v1/*, method: [GET, POST] }
+    price: 10 sats
+    chain: paid
+    description: Weather
+    upstream: { url: "http://127.0.0.1:9" }
+    examples:
+      - { request: "GET /v1/weather?city=Berlin", response: { celsius: 7.5 } }
+      - { request: POST /v1/batch, body: { cities: [Berlin, Lima] } }
+`
+  const gateway = await startGateway(t, { yaml })
+  const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document
+
+  await t.test('llms.txt, whose every address answers', async t => {
+    const { text } = await gateway.send('GET', '/llms.txt')
+    t.match(text, '# Weather\n')
+    t.match(text, `  - Example: GET ${gateway.url}/v1/weather?city=Berlin\n`)
+    t.match(text, `  - Example: POST ${gateway.url}/v1/batch with the JSON body {"cities":["Berlin","Lima"]}\n`)
+    t.match(text, `POST ${gateway.url}/sandbox/pay`)
+    t.notMatch(text, /storefront|billing|api\/proxy/)
+    const addresses = [...text.matchAll(/\]\((http[^)]+)\)/g)].map(([, address = '']) => address)
+    t.ok(addresses.length > 3)
+    for (const address of addresses) t.equal((await gateway.send('GET', address)).status, 200, address)
+  })
+
+  await t.test('the documents, with examples as paths of their own', async t => {
+    const whole = await read('/api/openapi.json')
+    t.notOk(Object.keys(whole.paths).some(path => path.startsWith('/api/payments') || path.startsWith('/api/merchant')))
+    const sale = await read('/openapi.json')
+    t.match(sale['info'], { title: 'Weather' })
+    t.match(sale.paths['/v1/weather']?.['get'], {
+      'x-payment-info': { offers: [{ amount: '10' }] },
+      parameters: [{ name: 'city', in: 'query', example: 'Berlin' }],
+      responses: {
+        200: { content: { 'application/json': { schema: { properties: { celsius: { type: 'number' } } } } } }
+      }
+    })
+    t.match(sale.paths['/v1/batch']?.['post']?.requestBody, {
+      content: { 'application/json': { example: { cities: ['Berlin', 'Lima'] } } }
+    })
+  })
+})
+
+t.test('the whole document comes in parts, by topic', async t => {
+  const gateway = await startGateway(t)
+  const { text } = await gateway.send('GET', '/api/openapi/index.json')
+  t.ok(Buffer.byteLength(text) < LIMIT, `${text.length} bytes`)
+  const { parts } = JSON.parse(text) as { parts: Array<{ tag: string; url: string; operations: Json[] }> }
+  const whole = (await gateway.send('GET', '/api/openapi.json')).json() as Document
+  const ids = Object.values(whole.paths).flatMap(item =>
+    Object.values(item).flatMap(({ operationId, tags }) => (tags?.includes('Paid') === true ? [] : (operationId ?? [])))
+  )
+  const found: unknown[] = []
+  for (const { tag, url, operations } of parts) {
+    const part = (await gateway.send('GET', url)).json() as Document
+    const own = Object.values(part.paths).flatMap(item => Object.values(item).flatMap(one => one.operationId ?? []))
+    t.same(own.toSorted(), operations.map(({ operationId }) => operationId).toSorted(), tag)
+    found.push(...own)
+  }
+  t.same(found.toSorted(), ids.toSorted(), 'each operation is in one part')
+  t.equal((await gateway.send('GET', '/api/openapi/no-such.json')).status, 404)
+})

@@ -66,7 +66,7 @@ const document = openApiDocument([operation, list, page, once], {
   title: 'a',
   description: 'a',
   publicUrl: 'http://localhost',
-  pricedRoutes: [{ path: '/paid/{path}', methods: [], price: 1, description: 'Paid' }]
+  pricedRoutes: [{ path: '/paid/{path}', methods: [], examples: [], price: 1, description: 'Paid' }]
 })
 const check = new OpenApiCheck(document)
 const common = { 'x-api-version': '1.0.0', 'x-correlation-id': 'a', 'cache-control': 'no-store' }

@@ -23,7 +23,7 @@ interface Response {
 
 /** What shared caches may keep: it is the same for everybody. All else that the gateway itself answers is `no-store`. */
 const PUBLIC =
-  /^\/(?:llms\.txt|(?:api\/)?openapi\.json|robots\.txt|favicon\.ico|\.well-known\/[^/]+|assets\/.+|api\/storefront\/[^/]+\/(?:catalog|llms\.txt))$/
+  /^\/(?:llms\.txt|(?:api\/)?openapi(?:\.json|\/[^/]+)|robots\.txt|favicon\.ico|\.well-known\/[^/]+|assets\/.+|api\/storefront\/[^/]+\/(?:catalog|llms\.txt))$/
 
 interface Described {
   /** Null for a priced route of the operator, which has an API of its own behind it. */

@@ -13,19 +13,30 @@ export interface LlmsFacts {
   readonly publicUrl: string
   readonly pricedRoutes: readonly PricedRoute[]
   readonly stores: readonly ListedStore[]
+  /** Whether an operation is served here. */
+  serves(path: string): boolean
+  /** Whether invoices are paid at `/sandbox/pay`. */
+  readonly isSandbox: boolean
 }
 
 /** `/llms.txt`: how an agent finds and pays for what is sold here, as plain text. */
-export function llmsText({ serviceName, description, publicUrl, pricedRoutes, stores }: LlmsFacts): string {
-  const routes = pricedRoutes.map(route => {
-    const methods = route.methods.length === 0 ? 'any method' : route.methods.join(', ').toUpperCase()
-    const price = route.price === null ? 'price varies' : priceWords(route.price)
-    return `- ${route.path} (${methods}): ${price}. ${route.description}`
-  })
+export function llmsText(facts: LlmsFacts): string {
+  const { serviceName, description, publicUrl, pricedRoutes, stores, serves, isSandbox } = facts
+  const routes = pricedRoutes.flatMap(({ path, methods, price, description: about, examples }) => [
+    `- ${path} (${methods.length === 0 ? 'any method' : methods.join(', ').toUpperCase()}): ${price === null ? 'price varies' : priceWords(price)}. ${about}`,
+    ...examples.map(
+      ({ method, target, body }) =>
+        `  - Example: ${method} ${publicUrl}${target}${body === undefined ? '' : ` with the JSON body ${JSON.stringify(body)}`}`
+    )
+  ])
   const shops = stores.map(
     ({ slug, description: about }) =>
       `- [${slug}](${publicUrl}/api/storefront/${slug}/llms.txt)${about === null ? '' : `: ${oneLine(about)}`}`
   )
+  const links = (list: ReadonlyArray<readonly [path: string, text: string, after?: string]>): string =>
+    list
+      .flatMap(([path, text, after = '']) => (serves(path) ? [`- [${text}](${publicUrl}${path})${after}\n`] : []))
+      .join('')
   return `# ${serviceName}
 
 > ${description}
@@ -34,7 +45,11 @@ Address: ${publicUrl}
 
 ## How to pay
 1. Send the request. A response of 402 carries one Lightning invoice in two WWW-Authenticate lines, L402 and Payment.
-2. Pay the invoice; your wallet gives you the preimage (64 hex characters).
+2. Pay the invoice; your wallet gives you the preimage (64 hex characters).${
+    isSandbox
+      ? `\n   This is a sandbox, no money is involved: from this machine, \`POST ${publicUrl}/sandbox/pay\` with \`{"invoice": "<invoice>"}\` returns the preimage.`
+      : ''
+  }
 3. Send the same request again with one of
    - Authorization: L402 <macaroon>:<preimage> (good until the token expires, for the same path and price)
    - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (good once)
@@ -43,24 +58,39 @@ A 503 means that nothing was charged: wait as long as Retry-After says.
 
 ## Paid routes
 ${routes.length === 0 ? 'None.' : routes.join('\n')}
-
+${
+  serves('/api/storefront/x/checkout')
+    ? `
 ## Stores
-Goods are bought with one invoice, without an account: \
-\`POST ${publicUrl}/api/storefront/{slug}/checkout\`. Each store tells how at \`/api/storefront/{slug}/llms.txt\`.
+Goods are bought with one invoice, without an account: \`POST ${publicUrl}/api/storefront/{slug}/checkout\`. Each store says how at \`/api/storefront/{slug}/llms.txt\`.
 ${shops.length === 0 ? 'None is listed here.' : shops.join('\n')}
-
+`
+    : ''
+}${
+    serves('/api/proxy')
+      ? `
 ## Selling here
 With an API key (header X-API-Key) a merchant takes payments, gives refunds, puts a price on an API of its own (\`/api/proxy\`)
 and makes challenges for what it serves itself (\`/api/l402/challenges\`).
-- [Plans](${publicUrl}/api/billing/pricing), [in bitcoin](${publicUrl}/api/bitcoin/pricing)
-- [Every operation](${publicUrl}/api/openapi.json)
-
+${links([
+  ['/api/billing/pricing', 'Plans'],
+  ['/api/bitcoin/pricing', 'Plans in bitcoin']
+])}`
+      : ''
+  }
 ## More
-- [What is for sale, as OpenAPI](${publicUrl}/openapi.json): with prices in x-payment-info
-- [The same for L402 clients](${publicUrl}/.well-known/l402.json)
-- [Prices](${publicUrl}/api/l402/pricing)
-- [Health](${publicUrl}/health)
-`
+${links([
+  ['/openapi.json', 'What is for sale, as OpenAPI', ': with prices in x-payment-info'],
+  [
+    '/api/openapi/index.json',
+    'Every operation, by topic',
+    ': a list with links to one small OpenAPI document for each'
+  ],
+  ['/api/openapi.json', 'Every operation, as one OpenAPI document'],
+  ['/.well-known/l402.json', 'The offers for L402 clients'],
+  ['/api/l402/pricing', 'Prices'],
+  ['/health', 'Health']
+])}`
 }
 
 function oneLine(text: string): string {

@@ -1,13 +1,20 @@
 import type { PriceList } from '../../selling/challenges/schema.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
-import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
+import {
+  openApiPath,
+  operationPrices,
+  pricedRoutes,
+  servedOperations,
+  type PricedRoute
+} from '../../engine/openapi/paid.ts'
 import { acceptsGzip, prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import examples from './examples.json' with { type: 'json' }
 import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
+import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { priceWords } from '../../engine/checks/price.ts'
 
@@ -39,7 +46,7 @@ class PublishedDocument {
 export interface DiscoveryFacts {
   publicUrl(): string
   /** Current configuration; a new object after each reload. */
-  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages'>
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages' | 'lightning' | 'mode'>
   /** Response of `/api/l402/pricing`. */
   prices(): PriceList
   /** Every mounted operation; called on the first read of a document. */
@@ -71,28 +78,33 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }
     return { categories: facts.config().discovery.categories, docs }
   }
-  const write = (which: 'sale' | 'whole'): string => {
+  const titleOf = ({ pages, payment }: Pick<GatewayConfig, 'pages' | 'payment'>): string =>
+    pages.name === '' ? payment.serviceName : pages.name
+  const served = () => servedOperations(facts.config(), facts.operations())
+  /** `which`: what is for sale, everything, or the operations of one tag. */
+  const write = (which: 'sale' | 'whole' | { readonly tag: string }): string => {
     const config = facts.config()
-    const { payment } = config
     const priceOf = operationPrices(config)
     const priced = pricedRoutes(config)
     // Only the full document has operations without a payable address of their own: a registry calls each entry.
     const isForSale = (operation: AnyOperation): boolean =>
       operation.access === 'credential' && (priceOf(operation)?.price ?? null) !== null
-    const operations =
-      which === 'whole'
-        ? facts.operations()
-        : facts
-            .operations()
-            .filter(
-              operation => isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag))
-            )
+    const isWritten = (operation: AnyOperation): boolean =>
+      which === 'whole' ||
+      (which === 'sale'
+        ? isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag))
+        : operation.tag === which.tag)
+    const operations = served().filter(isWritten)
     const document = openApiDocument(operations, {
-      title: payment.serviceName,
-      description: which === 'whole' ? DESCRIPTION : `${DESCRIPTION} ${WHERE_THE_REST_IS}`,
+      title: titleOf(config),
+      description: which === 'sale' ? `${DESCRIPTION} ${WHERE_THE_REST_IS}` : DESCRIPTION,
       publicUrl: facts.publicUrl(),
       pricedRoutes:
-        which === 'whole' ? priced : priced.filter(route => route.price !== null || route.calls !== undefined),
+        which === 'whole'
+          ? priced
+          : which === 'sale'
+            ? priced.filter(route => route.price !== null || route.calls !== undefined)
+            : [],
       priceOf,
       examples,
       service: service(),
@@ -110,6 +122,35 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       prices: facts.prices(),
       pricedRoutes: pricedRoutes(config)
     })
+  }
+  /** Every operation in a line, by tag, with the address of the tag's document. */
+  const index = (): string => {
+    const base = facts.publicUrl()
+    const tags = Map.groupBy(served(), ({ tag }) => tag)
+    return JSON.stringify({
+      title: titleOf(facts.config()),
+      everything: `${base}/api/openapi.json`,
+      parts: [...tags].map(([tag, operations]) => ({
+        tag,
+        url: `${base}/api/openapi/${partOf(tag)}`,
+        operations: operations.map(({ id, method, path, summary }) => ({
+          operationId: id,
+          method,
+          path: openApiPath(path),
+          summary
+        }))
+      }))
+    })
+  }
+  const parts = new Map<string, PublishedDocument>()
+  const partsByName = (name: string): PublishedDocument | null => {
+    const known = parts.get(name)
+    if (known !== undefined) return known
+    const tag = served().find(operation => partOf(operation.tag) === name)?.tag
+    if (tag === undefined && name !== INDEX) return null
+    const made = new PublishedDocument(facts.config, tag === undefined ? index : () => write({ tag }))
+    parts.set(name, made)
+    return made
   }
   const sale = new PublishedDocument(facts.config, () => write('sale'))
   const whole = new PublishedDocument(facts.config, () => write('whole'))
@@ -175,6 +216,20 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     }),
     defineOperation({
       ...common,
+      id: 'getOpenApiPart',
+      path: '/api/openapi/:part',
+      params: Type.Object({ part: Type.String({ description: 'index.json, or the name of a topic.' }) }),
+      summary: 'The operations of one topic, as OpenAPI 3.1',
+      description: '`index.json` lists every operation in a line, under 64 KB, and the document of each topic.',
+      responses: { 200: { description: 'The document.', mediaType: JSON_TYPE }, 404: 'There is no such part.' },
+      handle({ ctx, params }) {
+        const part = partsByName(params.part)
+        if (part === null) throw notFound()
+        return part.reply(ctx)
+      }
+    }),
+    defineOperation({
+      ...common,
       id: 'getLlmsText',
       path: '/llms.txt',
       summary: 'How an agent pays here, in plain text',
@@ -182,12 +237,15 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
       async handle() {
         const config = facts.config()
+        const paths = new Set(served().map(({ path }) => path.replaceAll(/:[A-Za-z]+/g, 'x')))
         const text = llmsText({
-          serviceName: config.payment.serviceName,
+          serviceName: titleOf(config),
           description: DESCRIPTION,
           publicUrl: facts.publicUrl(),
           pricedRoutes: pricedRoutes(config),
-          stores: await facts.stores()
+          stores: await facts.stores(),
+          serves: path => paths.has(path),
+          isSandbox: paths.has('/sandbox/pay') && config.mode === 'development'
         })
         return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
       }
@@ -229,10 +287,16 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   ]
 }
 
+const INDEX = 'index.json'
+
+function partOf(tag: string): string {
+  return `${tag.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.json`
+}
+
 const FOR_A_DAY = Object.freeze(['Cache-Control', 'public, max-age=86400'])
 const ROBOTS = [
   'User-agent: *',
-  ...['/pay/', '/storefront/', '/sign-in', '/billing/', '/jobs', '/api/merchant/', '/api/admin/'].map(
+  ...['/pay/', '/storefront/*/claim', '/sign-in', '/billing/', '/jobs', '/api/merchant/', '/api/admin/'].map(
     path => `Disallow: ${path}`
   ),
   ''

@@ -1,6 +1,7 @@
 import { internalPlugin, terminalOf, type ReadEntry } from './chains.ts'
 import { didYouMean, formatNames, nearest, quote, type Path, type Findings } from '../config/diagnose.ts'
 import { leastReservedMsat, type MeterConfig } from './meter.ts'
+import { takes } from '../config/presets.ts'
 import type { FoundReference } from '../config/read.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
@@ -182,6 +183,16 @@ export function checkRoute(
         [...path, 'upstream', 'proxy'],
         `found ${quote(`:${upstream.param}`)}, which the path ${quote(lacking)} does not have; allowed: a parameter of every path of the route`
       )
+  }
+  for (const [at, { request }] of route.examples.entries()) {
+    const [method = '', target = ''] = request.split(/[ ?]/, 2)
+    const { method: methods = [method], path: paths } = route.match
+    if (takes({ match: { method: methods, path: paths } }, method, target)) continue
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      [...path, 'examples', at, 'request'],
+      `found ${quote(request)}, which this route does not take; allowed: a method and a path of its match`
+    )
   }
   if (upstream.kind === 'proxy' && route.priceGrace > 0) {
     findings.report(

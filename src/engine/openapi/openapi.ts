@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type RefusalName } from './errors.ts'
 import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
-import { openApiPath, paymentInfo, type PricedRoute } from './paid.ts'
+import { openApiPath, paymentInfo, type PricedRoute, type RouteExample } from './paid.ts'
 import type { DocumentedPrice, Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
 import { NamedSchemas, referenced } from './schemas.ts'
 import { API_VERSION } from '../operations/version.ts'
@@ -249,6 +249,55 @@ function membersOf(schema: Json): {
 
 const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
 
+/** An example is a path of its own: a wildcard says neither what to ask for nor what comes back. */
+function addExample(
+  paths: Record<string, Json>,
+  route: PricedRoute,
+  { method, target, body, response }: RouteExample
+): void {
+  const [path = '', query = ''] = target.split('?', 2)
+  const verb = method.toLowerCase()
+  const item = itemOf(paths, path)
+  if (!METHODS.has(verb) || item[verb] !== undefined) return
+  const operation = paid({ ...route, path }, verb)
+  const parameters = [...new URLSearchParams(query)].map(([name, example]) => ({
+    name,
+    in: 'query',
+    schema: { type: 'string' },
+    example
+  }))
+  const responses = operation['responses'] as Record<string, Json> /* written by `paid` */
+  item[verb] = {
+    ...operation,
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined
+      ? {}
+      : { requestBody: { required: true, content: { 'application/json': { example: body, schema: shapeOf(body) } } } }),
+    ...(response === undefined
+      ? {}
+      : {
+          responses: {
+            ...responses,
+            200: {
+              ...responses['200'],
+              content: { 'application/json': { example: response, schema: shapeOf(response) } }
+            }
+          }
+        })
+  }
+}
+
+/** JSON Schema of the types of an example. */
+function shapeOf(value: unknown): Json {
+  if (value === null || typeof value === 'undefined') return {}
+  if (Array.isArray(value)) return { type: 'array', items: value.length === 0 ? {} : shapeOf(value[0]) }
+  if (typeof value !== 'object') return { type: typeof value }
+  return {
+    type: 'object',
+    properties: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shapeOf(member)]))
+  }
+}
+
 function paid(route: PricedRoute, method: string): Json {
   const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
   const body = ['post', 'put', 'patch'].includes(method)
@@ -304,6 +353,7 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
   }
   for (const route of facts.pricedRoutes) {
     if (route.own === true) continue
+    for (const example of route.examples) addExample(paths, route, example)
     const item = itemOf(paths, route.path)
     const methods = route.methods.length === 0 ? ANY_METHOD : route.methods.filter(name => METHODS.has(name))
     for (const method of methods) item[method] ??= paid(route, method)

@@ -16,6 +16,16 @@ export interface PricedRoute extends DocumentedPrice {
   readonly methods: readonly string[]
   /** Own operations, which describe themselves in more detail; default false. */
   readonly own?: boolean
+  readonly examples: readonly RouteExample[]
+}
+
+/** A request that works as it stands, from the route's `examples`. */
+export interface RouteExample {
+  readonly method: string
+  /** Path and query. */
+  readonly target: string
+  readonly body?: unknown
+  readonly response?: unknown
 }
 
 /** find-my-way's `/a/:id/*` as OpenAPI's `/a/{id}/{path}`. */
@@ -35,7 +45,8 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
     if (price !== null && isFree(price)) continue
     const about = route.description ?? route.name
     const methods = calls === null ? (route.match.method ?? []) : ['POST']
-    for (const path of route.match.path) {
+    const examples = route.examples.map(exampleOf)
+    for (const [at, path] of route.match.path.entries()) {
       out.push({
         path: openApiPath(path),
         methods: methods.map(name => name.toLowerCase()),
@@ -52,7 +63,9 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
         ...(calls === null ? {} : { calls }),
         ...(route.meter === undefined ? {} : { meter: route.meter }),
         ...(route.sessions === undefined ? {} : { sessions: route.sessions }),
-        own: route.upstream.kind === 'internal'
+        own: route.upstream.kind === 'internal',
+        // Of all paths of the route; each is shown once.
+        examples: at === 0 ? examples : []
       })
     }
   }
@@ -64,16 +77,30 @@ function callsInWords(calls: readonly CallPrice[]): string {
   return `JSON-RPC messages, paid inside them (error -32042): ${each.join(', ')}; other calls are free`
 }
 
-/** The price of the route that leads to an operation; null when free. */
-export function operationPrices(config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
+export function exampleOf({ request, ...more }: RouteConfig['examples'][number]): RouteExample {
+  const space = request.indexOf(' ')
+  return { ...more, method: request.slice(0, space), target: request.slice(space + 1) }
+}
+
+function routesOf({ routes }: Priced): (operation: AnyOperation) => RouteConfig | undefined {
   const router = new Router<RouteConfig>()
-  for (const route of config.routes) {
+  for (const route of routes)
     for (const path of route.match.path)
       router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
-  }
+  return ({ method, path }) => router.find('', method, path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x'))?.value
+}
+
+/** Those that a route leads to: the others would answer 404. */
+export function servedOperations(config: Priced, operations: readonly AnyOperation[]): AnyOperation[] {
+  const routeOf = routesOf(config)
+  return operations.filter(operation => routeOf(operation)?.upstream.kind === 'internal')
+}
+
+/** The price of the route that leads to an operation; null when free. */
+export function operationPrices(config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
+  const routeOf = routesOf(config)
   return operation => {
-    const path = operation.path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x')
-    const route = router.find('', operation.method, path)?.value
+    const route = routeOf(operation)
     if (route === undefined) return null
     const price = priceOf(config, route)
     return price !== null && isFree(price) ? null : { price, description: operation.summary }

@@ -105,6 +105,26 @@ export const RouteSchema = Type.Object(
         description: 'What is sold; stands in invoices, the price list and the OpenAPI document.'
       })
     ),
+    examples: Type.Array(
+      Type.Object(
+        {
+          request: Type.String({
+            pattern: '^[A-Z]{1,16} /\\S{0,1000}$',
+            'x-allowed': 'a method and a path with its query, such as GET /v1/weather?city=Berlin',
+            description: 'Method, path and query.'
+          }),
+          body: Type.Optional(Type.Unknown({ description: 'JSON body to send.' })),
+          response: Type.Optional(Type.Unknown({ description: 'JSON body of the response.' }))
+        },
+        described('A request that works as it is.')
+      ),
+      {
+        default: [],
+        maxItems: 20,
+        description:
+          'Requests that agents can copy, published in `/llms.txt` and the OpenAPI document. Without one an agent knows the price of `/v1/*`, but not what to ask for.'
+      }
+    ),
     releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx'), Type.Literal('client-gone')]), {
       default: ['5xx', 'client-gone'],
       description:

@@ -126,7 +126,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
           return {
             status: 200,
             body: shopPage({ integration, catalog, publicUrl: options.publicUrl() }, assets),
-            headers: shopHeaders(catalog)
+            headers: shopHeaders(catalog, integration)
           }
         } catch (error) {
           if (!(error instanceof Unavailable)) throw error

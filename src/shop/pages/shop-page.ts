@@ -12,7 +12,7 @@ import type { Catalog, CatalogProduct, CatalogVariant } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
 export interface ShopPageFacts {
-  readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping'>
+  readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping' | 'listInRegistry'>
   readonly catalog: Catalog
   readonly publicUrl: string
 }
@@ -44,7 +44,8 @@ export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, ass
         <div class="field"><div class="field-row"><code class="field-text" tabindex="0" dir="ltr">${`${publicUrl}/api/storefront/${integration.slug}/llms.txt`}</code></div></div>
         <p class="links"><a href=${`${api}/llms.txt`}>For agents: llms.txt</a> <a href=${`${api}/catalog`}>The catalog as JSON</a></p>
       </section>
-    </main>`
+    </main>`,
+    integration.listInRegistry
   )
 }
 
@@ -113,20 +114,25 @@ export function awayShopPage(assets: AssetNames): string {
   )
 }
 
-function page(assets: AssetNames, title: string, main: VNode): string {
+function page(assets: AssetNames, title: string, main: VNode, isListed = false): string {
   return document({
     title,
     main,
     assets: { style: assets.shopStyle, script: assets.shopScript },
     script: false,
-    refresh: null
+    refresh: null,
+    isListed
   })
 }
 
-/** Allows pictures from the origins of the products only. */
-export function shopHeaders({ products }: Catalog): readonly string[] {
+/** Allows pictures from the origins of the products only, and search engines where the store wants to be listed. */
+export function shopHeaders(
+  { products }: Catalog,
+  { listInRegistry }: Pick<Integration, 'listInRegistry'>
+): readonly string[] {
   const origins = pictureOrigins(products.slice(0, MOST_PRODUCTS))
-  return PAGE_HEADERS.map(value =>
+  const robots = PAGE_HEADERS.indexOf('X-Robots-Tag')
+  return PAGE_HEADERS.filter((_, at) => !listInRegistry || (at !== robots && at !== robots + 1)).map(value =>
     value.replace("img-src 'self' data:", ["img-src 'self' data:", ...origins].join(' '))
   )
 }

@@ -61,6 +61,12 @@ interface Mistake {
 
 const mistakes: readonly Mistake[] = [
   {
+    name: 'an example of another route',
+    from: '    price: 10 sats\n',
+    to: '    price: 10 sats\n    examples: [ { request: GET /v2/weather } ]\n',
+    line: 'gateway.yaml:28:28: routes[2].examples[0].request: found "GET /v2/weather", which this route does not take; allowed: a method and a path of its match [BG_CONFIG_CONFLICT]'
+  },
+  {
     name: 'a price beside a meter',
     from: '    price: 10 sats\n',
     to: '    price: 10 sats\n    meter: { bundle: 100 sats, prices: 1 msat }\n',
