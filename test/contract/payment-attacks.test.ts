@@ -4,6 +4,7 @@ import { challengeBytes, MAX_CHALLENGE_BYTES } from '../../src/lightning/codecs/
 import { buy, challengeOf, credentialOf, type Answer } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'
+import { serve } from '../support/serve.ts'
 
 const authorization = (value: string) => ({ headers: { authorization: value } })
 const priceIn = (answer: Answer): number => (answer.json() as { l402: { amount_sats: number } }).l402.amount_sats
@@ -224,16 +225,8 @@ t.test(
       socket.on('error', () => {})
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
     })
-    await new Promise<void>(resolve => {
-      server.listen(0, '127.0.0.1', resolve)
-    })
-    t.teardown(() => {
-      server.closeAllConnections()
-      server.close()
-    })
-    const address = server.address()
-    if (address === null || typeof address === 'string') throw new Error('a server on TCP has an address object')
-    const shop = await openShop(t, { yaml: shopYaml(`http://127.0.0.1:${address.port}`) })
+    const port = await serve(t, server)
+    const shop = await openShop(t, { yaml: shopYaml(`http://127.0.0.1:${port}`) })
     const credential = await buy(shop.gateway, '/paid/ws', 'payment')
     const upgrade = (): Promise<{ status: number; receipt: unknown }> =>
       new Promise((resolve, reject) => {

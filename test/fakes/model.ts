@@ -1,9 +1,9 @@
 /** A server that speaks OpenAI's chat completions, JSON and streamed, and counts what it used by itself. */
-import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import type { Test as T } from 'tap'
+import { serve } from '../support/serve.ts'
 
 /** What the server counts of one request. */
 export interface ModelCall {
@@ -54,15 +54,7 @@ export async function startModelServer(t: T): Promise<ModelServer> {
   })
   // On a machine that stands still for seconds a request would meet the end of its idle connection.
   server.keepAliveTimeout = 0
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-    server.closeAllConnections()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('the server listens on no port')
-  return Object.assign(model, { url: `http://127.0.0.1:${address.port}` })
+  return Object.assign(model, { url: `http://127.0.0.1:${await serve(t, server)}` })
 }
 
 async function answer(

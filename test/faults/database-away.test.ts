@@ -1,14 +1,11 @@
-import { tmpdir } from 'node:os'
 import t, { type Test as T } from 'tap'
-import { systemClock } from '../../src/platform/system/clock.ts'
-import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database/database.ts'
-import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { isConnectionFault, type Database } from '../../src/platform/database/database.ts'
 import { buy, challengeOf, type Answer } from '../support/gateway.ts'
-import { onEmbedded, openTestDatabase } from '../support/database.ts'
+import { openAt, onEmbedded, openTestDatabase } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'
 import { flaky } from './flaky-database.ts'
-import { openGate, type TcpGate } from './tcp-gate.ts'
+import { behindGate } from './tcp-gate.ts'
 
 /** A database, and how it is taken away and given back. */
 interface Taken {
@@ -131,44 +128,32 @@ void onEmbedded(t, 'while the embedded database fails, nothing is sold, nothing 
   t.ok(database.refused > 5)
 })
 
-async function behindGate(t: T): Promise<{ gate: TcpGate; url: string } | null> {
+/** PostgreSQL as it can be taken away; null where there is none. */
+async function postgresBehindGate(t: T) {
   const url = await freshPostgres(t)
-  if (url === null) return null
-  const own = new URL(url)
-  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
-  own.hostname = '127.0.0.1'
-  own.port = String(gate.port)
-  return { gate, url: own.href }
+  return url === null ? null : await behindGate(t, url)
 }
 
 t.test('while PostgreSQL is away, nothing is sold, nothing used up, and no 402 sent', async t => {
-  const way = await behindGate(t)
+  const way = await postgresBehindGate(t)
   if (way === null) {
     t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
   }
-  const database = await openDatabase({ url: way.url, dataDir: tmpdir(), log: silentLog, clock: systemClock })
-  t.teardown(() => database.close())
+  const database = await openAt(t, way.url)
   await failsClosed(t, { database, take: way.gate.cut, give: way.gate.open })
 })
 
 t.test(
   'when all connections to PostgreSQL are lost at once, statements fail soon, not after a back-off of many seconds',
   async t => {
-    const way = await behindGate(t)
+    const way = await postgresBehindGate(t)
     if (way === null) {
       t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
       return
     }
     const { gate } = way
-    const database = await openDatabase({
-      url: way.url,
-      dataDir: tmpdir(),
-      log: silentLog,
-      clock: systemClock,
-      connections: 10
-    })
-    t.teardown(() => database.close())
+    const database = await openAt(t, way.url, { connections: 10 })
     await Promise.all(Array.from({ length: 40 }, () => database.sql`select pg_sleep(0.05)`))
     gate.cut()
     // Ours is a twentieth of a second; the client's own back-off would be twenty.
@@ -198,7 +183,7 @@ t.test(
 )
 
 t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and serves once it is there', async t => {
-  const way = await behindGate(t)
+  const way = await postgresBehindGate(t)
   if (way === null) {
     t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
@@ -230,20 +215,12 @@ t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and
 t.test(
   'while PostgreSQL says nothing, requests are refused in bounded time, none is stuck, and it goes on afterwards',
   async t => {
-    const way = await behindGate(t)
+    const way = await postgresBehindGate(t)
     if (way === null) {
       t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
       return
     }
-    const database = await openDatabase({
-      url: way.url,
-      dataDir: tmpdir(),
-      log: silentLog,
-      clock: systemClock,
-      connections: 4,
-      silence: 4_000
-    })
-    t.teardown(() => database.close())
+    const database = await openAt(t, way.url, { connections: 4, silence: 4_000 })
     const { gateway, upstream } = await openShop(t, { database })
     const known = await buy(gateway, '/paid/item')
     const unused = await buy(gateway, '/paid/item', 'payment')
@@ -293,19 +270,12 @@ t.test(
 t.test(
   'PostgreSQL may be slow where it was said so, and a statement that takes too long ends as a fault of the database',
   async t => {
-    const way = await behindGate(t)
+    const way = await postgresBehindGate(t)
     if (way === null) {
       t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
       return
     }
-    const database = await openDatabase({
-      url: way.url,
-      dataDir: tmpdir(),
-      log: silentLog,
-      clock: systemClock,
-      silence: 2_000
-    })
-    t.teardown(() => database.close())
+    const database = await openAt(t, way.url, { silence: 2_000 })
     const fault = await database.sql`select pg_sleep(30)`.catch((error: unknown) => error)
     t.ok(isConnectionFault(fault), String(fault))
     const done = await database.transaction(

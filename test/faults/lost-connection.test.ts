@@ -15,24 +15,15 @@ import {
 } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
-import { openGate, type TcpGate } from './tcp-gate.ts'
+import { behindGate, type TcpGate } from './tcp-gate.ts'
+import { openAt } from '../support/database.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
 
-async function behindGate(t: T, connections: number): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
-  const own = new URL((await freshPostgres(t)) ?? '')
-  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
-  own.hostname = '127.0.0.1'
-  own.port = String(gate.port)
-  const database = await openDatabase({
-    url: own.href,
-    dataDir: tmpdir(),
-    log: silentLog,
-    clock: systemClock,
-    connections
-  })
-  t.teardown(() => database.close())
+async function connected(t: T, connections: number): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
+  const { gate, url } = await behindGate(t, (await freshPostgres(t)) ?? '')
+  const database = await openAt(t, url, { connections })
   await database.sql`create table written (n integer)`
   return { database, gate }
 }
@@ -117,7 +108,7 @@ for (const { name, run } of moments) {
       { skip },
       async t => {
         const errors = uncaught(t)
-        const { database, gate } = await behindGate(t, 1)
+        const { database, gate } = await connected(t, 1)
         const fault: unknown = await database
           .transaction(async tx => {
             await tx`insert into written values (1)`

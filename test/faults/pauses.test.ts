@@ -9,15 +9,13 @@
  * SIGSTOP with all its children; without it the network in front of it stands still.
  */
 import { readFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { systemClock } from '../../src/platform/system/clock.ts'
-import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database/database.ts'
-import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { isConnectionFault, type Database } from '../../src/platform/database/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { stopwatch } from '../support/passing-time.ts'
-import { openGate } from './tcp-gate.ts'
+import { behindGate } from './tcp-gate.ts'
+import { openAt } from '../support/database.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
@@ -72,19 +70,8 @@ void t.test(
   `the pool is whole after each of ${pauses} random pauses of up to ${longest} ms`,
   { skip, timeout: 30_000 + pauses * (2 * longest + 10 * silence) },
   async t => {
-    const own = new URL((await freshPostgres(t)) ?? '')
-    const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
-    own.hostname = '127.0.0.1'
-    own.port = String(gate.port)
-    const database = await openDatabase({
-      url: own.href,
-      dataDir: tmpdir(),
-      log: silentLog,
-      clock: systemClock,
-      connections,
-      silence
-    })
-    t.teardown(() => database.close())
+    const { gate, url } = await behindGate(t, (await freshPostgres(t)) ?? '')
+    const database = await openAt(t, url, { connections, silence })
     let stopped = false
     const wrong: unknown[] = []
     const loaded = load(

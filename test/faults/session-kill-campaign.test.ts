@@ -6,9 +6,7 @@
  *
  *   SESSION_KILLS=50 TEST_DATABASE_URL=postgres://… TAP_TIMEOUT=9000 node test/faults/session-kill-campaign.test.ts
  */
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { SLICES } from '../../src/selling/balances/balance.ts'
 import { readKeys } from '../../src/platform/keys/keyfile.ts'
@@ -18,6 +16,7 @@ import { temporaryFolder } from '../support/database.ts'
 import { defaultYaml, type Answer } from '../support/gateway.ts'
 import { eventually, freshPostgres, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
 import { openGate } from './tcp-gate.ts'
+import { serve } from '../support/serve.ts'
 
 const kills = Number(process.env['SESSION_KILLS'] ?? 1)
 /** Clients at once, each with a session of its own and so many requests of it at once. */
@@ -47,14 +46,9 @@ async function startSource(t: T): Promise<{ readonly url: string; readonly units
       response.end(Array.from({ length: EVENTS }, (_, n) => `data: ${n}\n\n`).join(''))
     }, 20)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-    server.closeAllConnections()
-  })
+  const port = await serve(t, server)
   // It listens on a port.
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, units }
+  return { url: `http://127.0.0.1:${port}`, units }
 }
 
 /** A session as the operator's list has it. */

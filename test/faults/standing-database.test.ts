@@ -2,19 +2,16 @@
  * A database that stands still and goes on leaves the pool as it was: nothing of it is lost with the statements that
  * gave up.
  */
-import { tmpdir } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
-import { systemClock } from '../../src/platform/system/clock.ts'
-import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database/database.ts'
-import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { isConnectionFault, type Database } from '../../src/platform/database/database.ts'
 import { migrations } from '../../src/platform/database/migrations/list.ts'
-import { onEmbedded, startedServers, testImage } from '../support/database.ts'
+import { openAt, onEmbedded, startedServers, testImage } from '../support/database.ts'
 import { startGateway } from '../support/gateway.ts'
 import { declareQueue, openJobs, plain } from '../platform/jobs/jobs.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { stopwatch } from '../support/passing-time.ts'
-import { openGate, type TcpGate } from './tcp-gate.ts'
+import { behindGate, type TcpGate } from './tcp-gate.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
@@ -27,20 +24,9 @@ async function behindStandingGate(
   t: T,
   silence: number
 ): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
-  const own = new URL((await freshPostgres(t)) ?? '')
-  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
-  own.hostname = '127.0.0.1'
-  own.port = String(gate.port)
+  const { gate, url } = await behindGate(t, (await freshPostgres(t)) ?? '')
   gate.stall()
-  const database = await openDatabase({
-    url: own.href,
-    dataDir: tmpdir(),
-    log: silentLog,
-    clock: systemClock,
-    connections,
-    silence
-  })
-  t.teardown(() => database.close())
+  const database = await openAt(t, url, { connections, silence })
   return { database, gate }
 }
 
@@ -92,15 +78,7 @@ void onEmbedded(
     const servers = startedServers(t)
     const silence = 1_000
     const url = 'pglite:memory'
-    const database = await openDatabase({
-      url,
-      dataDir: tmpdir(),
-      log: silentLog,
-      clock: systemClock,
-      image: await testImage(),
-      silence
-    })
-    t.teardown(() => database.close())
+    const database = await openAt(t, url, { image: await testImage(), silence })
     await database.sql`create table written (n integer)`
     // The last: where a process takes too long to start, another takes its place.
     const pid = servers.at(-1)?.pid
@@ -153,15 +131,7 @@ void onEmbedded(
     const servers = startedServers(t)
     const silence = 1_000
     const image = await testImage(migrations)
-    const database = await openDatabase({
-      url: 'pglite:memory',
-      dataDir: tmpdir(),
-      log: silentLog,
-      clock: systemClock,
-      image,
-      silence
-    })
-    t.teardown(() => database.close())
+    const database = await openAt(t, 'pglite:memory', { image, silence })
     const gateway = await startGateway(t, { database })
     // The last: where a process takes too long to start, another takes its place.
     const pid = servers.at(-1)?.pid

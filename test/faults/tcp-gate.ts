@@ -85,3 +85,11 @@ export async function openGate(t: T, target: { readonly host: string; readonly p
     }
   }
 }
+
+/** A server's address, or a database's there, behind a gate. */
+export async function behindGate(t: T, address: string): Promise<{ readonly gate: TcpGate; readonly url: string }> {
+  const url = new URL(address)
+  const gate = await openGate(t, { host: url.hostname, port: Number(url.port || 5432) })
+  url.host = `127.0.0.1:${gate.port}`
+  return { gate, url: url.href }
+}

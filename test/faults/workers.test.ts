@@ -20,9 +20,10 @@ import {
   unshed,
   type GatewayProcess
 } from '../support/gateway-process.ts'
-import { openGate } from './tcp-gate.ts'
+import { behindGate } from './tcp-gate.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { countingUpstream, shopYaml } from '../security/shop.ts'
+import { serve } from '../support/serve.ts'
 
 const path = '/paid/item'
 const reloads = (gateway: GatewayProcess): number =>
@@ -238,13 +239,11 @@ t.test('one limit holds for two processes together', async t => {
 t.test('workers start while the database is away, answer 503, and serve once it is there', async t => {
   const env = await shared(t)
   if (env === null) return
-  const own = new URL(env['DATABASE_URL'] ?? '')
-  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
+  const { gate, url: away } = await behindGate(t, env['DATABASE_URL'] ?? '')
   gate.cut()
-  own.host = `127.0.0.1:${gate.port}`
   const gateway = await spawnGateway(t, {
     yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }),
-    env: { ...env, DATABASE_URL: own.href },
+    env: { ...env, DATABASE_URL: away },
     workers: 2,
     until: 'listening without a database'
   })
@@ -275,13 +274,11 @@ t.test(
     })
     await migrate(tables, migrations, { clock: systemClock, log: silentLog })
     await tables.close()
-    const own = new URL(url)
-    const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
+    const { gate, url: away } = await behindGate(t, url)
     gate.cut()
-    own.host = `127.0.0.1:${gate.port}`
     const gateway = await spawnGateway(t, {
       yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }),
-      env: { ...env, DATABASE_URL: own.href },
+      env: { ...env, DATABASE_URL: away },
       workers: 2,
       until: 'listening without a database'
     })
@@ -323,12 +320,7 @@ t.test('workers that cannot listen are not tried for ever: one clear line, and e
   const env = await shared(t)
   if (env === null) return
   const busy = net.createServer()
-  await new Promise<void>(resolve => {
-    busy.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    busy.close()
-  })
+  const port = await serve(t, busy)
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }))
   const child = spawn(
@@ -339,7 +331,7 @@ t.test('workers that cannot listen are not tried for ever: one clear line, and e
       env: {
         PATH: process.env['PATH'] ?? '',
         HOST: '127.0.0.1',
-        PORT: String((busy.address() as net.AddressInfo) /* TCP */.port),
+        PORT: String(port),
         BOLTGATE_DATA: temporaryFolder(t),
         ...env
       }

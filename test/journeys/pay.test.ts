@@ -1,5 +1,6 @@
 import t from 'tap'
 import { buy, challengeOf, startGateway } from '../support/gateway.ts'
+import { serve } from '../support/serve.ts'
 
 t.test('the default deployment sells its demo for each scheme', async t => {
   const gateway = await startGateway(t)
@@ -66,14 +67,7 @@ t.test('a merchant sells a plain HTTP server over a proxy', async t => {
     seen.push(`${req.method} ${req.url} ${req.headers.authorization ?? '-'} ${req.headers['x-secret'] ?? '-'}`)
     res.end('from upstream')
   })
-  await new Promise<void>(resolve => {
-    upstream.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    upstream.close()
-  })
-  const address = upstream.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const port = await serve(t, upstream)
   const gateway = await startGateway(t)
   const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'My API',

@@ -1,12 +1,12 @@
 /** The examples of docs/selling.md and docs/plugins.md, each as it is written there but for the address of the upstream. */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { providerKinds } from '../../src/lightning/kinds/kinds.ts'
 import { offerOf, returnInvoice, token } from '../selling/sessions/fixture.ts'
 import { loadText, rootFolder, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
+import { serve } from '../support/serve.ts'
 
 /** A block of the page, by the name in its first line. */
 function shown(name: string): string {
@@ -102,13 +102,9 @@ t.test('a price of a server, and how it is told', async t => {
       response.end(JSON.stringify({ amountSats: fields.size === 'large' ? 40 : 4, description: 'A rendering' }))
     })
   })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  const port = await serve(t, server)
   const { gateway } = await stand(t, shown('price-server.yaml'), [
-    ['http://127.0.0.1:9100', `http://127.0.0.1:${(server.address() as AddressInfo).port}`]
+    ['http://127.0.0.1:9100', `http://127.0.0.1:${port}`]
   ])
   const { sats, authorization } = await bought(gateway, await gateway.send('GET', '/v1/a?size=large'))
   t.equal(sats, 40)

@@ -8,6 +8,7 @@ import { request } from 'undici'
 import { parse } from 'yaml'
 import { loadWithPlugins } from '../../src/app/cli/configuration.ts'
 import { rootFolder } from '../support/gateway.ts'
+import { serve } from '../support/serve.ts'
 
 interface Service {
   readonly profiles: readonly string[]
@@ -107,11 +108,7 @@ t.test('the trial: what arrives at the published port reaches the gateway from i
       client.end(`HTTP/1.1 200 OK\r\nContent-Length: ${address.length}\r\nConnection: close\r\n\r\n${address}`)
     })
   })
-  gateway.listen(0, '127.0.0.1')
-  await once(gateway, 'listening')
-  t.teardown(() => gateway.close())
-  const address = gateway.address()
-  const port = typeof address === 'object' ? address?.port : 0
+  const port = await serve(t, gateway)
   const child = spawn(
     process.execPath,
     ['-e', forwarder.replace('.listen(', ".on('listening', function () { console.log(this.address().port) }).listen(")],

@@ -14,6 +14,7 @@ import {
   type TestGatewayOptions
 } from '../support/gateway.ts'
 import { RawClient, type RawResponse } from '../support/raw-client.ts'
+import { serve } from '../support/serve.ts'
 
 /** An HTTP server of the test's own that notes every request it is given. */
 export interface CountingUpstream {
@@ -38,16 +39,8 @@ export async function countingUpstream(
     requests.push(req)
     answer(req, res)
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('a server on TCP has an address object')
-  return { origin: `http://127.0.0.1:${address.port}`, port: address.port, hits, requests }
+  const port = await serve(t, server)
+  return { origin: `http://127.0.0.1:${port}`, port, hits, requests }
 }
 
 /** The default deployment, selling `/paid/*` of an upstream for `price` satoshis. */

@@ -7,6 +7,7 @@ import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
 import { defaultYaml, credentialOf, challengeOf, rootFolder } from '../support/gateway.ts'
 import { eventually, freshPostgres, spawnGateway } from '../support/gateway-process.ts'
+import { serve } from '../support/serve.ts'
 
 const GIB = 1024 ** 3
 const piece = Buffer.alloc(256 * 1024, 'x')
@@ -84,14 +85,7 @@ async function built(t: T): Promise<string> {
 
 t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async t => {
   const { server, seen } = flood()
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.close()
-  })
-  const address = server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const port = await serve(t, server)
   const database = await freshPostgres(t)
   const gateway = await spawnGateway(t, {
     program: await built(t),

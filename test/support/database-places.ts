@@ -12,6 +12,9 @@ import { PgliteServer } from '../../src/platform/database/pglite/pglite.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 
+/** Milliseconds: on a loaded machine a statement waits longer for its turn than a gateway lets it. */
+const SILENCE = 120_000
+
 /** A database that only one test has at a time. */
 interface Place {
   /** What it was like when it was new; null until a test has had it. */
@@ -84,7 +87,7 @@ async function embeddedPlace(image: string): Promise<Place> {
           },
           close
         },
-        { clock },
+        { clock, silence: SILENCE },
         null
       )
     },
@@ -129,7 +132,7 @@ async function serverPlace(url: string, template: string): Promise<Place> {
   const place: Place = {
     fresh: null,
     open: async (clock, left) => {
-      const database = await openDatabase({ ...way, dataDir: tmpdir(), log: silentLog, clock })
+      const database = await openDatabase({ ...way, dataDir: tmpdir(), log: silentLog, clock, silence: SILENCE })
       const close = database.close.bind(database)
       let closed: Promise<void> | null = null
       database.close = () => (closed ??= close().then(left))

@@ -6,7 +6,7 @@ import type postgres from 'postgres'
 import type { Test as T } from 'tap'
 import { makeImage } from '../../src/app/image-making.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
-import { openDatabase, type Database, type Sql } from '../../src/platform/database/database.ts'
+import { openDatabase, type Database, type DatabaseOptions, type Sql } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { migrate, shapeOf, type Migration } from '../../src/platform/database/migrations.ts'
 import { migrations as allMigrations } from '../../src/platform/database/migrations/list.ts'
@@ -62,6 +62,13 @@ export async function openTestDatabase(t: T, options: TestDatabaseOptions = {}):
 export async function openAnyDatabase(t: T, options: TestDatabaseOptions = {}): Promise<Database> {
   const url = process.env['TEST_DATABASE_URL']
   return url === undefined || url === '' ? openTestDatabase(t, options) : openTestPostgres(t, url, options)
+}
+
+/** The database at an address, closed when the test ends. */
+export async function openAt(t: Lifetime, url: string, options: Partial<DatabaseOptions> = {}): Promise<Database> {
+  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock, ...options })
+  t.teardown(() => database.close())
+  return database
 }
 
 const templates = new Map<string, Promise<string>>()

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as wait } from 'node:timers/promises'
 import postgres from 'postgres'
 import { Redis } from 'ioredis'
 import { Agent, request } from 'undici'
@@ -241,24 +242,24 @@ export async function eventually<R>(what: string, attempt: () => Promise<R | nul
     const found = await attempt()
     if (found !== null) return found
     if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`)
-    await new Promise<void>(resolve => {
-      setTimeout(resolve, 50)
-    })
+    await wait(50)
   }
 }
 
 /**
- * Sends a request again when the gateway sheds it, as a client does. For bursts that a process of its own takes: on a slow
+ * Sends a request again when the gateway sheds it, after the time that it asks for. For bursts that a process of its own takes: on a slow
  * machine they are an overload.
  */
 export function unshed<G extends Pick<GatewayProcess, 'send'>>(gateway: G): G {
   return {
     ...gateway,
-    send: (...request: Parameters<Send>) =>
-      eventually('a gateway that is not overloaded', async () => {
+    send: async (...request: Parameters<Send>) => {
+      for (;;) {
         const answer = await gateway.send(...request)
-        return answer.status === 503 && answer.text.includes('The gateway is overloaded.') ? null : answer
-      })
+        if (answer.status !== 503 || !answer.text.includes('The gateway is overloaded.')) return answer
+        await wait(Number(answer.headers['retry-after']) * 1_000)
+      }
+    }
   }
 }
 

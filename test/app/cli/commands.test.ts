@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { main } from '../../../src/app/main.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { buy, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
 
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []
@@ -126,11 +126,7 @@ t.test('what is answered otherwise than a command needs is told with its code', 
     res.writeHead(reply.status, reply.headers)
     res.end(reply.text)
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => server.close())
-  const { port } = server.address() as AddressInfo /* it listens on TCP */
+  const port = await serve(t, server)
   const url = `http://127.0.0.1:${port}`
   t.match(await run('mint', '--url', url), {
     code: 1,
@@ -166,11 +162,7 @@ t.test('what cannot be asked is told by its option before anything is asked, so 
     res.statusCode = 402
     res.end()
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => server.close())
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo) /* it listens on TCP */.port}/`
+  const url = `http://127.0.0.1:${await serve(t, server)}/`
   for (const [args, message] of [
     [['pay', 'ftp://x/'], /^URL is an address that begins with http:/],
     [['pay', url, '--wallet', 'x'], /^--wallet is an address that begins with http:/],

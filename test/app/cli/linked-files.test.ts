@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import tls from 'node:tls'
 import t from 'tap'
@@ -8,6 +6,7 @@ import { CERTIFICATE, KEY } from '../../engine/upstream/certificate.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { eventually, spawnGateway } from '../../support/gateway-process.ts'
 import { defaultYaml } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
 
 function link(target: string, path: string): void {
   mkdirSync(dirname(path), { recursive: true })
@@ -37,11 +36,7 @@ t.test('reload: secrets and certificates behind links are read again when a link
   server.on('tlsClientError', () => {
     /* it is refused until its authority is known */
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  // A server that listens on TCP has an address object.
-  const { port } = server.address() as AddressInfo
+  const port = await serve(t, server)
   const folder = temporaryFolder(t)
   const mount = join(folder, 'secrets')
   const [master, other] = ['m'.repeat(40), 'n'.repeat(40)]

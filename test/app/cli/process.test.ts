@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test as T } from 'tap'
@@ -10,6 +9,7 @@ import { eventually, spawnGateway } from '../../support/gateway-process.ts'
 import { freePort } from '../../support/free-port.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { RawClient } from '../../support/raw-client.ts'
+import { serve } from '../../support/serve.ts'
 
 /** Runs the command line to its end. */
 async function run(
@@ -44,14 +44,7 @@ async function slowUpstream(t: T) {
       waiting.push(res)
     }
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { waiting, port: (server.address() as AddressInfo) /* it listens on TCP */.port }
+  return { waiting, port: await serve(t, server) }
 }
 
 const withRoute = (port: number, extra = '', more: ReadonlyArray<readonly [string, string]> = []): string =>

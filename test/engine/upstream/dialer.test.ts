@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type OnReadOpts, type Socket } from 'node:net'
 import t from 'tap'
 import { Dialer } from '../../../src/engine/upstream/connector.ts'
+import { serve } from '../../support/serve.ts'
 
 const onread: OnReadOpts = { buffer: Buffer.alloc(16), callback: () => true }
 
@@ -20,12 +21,7 @@ t.test(
         socket.destroy()
       })
     })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    t.teardown(() => {
-      server.close()
-    })
-    // A server that listens on a port has an address of this form.
-    const { port } = server.address() as AddressInfo
+    const port = await serve(t, server)
     const socket = await dial(`http://127.0.0.1:${port}`, 60_000)
     if (socket instanceof Error) throw socket
     t.teardown(() => {

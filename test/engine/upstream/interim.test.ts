@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { openSourceCalls } from '../../../src/lightning/money/source-calls.ts'
 import { noBudget } from '../../../src/lightning/provider-calls/budgets.ts'
@@ -9,6 +7,7 @@ import { systemClock } from '../../../src/platform/system/clock.ts'
 import { guardedConnector } from '../../../src/engine/upstream/connector.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
+import { serve } from '../../support/serve.ts'
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const BODY = JSON.stringify({ a: CONTINUE })
@@ -32,12 +31,8 @@ t.test('outgoing calls: interim responses that were not asked for are passed ove
       if (size === 0) socket.write(text)
       else void inPieces(socket, text)
     })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
   })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo) /* it listens on TCP */.port}`
+  const url = `http://127.0.0.1:${await serve(t, server)}`
   const inPieces = async (socket: Socket, text: string): Promise<void> => {
     for (let at = 0; at < text.length; at += size) {
       socket.write(text.slice(at, at + size))

@@ -1,20 +1,11 @@
 import { createServer, type RequestListener } from 'node:http'
-import { once } from 'node:events'
 import t, { type Test as T } from 'tap'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall, type OutboundCall } from '../../../src/engine/upstream/outbound.ts'
+import { serve } from '../../support/serve.ts'
 
-async function serve(t: T, answer: RequestListener): Promise<string> {
-  const server = createServer(answer)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return `http://127.0.0.1:${address.port}`
+async function answering(t: T, answer: RequestListener): Promise<string> {
+  return `http://127.0.0.1:${await serve(t, createServer(answer))}`
 }
 
 function caller(production = false, addresses: readonly string[] = []): OutboundCall {
@@ -24,7 +15,7 @@ function caller(production = false, addresses: readonly string[] = []): Outbound
 const plain = { method: 'GET', headers: [], timeout: 5_000 } as const
 
 t.test('the status and the first bytes of the body are answered', async t => {
-  const url = await serve(t, (_req, res) => {
+  const url = await answering(t, (_req, res) => {
     res.writeHead(418).end('0123456789'.repeat(500))
   })
   const call = caller()
@@ -39,7 +30,7 @@ t.test('a body without an end is dropped, and changes nothing about the answer',
   const gone = new Promise<void>(resolve => {
     dropped = resolve
   })
-  const url = await serve(t, (_req, res) => {
+  const url = await answering(t, (_req, res) => {
     res.on('close', () => {
       dropped()
     })
@@ -58,7 +49,7 @@ t.test('a body without an end is dropped, and changes nothing about the answer',
 })
 
 t.test('a body that comes too late or breaks off is answered as far as it came', async t => {
-  const url = await serve(t, (req, res) => {
+  const url = await answering(t, (req, res) => {
     res.write('begun')
     if (req.url === '/break')
       setImmediate(() => {
@@ -78,7 +69,7 @@ t.test('a body that comes too late or breaks off is answered as far as it came',
 })
 
 t.test('the time counts from the resolving of the name, and is over for what never answers', async t => {
-  const url = await serve(t, () => {})
+  const url = await answering(t, () => {})
   await t.rejects(caller()({ ...plain, url, timeout: 200 }), { name: 'TimeoutError' })
   const stuck = outboundCall(new AddressGuard({ production: true, resolve: () => new Promise(() => {}) }))
   await t.rejects(stuck({ ...plain, url: 'https://hooks.example.com/x', timeout: 200 }), { name: 'TimeoutError' })
@@ -86,7 +77,7 @@ t.test('the time counts from the resolving of the name, and is over for what nev
 
 t.test('a signal ends the call with its reason', async t => {
   const controller = new AbortController()
-  const url = await serve(t, () => {
+  const url = await answering(t, () => {
     controller.abort(new Error('the gateway stops'))
   })
   await t.rejects(caller()({ ...plain, url, signal: controller.signal }), { message: 'the gateway stops' })
@@ -94,7 +85,7 @@ t.test('a signal ends the call with its reason', async t => {
 
 t.test('redirects are answers, never followed', async t => {
   const seen: string[] = []
-  const url = await serve(t, (req, res) => {
+  const url = await answering(t, (req, res) => {
     seen.push(req.url ?? '')
     res.writeHead(302, { location: '/elsewhere' }).end()
   })

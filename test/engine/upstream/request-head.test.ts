@@ -1,10 +1,10 @@
-import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import t from 'tap'
 import { requestHead, RequestRefused, type UpstreamCall } from '../../../src/engine/upstream/request-head.ts'
+import { serve } from '../../support/serve.ts'
 
 const GET: UpstreamCall = { method: 'GET', path: '/', headers: [], body: null }
 
@@ -123,13 +123,7 @@ t.test('whatever is let through reaches a server of Node as one request with the
     faults.push(error.code ?? '')
     answered()
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as net.AddressInfo /* TCP */
+  const port = await serve(t, server)
   const odd = fc.constantFrom(
     '\r',
     '\n',

@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tls from 'node:tls'
@@ -14,6 +12,7 @@ import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { CERTIFICATE, KEY } from './certificate.ts'
 import { contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
+import { serve } from '../../support/serve.ts'
 
 const ignore = (): void => undefined
 const silent: CallHandler = {
@@ -50,13 +49,7 @@ async function secureServer(
   server.on('tlsClientError', () => {
     /* refused certificates are the point */
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-  })
-  // A server that listens on TCP has an address object.
-  return { origin: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, names, protocols }
+  return { origin: `https://127.0.0.1:${await serve(t, server)}`, names, protocols }
 }
 
 t.test("the name that is asked for and checked is the upstream's own, whatever Host clients send", async t => {
@@ -136,20 +129,17 @@ t.test(
         socket.end(Buffer.alloc(size, 0x61))
       })
     })
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
+    const port = await serve(t, server)
     const folder = await mkdtemp(join(tmpdir(), 'upstream-'))
     const ca = join(folder, 'ca.pem')
     await writeFile(ca, CERTIFICATE)
     const forwarder = new Forwarder({ clock: systemClock, production: true })
     t.teardown(async () => {
       await forwarder.close()
-      server.close()
       await rm(folder, { recursive: true })
     })
-    // A server that listens on TCP has an address object.
     const route = await forwarder.open(
-      upstreamConfig(`https://127.0.0.1:${(server.address() as AddressInfo).port}`, {
+      upstreamConfig(`https://127.0.0.1:${port}`, {
         tls: { ca, servername: 'upstream.test' }
       })
     )

@@ -9,6 +9,7 @@ import { paymentHashOf } from '../../../src/lightning/codecs/preimage.ts'
 import type { TestGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openShop } from '../../security/shop.ts'
+import { serve } from '../../support/serve.ts'
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
 const python = here('python/bin/python')
@@ -59,14 +60,7 @@ async function restWallet(t: T, gateway: TestGateway): Promise<{ readonly url: s
       response.writeHead(500).end(String(error))
     })
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  wallet.url = `http://127.0.0.1:${(server.address() as { port: number }).port}` // a server on TCP has an address object
+  wallet.url = `http://127.0.0.1:${await serve(t, server)}`
   return wallet
 }
 

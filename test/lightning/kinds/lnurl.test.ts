@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { bech32 } from '@scure/base'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
@@ -13,6 +11,7 @@ import { startFakeLnurl } from '../../fakes/lnurl.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { serve } from '../../support/serve.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 const DAY = 86_400_000
@@ -279,10 +278,8 @@ t.test('redirects are followed, three at most, to addresses that may be called',
     const location = places.get(request.url ?? '')
     response.writeHead(request.url === '/three' ? 308 : 302, location === undefined ? {} : { location }).end('<html>')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  const at = (path: string) => new Secret(`lnurlp+http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`)
+  const port = await serve(t, server)
+  const at = (path: string) => new Secret(`lnurlp+http://127.0.0.1:${port}${path}`)
   for (const path of ['/one', '/three']) {
     const charge = await provider.createCharge(at(path), request)
     fake.wallet.settle(charge.paymentHash)
@@ -297,7 +294,7 @@ t.test('redirects are followed, three at most, to addresses that may be called',
     timeout: 10_000,
     clock: new ManualClock(),
     ownKey: at('/one'),
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     database
   })
   t.teardown(() => guarded.close())

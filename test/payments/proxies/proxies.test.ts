@@ -3,6 +3,7 @@ import t, { type Test as T } from 'tap'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { buy, challengeOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
 
 interface Upstream {
   readonly url: string
@@ -15,15 +16,7 @@ async function startUpstream(t: T): Promise<Upstream> {
     seen.push(req)
     res.end(`${req.method} ${req.url}`)
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const address = server.address()
-  return { url: `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`, seen }
+  return { url: `http://127.0.0.1:${await serve(t, server)}`, seen }
 }
 
 async function createProxy(gateway: TestGateway, members: object): Promise<string> {

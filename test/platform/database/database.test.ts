@@ -1,7 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +15,7 @@ import {
 import { FolderInUse } from '../../../src/platform/database/folder-lock.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { eachDatabase, onEmbedded, startedServers, temporaryFolder, testImage } from '../../support/database.ts'
+import { openAt, eachDatabase, onEmbedded, startedServers, temporaryFolder, testImage } from '../../support/database.ts'
 
 const empty = { migrations: [] }
 const postgresUrl = process.env['TEST_DATABASE_URL'] ?? ''
@@ -116,15 +115,7 @@ for (const [kind, url] of [
     { skip },
     async t => {
       for (const values of [[], [1]]) {
-        const database = await openDatabase({
-          url,
-          dataDir: tmpdir(),
-          log: silentLog,
-          clock: systemClock,
-          connections: 1,
-          image: await testImage()
-        })
-        t.teardown(() => database.close())
+        const database = await openAt(t, url, { connections: 1, image: await testImage() })
         await database.sql.unsafe(
           `select set_config('test.kept', 'yes', false), ${values.length === 0 ? '1' : '$1::int'} /* ${'x'.repeat(4_000)} */`,
           values
@@ -269,14 +260,7 @@ await eachDatabase(
 
 await onEmbedded(t, 'health tells slow from late by the clock (decision 22)', async t => {
   const clock = new ManualClock()
-  const database = await openDatabase({
-    url: 'pglite:memory',
-    dataDir: '.',
-    log: silentLog,
-    clock,
-    image: await testImage()
-  })
-  t.teardown(() => database.close())
+  const database = await openAt(t, 'pglite:memory', { clock, image: await testImage() })
   for (const [ms, status] of [
     [1_000, 'healthy'],
     [1_001, 'degraded'],
@@ -295,8 +279,7 @@ await t.test(
   { skip: postgresUrl === '' ? 'TEST_DATABASE_URL is not set' : false },
   async t => {
     const clock = new ManualClock()
-    const database = await openDatabase({ url: postgresUrl, dataDir: '.', log: silentLog, clock })
-    t.teardown(() => database.close())
+    const database = await openAt(t, postgresUrl, { clock })
     const heard = Promise.withResolvers<string>()
     await database.listen('cut', heard.resolve)
     const cut =
@@ -423,14 +406,7 @@ await onEmbedded(
 )
 
 await onEmbedded(t, 'megabytes cross whole in both directions', async t => {
-  const database = await openDatabase({
-    url: 'pglite:memory',
-    dataDir: '.',
-    log: silentLog,
-    clock: systemClock,
-    image: await testImage()
-  })
-  t.teardown(() => database.close())
+  const database = await openAt(t, 'pglite:memory', { image: await testImage() })
   const text = Array.from({ length: 300_000 }, (_, i) => i.toString(36)).join(' ')
   const rows = await database.sql`select n, ${text}::text as text from generate_series(1, 3) n`
   t.same(

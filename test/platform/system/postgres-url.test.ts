@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { selfSigned } from '../../fakes/certificate.ts'
-import { temporaryFolder } from '../../support/database.ts'
+import { openAt, temporaryFolder } from '../../support/database.ts'
 import { ownPostgres } from '../../support/own-servers.ts'
 import { loadText } from '../../support/gateway.ts'
 import { openDatabase } from '../../../src/platform/database/database.ts'
@@ -108,8 +108,7 @@ t.test('postgres addresses: what cannot be meant is refused without showing the 
 
 /** What a session at this address says of itself; rejects when there is none. */
 async function sessionAt(t: T, url: string): Promise<unknown> {
-  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock })
-  t.teardown(() => database.close())
+  const database = await openAt(t, url)
   const [found] = await database.sql`
     select current_setting('application_name') as name, current_setting('TimeZone') as zone, ssl
     from pg_stat_ssl where pid = pg_backend_pid()`

@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { startModelServer, type ModelServer } from '../../fakes/model.ts'
@@ -14,6 +12,7 @@ import {
   type TestGateway
 } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
+import { serve } from '../../support/serve.ts'
 
 const CHAT = '/v1/chat/completions'
 
@@ -308,11 +307,7 @@ t.test('an upgrade is forwarded only where what it used can be told without a re
     switched++
     socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
   })
-  upstream.listen(0, '127.0.0.1')
-  await once(upstream, 'listening')
-  t.teardown(() => upstream.close())
-  // It listens on a port.
-  const { port } = upstream.address() as AddressInfo
+  const port = await serve(t, upstream)
   for (const [usage, status] of [
     ['bytes', 400],
     ['openai', 400],
@@ -346,11 +341,7 @@ t.test('a 304 has no bytes, whatever length it tells of', async t => {
   const upstream = createServer((_request, response) => {
     response.writeHead(304, { 'content-length': '5000', etag: '"1"' }).end()
   })
-  upstream.listen(0, '127.0.0.1')
-  await once(upstream, 'listening')
-  t.teardown(() => upstream.close())
-  // It listens on a port.
-  const { port } = upstream.address() as AddressInfo
+  const port = await serve(t, upstream)
   const meter = '{ bundle: 100 sats, prices: 1 msat, usage: bytes, estimate: { else: 1 } }'
   const gateway = await startGateway(t, { yaml: yaml(`http://127.0.0.1:${port}`, meter) })
   const challenge = challengeOf(await gateway.send('POST', CHAT), 'l402')

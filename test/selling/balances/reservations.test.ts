@@ -1,11 +1,10 @@
 /** What a request reserves, and what is lost where it uses more. */
-import { once } from 'node:events'
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
+import { serve } from '../../support/serve.ts'
 
 async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void, more = '') {
   let calls = 0
@@ -15,14 +14,7 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
       answer(response)
     })
   })
-  upstream.listen(0, '127.0.0.1')
-  await once(upstream, 'listening')
-  t.teardown(() => {
-    upstream.close()
-    upstream.closeAllConnections()
-  })
-  // It listens on a port.
-  const { port } = upstream.address() as AddressInfo
+  const port = await serve(t, upstream)
   const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}"${more} }\n    meter: ${meter}\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
   const challenge = challengeOf(await gateway.send('POST', '/v1/a'), 'l402')

@@ -1,9 +1,8 @@
 /** Each way in which an upstream says what was used, as `usage` of a meter names it, and what it is charged then. */
-import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
 
 /** What the upstream says next: its status, its headers, and its body in one piece. */
 interface Said {
@@ -27,14 +26,7 @@ async function metered(t: T, meter: string) {
     if (says.isBroken === true) response.write(says.body, () => response.destroy())
     else response.end(says.body)
   })
-  upstream.listen(0, '127.0.0.1')
-  await once(upstream, 'listening')
-  t.teardown(() => {
-    upstream.close()
-    upstream.closeAllConnections()
-  })
-  // It listens on a port.
-  const { port } = upstream.address() as AddressInfo
+  const port = await serve(t, upstream)
   const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: ${meter}\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
   const challenge = challengeOf(await gateway.send('GET', '/v1/a'), 'l402')

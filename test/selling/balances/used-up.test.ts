@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import type { Entry } from '../../../src/selling/balances/balance.ts'
@@ -12,6 +10,7 @@ import { Ledger } from '../../../src/selling/balances/ledger.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passTime } from '../../support/passing-time.ts'
 import { answered, newBalance, passing, reserved, settled, use } from './fixture.ts'
+import { serve } from '../../support/serve.ts'
 
 const PATH = '/v1/stream'
 
@@ -48,14 +47,7 @@ async function openShop(
     socket.resume()
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
   })
-  upstream.listen(0, '127.0.0.1')
-  await once(upstream, 'listening')
-  t.teardown(() => {
-    upstream.close()
-    upstream.closeAllConnections()
-  })
-  // It listens on a port.
-  const { port } = upstream.address() as AddressInfo
+  const port = await serve(t, upstream)
   const route = `routes:
   - match: { path: /v1/*, method: POST }
     chain: paid

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { BROWSER_ACCEPT, invoiceOn, linesOf, Visitor } from '../challenges/paywall-browser.ts'
+import { serve } from '../../support/serve.ts'
 
 /** A site that says what reached it. */
 async function startSite(t: T) {
@@ -18,17 +18,11 @@ async function startSite(t: T) {
       })
       .end(`<h1>Article</h1>${request.url ?? ''}`)
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  const port = await serve(t, server)
   return {
     seen,
     // It listens on a port, so its address is not a path.
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     answer: (next: { readonly status?: number; readonly type?: string }) => {
       status = next.status ?? status
       type = next.type ?? type

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import challenge from '../../../plugins/challenge.ts'
 import credential from '../../../plugins/credential.ts'
@@ -10,6 +9,7 @@ import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { FixedPrices } from '../../../src/lightning/money/prices.ts'
 import { readServerPrice } from '../../../src/selling/prices/server-price.ts'
 import { fixture, freshAddress, l402Parameters, route, type Fixture } from '../challenges/fixture.ts'
+import { serve } from '../../support/serve.ts'
 
 type Answer = (response: ServerResponse, asked: string) => void
 
@@ -25,13 +25,9 @@ async function priceServer(t: T): Promise<{ url: string; asked: unknown[]; says(
       answer(response, text)
     })
   })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  const port = await serve(t, server)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/price`,
+    url: `http://127.0.0.1:${port}/price`,
     asked,
     says(next) {
       answer = typeof next === 'function' ? (next as Answer) : response => response.end(JSON.stringify(next))

@@ -1,9 +1,9 @@
 /** A gateway that sells calls, the JSON-RPC server behind it, and a buyer that pays at the sandbox. */
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Test as T } from 'tap'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
 
 /** A message as tests look into it. */
 export interface Rpc {
@@ -138,14 +138,7 @@ export async function openRpcShop(
   const server = createServer((request, response) => {
     void take(request, response)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('the server listens on no port')
+  const port = await serve(t, server)
   const yaml = (listed: string): string =>
     defaultYaml({
       replace: [
@@ -168,7 +161,7 @@ export async function openRpcShop(
     name: tools
     description: Tools
     chain: calls
-    upstream: { url: "http://127.0.0.1:${address.port}" }
+    upstream: { url: "http://127.0.0.1:${port}" }
     ${route}
 `
         ]

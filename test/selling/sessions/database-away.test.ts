@@ -2,9 +2,7 @@
  * The database goes away while streams are under way: what comes new fails closed, what is under way goes on within its
  * slice and then ends without a unit that nobody has paid for, and nothing is overdrawn or lost when it is back.
  */
-import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { request } from 'undici'
 import t, { type Test as T } from 'tap'
 import { flaky } from '../../faults/flaky-database.ts'
@@ -12,6 +10,7 @@ import { openAnyDatabase } from '../../support/database.ts'
 import { challengeOf, credentialOf } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { openShop, sessionYaml, startUpstream } from './fixture.ts'
+import { serve } from '../../support/serve.ts'
 
 const EVENT = 'data: {"n":1}\n\n'
 
@@ -24,15 +23,10 @@ async function steppedUpstream(t: T) {
     open.add(response)
     response.on('close', () => open.delete(response))
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-    server.closeAllConnections()
-  })
+  const port = await serve(t, server)
   return {
     // It listens on a port.
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     open,
     write: (text: string) => {
       for (const response of open) response.write(text)

@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { JobTable } from '../../../src/platform/jobs/table.ts'
@@ -18,6 +16,7 @@ import {
 } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
+import { serve } from '../../support/serve.ts'
 
 /** What clients echo of a challenge. */
 export type Echo = Readonly<Record<string, string>>
@@ -93,13 +92,8 @@ export async function startUpstream(t: T): Promise<Upstream> {
     request.resume()
     upstream.answer(request, response)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-    server.closeAllConnections()
-  })
-  upstream.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const port = await serve(t, server)
+  upstream.url = `http://127.0.0.1:${port}`
   return upstream
 }
 

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { BROWSER_ACCEPT } from '../../selling/challenges/paywall-browser.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
 
 const browser = { headers: { accept: BROWSER_ACCEPT } }
 
@@ -53,15 +53,9 @@ t.test('a route of the file for everything keeps its own front page, at any host
   const site = createServer((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end('their own')
   })
-  await new Promise<void>(resolve => {
-    site.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    site.closeAllConnections()
-    site.close()
-  })
+  const port = await serve(t, site)
   // It listens on a port, so its address is not a path.
-  const url = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
+  const url = `http://127.0.0.1:${port}`
   const catchAll = '  - match: { path: /* }\n    chain: public\n    upstream: { internal: api }\n'
   const everywhere = await startGateway(t, {
     yaml: defaultYaml({

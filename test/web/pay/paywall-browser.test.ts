@@ -1,11 +1,11 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { PNG } from 'pngjs'
 import type { BrowserContextOptions } from 'playwright-core'
 import t from 'tap'
 import { gatewayYaml } from '../../../src/app/cli/init-file.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { LOW_CONTRAST, noBrowser, openBrowser, openPage, picture, readQrCode } from './browser.ts'
+import { serve } from '../../support/serve.ts'
 
 const skip = noBrowser
 const PHONE = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true } as const
@@ -26,15 +26,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
     else if (path.endsWith('.png')) response.writeHead(200, { 'content-type': 'image/png' }).end(image)
     else response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end('<h1>The whole article</h1>')
   })
-  await new Promise<void>(resolve => {
-    site.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(() => {
-    site.closeAllConnections()
-    site.close()
-  })
-  // It listens on a port, so its address is not a path.
-  const upstream = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
+  const upstream = `http://127.0.0.1:${await serve(t, site)}`
   const yaml = gatewayYaml({
     sell: 'api',
     upstream,

@@ -3,13 +3,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { makeImage } from '../../../../src/app/image-making.ts'
 import { systemClock } from '../../../../src/platform/system/clock.ts'
-import { openDatabase } from '../../../../src/platform/database/database.ts'
 import { silentLog, type Log } from '../../../../src/platform/telemetry/log.ts'
 import { migrate } from '../../../../src/platform/database/migrations.ts'
 import { migrations } from '../../../../src/platform/database/migrations/list.ts'
 import { imageName } from '../../../../src/platform/database/pglite/image.ts'
 import { packFolder, unpackInto } from '../../../../src/platform/database/pglite/tar.ts'
-import { temporaryFolder } from '../../../support/database.ts'
+import { openAt, temporaryFolder } from '../../../support/database.ts'
 
 function recordingLog(): { log: Log; warnings: string[] } {
   const warnings: string[] = []
@@ -97,8 +96,7 @@ t.test(
     const dataDir = temporaryFolder(t)
     chmodSync(dataDir, 0o755)
     const { log, warnings } = recordingLog()
-    const database = await openDatabase({ url: 'pglite:', dataDir, log, clock: systemClock, image: await makeImage() })
-    t.teardown(() => database.close())
+    const database = await openAt(t, 'pglite:', { dataDir, log, image: await makeImage() })
     t.same(await migrate(database, migrations, { clock: systemClock, log: silentLog }), [], 'nothing is left to do')
     t.same(await database.sql`select count(*)::int as n from merchants`, [{ n: 0 }])
     t.same(
@@ -122,16 +120,14 @@ t.test('an image that cannot be read costs the time of making a database, and is
   const image = join(dataDir, 'broken.tar.zst')
   writeFileSync(image, 'no image')
   const { log, warnings } = recordingLog()
-  const database = await openDatabase({ url: 'pglite:', dataDir, log, clock: systemClock, image })
-  t.teardown(() => database.close())
+  const database = await openAt(t, 'pglite:', { dataDir, log, image })
   t.same(await database.sql`select 1 as n`, [{ n: 1 }])
   t.match(warnings, [/^The image of a new database cannot be used, so one is made from nothing: /])
   t.equal(statSync(join(dataDir, 'database')).mode & 0o777, 0o700)
   await database.close()
   chmodSync(join(dataDir, 'database'), 0o755)
   const again = recordingLog()
-  const opened = await openDatabase({ url: 'pglite:', dataDir, log: again.log, clock: systemClock })
-  t.teardown(() => opened.close())
+  await openAt(t, 'pglite:', { dataDir, log: again.log })
   t.match(again.warnings, [/could be read by other users of this machine/], 'a folder of an older version is closed')
   t.equal(statSync(join(dataDir, 'database')).mode & 0o777, 0o700)
 })

@@ -7,7 +7,6 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +14,6 @@ import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
 import {
   isConnectionFault,
-  openDatabase,
   type Database,
   type Sql,
   type TransactionSql
@@ -25,10 +23,9 @@ import { PostgresListener } from '../../../../src/platform/database/postgres/lis
 import { Silence } from '../../../../src/platform/database/postgres/silence.ts'
 import { postgresSocket } from '../../../../src/platform/database/postgres/socket.ts'
 import { beginOn } from '../../../../src/platform/database/postgres/transaction.ts'
-import { systemClock } from '../../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../../src/platform/telemetry/log.ts'
 import { startPostgres, type FakePostgres } from '../../../fakes/postgres.ts'
-import { openAnyDatabase } from '../../../support/database.ts'
+import { openAt, openAnyDatabase } from '../../../support/database.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 /** The version whose source was read for the mends. */
@@ -75,15 +72,7 @@ function mendedClient(
 }
 
 async function mendedDatabase(t: T, { url }: FakePostgres, silence = 60_000, connections = 1): Promise<Database> {
-  const database = await openDatabase({
-    url,
-    dataDir: tmpdir(),
-    log: silentLog,
-    clock: systemClock,
-    connections,
-    silence
-  })
-  t.teardown(() => database.close())
+  const database = await openAt(t, url, { connections, silence })
   return database
 }
 

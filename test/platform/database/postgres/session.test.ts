@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { globSync, readFileSync } from 'node:fs'
 import net from 'node:net'
 import { resolve } from 'node:path'
@@ -8,6 +7,7 @@ import { systemClock } from '../../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../../src/platform/telemetry/log.ts'
 import { testServerDatabase, wayTo } from '../../../support/database-places.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { serve } from '../../../support/serve.ts'
 
 // A pooler that lends sessions for a transaction keeps nothing of what is set in one. The other suites run over such a
 // pooler where TEST_POOLER_URL names one (support/database-places.ts).
@@ -122,11 +122,7 @@ await t.test('a pooler that nobody told us of is refused, and not taken for a da
       socket.end(Buffer.concat([head, fields]))
     })
   })
-  refusing.listen(0, '127.0.0.1')
-  await once(refusing, 'listening')
-  t.teardown(() => refusing.close())
-  const address = refusing.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const port = await serve(t, refusing)
   const database = await open(t, { url: `postgres://user@127.0.0.1:${port}/db` })
   await t.rejects(database.verify(), {
     code: 'BG_DATABASE_SESSION',
