@@ -12,6 +12,7 @@ import {
 import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { buy } from '../support/gateway.ts'
+import { eventually } from '../support/gateway-process.ts'
 import { openShop, refused, shopYaml, type Expected } from './shop.ts'
 
 /** A bought credential, taken apart. */
@@ -485,12 +486,9 @@ t.test('tokens of one seller at another', async t => {
     await shop.merchants.deactivate(other.id)
     const before = upstream.hits.length
     // The directory follows other accounts by reading them again.
-    for (let tries = 0; tries < 100; tries++) {
-      if ((await gateway.send('GET', `${theirs.path}/item`)).status === 404) break
-      await new Promise(resolve => {
-        setTimeout(resolve, 100)
-      })
-    }
+    await eventually('the proxy is gone', async () =>
+      (await gateway.send('GET', `${theirs.path}/item`)).status === 404 ? true : null
+    )
     refused(
       t,
       'deactivated',

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { setTimeout } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import t, { type Test as T } from 'tap'
 import { buildConnector } from 'undici'
@@ -280,7 +279,7 @@ t.test('a connection that is never made ends with the time limit too', async t =
   const caught = http.within(key, send => send(post)).catch((error: unknown) => error)
   await asked.promise
   clock.advance(10_000)
-  const ended = await Promise.race([caught, setTimeout(1_000, 'it still waits')])
+  const ended = await caught
   t.ok(ended instanceof ProviderUnavailable)
   t.match(ended, { fault: 'timeout', message: 'The payment provider did not answer in time.' })
 })
