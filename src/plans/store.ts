@@ -15,7 +15,7 @@ export interface CardSubscription {
   readonly startedAt: number
 }
 
-export interface BeforeLook {
+export interface BeforeLookup {
   /** Null: never written. */
   readonly plan: PlanTier | null
   readonly merchantId: number | null
@@ -34,7 +34,7 @@ const cardRows: Records<CardSubscription> = records({
   currentPeriodEnd: optional(moment()),
   startedAt: moment()
 })
-const beforeRows: Records<BeforeLook> = records({
+const beforeRows: Records<BeforeLookup> = records({
   plan: optional(text<PlanTier>('plan_tier')),
   merchantId: optional(integer())
 })
@@ -62,7 +62,7 @@ export class CardSubscriptionStore {
   }
 
   /** Locks the subscription for the transaction; null when a later lookup has begun. */
-  async lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null> {
+  async lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLookup | null> {
     return await beforeRows.one(tx`
       select plan_tier, merchant_id from card_subscriptions where subscription_id = ${subscriptionId} and ticket = ${ticket} for update`)
   }

@@ -7,7 +7,7 @@ import type { Log } from '../platform/telemetry/log.ts'
 import {
   currentSubscription,
   isLive,
-  type BeforeLook,
+  type BeforeLookup,
   type CardSubscription,
   type CardSubscriptionStore
 } from './store.ts'
@@ -25,11 +25,11 @@ export interface CardSubscriptionsOptions {
 }
 
 /** Attempts in one call, while later lookups overtake them. */
-const LOOKS = 5
+const LOOKUPS = 5
 
 /** Each attempt was overtaken by a later lookup. The caller retries. */
-export class LooksOvertaken extends Error {
-  override name = 'LooksOvertaken'
+export class LookupsOvertaken extends Error {
+  override name = 'LookupsOvertaken'
 }
 
 /**
@@ -47,11 +47,11 @@ export class CardSubscriptions {
   /**
    * Looks up a subscription and writes its state. Ignores one that the provider does not know, and one that is neither
    * of our plans nor of an account.
-   * @throws BillingError, LooksOvertaken; errors of the database
+   * @throws BillingError, LookupsOvertaken; errors of the database
    */
   async refresh(subscriptionId: string): Promise<void> {
     const { provider, database, store, log } = this.#options
-    for (let look = 0; look < LOOKS; look++) {
+    for (let look = 0; look < LOOKUPS; look++) {
       const ticket = await store.ticket(subscriptionId)
       const seen = await provider.subscription(subscriptionId)
       if (seen === null) {
@@ -60,7 +60,7 @@ export class CardSubscriptions {
       }
       if (await database.transaction(tx => this.#write(tx, ticket, { ...seen, subscriptionId }))) return
     }
-    throw new LooksOvertaken(`${LOOKS} looks at the subscription ${subscriptionId} were overtaken by later ones`)
+    throw new LookupsOvertaken(`${LOOKUPS} looks at the subscription ${subscriptionId} were overtaken by later ones`)
   }
 
   async #write(tx: TransactionSql, ticket: bigint, seen: BilledSubscription): Promise<boolean> {
@@ -74,7 +74,7 @@ export class CardSubscriptions {
   }
 
   /** The account: as stored, from the checkout's metadata, or the one that shows it. */
-  async #merchantOf(tx: TransactionSql, seen: BilledSubscription, before: BeforeLook): Promise<number | null> {
+  async #merchantOf(tx: TransactionSql, seen: BilledSubscription, before: BeforeLookup): Promise<number | null> {
     const { merchants, store, log } = this.#options
     if (before.merchantId !== null) return before.merchantId
     if (seen.merchantId !== null && seen.plan === null) {
@@ -122,7 +122,7 @@ export class CardSubscriptions {
     return waiting.linkedMerchantId
   }
 
-  async #apply(tx: TransactionSql, seen: BilledSubscription, before: BeforeLook, merchantId: number): Promise<void> {
+  async #apply(tx: TransactionSql, seen: BilledSubscription, before: BeforeLookup, merchantId: number): Promise<void> {
     const { store, log } = this.#options
     const merchants = this.#options.merchants.within(tx)
     await store.write(tx, seen, merchantId)

@@ -27,7 +27,7 @@ import { IntegrationStore } from './stores/integration-store.ts'
 import { Storefronts } from './stores/integrations.ts'
 import { OrderHolds } from './orders/holds.ts'
 import { OrderSources, RefundRequests } from './orders/refunds.ts'
-import { OrderMaking } from './orders/making.ts'
+import { OrderPlacement } from './orders/placement.ts'
 import { OrderStore } from './orders/store.ts'
 import { Orders } from './orders/orders.ts'
 import { storefrontPageOperations } from './pages/operations.ts'
@@ -139,7 +139,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
       options.counters.payment('storefront', 'invoice', order.totalSats)
     }
   })
-  const making = new OrderMaking({
+  const placement = new OrderPlacement({
     orders: store,
     claims: claimStore,
     database,
@@ -154,8 +154,8 @@ export function openStorefront(options: OpenStorefrontOptions) {
     integration: byId,
     timeout: () => CALL_TIMEOUT
   })
-  const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
-  const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
+  const claims = new OrderClaims({ orders: store, paid, placement, credentials, clock, store: bySlug })
+  const orders = new Orders({ store, claims: claimStore, placement, paid, clock, bySlug, byId })
   const checkout = new Checkout({
     challengeStore: options.challengeStore,
     minting: options.minting,
@@ -196,7 +196,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
       return { type, ...readDestination(type, text, decodeInvoice(challenge.invoice).network, now) }
     }
   })
-  const refundSources = new OrderSources({ database, clock, making })
+  const refundSources = new OrderSources({ database, clock, placement })
   const operations: AnyOperation[] = [
     ...storefrontPublicOperations({
       catalogs,
@@ -224,7 +224,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
     checkout,
     claims,
     orders,
-    making,
+    placement,
     fulfilments,
     operations,
     jobs: [
@@ -249,7 +249,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
         'storefront-claims',
         30 * SECOND,
         'Looks for orders that shops may have taken without saying so',
-        () => making.followUp(),
+        () => placement.followUp(),
         { expiry: 300 * SECOND }
       ),
       periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { gate } from '../../src/accounts/merchants/gate.ts'
 import { Administration } from '../../src/web/admin/service.ts'
-import { LooksOvertaken } from '../../src/plans/subscriptions.ts'
+import { LookupsOvertaken } from '../../src/plans/subscriptions.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { DAY, fixture, subId } from './fixture.ts'
 
@@ -372,7 +372,7 @@ t.test('subscriptions by card', async t => {
       stands({ subscriptionId, status })
       looks.push(
         cards.refresh(subscriptionId).catch((error: unknown) => {
-          if (!(error instanceof LooksOvertaken)) throw error
+          if (!(error instanceof LookupsOvertaken)) throw error
         })
       )
     }
@@ -389,7 +389,7 @@ t.test('subscriptions by card', async t => {
     provider.answering = async () => {
       await store.ticket(subscriptionId)
     }
-    await t.rejects(cards.refresh(subscriptionId), LooksOvertaken)
+    await t.rejects(cards.refresh(subscriptionId), LookupsOvertaken)
     provider.answering = async () => {}
     t.equal(await pended(subscriptionId), null, 'it wrote nothing')
   })

@@ -51,7 +51,7 @@ t.test('Storefront claim | 400 | already claimed; the claim token is single-use 
   const { orderId, claimToken, authorization } = await shop.paid()
   t.equal((await shop.claim(claimBody(claimToken))).status, 200)
   await t.rejects(
-    shop.storefront.making.make(shop.integration, orderId, null),
+    shop.storefront.placement.make(shop.integration, orderId, null),
     errorLike({ status: 400, error: 'Order already claimed' }),
     'also for who had seen it unclaimed'
   )
@@ -282,7 +282,7 @@ t.test('a failure is told to all who claim at that moment, and the shop is asked
   shop.platform.faults.set('createOrder', 'throttled')
   const details = { email: EMAIL, shippingAddress: { ...ADDRESS, address2: null, phone: null }, countryCode: 'US' }
   const results = await Promise.allSettled(
-    Array.from({ length: 20 }, () => shop.storefront.making.make(shop.integration, orderId, details))
+    Array.from({ length: 20 }, () => shop.storefront.placement.make(shop.integration, orderId, details))
   )
   t.same(
     results.map(result =>
@@ -325,13 +325,13 @@ t.test(
     await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 502 }))
     const searches = (): number => shop.platform.calls.filter(call => call === 'findOrder').length
     const before = searches()
-    t.equal(await shop.storefront.making.followUp(), 0)
-    t.equal(await shop.storefront.making.followUp(), 0)
+    t.equal(await shop.storefront.placement.followUp(), 0)
+    t.equal(await shop.storefront.placement.followUp(), 0)
     t.equal(searches(), before + 1, 'not looked for without a pause')
     t.equal(shop.platform.made.length, 1)
     shop.platform.searchable = true
     shop.clock.advance(30_000)
-    t.equal(await shop.storefront.making.followUp(), 1)
+    t.equal(await shop.storefront.placement.followUp(), 1)
     t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/, orderNumber: '#1001' })
     t.match((await shop.claim(claimBody(claimToken))).data, { error: 'Order already claimed' })
     t.equal(shop.platform.made.length, 1)
@@ -349,13 +349,13 @@ t.test(
     const before = shop.platform.calls.length
     for (let hour = 0; hour < 60; hour++) {
       shop.clock.advance(3_600_000)
-      t.equal(await shop.storefront.making.followUp(), 0)
+      t.equal(await shop.storefront.placement.followUp(), 0)
     }
     const looks = shop.platform.calls.length - before
     t.ok(looks > 8 && looks < 25, `${looks} looks in 60 hours`)
     shop.platform.faults.clear()
     shop.clock.advance(15 * 3_600_000)
-    t.equal(await shop.storefront.making.followUp(), 1)
+    t.equal(await shop.storefront.placement.followUp(), 1)
     t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/ })
   }
 )
@@ -383,7 +383,7 @@ t.test('while the shop cannot be searched, it is not asked again', async t => {
   t.equal((await shop.claim(claimBody(claimToken))).status, 502)
   shop.clock.advance(3_000_000)
   t.equal((await shop.claim(claimBody(claimToken))).status, 502)
-  t.equal(await shop.storefront.making.followUp(), 0)
+  t.equal(await shop.storefront.placement.followUp(), 0)
   t.equal(shop.platform.made.length, 1)
   shop.platform.faults.clear()
   t.equal((await shop.claim(claimBody(claimToken))).data['storefrontOrderNumber'], '#1001')
@@ -405,9 +405,9 @@ t.test(
       const other = await shop.another()
       const claim = (): Promise<Answered> => other.send('POST', `${shop.base}/claim`, { body: claimBody(claimToken) })
       t.match((await claim()).data, { error: 'Order already claimed' }, 'while the claim is held')
-      t.equal(await other.storefront.making.followUp(), 0, 'nor does the job look')
+      t.equal(await other.storefront.placement.followUp(), 0, 'nor does the job look')
       shop.clock.advance(121_000)
-      if (healer === 'job') t.equal(await other.storefront.making.followUp(), 1)
+      if (healer === 'job') t.equal(await other.storefront.placement.followUp(), 1)
       else t.equal((await claim()).data['storefrontOrderNumber'], '#1001')
       t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/, orderNumber: '#1001' })
       t.equal(shop.platform.made.length, 1)
@@ -492,7 +492,7 @@ t.test(
       t.equal(answer.headers.get('retry-after'), '5')
       shop.database.away = false
       shop.clock.advance(121_000)
-      if (healer === 'job') t.equal(await shop.storefront.making.followUp(), 1)
+      if (healer === 'job') t.equal(await shop.storefront.placement.followUp(), 1)
       else t.equal((await shop.claim(claimBody(claimToken))).status, 200)
       t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/, orderNumber: '#1001' })
       t.equal(shop.platform.made.length, 1)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { LongError, Unavailable, ValidationError } from '../../src/engine/operations/errors.ts'
 import { MAXIMA, type Field } from '../../src/shop/pages/claim-form.ts'
-import { ALREADY_CLAIMED } from '../../src/shop/orders/making.ts'
+import { ALREADY_CLAIMED } from '../../src/shop/orders/placement.ts'
 import { CATALOG, GOOD, PageWorld, servePages, anIntegration } from './page-world.ts'
 
 const world = new PageWorld()

@@ -1,7 +1,7 @@
 import { isRowId } from '../../platform/database/rows.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
-import { sharedLook } from '../../platform/database/shared-look.ts'
+import { sharedLookup } from '../../platform/database/shared-lookup.ts'
 import {
   bytes,
   column,
@@ -210,7 +210,7 @@ export class SqlMerchantStore implements MerchantStore {
     const { sql } = database
     this.#sql = sql
     this.#transaction = (run, options) => database.transaction(run, options)
-    this.#byKeyId = sharedLook({
+    this.#byKeyId = sharedLookup({
       key: keyId => keyId,
       find: async keyIds => (await BY_KEY_ID.one(sql, keyIds)).map(row => (row === null ? null : storedMerchant(row)))
     })

@@ -12,7 +12,7 @@ export const PRODUCTS = {
 
 export type Product = keyof typeof PRODUCTS
 
-export interface Wishes {
+export interface InitChoices {
   readonly sell: Product
   readonly upstream: string
   readonly path: string
@@ -43,18 +43,18 @@ function quoted(text: string): string {
 }
 
 /** The address without the part that the path repeats: `https://api.openai.com/v1` before `/v1/*`. */
-export function plainUpstream({ upstream, path }: Pick<Wishes, 'upstream' | 'path'>): string {
+export function plainUpstream({ upstream, path }: Pick<InitChoices, 'upstream' | 'path'>): string {
   return URL.canParse(upstream) ? (doubledPath(upstream, path)?.without ?? upstream) : upstream
 }
 
 /** Content of the file. */
-export function gatewayYaml(wishes: Wishes): string {
+export function gatewayYaml(choices: InitChoices): string {
   return `# Every setting is explained in docs/configuration.md. \`boltgate check\` finds mistakes, with line and column;
 # \`boltgate routes\` shows what is served, and through which plugins.
-${[modeLines(wishes), lightningLines(wishes), ownLines(wishes), productLines(wishes)].filter(text => text !== '').join('\n')}`
+${[modeLines(choices), lightningLines(choices), ownLines(choices), productLines(choices)].filter(text => text !== '').join('\n')}`
 }
 
-function modeLines({ production }: Wishes): string {
+function modeLines({ production }: InitChoices): string {
   return production
     ? `mode: production
 server:
@@ -67,7 +67,7 @@ state: { url: "\${REDIS_URL:-memory:}" }         # Redis from two workers or mac
     : ''
 }
 
-function lightningLines({ provider }: Wishes): string {
+function lightningLines({ provider }: InitChoices): string {
   return provider === 'sandbox'
     ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
 lightning:
@@ -79,7 +79,7 @@ lightning:
 }
 
 /** A catch-all route would shadow the gateway's own addresses unless the file declares them. */
-function ownLines({ production, sell }: Wishes): string {
+function ownLines({ production, sell }: InitChoices): string {
   const parts = ['service', ...(production ? [] : ['sandbox'])]
   const more = sell === 'shop' ? ['merchant-api', 'operator-api', 'storefront', 'pages'] : ['operator-api', 'pages']
   return `# The gateway's own addresses: /health, /metrics, /openapi.json and their like, and the console at /operator.
@@ -87,11 +87,11 @@ use: [ ${[...parts, ...more].join(', ')} ]
 `
 }
 
-function productLines(wishes: Wishes): string {
-  const { sell, path, price, production } = wishes
+function productLines(choices: InitChoices): string {
+  const { sell, path, price, production } = choices
   // A bare number is satoshis only as a number, not as a text.
   const cost = isBare(price) ? price : quoted(price)
-  const upstream = quoted(plainUpstream(wishes))
+  const upstream = quoted(plainUpstream(choices))
   const matched = quoted(path)
   switch (sell) {
     case 'api':

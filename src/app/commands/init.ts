@@ -14,7 +14,7 @@ import {
   PRODUCTS,
   UPSTREAM_KEY_VARIABLE,
   type Product,
-  type Wishes
+  type InitChoices
 } from '../cli/init-file.ts'
 import { testKey, testUpstream } from '../cli/outside.ts'
 import { UsageError, type Output } from '../cli/output.ts'
@@ -115,12 +115,12 @@ export async function init(args: readonly string[], out: Output): Promise<number
   const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : null
   let keyFile: string | null = null
   try {
-    const wishes = await complete(values, file, terminal?.ask ?? null, out)
-    keyFile = await confirmed(wishes, join(folder, 'lightning-key'), terminal?.ask ?? null, out)
-    await rehearsed(wishes, file)
+    const answers = await complete(values, file, terminal?.ask ?? null, out)
+    keyFile = await confirmed(answers, join(folder, 'lightning-key'), terminal?.ask ?? null, out)
+    await rehearsed(answers, file)
     // Fails if the file was created meanwhile.
-    writeFileSync(file, gatewayYaml(wishes), { flag: 'wx' })
-    report(wishes, file, values.config !== undefined, keyFile, out)
+    writeFileSync(file, gatewayYaml(answers), { flag: 'wx' })
+    report(answers, file, values.config !== undefined, keyFile, out)
     return 0
   } catch (error) {
     if (keyFile !== null) rmSync(keyFile)
@@ -138,7 +138,7 @@ export async function complete(
   file: string,
   ask: Ask | null,
   out: Output
-): Promise<Wishes> {
+): Promise<InitChoices> {
   const { production } = given
   const products = Object.keys(PRODUCTS)
   const usualProduct = given.upstream === undefined ? 'api' : null
@@ -153,7 +153,7 @@ export async function complete(
   })) as Product /* one of its keys */
   if (!products.includes(sell)) throw new UsageError(`--sell is one of ${products.join(', ')}.`)
   const usual = USUAL[sell]
-  let wishes: Wishes = {
+  let answers: InitChoices = {
     sell,
     upstream: usual.upstream ?? 'https://api.example.com',
     path: usual.path,
@@ -165,10 +165,10 @@ export async function complete(
     for (;;) {
       const text = given[name] ?? (ask === null ? fallback : await ask(question, fallback))
       if (text === null) throw new UsageError(`init needs --${name}.\n\n${initUsage}`)
-      const next = { ...wishes, [name]: text }
+      const next = { ...answers, [name]: text }
       const fault = await faultOf(next, file)
       if (fault === null) {
-        wishes = next
+        answers = next
         return
       }
       if (ask === null || given[name] !== undefined) throw fault
@@ -184,9 +184,9 @@ export async function complete(
     )
     await answer('price', usual.priceIs, usual.price)
   }
-  const plain = sell === 'files' ? wishes.upstream : plainUpstream(wishes)
-  if (plain !== wishes.upstream)
-    out.print(`  The path ${wishes.path} has the end of this address already, so the file says ${plain}.`)
+  const plain = sell === 'files' ? answers.upstream : plainUpstream(answers)
+  if (plain !== answers.upstream)
+    out.print(`  The path ${answers.path} has the end of this address already, so the file says ${plain}.`)
   if (production && given.provider === undefined && ask === null)
     throw new UsageError(`--production needs --provider, one of ${FOR_MONEY.join(', ')}.`)
   const provider = await choice({
@@ -198,7 +198,7 @@ export async function complete(
     ask,
     out
   })
-  return { ...wishes, upstream: plain, provider }
+  return { ...answers, upstream: plain, provider }
 }
 
 const ABOUT: Readonly<Record<string, string>> = {
@@ -245,9 +245,9 @@ async function choice({ flag, given, question, choices, usual, ask, out }: Choic
 }
 
 /** The key is only known at the start; everything else is checked now. */
-async function faultOf(wishes: Wishes, file: string): Promise<ConfigError | null> {
+async function faultOf(answers: InitChoices, file: string): Promise<ConfigError | null> {
   try {
-    await rehearsed(wishes, file)
+    await rehearsed(answers, file)
     return null
   } catch (error) {
     if (error instanceof ConfigError) return error
@@ -255,8 +255,8 @@ async function faultOf(wishes: Wishes, file: string): Promise<ConfigError | null
   }
 }
 
-async function rehearsed(wishes: Wishes, file: string): Promise<void> {
-  const text = gatewayYaml({ ...wishes, provider: 'sandbox', production: false })
+async function rehearsed(answers: InitChoices, file: string): Promise<void> {
+  const text = gatewayYaml({ ...answers, provider: 'sandbox', production: false })
   const env = { [UPSTREAM_KEY_VARIABLE]: 'unknown' }
   await rehearse(await withPlugins(options => loadConfigText(file, text, env, options)))
 }
@@ -265,8 +265,8 @@ async function rehearsed(wishes: Wishes, file: string): Promise<void> {
  * Calls upstream and provider. A key that was typed is kept in a file of its own, since the configuration holds no
  * secrets; returns the file.
  */
-async function confirmed(wishes: Wishes, keyFile: string, ask: Ask | null, out: Output): Promise<string | null> {
-  const { sell, upstream, provider } = wishes
+async function confirmed(answers: InitChoices, keyFile: string, ask: Ask | null, out: Output): Promise<string | null> {
+  const { sell, upstream, provider } = answers
   if (sell !== 'files' && sell !== 'shop') {
     const fault = await testUpstream(new URL(upstream))
     out.complain(fault === null ? `  ${upstream} answers.` : `  warning: ${upstream} does not answer now: ${fault}`)
@@ -290,8 +290,8 @@ async function confirmed(wishes: Wishes, keyFile: string, ask: Ask | null, out: 
   }
 }
 
-function report(wishes: Wishes, file: string, isNamed: boolean, keyFile: string | null, out: Output): void {
-  const { sell, path, upstream, price, provider, production } = wishes
+function report(answers: InitChoices, file: string, isNamed: boolean, keyFile: string | null, out: Output): void {
+  const { sell, path, upstream, price, provider, production } = answers
   out.print(
     sell === 'shop' ? `Wrote ${file}: a shop.` : `Wrote ${file}: ${path} of ${upstream} for ${shownPrice(price)}.`
   )

@@ -117,15 +117,15 @@ function makeHead(
     const kind = lineKinds.of(name)
     if (kind !== PLAIN) {
       if (kind === NOT_PLAIN) return null
-      const wish = value.toLowerCase()
+      const option = value.toLowerCase()
       if (kind === UPGRADE) {
-        if (wish !== 'h2c') return null
+        if (option !== 'h2c') return null
         offers++
       } else {
         if (connections++ > 0) return null
-        if (wish === OFFERS_H2C) offers++
-        else if (wish !== 'keep-alive' && wish !== 'close') return null
-        last = wish === 'close'
+        if (option === OFFERS_H2C) offers++
+        else if (option !== 'keep-alive' && option !== 'close') return null
+        last = option === 'close'
       }
     }
     rawHeaders.push(name, value)

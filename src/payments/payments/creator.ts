@@ -13,7 +13,7 @@ import { byFirst } from '../../lightning/providers/failover.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Charge } from '../../lightning/provider-calls/provider.ts'
 import type { DemoInvoices } from './demo.ts'
-import { checkInput, type PaymentWish } from './input.ts'
+import { checkInput, type PaymentDetails } from './input.ts'
 import type { Payment, PaymentInput } from './schema.ts'
 import { InvoiceIdTaken, type CreateOutcome, type PaymentKeyUse, type Reservation, type PaymentStore } from './store.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -64,33 +64,33 @@ export class PaymentCreator {
   /** Holds the order id, asks the provider outside any transaction, releases the order id on failure (decision 45). */
   async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
     const { clock, random, store } = this.#parts
-    const wish = checkInput(input)
-    if (wish.currency === 'EUR' || wish.currency === 'GBP') {
+    const details = checkInput(input)
+    if (details.currency === 'EUR' || details.currency === 'GBP') {
       const refusal = await this.#parts.refusal(merchant, 'multi_currency', clock.now())
       if (refusal !== null) throw refusal
     }
     const now = clock.now()
     const reservation: Reservation = {
       merchantId: merchant.id,
-      orderId: wish.orderId,
+      orderId: details.orderId,
       reservationId: randomToken(16, random),
       heldUntil: now + RESERVED_FOR,
       idempotency
     }
     requireDone(await store.reserve(reservation, now))
     try {
-      return await this.#write(wish, await this.#make(merchant, wish), reservation)
+      return await this.#write(details, await this.#make(merchant, details), reservation)
     } catch (error) {
       await this.#release(reservation)
       throw error
     }
   }
 
-  async #make(merchant: Merchant, wish: PaymentWish): Promise<Maker> {
+  async #make(merchant: Merchant, details: PaymentDetails): Promise<Maker> {
     const { clock, demo, payees, prices } = this.#parts
-    const description = onInvoice(wish)
+    const description = onInvoice(details)
     const { expiry } = this.#parts.settings()
-    if (wish.amount === '0') {
+    if (details.amount === '0') {
       const charge = demo.create(description)
       return {
         charge,
@@ -100,24 +100,24 @@ export class PaymentCreator {
         confirmsAt: clock.now() + DEMO_CONFIRM_AFTER
       }
     }
-    const { orderId, successUrl, customerEmail, customerName, metadata } = wish
+    const { orderId, successUrl, customerEmail, customerName, metadata } = details
     const order = { orderId, successUrl, customerEmail, customerName, metadata }
     return await byFirst(payees.forMerchant(merchant), async (payee): Promise<Maker> => {
       const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order }
       const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
-      if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
-        const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
+      if (details.currency !== 'BTC' && payee.createFiatInvoice !== null) {
+        const charge = await payee.createFiatInvoice({ ...terms, currency: details.currency, amount: details.amount })
         return { ...made, charge, amountSats: satoshisAsked(charge) }
       }
-      const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
+      const amountSats = await satoshisOf(prices, details.currency, details.amount)
       return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
     })
   }
 
-  async #write(wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
+  async #write(details: PaymentDetails, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
     const { clock, random, store } = this.#parts
     const payment = {
-      ...wish,
+      ...details,
       ...made,
       merchantId: reservation.merchantId,
       status: 'unpaid',
@@ -188,7 +188,7 @@ function satoshisAsked(charge: Charge): number {
 const INVOICE_DESCRIPTION_BYTES = 96
 
 /** One line without control characters, as wallets show it. */
-function onInvoice({ description, orderId }: PaymentWish): string {
+function onInvoice({ description, orderId }: PaymentDetails): string {
   const text = plain(description ?? '') || plain(`Order ${orderId}`)
   const cut = shortDescription(text, INVOICE_DESCRIPTION_BYTES)
   return cut === text ? text : `${cut.trimEnd()}…`

@@ -6,7 +6,7 @@ import { CURRENCIES, CURRENCY_RULES, type Currency } from '../../lightning/money
 import { inUnits, plainText, readDecimal, type Decimal } from '../../lightning/money/decimal.ts'
 import { METADATA_LIMITS, type Payment, type PaymentInput } from './schema.ts'
 
-export type PaymentWish = Pick<
+export type PaymentDetails = Pick<
   Payment,
   'orderId' | 'amount' | 'currency' | 'description' | 'customerEmail' | 'customerName' | 'successUrl' | 'metadata'
 >
@@ -21,7 +21,7 @@ const LARGEST = rules.map(rule => rule.largest).reduce((a, b) => (a > b ? a : b)
  * that depends on the currency is `{error}`.
  * @throws ValidationError 400, ShortError 400
  */
-export function checkInput(input: PaymentInput): PaymentWish {
+export function checkInput(input: PaymentInput): PaymentDetails {
   const faults: Record<string, string[]> = {}
   const refuse = (path: string, message: string): void => {
     ;(faults[fieldName(path)] ??= []).push(message)

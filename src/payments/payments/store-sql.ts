@@ -6,7 +6,7 @@ import { Batch } from '../../platform/database/batch.ts'
 import { withOwnPlan } from '../../platform/database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows, type GivenColumn } from '../../platform/database/given-rows.ts'
-import { sharedLook } from '../../platform/database/shared-look.ts'
+import { sharedLookup } from '../../platform/database/shared-lookup.ts'
 import {
   amount,
   column,
@@ -205,7 +205,7 @@ export class SqlPaymentStore implements PaymentStore {
           dropped === null ? 'taken' : dropped['active'] === true ? 'done' : 'inactive'
         )
     })
-    this.#find = sharedLook({
+    this.#find = sharedLookup({
       key: ({ merchantId, invoiceId }) => `${merchantId} ${invoiceId}`,
       find: async looks => (await FIND.one(sql, looks)).map(row => (row === null ? null : paymentRows.read(row)))
     })

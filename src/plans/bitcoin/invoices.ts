@@ -24,7 +24,7 @@ export interface PlanInvoicesOptions {
   readonly random: Random
 }
 
-export interface InvoiceWish {
+export interface PlanInvoiceRequest {
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'email'>
   readonly clientKey: string
   readonly place: string
@@ -48,24 +48,24 @@ export class PlanInvoices {
   }
 
   /**
-   * Makes an invoice in one transaction with its challenge and `wish.record`. A client with too many open invoices for
+   * Makes an invoice in one transaction with its challenge and `request.record`. A client with too many open invoices for
    * one buyer gets the newest of them again.
    * @throws Unavailable 503 without price, provider or database; RateLimited 429 for too many open invoices
    */
-  async make(wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
+  async make(request: PlanInvoiceRequest): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
     const { challengeStore, database, minting, prices, store } = this.#options
     const { price } = await prices.quote('USD')
-    const { plan } = wish.subscription
+    const { plan } = request.subscription
     const priceUsd = planPricesUsd[plan]
     const made: { invoice: BitcoinInvoice | null } = { invoice: null }
-    const { challenge, again } = await minting.mint(offerOf(wish, atPrice(knownDecimal(String(priceUsd)), price)), {
-      clientKey: wish.clientKey,
+    const { challenge, again } = await minting.mint(offerOf(request, atPrice(knownDecimal(String(priceUsd)), price)), {
+      clientKey: request.clientKey,
       digest: null,
-      keyed: wish.keyed,
+      keyed: request.keyed,
       record: async challenge => {
-        made.invoice = await this.#numbered(challenge, wish, priceUsd, async (sql, invoice) => {
+        made.invoice = await this.#numbered(challenge, request, priceUsd, async (sql, invoice) => {
           await challengeStore.insert(sql, challenge)
-          await wish.record(sql, invoice)
+          await request.record(sql, invoice)
           await store.insertInvoice(sql, invoice)
         })
       }
@@ -81,7 +81,7 @@ export class PlanInvoices {
       Challenge,
       'paymentHash' | 'amountSats' | 'invoice' | 'providerKind' | 'createdAt' | 'expiresAt' | 'description'
     >,
-    wish: InvoiceWish,
+    request: PlanInvoiceRequest,
     priceUsd: number,
     write: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
   ): Promise<BitcoinInvoice> {
@@ -89,7 +89,7 @@ export class PlanInvoices {
     for (let draw = 1; ; draw++) {
       const invoice: BitcoinInvoice = {
         invoiceId: numericId(random),
-        subscriptionId: wish.subscription.id,
+        subscriptionId: request.subscription.id,
         paymentHash: challenge.paymentHash,
         payToken: randomToken(32, random),
         priceUsd,
@@ -116,7 +116,7 @@ function describePlan(plan: SoldPlan): string {
   return `${planNames[plan]}, one month`
 }
 
-function offerOf({ subscription, place, expiry }: InvoiceWish, amountSats: number): Offer {
+function offerOf({ subscription, place, expiry }: PlanInvoiceRequest, amountSats: number): Offer {
   const seconds = Math.max(1, Math.floor(expiry / 1000))
   return {
     amountSats,

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Database } from './database.ts'
 import { isConnectionFault } from './errors.ts'
-import { LOOK_AT_GROWN } from './look-at-grown.ts'
+import { ANALYZE_GROWN } from './analyze-grown.ts'
 
 /** Milliseconds between two checks, each of which takes PostgreSQL 0.8 ms where nothing has grown. */
 const EACH = 3_000
@@ -43,7 +43,7 @@ export class GrowthWatch {
 
   async #look(): Promise<void> {
     try {
-      await this.#database.sql.unsafe(LOOK_AT_GROWN)
+      await this.#database.sql.unsafe(ANALYZE_GROWN)
     } catch (error) {
       // Health reports an unavailable database; any other error would repeat.
       if (!isConnectionFault(error)) {

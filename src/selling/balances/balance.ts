@@ -99,7 +99,7 @@ export interface SliceWrite {
   readonly entries: Entries
 }
 
-export interface Swept {
+export interface ReclaimedSlice {
   readonly balanceId: string
   readonly gateway: string
   readonly chargedMsat: number

@@ -1,6 +1,6 @@
 import type { Usage } from '../usage/usage.ts'
 import type { MeteredCharge, MeteredChargeOptions } from './metered-charge.ts'
-import type { Grown } from './ledger.ts'
+import type { GrowthResult } from './ledger.ts'
 import { usedUp } from './metered-head.ts'
 
 export interface HeldCharge {
@@ -26,7 +26,7 @@ export class HeldStream {
     this.#hidesUsage = hidesUsage
   }
 
-  admit(event: Uint8Array): Grown | Promise<Grown> {
+  admit(event: Uint8Array): GrowthResult | Promise<GrowthResult> {
     this.#charge.take(event)
     return this.cover()
   }
@@ -37,7 +37,7 @@ export class HeldStream {
   }
 
   /** Covers admitted events. A refusal may be retried; what is never covered is not charged. */
-  cover(): Grown | Promise<Grown> {
+  cover(): GrowthResult | Promise<GrowthResult> {
     const msat = this.#charge.soFarMsat
     const usage = { input: this.#options.metering.input, output: this.#charge.body?.unitsOut ?? 0 }
     const grown = this.#charge.grow(msat)
@@ -48,7 +48,7 @@ export class HeldStream {
     return this.#isCovered(grown, usage, msat)
   }
 
-  #isCovered(grown: Grown, usage: Usage, msat: number): Grown {
+  #isCovered(grown: GrowthResult, usage: Usage, msat: number): GrowthResult {
     this.#isShort = grown !== 'grown'
     if (!this.#isShort) [this.#paid, this.#paidMsat] = [usage, msat]
     return grown

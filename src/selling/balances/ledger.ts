@@ -18,7 +18,7 @@ import type { BalanceStore } from './store.ts'
 
 /** Amounts here are millisatoshis, times milliseconds. */
 
-export type Grown = 'grown' | 'refused' | 'away'
+export type GrowthResult = 'grown' | 'refused' | 'away'
 
 export interface Settled {
   readonly chargedMsat: number
@@ -121,7 +121,7 @@ export class Ledger {
    * Grows a reservation by `need` to `want`, one call at a time: synchronously if the slice has enough. Any result but
    * 'grown' leaves it unchanged.
    */
-  grow(reservation: BalanceReservation, need: number, want: number): Grown | Promise<Grown> {
+  grow(reservation: BalanceReservation, need: number, want: number): GrowthResult | Promise<GrowthResult> {
     const held = reservation as HeldReservation
     const { slice } = held
     if (held.isSettled || slice.state === 'lost') return 'refused'
@@ -133,7 +133,7 @@ export class Ledger {
     return 'grown'
   }
 
-  async #growLater(held: HeldReservation, need: number): Promise<Grown> {
+  async #growLater(held: HeldReservation, need: number): Promise<GrowthResult> {
     const { slice } = held
     let got: HeldReservation | Refused
     try {

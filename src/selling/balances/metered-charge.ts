@@ -6,7 +6,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
-import type { Grown, Ledger, Settled } from './ledger.ts'
+import type { GrowthResult, Ledger, Settled } from './ledger.ts'
 import type { Metering } from './meter.ts'
 import { MeteredBody } from './metered-body.ts'
 import type { BalanceReservation } from './slice.ts'
@@ -81,7 +81,7 @@ export class MeteredCharge {
     return metering.cost({ input: this.isCounted ? 0 : metering.input, output: seen })
   }
 
-  grow(msat: number): Grown | Promise<Grown> {
+  grow(msat: number): GrowthResult | Promise<GrowthResult> {
     const { ledger, reservation, metering } = this.#options
     const need = msat - reservation.msat
     return need <= 0 ? 'grown' : ledger.grow(reservation, need, metering.reservedMsat)

@@ -6,7 +6,7 @@ import { askingForUsage } from '../usage/request.ts'
 import type { Usage } from '../usage/usage.ts'
 import { MeteredCharge, type MeteredChargeOptions } from './metered-charge.ts'
 import { HeldStream } from './held-stream.ts'
-import type { Grown, Settled } from './ledger.ts'
+import type { GrowthResult, Settled } from './ledger.ts'
 import {
   BALANCE_HEADER,
   balanceAway,
@@ -159,7 +159,7 @@ export class MeteredRequest {
     return this.#asking
   }
 
-  async #covered(asked: Grown | Promise<Grown>): Promise<void> {
+  async #covered(asked: GrowthResult | Promise<GrowthResult>): Promise<void> {
     const grown = await asked
     this.#asking = null
     if (grown === 'grown' || this.#charge.isSettled) return

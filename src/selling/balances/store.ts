@@ -14,7 +14,7 @@ import type {
   NewBalance,
   Page,
   SliceWrite,
-  Swept
+  ReclaimedSlice
 } from './balance.ts'
 
 const balanceColumns = {
@@ -55,7 +55,11 @@ const entries: Records<Entry> = records({
   basis: text<EntryBasis>()
 })
 
-const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), chargedMsat: amount('reserved_msat') })
+const swept: Records<ReclaimedSlice> = records({
+  balanceId: text(),
+  gateway: text(),
+  chargedMsat: amount('reserved_msat')
+})
 
 /** Approximate. */
 const WRITE_BYTES = 300
@@ -148,7 +152,7 @@ export class BalanceStore {
   }
 
   /** Settles up to `limit` slices whose lease ended before `now`, at what they had reserved. */
-  async sweep(now: number, limit: number): Promise<readonly Swept[]> {
+  async sweep(now: number, limit: number): Promise<readonly ReclaimedSlice[]> {
     const at = new Date(now)
     return await swept.all(this.#database.sql`
       with dead as materialized (

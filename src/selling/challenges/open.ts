@@ -22,7 +22,7 @@ import type { OnPaid } from '../holding/challenge.ts'
 import { ChallengeUpkeep } from '../holding/upkeep.ts'
 import { Minting } from '../minting/minting.ts'
 import { countedOf, lookUpOf, payeeOf, type FindPayee, type FindPayeeParts } from '../minting/payee.ts'
-import { Strangers } from '../minting/strangers.ts'
+import { ClientReputation } from '../minting/client-reputation.ts'
 import { Offers } from '../offers/offers.ts'
 import { challengeSettings, type ChallengeSettings } from '../offers/settings.ts'
 import { Paywall, type PaywallSurroundings } from '../paywall/paywall.ts'
@@ -73,8 +73,8 @@ export function openSelling(options: SellingOptions) {
   const changing = { keys: () => rules.keys, settings: () => rules.settings }
   const state = options.state ?? new MemoryState(clock)
   const store = options.store ?? new ChallengeStore(database)
-  const strangers = new Strangers(state)
-  const ground = { clock, counters, database, log, random, rates, state, store, strangers, ...changing }
+  const reputation = new ClientReputation(state)
+  const ground = { clock, counters, database, log, random, rates, state, store, reputation, ...changing }
 
   const gateway = options.gateway === undefined ? {} : { gateway: options.gateway }
   const leases = new Leases({ ...ground, timeout: options.settings.leaseTimeout, ...gateway })

@@ -57,7 +57,7 @@ export interface Created {
   readonly replayed: boolean
 }
 
-interface Wish {
+interface CreateRequest {
   readonly resource: string
   readonly priceSats: number
   readonly description: string
@@ -70,7 +70,7 @@ interface Found {
 }
 
 interface Running {
-  readonly wish: Wish
+  readonly request: CreateRequest
   readonly found: Promise<Found>
 }
 
@@ -104,20 +104,20 @@ export class Producer {
    */
   async create(merchant: Merchant, input: ChallengeInput, headerKey: string | null): Promise<Created> {
     const { resource, priceSats } = input
-    const wish: Wish = {
+    const request: CreateRequest = {
       resource,
       priceSats,
       description: plain(input.description ?? '') || resource,
       key: this.#key(headerKey ?? input.idempotencyKey ?? null)
     }
-    if (wish.key === null) return this.#created(await this.#make(merchant, wish, null), false)
-    const slot = `${merchant.id} ${wish.key}`
+    if (request.key === null) return this.#created(await this.#make(merchant, request, null), false)
+    const slot = `${merchant.id} ${request.key}`
     for (;;) {
       const running = this.#running.get(slot)
       if (running === undefined) {
-        const found = await this.#lead(slot, merchant, wish)
+        const found = await this.#lead(slot, merchant, request)
         if (found !== null) return this.#created(found.challenge, found.replayed)
-      } else if (running.wish.resource === resource && running.wish.priceSats === priceSats) {
+      } else if (running.request.resource === resource && running.request.priceSats === priceSats) {
         // Its failure is ours too.
         const found = await running.found.catch(keyTaken)
         if (found !== null) return this.#created(found.challenge, true)
@@ -200,11 +200,11 @@ export class Producer {
    * The live challenge of the key; null if it is free.
    * @throws ProducerProblem 409 if it was made for something else
    */
-  async #bound(merchant: Merchant, wish: Wish): Promise<SentChallenge | null> {
-    const bound = await this.#store.byKey(this.#parts.database.sql, merchant.id, wish.key ?? '')
+  async #bound(merchant: Merchant, request: CreateRequest): Promise<SentChallenge | null> {
+    const bound = await this.#store.byKey(this.#parts.database.sql, merchant.id, request.key ?? '')
     const held = bound === null ? null : this.#held(bound)
     if (held === null) return null
-    if (held.resource === wish.resource && held.amountSats === wish.priceSats) return held
+    if (held.resource === request.resource && held.amountSats === request.priceSats) return held
     throw new ProducerProblem(
       this.problemBase,
       'idempotency-conflict',
@@ -219,9 +219,9 @@ export class Producer {
   }
 
   /** Finds or makes the challenge of a key; null if another process was faster. */
-  async #lead(slot: string, merchant: Merchant, wish: Wish): Promise<Found | null> {
-    const found = this.#find(merchant, wish)
-    this.#running.set(slot, { wish, found })
+  async #lead(slot: string, merchant: Merchant, request: CreateRequest): Promise<Found | null> {
+    const found = this.#find(merchant, request)
+    this.#running.set(slot, { request, found })
     try {
       return await found.catch(keyTaken)
     } finally {
@@ -229,24 +229,24 @@ export class Producer {
     }
   }
 
-  async #find(merchant: Merchant, wish: Wish): Promise<Found> {
-    const before = await this.#recorded(() => this.#bound(merchant, wish))
+  async #find(merchant: Merchant, request: CreateRequest): Promise<Found> {
+    const before = await this.#recorded(() => this.#bound(merchant, request))
     return before === null
-      ? { challenge: await this.#make(merchant, wish, wish.key), replayed: false }
+      ? { challenge: await this.#make(merchant, request, request.key), replayed: false }
       : { challenge: before, replayed: true }
   }
 
-  async #make(merchant: Merchant, wish: Wish, key: string | null): Promise<SentChallenge> {
+  async #make(merchant: Merchant, request: CreateRequest, key: string | null): Promise<SentChallenge> {
     const { database, minting } = this.#parts
     // Without a lock first, so that a reached cap costs no invoice; the check under the lock decides.
-    await this.#recorded(() => this.#check(database.sql, merchant, wish))
+    await this.#recorded(() => this.#check(database.sql, merchant, request))
     try {
-      const { challenge } = await minting.mint(this.#offer(merchant, wish), {
+      const { challenge } = await minting.mint(this.#offer(merchant, request), {
         clientKey: `merchant:${merchant.id}`,
         digest: null,
         idempotencyKey: key,
         uncapped: true,
-        record: made => this.#recorded(() => database.transaction(tx => this.#record(tx, merchant, wish, made)))
+        record: made => this.#recorded(() => database.transaction(tx => this.#record(tx, merchant, request, made)))
       })
       return challenge
     } catch (error) {
@@ -265,30 +265,30 @@ export class Producer {
     }
   }
 
-  async #record(tx: Sql, merchant: Merchant, wish: Wish, made: NewChallenge): Promise<void> {
+  async #record(tx: Sql, merchant: Merchant, request: CreateRequest, made: NewChallenge): Promise<void> {
     const store = this.#store
     await store.lock(tx, merchant.id)
-    if (wish.key !== null) {
-      const bound = await store.byKey(tx, merchant.id, wish.key)
+    if (request.key !== null) {
+      const bound = await store.byKey(tx, merchant.id, request.key)
       if (bound !== null && this.#held(bound) !== null) throw new KeyTaken()
     }
-    await this.#check(tx, merchant, wish)
+    await this.#check(tx, merchant, request)
     await this.#parts.challengeStore.insert(tx, made)
-    await store.addEndpoint(tx, merchant.id, wish.resource, made.createdAt)
-    if (wish.key !== null) await store.bindKey(tx, merchant.id, wish.key, made.paymentHash)
+    await store.addEndpoint(tx, merchant.id, request.resource, made.createdAt)
+    if (request.key !== null) await store.bindKey(tx, merchant.id, request.key, made.paymentHash)
   }
 
   /**
    * The plan's caps and retired resources (decisions 84, 85, 87 and 102).
    * @throws ProblemError 402, 409
    */
-  async #check(sql: Sql, merchant: Merchant, wish: Wish): Promise<void> {
+  async #check(sql: Sql, merchant: Merchant, request: CreateRequest): Promise<void> {
     const { clock } = this.#parts
     const caps = planCaps(this.#parts.config().plans, merchant.tier)
     const base = this.problemBase
-    const tooDear = overCap('price', merchant, caps, { current: 0, requested: wish.priceSats }, base)
+    const tooDear = overCap('price', merchant, caps, { current: 0, requested: request.priceSats }, base)
     if (tooDear !== null) throw tooDear
-    const endpoint = await this.#store.endpoint(sql, merchant.id, wish.resource)
+    const endpoint = await this.#store.endpoint(sql, merchant.id, request.resource)
     if (endpoint !== null && endpoint.retiredAt !== null)
       throw new ProducerProblem(base, 'endpoint-retired', `This resource was retired at ${iso(endpoint.retiredAt)}.`)
     if (caps.challengesPerMonth !== null) {
@@ -303,24 +303,24 @@ export class Producer {
     }
   }
 
-  #offer(merchant: Merchant, wish: Wish): Offer {
+  #offer(merchant: Merchant, request: CreateRequest): Offer {
     const { tokenValidity, invoiceExpiry } = this.#parts.settings()
     return {
-      amountSats: wish.priceSats,
+      amountSats: request.priceSats,
       source: 'producer',
       service: PRODUCER_SERVICE,
       merchantId: String(merchant.id),
       proxyId: null,
       place: `producer:${merchant.id}`,
-      path: wish.resource,
-      tokenPath: wish.resource,
-      wildcard: wish.resource.endsWith('/*'),
+      path: request.resource,
+      tokenPath: request.resource,
+      wildcard: request.resource.endsWith('/*'),
       // The producer serves any method.
       method: '*',
       query: '',
       tokenValiditySeconds: Math.max(1, Math.floor(tokenValidity / 1000)),
       invoiceExpirySeconds: Math.max(1, Math.floor(invoiceExpiry / 1000)),
-      description: wish.description,
+      description: request.description,
       payee: 'merchant',
       ...UNROUTED
     }

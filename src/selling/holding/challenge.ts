@@ -228,15 +228,15 @@ export interface ShareableQuery
 export type OnPaid = (tx: Sql, challenges: readonly Challenge[]) => Promise<void>
 
 /** Claims in their own transaction, with what `onPaid` writes for first payments. */
-export interface Told {
+export interface PaidCallback {
   readonly onPaid: OnPaid
 }
 
 /**
- * Where a claim is written: in the transaction of a handle, or on its own with the database's handle or `Told`.
+ * Where a claim is written: in the transaction of a handle, or on its own with the database's handle or `PaidCallback`.
  * Concurrent claims on their own share statements (`platform/database/batch.ts`).
  */
-export type ClaimIn = Sql | Told
+export type ClaimIn = Sql | PaidCallback
 
 /** Announces changes of the revocation list. */
 export const REVOCATIONS_CHANNEL = 'boltgate_revocations'

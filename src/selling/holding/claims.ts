@@ -20,7 +20,7 @@ export interface ClaimsOptions {
   readonly leases: Leases
   readonly counters: ChallengeCounters
   /** Records that a client has paid an invoice. */
-  readonly strangers: { paid(clientKey: string): void }
+  readonly reputation: { paid(clientKey: string): void }
   /** Null without listeners, which saves the transaction, as for the operator's own claims. */
   readonly paid: OnPaid | null
 }
@@ -34,15 +34,15 @@ export class Claims {
   readonly #store: ChallengeStore
   readonly #leases: Leases
   readonly #counters: ChallengeCounters
-  readonly #strangers: ClaimsOptions['strangers']
+  readonly #reputation: ClaimsOptions['reputation']
   readonly #paid: OnPaid | null
 
-  constructor({ database, store, leases, counters, strangers, paid }: ClaimsOptions) {
+  constructor({ database, store, leases, counters, reputation, paid }: ClaimsOptions) {
     this.#database = database
     this.#store = store
     this.#leases = leases
     this.#counters = counters
-    this.#strangers = strangers
+    this.#reputation = reputation
     this.#paid = paid
   }
 
@@ -175,7 +175,7 @@ export class Claims {
   count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
-    this.#strangers.paid(claimed.challenge.clientKey)
+    this.#reputation.paid(claimed.challenge.clientKey)
   }
 }
 

@@ -12,7 +12,7 @@ export type OnSettled = (challenge: Challenge) => Promise<void>
 export interface SettlementsOptions {
   readonly store: Pick<ChallengeStore, 'find' | 'settled'>
   /** Records that a client has paid an invoice. */
-  readonly strangers: { paid(clientKey: string): void }
+  readonly reputation: { paid(clientKey: string): void }
   readonly clock: Clock
   readonly log: Log
 }
@@ -45,11 +45,11 @@ export class Settlements {
    * Rejects only with the hook: the money has moved, recorded or not.
    */
   async settled(paymentHash: string): Promise<void> {
-    const { store, strangers, clock, log } = this.#options
+    const { store, reputation, clock, log } = this.#options
     if (this.#hooks.size > 0) {
       const challenge = await store.find(paymentHash)
       if (challenge !== null) {
-        strangers.paid(challenge.clientKey)
+        reputation.paid(challenge.clientKey)
         await this.#hooks.get(challenge.source)?.(challenge)
       }
     }

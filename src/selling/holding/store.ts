@@ -1,6 +1,6 @@
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
-import { sharedLook } from '../../platform/database/shared-look.ts'
+import { sharedLookup } from '../../platform/database/shared-lookup.ts'
 import {
   HOLDER_MARK,
   REVOCATIONS_CHANNEL,
@@ -22,7 +22,7 @@ import {
   type Sale,
   type ShareableQuery
 } from './challenge.ts'
-import { Claiming, ToldClaiming } from './sql/claiming.ts'
+import { Claiming, NotifyingClaiming } from './sql/claiming.ts'
 import { ambiguousLeases, challengeRows, openRows, revocationList, sales, type OpenRow } from './sql/rows.ts'
 import {
   BRIEF_ROW,
@@ -70,11 +70,11 @@ function requireSound({ paymentHash, tokenId, amountSats }: NewChallenge): void 
  */
 export class ChallengeStore {
   readonly #database: Database
-  readonly #claims: ToldClaiming<ClaimRow>
+  readonly #claims: NotifyingClaiming<ClaimRow>
   readonly #claimsInBrief: Claiming<ClaimRow, Sale>
-  readonly #leases: ToldClaiming<LeaseRow>
+  readonly #leases: NotifyingClaiming<LeaseRow>
   readonly #leasesInBrief: Claiming<LeaseRow, Sale>
-  readonly #consumptions: ToldClaiming<ConsumeRow>
+  readonly #consumptions: NotifyingClaiming<ConsumeRow>
   readonly #inserts: Batch<NewChallenge, null>
   readonly #extensions: Batch<ExtendRow, boolean>
   readonly #find: (paymentHash: string) => Promise<Challenge | null>
@@ -88,11 +88,11 @@ export class ChallengeStore {
 
   constructor(database: Database) {
     this.#database = database
-    this.#claims = new ToldClaiming(database, claimRows(WHOLE_ROW))
+    this.#claims = new NotifyingClaiming(database, claimRows(WHOLE_ROW))
     this.#claimsInBrief = new Claiming(database, sales, claimRows(BRIEF_ROW))
-    this.#leases = new ToldClaiming(database, leaseRows(WHOLE_ROW))
+    this.#leases = new NotifyingClaiming(database, leaseRows(WHOLE_ROW))
     this.#leasesInBrief = new Claiming(database, sales, leaseRows(BRIEF_ROW))
-    this.#consumptions = new ToldClaiming(database, CONSUME_PAYMENTS)
+    this.#consumptions = new NotifyingClaiming(database, CONSUME_PAYMENTS)
     this.#inserts = new Batch({
       key: row => row.paymentHash,
       size: row => ROW_BYTES + row.path.length + row.query.length + row.resource.length,
@@ -105,12 +105,12 @@ export class ChallengeStore {
       key: row => row.paymentHash,
       write: async rows => (await EXTEND_LEASES.one(database.sql, rows)).map(extended => extended !== null)
     })
-    this.#find = sharedLook({
+    this.#find = sharedLookup({
       key: paymentHash => paymentHash,
       find: async hashes =>
         (await FIND_CHALLENGES.one(database.sql, hashes)).map(row => (row === null ? null : challengeRows.read(row)))
     })
-    this.#open = sharedLook({
+    this.#open = sharedLookup({
       key: ({ clientKey, place, binding, now, since, placeLimit }) =>
         JSON.stringify([clientKey, place, binding, now, since, placeLimit]),
       find: async queries => (await OPEN_INVOICES.all(database.sql, queries)).map(rows => rows.map(openRows.read))

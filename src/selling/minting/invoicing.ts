@@ -18,7 +18,7 @@ import { type Offer, PROXY_UNAVAILABLE } from '../offers/offer.ts'
 import type { ChallengeSource } from '../holding/challenge.ts'
 import type { ChallengePayee, FindPayee, MadeCharge } from './payee.ts'
 import { Stock, type Perishable } from './stock.ts'
-import type { Strangers, Wish } from './strangers.ts'
+import type { ClientReputation, InvoiceRequest } from './client-reputation.ts'
 
 export type PricedOffer = Offer & { readonly amountSats: number }
 
@@ -42,7 +42,7 @@ export interface InvoicingOptions {
   readonly clock: Clock
   readonly log: Log
   readonly counters: Pick<ChallengeCounters, 'ahead'>
-  readonly strangers: Strangers
+  readonly reputation: ClientReputation
   readonly payee: FindPayee
 }
 
@@ -87,11 +87,11 @@ export class Invoicing {
     const { tokenExpires } = request
     const isKeyed = request.keyed === true || request.uncapped === true
     const expiry = tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds
-    let wish: Wish | null = null
+    let invoiceRequest: InvoiceRequest | null = null
     try {
       const first = await this.#options.payee(offer)
-      wish = isKeyed ? null : await this.#options.strangers.wish(request.clientKey, offer.place)
-      const standing = wish?.stranger ?? 'keyed'
+      invoiceRequest = isKeyed ? null : await this.#options.reputation.request(request.clientKey, offer.place)
+      const standing = invoiceRequest?.stranger ?? 'keyed'
       return await byFirst(first, async payee => {
         const ready = isKeyed ? null : this.#ready(payee, offer)
         if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
@@ -99,7 +99,7 @@ export class Invoicing {
         return { payee, charge, invoice: this.#checked(payee, offer, charge) }
       })
     } catch (error) {
-      wish?.refused()
+      invoiceRequest?.refused()
       throw error instanceof UnusableInvoice ? error : this.#providerFault(offer, error)
     }
   }

@@ -20,7 +20,7 @@ import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 import { DepositChallenges } from './deposit-challenges.ts'
 import { Invoicing, type InvoicingOptions } from './invoicing.ts'
-import { Makings, type Held, type Making } from './makings.ts'
+import { PendingChallenges, type Held, type PendingChallenge } from './pending-challenges.ts'
 import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './mint.ts'
 import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
@@ -73,7 +73,7 @@ export class Minting {
   readonly #mint: Mint
   readonly #deposits: DepositChallenges
   // Not in any count of rows yet.
-  readonly #makings = new Makings()
+  readonly #pending = new PendingChallenges()
 
   constructor(options: MintingOptions) {
     this.#options = options
@@ -139,7 +139,7 @@ export class Minting {
     const binding = bindingOf(offer, request.digest, request.holder)
     if (request.uncapped === true) return this.#new(await this.#mint.make(offer, request, binding, settings))
     const client = `${offer.place} ${request.clientKey}`
-    const counting = this.#makings.counting(client)
+    const counting = this.#pending.counting(client)
     let outstanding: Outstanding
     let held: Held
     try {
@@ -151,13 +151,13 @@ export class Minting {
         requestLimit: settings.maxPerClient,
         placeLimit: settings.maxPerPlace,
         now,
-        since: this.#makings.since(client, now),
+        since: this.#pending.since(client, now),
         payableUntil: now + leastPayable(offer)
       }
       outstanding = await this.#orUnavailable(offer, () => this.#options.store.outstanding(query))
-      held = this.#makings.held(client, outstanding, counting, binding)
+      held = this.#pending.held(client, outstanding, counting, binding)
     } finally {
-      this.#makings.counted(client, counting)
+      this.#pending.counted(client, counting)
     }
     if (held.ofRequest >= settings.maxPerClient) {
       const { newest } = outstanding
@@ -165,7 +165,7 @@ export class Minting {
       if (sent !== null) return this.#again(sent)
       // These may be paid by now; their rows tell.
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
-      const last = this.#makings.running(client).find(making => making.binding === binding)
+      const last = this.#pending.running(client).find(pending => pending.binding === binding)
       if (last !== undefined) return this.#again(await last.made)
     }
     if (held.inPlace >= settings.maxPerPlace) {
@@ -179,17 +179,17 @@ export class Minting {
     }
 
     const made = this.#mint.make(offer, request, binding, settings, paymentHash => {
-      making.paymentHash = paymentHash
+      pending.paymentHash = paymentHash
     })
-    const making: Making = { made, binding, begunAt: this.#options.clock.now(), paymentHash: null }
-    this.#makings.begin(client, making)
+    const pending: PendingChallenge = { made, binding, begunAt: this.#options.clock.now(), paymentHash: null }
+    this.#pending.begin(client, pending)
     let done = false
     try {
       const challenge = await made
       done = true
       return this.#new(challenge)
     } finally {
-      this.#makings.end(client, making, done)
+      this.#pending.end(client, pending, done)
     }
   }
 
@@ -223,7 +223,7 @@ export class Minting {
     const query = { clientKey, place, source, service, merchantId, amountSats, price, asked, payableUntil }
     let newest = await this.#orUnavailable(offer, () => store.shareable(query))
     // In a burst the first invoices are pending, without rows.
-    for (const { made, binding } of newest === null ? this.#makings.running(client) : []) {
+    for (const { made, binding } of newest === null ? this.#pending.running(client) : []) {
       if (binding.startsWith(HOLDER_MARK)) continue
       // The creating request reports the error.
       const challenge = await made.catch(() => null)

@@ -5,7 +5,7 @@ export interface Perishable {
   readonly handOutUntil: number
 }
 
-export interface StockWish<T extends Perishable> {
+export interface StockRequest<T extends Perishable> {
   /** Items of the same key are interchangeable. */
   readonly key: string
   /** Whose concurrent calls are limited. */
@@ -69,7 +69,7 @@ export class Stock<T extends Perishable> {
   #ready = 0
   #making = 0
   /** Refills that wait for the end of a burst. */
-  readonly #postponed = new Map<Shelf<T>, StockWish<T>>()
+  readonly #postponed = new Map<Shelf<T>, StockRequest<T>>()
   #timer: Timer | null = null
   #burstSince = -Infinity
   #takenAt = -Infinity
@@ -85,22 +85,22 @@ export class Stock<T extends Perishable> {
   }
 
   /** Null on a miss. */
-  take(wish: StockWish<T>): T | null {
+  take(request: StockRequest<T>): T | null {
     if (this.#isClosed) return null
     const { clock, counted } = this.#parts
     const now = clock.monotonic()
-    const shelf = this.#shelf(wish.key)
+    const shelf = this.#shelf(request.key)
     this.#dropOld(shelf)
     const taken = shelf.ready.shift() ?? null
     if (taken !== null) this.#ready--
-    else if (now - shelf.askedAt <= wish.keeps && shelf.size < wish.most) shelf.size++
+    else if (now - shelf.askedAt <= request.keeps && shelf.size < request.most) shelf.size++
     shelf.askedAt = now
     if (now - this.#takenAt >= BURST_GAP) this.#burstSince = now
     this.#takenAt = now
     counted(taken === null ? 'miss' : 'hit', 1)
     // After the caller's own call on a miss: a waiting request goes first.
     queueMicrotask(() => {
-      this.#fill(shelf, wish)
+      this.#fill(shelf, request)
     })
     return taken
   }
@@ -169,11 +169,11 @@ export class Stock<T extends Perishable> {
     if (count > 0) this.#parts.counted('unused', count)
   }
 
-  #fill(shelf: Shelf<T>, wish: StockWish<T>): void {
-    if (shelf.isGone || shelf.ready.length + shelf.making >= Math.min(shelf.size, wish.most)) return
+  #fill(shelf: Shelf<T>, request: StockRequest<T>): void {
+    if (shelf.isGone || shelf.ready.length + shelf.making >= Math.min(shelf.size, request.most)) return
     const burst = shelf.ready.length > shelf.size * BURST_LEAVES ? this.#burstLasts() : 0
     if (burst > 0) {
-      this.#postponed.set(shelf, wish)
+      this.#postponed.set(shelf, request)
       this.#timer ??= this.#parts.clock.after(burst, () => {
         this.#timer = null
         const postponed = [...this.#postponed]
@@ -185,13 +185,13 @@ export class Stock<T extends Perishable> {
     if (this.#ready + this.#making >= MOST) this.#sweep()
     while (
       !shelf.isGone &&
-      shelf.ready.length + shelf.making < Math.min(shelf.size, wish.most) &&
+      shelf.ready.length + shelf.making < Math.min(shelf.size, request.most) &&
       this.#parts.clock.monotonic() >= shelf.restsUntil &&
       this.#ready + this.#making < MOST &&
       this.#making < AT_ONCE &&
-      (this.#makers.get(wish.maker) ?? 0) < AT_ONCE_OF_MAKER
+      (this.#makers.get(request.maker) ?? 0) < AT_ONCE_OF_MAKER
     )
-      void this.#make(shelf, wish)
+      void this.#make(shelf, request)
   }
 
   /** Milliseconds until the burst may end; 0 without one. */
@@ -201,14 +201,14 @@ export class Stock<T extends Perishable> {
     return Math.max(0, Math.min(this.#takenAt + BURST_GAP, this.#burstSince + BURST) - now)
   }
 
-  async #make(shelf: Shelf<T>, wish: StockWish<T>): Promise<void> {
+  async #make(shelf: Shelf<T>, request: StockRequest<T>): Promise<void> {
     const { clock, pauseAfter } = this.#parts
-    this.#count(wish.maker, 1)
+    this.#count(request.maker, 1)
     shelf.making++
     try {
-      const made = await wish.make()
+      const made = await request.make()
       if (shelf.isGone) this.#unused(1)
-      else if (made.handOutUntil - clock.now() < wish.keeps / 10) {
+      else if (made.handOutUntil - clock.now() < request.keeps / 10) {
         this.#unused(1)
         shelf.size--
         shelf.restsUntil = clock.monotonic() + LONG_PAUSE
@@ -222,9 +222,9 @@ export class Stock<T extends Perishable> {
       shelf.restsUntil = clock.monotonic() + pauseAfter(error)
     } finally {
       shelf.making--
-      this.#count(wish.maker, -1)
+      this.#count(request.maker, -1)
     }
-    this.#fill(shelf, wish)
+    this.#fill(shelf, request)
   }
 
   #count(maker: string, change: 1 | -1): void {

@@ -18,7 +18,7 @@ export interface PriceGrace {
   until(paid: PaidPrice, issuedAt: number): number | null
 }
 
-export interface AskedPrice {
+export interface OfferedPrice {
   readonly amountSats: number | null
   readonly fiat: FiatText | null
   /** Null accepts the exact price only, as in the contract. */
@@ -30,7 +30,7 @@ const SPREAD = 120_000
 
 /** Exact price. Fiat is compared as fiat, whatever its rate. */
 export function isOfPrice(
-  asked: Pick<AskedPrice, 'amountSats' | 'fiat'>,
+  asked: Pick<OfferedPrice, 'amountSats' | 'fiat'>,
   amountSats: number | null,
   fiat: string | null
 ): boolean {
@@ -42,7 +42,7 @@ export function isOfPrice(
  * change. A lower price issued after the change was for something else. @param issuedAt of its challenge; this and
  * `now` in milliseconds since the epoch
  */
-export function buys(asked: AskedPrice, paid: PaidPrice, issuedAt: number, now: number): boolean {
+export function buys(asked: OfferedPrice, paid: PaidPrice, issuedAt: number, now: number): boolean {
   const { grace } = asked
   if (isOfPrice(asked, paid.amountSats, paid.fiat)) return true
   if (grace === null) return false
@@ -51,7 +51,7 @@ export function buys(asked: AskedPrice, paid: PaidPrice, issuedAt: number, now: 
   return until !== null && issuedAt <= until + SPREAD && now < until + grace.duration
 }
 
-function isMore(paid: PaidPrice, asked: AskedPrice): boolean {
+function isMore(paid: PaidPrice, asked: OfferedPrice): boolean {
   if (asked.fiat === null) return paid.amountSats > (asked.amountSats ?? Infinity)
   // Validated when the row was written.
   return paid.fiat !== null && isMoreFiat(paid.fiat as FiatText, asked.fiat)

@@ -4,9 +4,9 @@ import type { Context } from '../../engine/message/context.ts'
 import type { PriceServers } from '../prices/price-server.ts'
 import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
-import type { AskedPrice, PriceGrace } from './price-grace.ts'
+import type { OfferedPrice, PriceGrace } from './price-grace.ts'
 
-export interface PriceTerms extends AskedPrice {
+export interface PriceTerms extends OfferedPrice {
   /** Digest of the price server's request; null without one. */
   readonly asked: string | null
   /** On the invoice; null for the route's own. */

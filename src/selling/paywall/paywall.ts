@@ -16,13 +16,13 @@ import type { Paid } from '../holding/paid-responses.ts'
 import type { Minting } from '../minting/minting.ts'
 import { sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
-import { ChargeLooks, type ChargeLooksOptions } from './charge-looks.ts'
+import { ChargePolls, type ChargePollsOptions } from './charge-polls.ts'
 import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
 
 /** Why a returning reader must pay again. */
-export type AskedAgain = 'over' | 'used-up'
+export type RepaymentReason = 'over' | 'used-up'
 
-export interface AskedOfPeople {
+export interface PayPageRequest {
   readonly challenge: SentChallenge
   readonly offer: Offer
   /** Milliseconds since the epoch. */
@@ -32,7 +32,7 @@ export interface AskedOfPeople {
   /** Accept-Language; selects the currency. */
   readonly languages: string
   readonly isStillUnpaid: boolean
-  readonly again: AskedAgain | null
+  readonly again: RepaymentReason | null
   readonly paysInSandbox: boolean
 }
 
@@ -42,9 +42,9 @@ export interface MadePage {
   readonly headers: readonly string[]
 }
 
-export type ChallengePages = (asked: AskedOfPeople) => Promise<MadePage>
+export type ChallengePages = (asked: PayPageRequest) => Promise<MadePage>
 
-export interface PaywallSurroundings extends Pick<ChargeLooksOptions, 'lookUp' | 'countedOf'> {
+export interface PaywallSurroundings extends Pick<ChargePollsOptions, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
   /** Pays sandbox invoices, in development only. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
@@ -78,14 +78,14 @@ const HOLDER_BYTES = 12
 export class Paywall {
   readonly #options: PaywallOptions
   readonly #passClaims: PassClaims
-  readonly #looks: ChargeLooks
+  readonly #polls: ChargePolls
   readonly #watchers = new Map<string, Set<() => void>>()
 
   constructor(options: PaywallOptions) {
     const { settlements, verifier } = options
     this.#options = options
     this.#passClaims = new PassClaims(options, verifier.tokens)
-    this.#looks = new ChargeLooks({ ...options, settled: paymentHash => settlements.settled(paymentHash) })
+    this.#polls = new ChargePolls({ ...options, settled: paymentHash => settlements.settled(paymentHash) })
     settlements.watch(paymentHash => {
       for (const changed of this.#watchers.get(paymentHash) ?? []) changed()
     })
@@ -163,7 +163,7 @@ export class Paywall {
     if (wish !== undefined) return this.#granted(wish, ctx, offer, known)
     for (const challenge of known) {
       if (!passClaims.stands(challenge, offer)) continue
-      if (!isPaid(challenge) && !(await this.#looks.isPaid(challenge))) continue
+      if (!isPaid(challenge) && !(await this.#polls.isPaid(challenge))) continue
       const paid = await passClaims.claim(challenge, offer)
       if (paid !== null) return paid
     }
@@ -230,7 +230,7 @@ export class Paywall {
     for (const { paymentHash } of known) {
       const challenge = await claims.find(paymentHash)
       if (challenge === null || !this.#passClaims.stands(challenge, offer)) continue
-      if (isPaid(challenge) || (await this.#looks.isPaid(challenge))) return 'paid'
+      if (isPaid(challenge) || (await this.#polls.isPaid(challenge))) return 'paid'
       canBePaid ||= challenge.expiresAt > clock.now()
     }
     return canBePaid ? 'unpaid' : 'over'
@@ -283,7 +283,7 @@ export class Paywall {
       .slice(0, 1)
   }
 
-  #why(known: readonly Challenge[], refusal: SaleRefusal): AskedAgain | null {
+  #why(known: readonly Challenge[], refusal: SaleRefusal): RepaymentReason | null {
     if (refusal.kind === 'used-up') return 'used-up'
     return known.some(isPaid) ? 'over' : null
   }

@@ -23,7 +23,7 @@ const FEE_STEPS = [
   { sats: 10, percent: 5 }
 ] as const
 
-export function toldRefund(session: PrepaidSession): SessionRefund {
+export function sessionRefund(session: PrepaidSession): SessionRefund {
   const { refundStatus, refundSats } = session
   if (refundStatus === 'skipped') return { refundSats: 0, refundStatus: 'skipped' }
   if (refundStatus === 'confirmed') return { refundSats, refundStatus: 'succeeded' }

@@ -33,7 +33,7 @@ import {
   isSentAgain,
   refundingOf,
   requestOf,
-  toldRefund
+  sessionRefund
 } from './refund-rules.ts'
 import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
 import type { SessionNews } from './news.ts'
@@ -107,12 +107,12 @@ export class SessionRefunds {
       if (session === null) throw new TypeError('a session is gone that was to be refunded')
       if (isDue(session, clock.now())) {
         const sent = await this.send(id)
-        if (sent !== null) return toldRefund(sent)
+        if (sent !== null) return sessionRefund(sent)
         // Another gateway was faster, or there was nothing to send.
         continue
       }
       const isAwaited = session.heldMsat > 0 ? waited < HELD_WAIT : isBeingSent(session, clock.now())
-      if (!isAwaited) return toldRefund(session)
+      if (!isAwaited) return sessionRefund(session)
       await new Promise<void>(resolve => {
         clock.after(LOOK_EVERY, resolve)
       })

@@ -1,4 +1,4 @@
-import type { Grown } from '../balances/ledger.ts'
+import type { GrowthResult } from '../balances/ledger.ts'
 import type { HeldStream } from '../balances/held-stream.ts'
 import type { BodyFilter } from '../../engine/message/context.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
@@ -133,7 +133,7 @@ export class SessionStream implements BodyFilter {
     }
   }
 
-  async #later(first: Piece, isFirstHidden: boolean, asked: Grown | Promise<Grown>): Promise<void> {
+  async #later(first: Piece, isFirstHidden: boolean, asked: GrowthResult | Promise<GrowthResult>): Promise<void> {
     try {
       let [piece, isHidden, grown] = [first, isFirstHidden, asked]
       while (!this.#isOver) {
@@ -151,7 +151,7 @@ export class SessionStream implements BodyFilter {
   }
 
   /** Whether the client gets it, and whether it is covered. */
-  #admit({ bytes }: Piece): [isHidden: boolean, grown: Grown | Promise<Grown>] {
+  #admit({ bytes }: Piece): [isHidden: boolean, grown: GrowthResult | Promise<GrowthResult>] {
     const { held } = this.#parts
     const grown = held.admit(bytes)
     return [held.isHidden, grown]
@@ -170,12 +170,12 @@ export class SessionStream implements BodyFilter {
   }
 
   /** Waits for coverage; false if the stream ended meanwhile. */
-  async #isCovered(first: Grown): Promise<boolean> {
+  async #isCovered(first: GrowthResult): Promise<boolean> {
     if (first === 'grown') return true
     const { clock, held, counters, standing, id } = this.#parts
     const until = clock.monotonic() + WAIT
     let isTold = false
-    for (let grown: Grown = first; ; grown = await held.cover()) {
+    for (let grown: GrowthResult = first; ; grown = await held.cover()) {
       if (this.#isOver) return false
       if (grown === 'grown') return true
       if (grown === 'away')

@@ -8,7 +8,7 @@ import { notShippedTo, shipsTo } from '../cart.ts'
 import { claimDigest } from './claim-store.ts'
 import { countryCode } from '../countries.ts'
 import type { ShopCredentials } from '../credentials.ts'
-import { alreadyClaimed, missingProof, type ClaimDetails, type OrderMaking } from './making.ts'
+import { alreadyClaimed, missingProof, type ClaimDetails, type OrderPlacement } from './placement.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, ShippingAddress } from '../schema.ts'
@@ -38,7 +38,7 @@ interface Found {
 export interface OrderClaimsOptions {
   readonly orders: Pick<OrderStore, 'byPaymentHash' | 'byClaimDigest'>
   readonly paid: Pick<PaidOrders, 'byCredential'>
-  readonly making: Pick<OrderMaking, 'make'>
+  readonly placement: Pick<OrderPlacement, 'make'>
   readonly credentials: Pick<ShopCredentials, 'read'>
   readonly clock: Clock
   /** Inactive ones too. */
@@ -68,7 +68,7 @@ export class OrderClaims {
     const details = detailsOf(integration, input)
     const paid = isProven ? await this.#options.paid.byCredential(order, integration) : order
     if (paid === null) throw orderNotFound()
-    return { order: await this.#options.making.make(integration, paid.id, details), integration, challengeId }
+    return { order: await this.#options.placement.make(integration, paid.id, details), integration, challengeId }
   }
 
   async #find(integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {

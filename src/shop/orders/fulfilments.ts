@@ -6,7 +6,7 @@ import type { Database } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type Fulfilment, type StoreAccess, type StorePlatform } from '../platform.ts'
-import { FIRST_CHECK } from './making.ts'
+import { FIRST_CHECK } from './placement.ts'
 import type { Integration, Order } from '../schema.ts'
 import { storeNotFound } from '../store-errors.ts'
 

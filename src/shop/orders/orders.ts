@@ -4,7 +4,7 @@ import { equalBytes } from '../../platform/keys/constant-time.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { type ClaimStore, claimDigest } from './claim-store.ts'
 import { isOrderId, type OrderStore, type OrderRecord } from './store.ts'
-import type { OrderMaking } from './making.ts'
+import type { OrderPlacement } from './placement.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { orderNotFound } from '../store-errors.ts'
@@ -33,7 +33,7 @@ export interface StoreStats {
 export interface OrdersOptions {
   readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
   readonly claims: Pick<ClaimStore, 'details'>
-  readonly making: Pick<OrderMaking, 'make'>
+  readonly placement: Pick<OrderPlacement, 'make'>
   readonly paid: Pick<PaidOrders, 'claimPageUrl'>
   readonly clock: Clock
   /** Inactive ones too. */
@@ -118,7 +118,7 @@ export class Orders {
       throw new LongError(INVALID_STATE, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
     const integration = await this.#options.byId(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${orderId} names a store that does not exist`)
-    return await this.#options.making.make(integration, orderId, null)
+    return await this.#options.placement.make(integration, orderId, null)
   }
 
   /**

@@ -5,7 +5,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { RefundSource, RefundSources } from '../../payments/refunds/source.ts'
 import { isOrderId, type OrderStore } from './store.ts'
-import type { OrderMaking } from './making.ts'
+import type { OrderPlacement } from './placement.ts'
 import { INVALID_STATE, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { claimDigest } from './claim-store.ts'
@@ -31,7 +31,7 @@ interface Row {
 export interface OrderSourcesOptions {
   readonly database: Database
   readonly clock: Clock
-  readonly making: Pick<OrderMaking, 'resolve'>
+  readonly placement: Pick<OrderPlacement, 'resolve'>
 }
 
 /**
@@ -53,7 +53,7 @@ export class OrderSources implements RefundSources {
     if (seen === null) return null
     // An uncertain outcome is resolved first.
     if (seen.claimed_at !== null || seen.asked_at === null) return sourceOf(seen, now)
-    await this.#options.making.resolve(orderId)
+    await this.#options.placement.resolve(orderId)
     const resolved = await read(sql, merchantId, orderId)
     return resolved === null ? null : sourceOf(resolved, now)
   }

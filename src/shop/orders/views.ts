@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 
 import type { StoreStats } from './orders.ts'
-import { failureWords } from './making.ts'
+import { failureWords } from './placement.ts'
 import { dollars, isoOf, ORDER_STATUSES, type Integration, type Order, usd } from '../schema.ts'
 
 /** Largest page, and its default size (contract, Storefront merchant endpoints). */

@@ -9,7 +9,7 @@ import type { Order, ShippingAddress } from '../schema.ts'
 import type { VNode } from 'preact'
 import { satoshisText } from '../../web/kit/amounts.ts'
 import { html } from '../../web/kit/document.ts'
-import { failureWords } from '../orders/making.ts'
+import { failureWords } from '../orders/placement.ts'
 
 /** Fields in the order of the page. */
 export const FIELDS = [

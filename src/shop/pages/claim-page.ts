@@ -20,7 +20,7 @@ import {
 } from './claim-form.ts'
 import { itemTitle } from '../orders/claim-mail.ts'
 import { addressRules, countryCode, countryName } from '../countries.ts'
-import { failureWords } from '../orders/making.ts'
+import { failureWords } from '../orders/placement.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 
 export interface ClaimPageFacts {

@@ -26,7 +26,7 @@ import {
   claimedOrderPage,
   type ClaimPageFacts
 } from './claim-page.ts'
-import { ALREADY_CLAIMED } from '../orders/making.ts'
+import { ALREADY_CLAIMED } from '../orders/placement.ts'
 import type { Catalog } from '../platform.ts'
 import type { Integration, Order } from '../schema.ts'
 import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'

@@ -1,4 +1,4 @@
-import type { ChallengePages, AskedOfPeople } from '../../selling/paywall/paywall.ts'
+import type { ChallengePages, PayPageRequest } from '../../selling/paywall/paywall.ts'
 import { meterWords } from '../../engine/checks/meter.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
@@ -226,7 +226,7 @@ const MOST_COLOURS = 200
 const LONGEST_ADDRESS = 200
 
 /** `api.example.com/files/a.pdf`, truncated if too long. */
-function addressOf({ host, target }: AskedOfPeople): string {
+function addressOf({ host, target }: PayPageRequest): string {
   const whole = `${host}${target}`
   return whole.length > LONGEST_ADDRESS ? `${whole.slice(0, LONGEST_ADDRESS)}…` : whole
 }

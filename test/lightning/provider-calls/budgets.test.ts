@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Strangers } from '../../../src/selling/minting/strangers.ts'
+import { ClientReputation } from '../../../src/selling/minting/client-reputation.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { StateUnavailable, type State } from '../../../src/platform/state/state.ts'
@@ -22,7 +22,7 @@ interface Rig {
   readonly metrics: Metrics
   readonly budgets: Budgets
   readonly budget: CallBudget
-  readonly strangers: Strangers
+  readonly reputation: ClientReputation
   /** When calls were made. */
   readonly calls: number[]
   /** A stranger asks for an invoice; null, or the seconds that it is told to wait. */
@@ -37,7 +37,7 @@ function rig(limits = strike): Rig {
   const metrics = new Metrics()
   const budgets = new Budgets({ state, clock, metrics })
   const budget = budgets.of('strike', '', limits)
-  const strangers = new Strangers(state)
+  const reputation = new ClientReputation(state)
   const calls: number[] = []
   const spent = async (standing: 'keyed' | Stranger): Promise<number | null> => {
     try {
@@ -50,12 +50,12 @@ function rig(limits = strike): Rig {
     }
   }
   const ask = async (client: string, place: string): Promise<number | null> => {
-    const wish = await strangers.wish(client, place)
+    const wish = await reputation.request(client, place)
     const wait = await spent(wish.stranger)
     if (wait !== null) wish.refused()
     return wait
   }
-  return { clock, metrics, budgets, budget, strangers, calls, ask, pay: () => spent('keyed') }
+  return { clock, metrics, budgets, budget, reputation, calls, ask, pay: () => spent('keyed') }
 }
 
 /** Most calls in any ten minutes. */
@@ -141,7 +141,7 @@ t.test('a place that is flooded by ever new addresses leaves the others theirs',
 })
 
 t.test(
-  'what is kept for whom: keys have all of it, buyers who pay more than strangers, who has many unpaid ones the least',
+  'what is kept for whom: keys have all of it, buyers who pay more than reputation, who has many unpaid ones the least',
   async t => {
     const bucket = { burst: 100, perMinute: 85 }
     t.equal(tokensToKeep('ahead', bucket), 75, 'what is made for nobody yet leaves most to those who wait')
@@ -169,9 +169,9 @@ t.test(
 t.test('a client that pays has nothing unpaid any more, and comes before strangers', async t => {
   const r = rig()
   for (let time = 0; time < 5; time++) await r.ask('buyer', 'route:a')
-  r.strangers.paid('buyer')
-  t.match((await r.strangers.wish('buyer', 'route:b')).stranger, { hasPaid: true, unpaid: 0 })
-  t.match((await r.strangers.wish('other', 'route:b')).stranger, { hasPaid: false, unpaid: 0 })
+  r.reputation.paid('buyer')
+  t.match((await r.reputation.request('buyer', 'route:b')).stranger, { hasPaid: true, unpaid: 0 })
+  t.match((await r.reputation.request('other', 'route:b')).stranger, { hasPaid: false, unpaid: 0 })
 })
 
 t.test('the wait is the true one', async t => {
@@ -244,7 +244,7 @@ t.test('while the shared state is away each process counts alone', async t => {
   const budget = new Budgets({ state: gone, clock, metrics: new Metrics() }).of('strike', '', strike)
   for (let call = 0; call < 100; call++) await budget.spend('others', null, 'keyed')
   await t.rejects(budget.spend('others', null, 'keyed'), NothingSent)
-  const wish = await new Strangers(gone).wish('buyer', 'route:a')
+  const wish = await new ClientReputation(gone).request('buyer', 'route:a')
   t.same(wish.stranger, newcomer)
   wish.refused()
 })
@@ -262,7 +262,7 @@ t.test(
         const state = await openTestRedis(t, url, clock, prefix)
         return {
           budget: new Budgets({ state, clock, metrics: new Metrics() }).of('strike', '', strike),
-          strangers: new Strangers(state)
+          strangers: new ClientReputation(state)
         }
       })
     )
@@ -280,8 +280,8 @@ t.test(
       processes[1]?.budget.spend('others', null, 'keyed') ?? Promise.resolve(),
       errorLike({ retryAfter: 30 })
     )
-    await processes[0]?.strangers.wish('a', 'route:a')
-    t.match((await processes[2]?.strangers.wish('a', 'route:a'))?.stranger, { unpaid: 1, inPlace: 1 })
+    await processes[0]?.strangers.request('a', 'route:a')
+    t.match((await processes[2]?.strangers.request('a', 'route:a'))?.stranger, { unpaid: 1, inPlace: 1 })
   }
 )
 

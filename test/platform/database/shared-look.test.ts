@@ -1,10 +1,10 @@
 import t from 'tap'
-import { sharedLook } from '../../../src/platform/database/shared-look.ts'
+import { sharedLookup } from '../../../src/platform/database/shared-lookup.ts'
 
 /** A look whose statements a test answers, by what they ask. */
 function looks() {
   const statements: Array<{ readonly asked: readonly string[]; answer(say: (question: string) => string): void }> = []
-  const look = sharedLook<string, { readonly said: string }>({
+  const look = sharedLookup<string, { readonly said: string }>({
     key: question => question.toLowerCase(),
     find: asked => {
       const { promise, resolve } = Promise.withResolvers<Array<{ readonly said: string }>>()

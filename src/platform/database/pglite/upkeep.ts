@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { LOOK_AT_GROWN } from '../look-at-grown.ts'
+import { ANALYZE_GROWN } from '../analyze-grown.ts'
 
 export interface ProtocolExecutor {
   execProtocolRaw(message: Uint8Array): Promise<Uint8Array>
@@ -38,7 +38,7 @@ const LOOK_AT_LEAST_EACH = 2_000
  */
 const LOOK_EACH_BYTES = 1024 * 1024
 /** 300 rows, 5 ms of blocking per table: they estimate a table's size as well as 3,000, which take 40 to 85 ms. */
-const LOOK = `set local default_statistics_target = 1; ${LOOK_AT_GROWN}`
+const LOOK = `set local default_statistics_target = 1; ${ANALYZE_GROWN}`
 
 /**
  * Work of a server's other processes. PostgreSQL with a single process has no checkpointer, so the WAL would grow and

@@ -40,7 +40,7 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   }
 }
 
-export class ToldClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
+export class NotifyingClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
   readonly #told: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
 
   constructor(database: Database, statement: OverRows<R>) {

@@ -1,6 +1,6 @@
 import { Batch } from './batch.ts'
 
-export interface SharedLookOptions<Q, V> {
+export interface SharedLookupOptions<Q, V> {
   readonly key: (question: Q) => string
   /** Answers distinct questions in one statement, in order. */
   readonly find: (questions: readonly Q[]) => Promise<readonly V[]>
@@ -10,7 +10,7 @@ export interface SharedLookOptions<Q, V> {
  * Batches concurrent look-ups (batch.ts) and shares the answer of equal ones. Caches nothing: each answer's statement
  * was sent after its question.
  */
-export function sharedLook<Q, V>({ key, find }: SharedLookOptions<Q, V>): (question: Q) => Promise<V> {
+export function sharedLookup<Q, V>({ key, find }: SharedLookupOptions<Q, V>): (question: Q) => Promise<V> {
   const batch = new Batch<Q, V>({
     key: () => null,
     write: async questions => {

@@ -6,7 +6,7 @@ const LOCK = 7_301_325_067
  * plans were made for the tables as they were then: a gateway's first plans scan whole tables. One session at a time,
  * skipping locked tables.
  */
-export const LOOK_AT_GROWN = `
+export const ANALYZE_GROWN = `
   do $$ declare grown regclass; begin
     if not pg_try_advisory_xact_lock(${LOCK}) then return; end if;
     for grown in

@@ -11,7 +11,7 @@ const PAYING_MS = 24 * 3_600_000
 const REFUSED = 0.02
 
 /** A client's request for an invoice, ranked among clients without a key. */
-export interface Wish {
+export interface InvoiceRequest {
   readonly stranger: Stranger
   /** Call if no invoice was made. */
   refused(): void
@@ -21,7 +21,7 @@ export interface Wish {
  * Reputation of clients without a key: recent unpaid invoices, load on the place, and past payments. Ranks them when a
  * provider's budget is short; Redis shares it among processes.
  */
-export class Strangers {
+export class ClientReputation {
   readonly #state: State
 
   constructor(state: State) {
@@ -29,7 +29,7 @@ export class Strangers {
   }
 
   /** Counts immediately, so that concurrent requests do not each count as the first. `clientKey`: the network. */
-  async wish(clientKey: string, place: string): Promise<Wish> {
+  async request(clientKey: string, place: string): Promise<InvoiceRequest> {
     try {
       const [unpaid, inPlace, paid] = await Promise.all([
         this.#state.tally(unpaidOf(clientKey), 1, UNPAID_HALF_LIFE),

@@ -4,7 +4,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Challenge } from '../holding/challenge.ts'
 
-export interface ChargeLooksOptions {
+export interface ChargePollsOptions {
   readonly clock: Clock
   readonly log: Log
   /** Looks up the charge at the account that made it; null if that is gone. */
@@ -36,13 +36,13 @@ interface Polls {
 }
 
 /** Polls charges whose page is open: notifications and the poller may take minutes, and the reader waits for access. */
-export class ChargeLooks {
-  readonly #options: ChargeLooksOptions
+export class ChargePolls {
+  readonly #options: ChargePollsOptions
   readonly #askedAt = new LRUCache<string, number>({ max: REMEMBERED })
   #minute = 0
   readonly #inMinute = new Map<string, Polls>()
 
-  constructor(options: ChargeLooksOptions) {
+  constructor(options: ChargePollsOptions) {
     this.#options = options
   }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ChargeLooks } from '../../../src/selling/paywall/charge-looks.ts'
+import { ChargePolls } from '../../../src/selling/paywall/charge-polls.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
 import type { ChargeState } from '../../../src/lightning/provider-calls/provider.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -9,7 +9,7 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
   const clock = new ManualClock()
   const settled: string[] = []
   let asked = 0
-  const looks = new ChargeLooks({
+  const looks = new ChargePolls({
     clock,
     log: silentLog,
     lookUp: async () => {

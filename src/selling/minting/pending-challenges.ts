@@ -1,6 +1,6 @@
 import type { OpenInvoice, SentChallenge } from '../holding/challenge.ts'
 
-export interface Making {
+export interface PendingChallenge {
   readonly made: Promise<SentChallenge>
   readonly binding: string
   /** Milliseconds since the epoch; no later than its row. */
@@ -29,18 +29,18 @@ export interface OpenRows extends Held {
  * Pending challenges of this process, by client and place. A count of rows may or may not include them, since a row
  * precedes the end. Payment hashes let each count exactly once.
  */
-export class Makings {
-  readonly #running = new Map<string, Set<Making>>()
+export class PendingChallenges {
+  readonly #running = new Map<string, Set<PendingChallenge>>()
   readonly #countings = new Map<string, Set<Counting>>()
 
-  begin(client: string, making: Making): void {
-    add(this.#running, client, making)
+  begin(client: string, pending: PendingChallenge): void {
+    add(this.#running, client, pending)
   }
 
   /** `done`: the challenge was made. */
-  end(client: string, making: Making, done: boolean): void {
-    take(this.#running, client, making)
-    const { paymentHash, binding } = making
+  end(client: string, pending: PendingChallenge, done: boolean): void {
+    take(this.#running, client, pending)
+    const { paymentHash, binding } = pending
     if (!done || paymentHash === null) return
     this.#countings.get(client)?.forEach(counting => {
       counting.meanwhile.push({ paymentHash, binding })
@@ -71,11 +71,11 @@ export class Makings {
     for (const open of rows.recent) known.set(open.paymentHash, open.binding)
     for (const open of counting.meanwhile) known.set(open.paymentHash, open.binding)
     let [nameless, ofRequest] = [rows.inPlace, rows.ofRequest]
-    for (const making of this.#running.get(client) ?? []) {
-      if (making.paymentHash !== null) known.set(making.paymentHash, making.binding)
+    for (const pending of this.#running.get(client) ?? []) {
+      if (pending.paymentHash !== null) known.set(pending.paymentHash, pending.binding)
       else {
         nameless++
-        if (making.binding === binding) ofRequest++
+        if (pending.binding === binding) ofRequest++
       }
     }
     for (const other of known.values()) if (other === binding) ofRequest++
@@ -83,7 +83,7 @@ export class Makings {
   }
 
   /** Newest first. */
-  running(client: string): readonly Making[] {
+  running(client: string): readonly PendingChallenge[] {
     return [...(this.#running.get(client) ?? [])].toReversed()
   }
 }

@@ -24,7 +24,7 @@ export interface ClaimDetails {
   readonly countryCode: string
 }
 
-export interface OrderMakingOptions {
+export interface OrderPlacementOptions {
   readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed' | 'markFailed'>
   /** Whether the order is being refunded, or was; its row is locked. */
   isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
@@ -61,11 +61,11 @@ const LOOKS = 50
  * is asked; and a request of uncertain outcome is searched for before the next one, once the search is reliable. The
  * claim of a dead process expires, and what it made is found.
  */
-export class OrderMaking {
-  readonly #options: OrderMakingOptions
+export class OrderPlacement {
+  readonly #options: OrderPlacementOptions
   readonly #running = new Map<string, Promise<OrderRecord>>()
 
-  constructor(options: OrderMakingOptions) {
+  constructor(options: OrderPlacementOptions) {
     this.#options = options
   }
 
