@@ -43,20 +43,21 @@ if (positionals.length === 0)
 const least = Number(values.least)
 if (!(least >= 0 && least <= 100)) fail(`--least ${values.least}: give a percentage from 0 to 100.`)
 
-/** Folders of src/ whose tests are those of another one too, whose fixtures they share. */
+/** Folders of src/ whose tests are those of others too. */
 const SHARED = {
-  'selling/minting': 'selling/challenges',
-  'selling/verifying': 'selling/challenges',
-  'selling/holding': 'selling/challenges',
-  'selling/offers': 'selling/challenges',
-  'selling/paywall': 'selling/challenges',
-  'lightning/l402': 'lightning/codecs',
-  'lightning/payment-scheme': 'lightning/codecs',
-  'engine/lane': 'engine/listener'
+  'selling/minting': ['selling/challenges'],
+  'selling/verifying': ['selling/challenges'],
+  'selling/holding': ['selling/challenges'],
+  'selling/offers': ['selling/challenges'],
+  'selling/paywall': ['selling/challenges'],
+  'lightning/l402': ['lightning/codecs'],
+  'lightning/payment-scheme': ['lightning/codecs'],
+  'engine/lane': ['engine/listener'],
+  'engine/message': ['engine/listener', 'engine/operations', 'engine/pipeline']
 }
 const rooms = new Set(positionals.map(each => /^src\/([^/:]+(?:\/[^/.:]+)?)/.exec(each)?.[1]))
 const globs =
-  values.tests ?? [...rooms].flatMap(room => [room, SHARED[room] ?? room]).map(room => `test/${room}/**/*.test.ts`)
+  values.tests ?? [...rooms].flatMap(room => [room, ...(SHARED[room] ?? [])]).map(room => `test/${room}/**/*.test.ts`)
 const own = globSync(globs).sort()
 if (own.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
 // The texts of errors are in a reference of their own.

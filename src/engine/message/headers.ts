@@ -76,12 +76,7 @@ export class HeaderList implements ReadonlyHeaders {
     const pairs = this.pairs
     for (let at = from; at < pairs.length; at += 2) {
       const candidate = pairs[at]
-      if (
-        candidate !== undefined &&
-        candidate.length === name.length &&
-        (candidate === name || candidate.toLowerCase() === name)
-      )
-        return at
+      if (candidate?.length === name.length && (candidate === name || candidate.toLowerCase() === name)) return at
     }
     return -1
   }
@@ -98,7 +93,7 @@ export class HeaderList implements ReadonlyHeaders {
 export function trimmed(text: string): string {
   let start = 0
   let end = text.length
-  while (start < end && isBlank(text.charCodeAt(start))) start++
+  while (isBlank(text.charCodeAt(start))) start++
   while (start < end && isBlank(text.charCodeAt(end - 1))) end--
   return text.slice(start, end)
 }

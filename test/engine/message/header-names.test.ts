@@ -39,6 +39,12 @@ t.test('names without end neither fill a table nor keep the usual ones out of it
     decided++
     return name.length
   })
+  for (let at = 0; at < 1024; at++) table.of(`first-${at}`)
+  table.of('first-0')
+  t.equal(decided, 1024)
+  table.of('one more')
+  table.of('first-0')
+  t.equal(decided, 1026, 'the first was forgotten')
   for (let at = 0; at < 100_000; at++) table.of(`x-${at}`)
   table.of('Host')
   decided = 0

@@ -115,6 +115,17 @@ t.test('of any number of closings at once one refund comes', async t => {
   t.match((await shop.get(close())).json(), { refundStatus: 'succeeded', refundSats: 98 })
   t.match(await shop.store.find(id), { refundStatus: 'confirmed', refundedMsat: 98_000 })
   t.equal(await payouts(shop), 1)
+  const second = await opened(shop)
+  const [one, other] = [(await shop.ask()).challenge, (await shop.ask()).challenge]
+  const closing = async (by: object) => (await shop.get(second.close(by))).status
+  const statuses = await Promise.all([one, other].map(by => Promise.all([closing(by), closing(by), closing(by)])))
+  t.same(statuses.toSorted(), [
+    [200, 200, 200],
+    [402, 402, 402]
+  ])
+  t.equal(await payouts(shop), 2)
+  const closer = statuses[0]?.[0] === 200 ? one : other
+  t.match((await shop.get(second.close(closer))).json(), { refundStatus: 'succeeded' }, 'and again by the same')
 })
 
 t.test('an open that the upstream failed is not replayed, and is served by its repetition', async t => {
@@ -175,12 +186,14 @@ t.test("a node of the seller pays no routing fee, whatever the client's invoice 
 
 t.test('a session is opened by one challenge alone, though another has the same deposit', async t => {
   const shop = await openShop(t)
-  const { challenge, open } = await opened(shop)
+  const { id, challenge, open } = await opened(shop)
   // As of a second 402 that offered the same invoice.
   await shop.gateway.database.sql`update sessions set open_challenge = ${'x'.repeat(43)}`
   t.match((await shop.get(open)).json(), { type: /unknown-challenge$/ })
   await shop.gateway.database.sql`update sessions set open_challenge = ${challenge['id'] ?? ''}`
   t.equal((await shop.get(open)).status, 200)
+  await shop.gateway.database.sql`update challenges set service = 'route:chat' where payment_hash = ${id}`
+  t.match((await shop.get(open)).json(), { type: /unknown-challenge$/ }, 'nor by one that is for something else')
 })
 
 t.test('a deposit counts for one session, and once', async t => {

@@ -5,9 +5,15 @@ import { authorizationFault } from '../../../src/engine/listener/front-door.ts'
 import { readCredential } from '../../../src/lightning/codecs/credential.ts'
 import { addCaveat, encodeMacaroon, macaroonToBase64, mintMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { encodePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
-import { paymentScheme } from '../../../src/engine/message/payment-headers.ts'
+import {
+  credentialField,
+  hasPaymentCredential,
+  mayCarryPreimage,
+  paymentScheme
+} from '../../../src/engine/message/payment-headers.ts'
 import { requestHeaders } from '../../../src/engine/upstream/header-policy.ts'
-import { contextOf } from '../../engine/upstream/harness.ts'
+import { HeaderList } from '../../../src/engine/message/headers.ts'
+import { contextOf } from '../upstream/harness.ts'
 
 const PREIMAGE = 'ab'.repeat(32)
 const MACAROON = mintMacaroon(Buffer.alloc(32), 'l402', Buffer.alloc(66, 250), ['services=x:0'])
@@ -61,6 +67,29 @@ function sent(headers: readonly string[]): string[] {
   const pairs = requestHeaders(contextOf({ headers: [...headers] }), 'up.example', null, [])
   return pairs.flatMap((name, at) => (at % 2 === 0 && headers.includes(name) ? [pairs[at + 1] ?? ''] : []))
 }
+
+t.test('a credential is looked for in three fields, whatever their letters', async t => {
+  for (const [name, kind] of [
+    ['authorization', 'authorization'],
+    ['Macaroon', 'macaroon'],
+    ['Grpc-Metadata-Macaroon', 'macaroon'],
+    ['Authorizatiom', null],
+    ['Macaroom', null],
+    ['Grpc-Metadata-Macaroom', null],
+    ['Proxy-Authorization', null]
+  ] as const)
+    t.equal(credentialField(name), kind, name)
+  for (const [headers, has] of [
+    [['Authorization', 'Bearer x'], false],
+    [['Authorization', 'Bearer x', 'authorization', 'LSAT x'], true],
+    [['MACAROON', 'x'], true],
+    [['grpc-metadata-macaroon', ''], true],
+    [['X-Macaroon', 'x'], false]
+  ] as const)
+    t.equal(hasPaymentCredential(new HeaderList([...headers])), has, headers.join(' '))
+  t.ok(mayCarryPreimage(HEX.toUpperCase()))
+  t.notOk(mayCarryPreimage(Buffer.from(encodeMacaroon(MACAROON)).toString('hex')))
+})
 
 t.test('what the verifier admits, or refuses as a payment, the forwarder keeps back', async t => {
   fc.assert(
