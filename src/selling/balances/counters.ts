@@ -22,8 +22,8 @@ export function balanceCounters(metrics: Metrics): BalanceCounters {
   return {
     settled: (chargedMsat, unpaidMsat) => {
       requests.add(1)
-      if (chargedMsat > 0) charged.add(chargedMsat)
-      if (unpaidMsat > 0) unpaid.add(unpaidMsat)
+      charged.add(chargedMsat)
+      unpaid.add(unpaidMsat)
     }
   }
 }

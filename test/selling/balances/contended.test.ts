@@ -120,6 +120,16 @@ void eachDatabase(t, 'a slice is written to a balance as it is once its row is f
   }
 })
 
+void eachDatabase(t, 'what is taken of one balance in the same moment counts each time', async (t, database) => {
+  const { id, store, grab, write, held } = await setting(database)
+  const grabs = ['a', 'b', 'c', 'd'].map(name => store.grab(grab(name, 50_000)))
+  for (const grabbed of await Promise.all(grabs)) t.match(grabbed, { granted: 50_000 })
+  await Promise.all(
+    ['own', 'other', 'a', 'b', 'c'].map(name => store.write(write({ sliceId: `${name} ${id}`, spent: 10_000 })))
+  )
+  t.same(await held(), { sliced: 850_000, held: 850_000, left: 950_000 })
+})
+
 void eachDatabase(t, 'a dead slice is swept of a balance as it has just become', async (t, database) => {
   for (const [what, change] of Object.entries(CHANGES)) {
     const { id, store, write, held, now } = await setting(database, true)

@@ -61,8 +61,8 @@ void eachDatabase(t, 'what is reserved is settled once, and the balance has what
   const { clock, store, ledger } = setting(t, database)
   const gateway = ledger('a')
   const balance = newBalance(clock)
-  await store.open(balance)
-  await store.open(balance)
+  t.equal(await store.open(balance), true)
+  t.equal(await store.open(balance), false, 'once')
   const first = await reserved(gateway, balance.id, 5_000)
   t.equal(first.msat, 5_000)
   t.equal(gateway.left(balance.id), 995_000)
@@ -387,7 +387,20 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
   }
   t.same(notified, [], 'nor what the own slice has')
   t.match(await passing(t, clock, database, second.reserve(balance.id, 700_000)), { kind: 'refused' })
-  t.ok(notified.includes(balance.id), 'what others may have is')
+  t.same(notified, [balance.id, balance.id, balance.id], 'what others may have is, three times')
+})
+
+void eachDatabase(t, 'a grant: one that comes after the end of its request is free again', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const gateway = ledger('a')
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const held = await reserved(gateway, balance.id, 5_000)
+  const growing = gateway.grow(held, 900_000, 900_000)
+  await settled(gateway, held, 1_000)
+  await growing
+  await gateway.close()
+  t.same(await sound(database, balance.id), { left: 999_000, spent: 1_000, held: 0 })
 })
 
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {

@@ -153,6 +153,7 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
   t.equal(statuses.filter(status => status === 402).length, 60 - served, 'the others are asked for another balance')
   const [one] = await shop.store.list({ skip: 0, take: 1 })
   t.ok((one?.spentMsat ?? 0) <= 200_000)
+  await eventually('nothing is reserved', async () => ((await shop.reservedMsat()) === 0 ? true : null))
 })
 
 t.test('a stream that is larger than the gateway passes on: costs its reservation', async t => {

@@ -16,12 +16,13 @@ t.test('a balance: is opened only while the token that bought it is valid', asyn
   for (const [paymentHash, expiresIn, status] of [
     ['11'.repeat(32), 0, 402],
     ['22'.repeat(32), -1, 402],
-    ['33'.repeat(32), 1, null]
+    ['33'.repeat(32), 1, null],
+    ['44'.repeat(32), null, 402]
   ] as const) {
     const challenge = {
       paymentHash,
       scheme: 'l402',
-      tokenExpiresAt: clock.now() + expiresIn,
+      tokenExpiresAt: clock.now() + (expiresIn ?? 1),
       merchantId: null,
       proxyId: null,
       place: 'route:a',
@@ -34,7 +35,7 @@ t.test('a balance: is opened only while the token that bought it is valid', asyn
       log: silentLog,
       quotes: null,
       challenges: { answer: async () => ({ status: 402 }) },
-      claims: { find: async () => challenge },
+      claims: { find: async () => (expiresIn === null ? null : challenge) },
       offers: { inSatoshis: async () => 10 }
     }
     // No more of its parts and of the context is used here.

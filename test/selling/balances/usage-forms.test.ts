@@ -1,6 +1,9 @@
 /** Each way in which an upstream says what was used, as `usage` of a meter names it, and what it is charged then. */
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import t, { type Test as T } from 'tap'
+import { UsageChunkFilter } from '../../../src/selling/balances/usage-chunk-filter.ts'
+import { EventUsage } from '../../../src/selling/usage/events.ts'
+import { OPENAI } from '../../../src/selling/usage/forms.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -56,7 +59,10 @@ t.test('a header says it with the head, and what it says badly costs what was re
   )
   const saying = (usage: string, more: Partial<Said> = {}) =>
     ask({ headers: { 'x-usage': usage }, body: '{}', ...more })
-  t.same(told(await saying('7')), ['700', '99300'])
+  const forged = { 'x-usage': '7', 'x-charged-msat': '1', 'X-Balance-Msat': '1', 'X-LAST-CHARGED-MSAT': '1' }
+  const first = await ask({ headers: forged, body: '{}' })
+  t.same(told(first), ['700', '99300'], 'what the upstream says in our headers is dropped')
+  t.equal(first.headers['x-last-charged-msat'], undefined)
   t.same(told(await saying('2.1')), ['300', '99000'], 'a part of a unit is a unit')
   t.same(told(await saying('0')), ['0', '99000'])
   t.same(told(await saying('5', { status: 500 })), ['0', '99000'], 'a fault of the upstream costs nothing')
@@ -197,6 +203,27 @@ t.test('a compressed stream is charged its reservation, and gets no event of our
     body: 'no gzip'
   })
   t.equal(answer.text, 'no gzip')
+})
+
+t.test('a usage event that is too long to be held back passes whole, and the next one does not', async t => {
+  const reader = new EventUsage(OPENAI, 0)
+  let out = ''
+  const filter = new UsageChunkFilter(
+    reader,
+    bytes => {
+      reader.chunk(bytes)
+    },
+    bytes => {
+      out += Buffer.from(bytes).toString()
+    }
+  )
+  const report = (more = ''): string =>
+    `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}${more}}\n\n`
+  const long = report(`,"x":"${'x'.repeat(40_000)}"`)
+  for (let at = 0; at < long.length; at += 5_000) void filter.write(Buffer.from(long.slice(at, at + 5_000)))
+  for (const event of [report(), 'data: [DONE]\n\n']) void filter.write(Buffer.from(event))
+  filter.end()
+  t.equal(out, `${long}data: [DONE]\n\n`)
 })
 
 t.test('events of a stream are counted here', async t => {
