@@ -80,7 +80,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
       prices: sale.priceList,
       operations: () => operations,
       webhooks: () => suite?.webhooks ?? {},
-      stores: async () => (await suite?.listedStores()) ?? []
+      stores: async () => (await suite?.listedStores()) ?? [],
+      apis: async () => (await suite?.listedApis()) ?? []
     })
   )
   const demo = opened(openDemo()).operations

@@ -88,6 +88,7 @@ export async function openSuite(core: Core, opened: Open) {
       subscriptionGate: gate
     },
     listedStores: stores.listed,
+    listedApis: proxies.listed,
     webhooks: webhooks.documented,
     /** Follows other processes' changes; jobs are already running. */
     async start(): Promise<void> {

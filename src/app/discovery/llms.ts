@@ -23,10 +23,10 @@ export interface LlmsFacts {
 export function llmsText(facts: LlmsFacts): string {
   const { serviceName, description, publicUrl, pricedRoutes, stores, serves, isSandbox } = facts
   const routes = pricedRoutes.flatMap(({ path, methods, price, description: about, examples }) => [
-    `- ${path} (${methods.length === 0 ? 'any method' : methods.join(', ').toUpperCase()}): ${price === null ? 'price varies' : priceWords(price)}. ${about}`,
+    `- ${path} (${methods.length === 0 ? 'any method' : methods.join(', ').toUpperCase()}): ${price === null ? 'price varies' : priceWords(price)}. ${oneLine(about)}`,
     ...examples.map(
       ({ method, target, body }) =>
-        `  - Example: ${method} ${publicUrl}${target}${body === undefined ? '' : ` with the JSON body ${JSON.stringify(body)}`}`
+        `  - Example: ${method} ${publicUrl}${target}${body === undefined ? '' : ` with the body ${typeof body === 'string' ? oneLine(body) : JSON.stringify(body)}`}`
     )
   ])
   const shops = stores.map(

@@ -55,6 +55,8 @@ export interface DiscoveryFacts {
   webhooks(): Readonly<Record<string, WebhookFacts>>
   /** Stores with `listInRegistry`. */
   stores(): Promise<readonly ListedStore[]>
+  /** Merchants' APIs that are listed. */
+  apis(): Promise<readonly PricedRoute[]>
 }
 
 const DESCRIPTION =
@@ -112,7 +114,11 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     })
     return JSON.stringify(document)
   }
-  const manifest = (): string => {
+  const offers = async (config: Parameters<typeof pricedRoutes>[0]): Promise<readonly PricedRoute[]> => [
+    ...pricedRoutes(config),
+    ...(await facts.apis())
+  ]
+  const manifest = async (): Promise<string> => {
     const config = facts.config()
     return l402Manifest({
       serviceName: config.payment.serviceName,
@@ -120,7 +126,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       publicUrl: facts.publicUrl(),
       categories: config.discovery.categories,
       prices: facts.prices(),
-      pricedRoutes: pricedRoutes(config)
+      pricedRoutes: await offers(config)
     })
   }
   /** Every operation in a line, by tag, with the address of the tag's document. */
@@ -177,7 +183,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         if (prefersJson(ctx.headers.all('accept').join(',')))
           return {
             status: 200,
-            body: manifest(),
+            body: await manifest(),
             mediaType: JSON_TYPE,
             headers: ['Vary', 'Accept']
           }
@@ -186,7 +192,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         const { body, headers } = homePage({
           seller: name === '' ? config.payment.serviceName : name,
           colour,
-          routes: pricedRoutes(config),
+          routes: await offers(config),
           stores: await facts.stores(),
           hasStorePages: config.routes.some(({ match }) => match.path.some(path => path.startsWith('/storefront/')))
         })
@@ -242,7 +248,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
           serviceName: titleOf(config),
           description: DESCRIPTION,
           publicUrl: facts.publicUrl(),
-          pricedRoutes: pricedRoutes(config),
+          pricedRoutes: await offers(config),
           stores: await facts.stores(),
           serves: path => paths.has(path),
           isSandbox: paths.has('/sandbox/pay') && config.mode === 'development'
@@ -257,8 +263,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       summary: 'What is for sale here, for L402 clients',
       description: 'The service, its default price, and each paid route with its price.',
       responses: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
-      handle() {
-        return { status: 200, body: manifest(), headers: ['Cache-Control', 'public, max-age=60'] }
+      async handle() {
+        return { status: 200, body: await manifest(), headers: ['Cache-Control', 'public, max-age=60'] }
       }
     }),
     defineOperation({

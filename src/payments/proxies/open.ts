@@ -12,6 +12,7 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import { ProxyAdmission, RESPONSE_LIMIT } from './admission.ts'
 import { ProxyDirectory } from './directory.ts'
+import { listedApis } from './listing.ts'
 import { proxyOperations } from './operations.ts'
 import { MAX_TIMEOUT_SECONDS, type ProbeView } from './schema.ts'
 import { openAuthValue, ProxyService, type ProxyServiceParts, type Probe } from './service.ts'
@@ -63,6 +64,7 @@ export function openProxies(parts: OpenProxiesParts) {
       responseLimit: RESPONSE_LIMIT,
       proxyUrl: () => config().server.proxyUrl
     }),
+    listed: () => listedApis(store, merchants),
     start: () => directory.start(),
     operations: proxyOperations(proxies),
     jobs: [],

@@ -48,6 +48,20 @@ const priceGrace = Type.Integer({
     'Seconds after a change of a price for which what was paid at the price before it is served. With any, what paid more than the present price is always served; with 0 a payment must be of the very price.'
 })
 
+const ProxyExample = Type.Object(
+  {
+    request: Type.String({
+      maxLength: 1_000,
+      pattern: '^[A-Z]{1,16} /[\\x21-\\x7e]*$',
+      'x-rule': 'Must be a method and a path with its query, such as GET /weather?city=Berlin.',
+      description: "Method, path below the proxy's address, and query."
+    }),
+    body: Type.Optional(Type.String({ maxLength: 2_000, description: 'Body to send, as text.' }))
+  },
+  { title: 'ProxyExample' }
+)
+export type ProxyExample = Static<typeof ProxyExample>
+
 const EndpointInput = Type.Object(
   {
     method: Type.Optional(method),
@@ -104,7 +118,16 @@ const settings = {
       description: 'Value of that header; stored encrypted and never returned. Empty removes it.'
     })
   ),
-  isActive: Type.Optional(Type.Boolean())
+  isActive: Type.Optional(Type.Boolean()),
+  isListed: Type.Optional(
+    Type.Boolean({ description: "Whether the gateway's llms.txt, front page and l402.json name it; default false." })
+  ),
+  examples: Type.Optional(
+    Type.Array(ProxyExample, {
+      maxItems: 10,
+      description: 'Requests that agents can copy, published with the API where it is listed.'
+    })
+  )
 }
 const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE, 'x-rule': PLAIN })
 const targetBaseUrl = Type.String({
@@ -200,6 +223,8 @@ export const ProxyView = Type.Object(
     authHeader: nullable('string'),
     hasAuthValue: Type.Boolean(),
     isActive: Type.Boolean(),
+    isListed: Type.Boolean(),
+    examples: Type.Array(ProxyExample),
     problem: Type.Unsafe<string | null>({
       type: ['string', 'null'],
       description:

@@ -107,6 +107,8 @@ export class ProxyService {
       blockedPaths: patternsOf(input.blockedPaths ?? []),
       authHeader: authHeaderOf(input.authHeader ?? null),
       isActive: input.isActive ?? true,
+      isListed: input.isListed ?? false,
+      examples: input.examples ?? [],
       createdAt: now,
       updatedAt: now
     }
@@ -204,6 +206,8 @@ export class ProxyService {
       authHeader: change.authHeader === undefined ? row.authHeader : authHeaderOf(change.authHeader),
       authValue: change.authValue === undefined ? row.authValue : this.#sealed(change.authValue, row.proxyId),
       isActive: change.isActive ?? row.isActive,
+      isListed: change.isListed ?? row.isListed,
+      examples: change.examples ?? row.examples,
       updatedAt: this.#parts.clock.now()
     }
     checkAuth(next)
@@ -262,6 +266,8 @@ export class ProxyService {
       authHeader: row.authHeader,
       hasAuthValue: row.authValue !== null,
       isActive: row.isActive,
+      isListed: row.isListed,
+      examples: [...row.examples],
       problem,
       createdAt: new Date(row.createdAt).toISOString(),
       updatedAt: new Date(row.updatedAt).toISOString()

@@ -15,7 +15,7 @@ import {
 } from '../../platform/database/rows.ts'
 import type { Renewal } from '../../selling/offers/offer.ts'
 import type { ProxyPriceText } from './price.ts'
-import type { ProxyEndpoint, FormerPrices } from './schema.ts'
+import type { ProxyEndpoint, ProxyExample, FormerPrices } from './schema.ts'
 
 /** Times are milliseconds since the epoch. */
 export interface ProxyRow {
@@ -41,6 +41,9 @@ export interface ProxyRow {
   /** Ciphertext; AAD is table proxies, column auth_value, row proxyId. */
   readonly authValue: string | null
   readonly isActive: boolean
+  /** Published in the gateway's documents for buyers. */
+  readonly isListed: boolean
+  readonly examples: readonly ProxyExample[]
   readonly createdAt: number
   readonly updatedAt: number
 }
@@ -66,6 +69,8 @@ export interface ProxyStore {
   get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
   /** Proxies of any merchant, without deleted ones. */
   byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
+  /** Listed and active ones, oldest first. */
+  listed(limit: number): Promise<ProxyRow[]>
 }
 
 const proxyRows: Records<ProxyRow> = records({
@@ -100,6 +105,8 @@ const proxyRows: Records<ProxyRow> = records({
   authHeader: optional(text()),
   authValue: optional(text()),
   isActive: flag(),
+  isListed: flag(),
+  examples: json((stored: readonly ProxyExample[]) => stored),
   createdAt: moment(),
   updatedAt: moment()
 })
@@ -167,5 +174,10 @@ export class SqlProxyStore implements ProxyStore {
     return await proxyRows.all(
       this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`
     )
+  }
+
+  async listed(limit: number): Promise<ProxyRow[]> {
+    return await proxyRows.all(this.#database.sql`
+      select * from proxies where is_listed and is_active and deleted_at is null order by created_at, proxy_id limit ${limit}`)
   }
 }

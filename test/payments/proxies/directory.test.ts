@@ -35,6 +35,8 @@ function aRow(proxyId: string, merchantId: number, members: Partial<ProxyRow> = 
     authHeader: null,
     authValue: null,
     isActive: true,
+    isListed: false,
+    examples: [],
     createdAt: 0,
     updatedAt: 0,
     ...members

@@ -84,6 +84,8 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
       authHeader: 'X-Key',
       hasAuthValue: true,
       isActive: true,
+      isListed: false,
+      examples: [],
       createdAt: /Z$/,
       updatedAt: /Z$/
     })

@@ -293,6 +293,11 @@ const refundAddresses: Migration = {
   sql: 'alter table refunds add column lightning_address text'
 }
 
+const listedProxies: Migration = {
+  name: '0088-listed-proxies',
+  sql: "alter table proxies add column is_listed boolean not null default false, add column examples jsonb not null default '[]'"
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -309,5 +314,6 @@ export const from0057: readonly Migration[] = [
   failedSignIns,
   jobs,
   paymentLinks,
-  refundAddresses
+  refundAddresses,
+  listedProxies
 ]
