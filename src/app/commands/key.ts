@@ -6,7 +6,8 @@ import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 
 const KINDS = providerKinds.flatMap(({ name, onMachine }) => (onMachine === undefined ? [] : [{ name, ...onMachine }]))
-const NAMES = KINDS.map(({ name }) => name).join('|')
+export const nodeKinds = KINDS.map(({ name }) => name)
+const NAMES = nodeKinds.join('|')
 const FOLDERS = KINDS.map(({ folder }) => `~/${folder}`).join(', ')
 
 export const keyUsage = `boltgate key ${NAMES} [--dir FOLDER] [--macaroon FILE] [--network NAME] [--address HOST[:PORT]] [--public]
@@ -47,7 +48,7 @@ export async function key(args: readonly string[], out: Output): Promise<number>
 
 /** @throws UsageError */
 function kindOf([name, ...more]: readonly string[]): (typeof KINDS)[number] {
-  const names = KINDS.map(each => each.name)
+  const names = nodeKinds
   if (name === undefined) throw new UsageError(`key needs the kind of the node: ${names.join(' or ')}.\n\n${keyUsage}`)
   const kind = KINDS.find(each => each.name === name)
   if (kind === undefined)

@@ -1,13 +1,25 @@
 import { parseArgs } from 'node:util'
 import { callGateway, payAtSandbox, type WholeResponse } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
-import { UsageError, type Output } from '../cli/output.ts'
+import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
+import { nwc } from '../../lightning/kinds/nwc/nwc.ts'
+import { payFromWallet } from '../../lightning/kinds/nwc/wallet.ts'
+import { CodedError } from '../../platform/system/errors.ts'
+import { OTHER_RESPONSE, UsageError, type Output } from '../cli/output.ts'
 import { addressOption, readHeaders, readMethod } from '../cli/request-options.ts'
 
-export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
+export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet WALLET] [--max SATS]
 
-Asks for URL, pays the invoice of its 402, asks again with the proof, and prints each step. It pays with the sandbox
-of the gateway that URL names; --wallet names another gateway's /sandbox/pay.`
+Requests URL, pays the invoice of its 402, requests it again with the proof, and prints each step.
+
+  --wallet WALLET  who pays: a Nostr Wallet Connect address (nostr+walletconnect://…), which pays real money, or the
+                   /sandbox/pay of a gateway. BOLTGATE_WALLET by default, else the sandbox of URL
+  --max SATS       most that a real wallet pays, 1000 by default
+  --scheme NAME    l402 (default) or payment
+  -X, -d, -H       method, body and headers, as curl takes them`
+
+/** Satoshis that a real wallet pays without being told to. */
+const MOST_SATS = '1000'
 
 const SHOWN = new Set([
   'www-authenticate',
@@ -33,7 +45,8 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
       data: { type: 'string', short: 'd' },
       header: { type: 'string', short: 'H', multiple: true },
       scheme: { type: 'string', default: 'l402' },
-      wallet: { type: 'string' }
+      wallet: { type: 'string', default: process.env['BOLTGATE_WALLET'] || undefined },
+      max: { type: 'string', default: MOST_SATS }
     }
   })
   const [url, ...more] = positionals
@@ -44,11 +57,7 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
   // Validate everything first: a mistake must not leave an unpaid invoice.
   const target = addressOption('URL', url)
-  const wallet = addressOption(
-    '--wallet',
-    values.wallet ?? '/sandbox/pay',
-    values.wallet === undefined ? url : undefined
-  )
+  const wallet = walletOf(values.wallet, url, values.max)
   const body = values.data ?? null
   const method = readMethod(values.request ?? (body === null ? 'GET' : 'POST'))
   const headers = readHeaders(values.header ?? [])
@@ -62,8 +71,8 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   const challenge = challengeIn(first.headers, values.scheme)
   const invoice = challenge.parameters.get('invoice')
   out.print('')
-  out.print(`Paying ${(invoice ?? '').slice(0, 40)}… at ${wallet.href}`)
-  const preimage = await payAtSandbox(wallet, invoice)
+  out.print(`Paying ${(invoice ?? '').slice(0, 40)}… ${wallet.name}`)
+  const preimage = await wallet.pay(invoice)
   out.print(`Paid; the preimage is ${preimage}`)
 
   const authorization = credentialFor(challenge, preimage)
@@ -73,6 +82,34 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   const second = await callGateway(target, { method, headers: { ...headers, authorization }, body })
   show(second, out)
   return second.status < 300 ? 0 : 1
+}
+
+interface Wallet {
+  readonly name: string
+  pay(invoice: string | undefined): Promise<string>
+}
+
+/** @throws UsageError */
+function walletOf(given: string | undefined, url: string, max: string): Wallet {
+  if (given === undefined || !/^nostr/i.test(given)) {
+    const sandbox = addressOption('--wallet', given ?? '/sandbox/pay', given === undefined ? url : undefined)
+    return { name: `at ${sandbox.href}`, pay: invoice => payAtSandbox(sandbox, invoice) }
+  }
+  const fault = nwc.keyFault(given)
+  if (fault !== undefined) throw new UsageError(`--wallet: ${fault}`)
+  if (!/^[1-9][0-9]{0,9}$/.test(max)) throw new UsageError(`--max is a whole number of satoshis, not "${max}".`)
+  return {
+    name: 'with your wallet',
+    async pay(invoice = '') {
+      const { amountMsat } = decodeInvoice(invoice)
+      if (amountMsat === null || amountMsat > BigInt(max) * 1000n)
+        throw new CodedError(
+          OTHER_RESPONSE,
+          `The invoice asks for ${amountMsat === null ? 'no fixed amount' : `${amountMsat / 1000n} sats`}, more than --max allows (${max} sats). Nothing was paid.`
+        )
+      return await payFromWallet(given, invoice)
+    }
+  }
 }
 
 function show(response: WholeResponse, out: Output): void {

@@ -1,14 +1,11 @@
 import { parseArgs } from 'node:util'
-import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { readAuthorization } from '../../lightning/codecs/credential.ts'
 import { decodeIdentifier, decodeMacaroonBase64, MacaroonError } from '../../lightning/l402/macaroon.ts'
 import { parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
 import { isHex32, paymentHashOf } from '../../lightning/codecs/preimage.ts'
-import { readKeys } from '../../platform/keys/keyfile.ts'
-import { callGateway, beginningOf } from '../cli/gateway-call.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { callAdmin } from '../cli/admin-call.ts'
+import { beginningOf } from '../cli/gateway-call.ts'
 import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
-import { addressOption } from '../cli/request-options.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
 export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
@@ -33,19 +30,7 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     }
   })
   const path = pathOf(positionals, values.proxy, values.merchant)
-  const given = values.url === undefined ? null : addressOption('--url', values.url).href
-  const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
-  const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
-  if (adminKey === undefined)
-    throw new UsageError(
-      `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
-    )
-  const url = given ?? addressOf(config)
-  const { status, text } = await callGateway(new URL(path, url), {
-    method: 'DELETE',
-    headers: { 'x-api-key': adminKey },
-    body: null
-  })
+  const { url, status, text } = await callAdmin('DELETE', path, null, values)
   if (status === 204) {
     out.print('Revoked: every credential of this payment is refused.')
     return 0
@@ -93,10 +78,4 @@ function hashOf(text: string): string {
   throw new UsageError(
     `"${text.slice(0, 80)}" is neither a payment hash of 64 hex characters nor a credential such as 'L402 <macaroon>:<preimage>'.`
   )
-}
-
-/** Local listen address of the configuration. */
-function addressOf({ server: { listen } }: GatewayConfig): string {
-  const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
-  return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`
 }

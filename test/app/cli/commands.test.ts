@@ -1,8 +1,10 @@
+import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { main } from '../../../src/app/main.ts'
+import { startFakeNwc } from '../../fakes/nwc.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { buy, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
@@ -92,6 +94,14 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     [['pay', 'http://127.0.0.1:1/', '--scheme', 'cash'], /--scheme is l402 or payment/],
     [['pay', 'http://127.0.0.1:1/', '-H', 'nothing'], /-H takes/],
     [['check', '--nonsense'], /nonsense/],
+    [['start', 'gateway.yaml'], /^Unexpected argument "gateway\.yaml"\. Did you mean --config gateway\.yaml\? /],
+    [['test'], /^test needs what to test, which is provider\. /],
+    [['merchant', 'create', '--name', 'A'], /^merchant create needs --email\. /],
+    [['completion', 'csh'], /^completion needs a shell: bash, zsh, fish\. /],
+    [
+      ['pay', 'http://127.0.0.1:1/', '--wallet', 'nostr+walletconnect://x'],
+      /^--wallet: The nwc key must have the form /
+    ],
     [['check', '--config', 'no-such.yaml'], /There is no file no-such\.yaml/],
     [['mint', '--count', 'many'], /--count is a whole number/],
     [['mint', '--parallel', '0'], /--parallel is a whole number from 1 to 256/],
@@ -107,7 +117,10 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
   t.equal((await run()).code, 2)
   t.equal((await run('--help')).code, 0)
   for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'revoke', 'keys', 'openapi', 'docs'])
-    t.match((await run(command, '--help')).out, new RegExp(`^boltgate ${command}`))
+    t.match((await run(command, '--help')).out, new RegExp(`^Usage: boltgate ${command}`))
+  t.match((await run('help', 'start')).out, /^Usage: boltgate start[^]*\nExamples:\n/)
+  t.match((await run()).out, /Commands:\n {2}init +Writes a gateway\.yaml/)
+  t.match(await run('version'), { code: 0, out: /^\d+\.\d+\.\d+$/ })
   const away = await run('pay', 'http://127.0.0.1:1/')
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
@@ -117,6 +130,79 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     t.equal(unknown.code, 1)
     t.match(unknown.err, /^http:\/\/no\.such\.host\.invalid cannot be reached: .* \[BG_NOT_REACHED\]$/, command)
   }
+})
+
+t.test('pay: a real wallet pays over Nostr Wallet Connect, up to --max', async t => {
+  const [seller, buyer] = [await startFakeNwc(), await startFakeNwc()]
+  t.teardown(() => Promise.all([seller.close(), buyer.close()]))
+  // A payee reveals the preimage to whoever pays.
+  buyer.preimages.get = hash => seller.wallet.invoices.get(hash)?.preimage
+  const gateway = await startGateway(t, {
+    yaml: defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary: { kind: nwc, key: "${NWC}" }']] }),
+    env: { NWC: seller.key() }
+  })
+  const refused = await run('pay', `${gateway.url}/demo/quote`, '--wallet', buyer.key(), '--max', '9')
+  t.match(refused, { code: 1, err: /asks for 10 sats, more than --max allows \(9 sats\)\. Nothing was paid/ })
+  t.equal(buyer.wallet.sendings, 0)
+  const paid = await run('pay', `${gateway.url}/demo/quote`, '--wallet', buyer.key())
+  t.match(paid, { code: 0, out: /with your wallet\nPaid; the preimage is [0-9a-f]{64}\n[^]*< 200\n/ }, paid.err)
+  t.notMatch(paid.out + paid.err, new URL(buyer.key()).searchParams.get('secret') ?? '')
+})
+
+t.test('test provider: says of each key whether it makes invoices', async t => {
+  const wallet = await startFakeNwc()
+  t.teardown(() => wallet.close())
+  const file = join(temporaryFolder(t), 'gateway.yaml')
+  writeFileSync(file, `lightning: { primary: { kind: nwc, key: "${wallet.key()}" } }\nroutes: []\n`)
+  t.match(await run('test', 'provider', '-c', file), { code: 0, out: /^ok +primary nwc: .*\nok +alternate sandbox: / })
+  writeFileSync(
+    file,
+    `lightning: { primary: { kind: phoenixd, key: "phoenixd://127.0.0.1:1?password=a" } }\nroutes: []\n`
+  )
+  t.match(await run('test', 'provider', '-c', file), { code: 1, out: /^FAILED +primary phoenixd: .*not tested/ })
+})
+
+t.test('merchant create: an account on a running gateway, with a key that works', async t => {
+  const gateway = await startGateway(t)
+  const file = join(gateway.data, 'gateway.yaml')
+  writeFileSync(file, `data: ${gateway.data}\nroutes: []\n`)
+  const made = await run(
+    'merchant',
+    'create',
+    '--name',
+    'Ada',
+    '--email',
+    'a@example.com',
+    '--url',
+    gateway.url,
+    '-c',
+    file
+  )
+  t.match(made, { code: 0, err: /\/console; sign in with this key/ }, made.err)
+  t.equal((await gateway.send('GET', '/api/merchant/settings', { headers: { 'x-api-key': made.out } })).status, 200)
+  t.match(
+    await run('merchant', 'create', '--name', 'Ada', '--email', 'a@example.com', '--url', gateway.url, '-c', file),
+    { code: 1, err: /answered 409/ }
+  )
+})
+
+t.test('completion: bash completes commands, their words and their flags', async t => {
+  const { out } = await run('completion', 'bash')
+  const complete = (...words: readonly string[]): string[] =>
+    execFileSync('bash', [
+      '-c',
+      `${out}\nCOMP_WORDS=(boltgate "$@"); COMP_CWORD=$#; _boltgate; echo "\${COMPREPLY[@]}"`,
+      'bash',
+      ...words
+    ])
+      .toString()
+      .trim()
+      .split(' ')
+  t.same(complete('ke'), ['key', 'keys'])
+  t.same(complete('keys', 'r'), ['rotate'])
+  t.ok(complete('init', '--').includes('--production'))
+  t.match((await run('completion', 'zsh')).out, /^#compdef boltgate\n[^]*'init:Writes/)
+  t.match((await run('completion', 'fish')).out, /-a merchant -d 'Creates a merchant\\'s account'/)
 })
 
 t.test('what is answered otherwise than a command needs is told with its code', async t => {

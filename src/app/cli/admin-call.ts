@@ -1,0 +1,39 @@
+import type { Dispatcher } from 'undici'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { readKeys } from '../../platform/keys/keyfile.ts'
+import { configurationFile, loadWithPlugins } from './configuration.ts'
+import { callGateway, type WholeResponse } from './gateway-call.ts'
+import { UsageError } from './output.ts'
+import { addressOption } from './request-options.ts'
+
+/**
+ * Calls the admin API of a running gateway with the admin key of its configuration.
+ * @throws UsageError, ConfigError, CodedError
+ */
+export async function callAdmin(
+  method: Dispatcher.HttpMethod,
+  path: string,
+  body: object | null,
+  options: { readonly url?: string | undefined; readonly config?: string | undefined }
+): Promise<WholeResponse & { readonly url: string }> {
+  const given = options.url === undefined ? null : addressOption('--url', options.url).href
+  const { config } = await loadWithPlugins(configurationFile(options.config), process.env)
+  const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
+  if (adminKey === undefined)
+    throw new UsageError(
+      `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
+    )
+  const url = given ?? addressOf(config)
+  const response = await callGateway(new URL(path, url), {
+    method,
+    headers: { 'x-api-key': adminKey, ...(body === null ? {} : { 'content-type': 'application/json' }) },
+    body: body === null ? null : JSON.stringify(body)
+  })
+  return { ...response, url }
+}
+
+/** Local listen address of the configuration. */
+function addressOf({ server: { listen } }: GatewayConfig): string {
+  const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
+  return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`
+}
