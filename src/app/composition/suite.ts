@@ -76,7 +76,9 @@ export async function openSuite(core: Core, opened: Open) {
         if (running.gateway === null) throw new TypeError('a page is requested before there are routes')
         return await running.gateway.ask(ctx)
       },
+      merchants: core.merchants,
       sessions: signIn.sessions,
+      trail: core.trail,
       publicUrl: core.publicUrl
     })
   )

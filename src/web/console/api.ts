@@ -61,10 +61,10 @@ export class PageApi {
   /** Principal of the page's chain, until something has changed. */
   #reader: Principal | null
 
-  constructor(ask: AskApi, page: Context) {
+  constructor(ask: AskApi, page: Context, reader: Principal | null = page.principal) {
     this.#ask = ask
     this.#page = page
-    this.#reader = page.principal
+    this.#reader = reader
   }
 
   /**

@@ -49,6 +49,8 @@ export interface Frame {
   readonly path: string
   /** Path to the gateway's root. */
   readonly root: string
+  /** Path to the console's first page. */
+  readonly home: string
   /** Account name, or the operator's. */
   readonly who: string
   /** File names under `/assets/`. */
@@ -58,6 +60,8 @@ export interface Frame {
   readonly problem: FormProblem | null
   /** Suggestion such as a passkey; null for none. */
   readonly offer: VNode | null
+  /** An operator looks at a merchant's console. */
+  readonly isViewed: boolean
   /** CSRF token of the sign-out form; null without a session. */
   readonly signOut: string | null
 }
@@ -68,8 +72,7 @@ export function homeOf(console: Console): string {
 
 /** The complete document of a console page. */
 export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
-  const { console, path, root, who, assets, done, problem, offer } = frame
-  const home = `${root}${homeOf(console)}`
+  const { console, path, root, home, who, assets, done, problem, offer, isViewed } = frame
   const here = path.split('/', 1)[0] ?? ''
   const name = console === 'merchant' ? 'Console' : 'Operator'
   return (
@@ -92,7 +95,7 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
         <a class="skip" href="#content">To the content</a>
         <header class="bar">
           <a class="brand" href=${home}>boltgate</a>
-          <p class="who"><a href=${`${home}/signed-in`}><bdi>${who}</bdi></a></p>
+          <p class="who"><a href=${`${root}${isViewed ? 'operator' : homeOf(console)}/signed-in`}><bdi>${who}</bdi></a></p>
           ${signOut(frame)}
         </header>
         <nav class="menu" aria-label=${name}>
@@ -103,7 +106,7 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
           ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
           ${problem === null ? null : problemNotice(problem)}
           ${offer}
-          ${content}
+          ${isViewed ? readOnly(content) : content}
         </main>
       </body>
     </html>`)
@@ -130,4 +133,17 @@ function problemNotice({ message, fields }: FormProblem): VNode {
       <p>${message}</p>
       ${single.length === 0 ? null : html`<ul>${single.map(([name, words]) => html`<li><code>${name}</code> ${words}</li>`)}</ul>`}
     </div>`
+}
+
+/**
+ * Without forms that change something, downloads and live parts, which a viewer of another's account has not. On the
+ * rendered text, where no content has a `<`.
+ */
+export function readOnly(content: VNode): VNode {
+  const text = renderToString(content)
+    .replaceAll(/<details class="danger-zone"[^]*?<\/details>/g, '')
+    .replaceAll(/<form\b[^>]*\bmethod="post"[^]*?<\/form>/g, '')
+    .replaceAll(/<a\b[^>]*\bdownload=[^]*?<\/a>/g, '')
+    .replaceAll(/ data-live(="[^"]*")?/g, '')
+  return html`<div dangerouslySetInnerHTML=${{ __html: text }} />`
 }

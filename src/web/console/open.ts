@@ -1,4 +1,7 @@
-import type { Context } from '../../engine/message/context.ts'
+import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { Context, Principal } from '../../engine/message/context.ts'
+import type { Trail } from '../../engine/operations/trail.ts'
 import type { AskApi } from './api.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { formToken } from '../sign-in/cookie.ts'
@@ -32,6 +35,7 @@ import { consoleOperations } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 import { passkeysPage } from './passkeys.ts'
 import { sessionsPage } from './sessions.ts'
+import { viewAsOperations } from './view-as.ts'
 
 const PAGES: readonly ConsolePage[] = [
   overviewPage,
@@ -72,7 +76,9 @@ const PAGES: readonly ConsolePage[] = [
 export interface OpenConsoleParts {
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
+  readonly merchants: Pick<Merchants, 'byId'>
   readonly sessions: Pick<Sessions, 'standInCookie' | 'tokenOf'>
+  readonly trail: Trail
   publicUrl(): string
 }
 
@@ -86,12 +92,24 @@ export function openConsole(parts: OpenConsoleParts) {
       cookie: parts.sessions.standInCookie(ctx)
     }
   }
+  const viewer = async (id: string, by: Principal | null): Promise<MerchantPrincipal | null> => {
+    if (by?.kind !== 'admin' || !/^[1-9]\d{0,8}$/.test(id)) return null
+    const merchant = await parts.merchants.byId(Number(id))
+    return merchant === null
+      ? null
+      : { kind: 'merchant', id, merchant, role: 'viewer', by: { kind: 'member', email: by.id } }
+  }
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
+  const known = {
+    ask: parts.ask,
+    publicUrl: () => parts.publicUrl(),
+    signedIn,
+    viewer,
+    trail: parts.trail,
+    assets: { style, script }
+  }
   return {
-    operations: consoleOperations(
-      { ask: parts.ask, publicUrl: () => parts.publicUrl(), signedIn, assets: { style, script } },
-      PAGES
-    ),
+    operations: [...consoleOperations(known, PAGES), ...viewAsOperations(known, PAGES)],
     jobs: [],
     close: () => {}
   }

@@ -1,6 +1,8 @@
 import { renderToString } from 'preact-render-to-string'
 import { Type } from 'typebox'
-import type { Context } from '../../engine/message/context.ts'
+import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
+import type { Context, Principal } from '../../engine/message/context.ts'
+import type { Trail } from '../../engine/operations/trail.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
@@ -21,6 +23,9 @@ export interface ConsoleParts {
   signedIn(ctx: Context): { readonly who: string; readonly form: string | null; readonly cookie: string | null }
   /** Without a trailing slash. */
   publicUrl(): string
+  /** The account's rights for an operator who looks at it; null for an unknown account or another caller. */
+  viewer(merchantId: string, by: Principal | null): Promise<MerchantPrincipal | null>
+  readonly trail: Trail
   readonly assets: { readonly style: string; readonly script: string }
 }
 
@@ -106,26 +111,37 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
   return [read, change]
 }
 
-function asked(
-  { ask, publicUrl }: ConsoleParts,
+/** `view`: of another's account, with its home below the root. */
+export function asked(
+  parts: ConsoleParts,
   page: ConsolePage,
   ctx: Context,
   params: unknown,
-  form: URLSearchParams | null
+  form: URLSearchParams | null,
+  view: { readonly home: string; readonly principal: Principal } | null = null
 ): Asked {
+  const { ask, publicUrl } = parts
   const root = rootOf(ctx.path)
+  const home = view?.home ?? homeOf(page.console)
   return {
     ctx,
-    api: new PageApi(ask, ctx),
+    api: new PageApi(ask, ctx, view?.principal),
     // Validated by the schema of the path's names, all of them texts.
     params: (params ?? {}) as Readonly<Record<string, string>>,
     query: new URLSearchParams(ctx.query),
     form: form ?? new URLSearchParams(),
     root,
-    link: to => `${root}${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    link: to => `${root}${home}${to === '' ? '' : `/${to}`}`,
     address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
     isRenewal: ctx.method === 'GET' && ctx.headers.has('x-live-parts'),
-    problem: null
+    problem: null,
+    viewing: null,
+    viewAs: async merchantId => {
+      const principal = await parts.viewer(merchantId, ctx.principal)
+      return principal === null
+        ? null
+        : asked(parts, page, ctx, {}, null, { home: `operator/merchants/${merchantId}/as`, principal })
+    }
   }
 }
 
@@ -134,7 +150,7 @@ function rootOf(path: string): string {
   return '../'.repeat(path.split('/').length - 2) || './'
 }
 
-async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, status = 200): Promise<Result> {
+export async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, status = 200): Promise<Result> {
   try {
     return await written(parts, page, request, await page.show(request), status)
   } catch (error) {
@@ -163,15 +179,28 @@ async function written(
   content: PageContent,
   status: number
 ): Promise<Result> {
-  const { ctx, isRenewal, query, problem, root } = request
+  const { ctx, isRenewal, query, problem, root, viewing } = request
   if (isRenewal) return renewed(ctx, renderToString(content.content), content.status ?? status)
   const { cookie, form, who } = signedIn(ctx)
   const named = query.get('done')
   const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
-  const offer = await passkeyOffer(request, console)
+  const offer = viewing?.banner ?? (await passkeyOffer(request, console))
+  const home = viewing?.home ?? `${root}${homeOf(console)}`
   return {
     status: content.status ?? status,
-    body: framed(content, { console, path, root, who, assets, problem, done, offer, signOut: form }),
+    body: framed(content, {
+      isViewed: viewing !== null,
+      console,
+      path,
+      root,
+      home,
+      who,
+      assets,
+      problem,
+      done,
+      offer,
+      signOut: form
+    }),
     headers: cookie === null ? CONSOLE_HEADERS : [...CONSOLE_HEADERS, 'Set-Cookie', cookie]
   }
 }

@@ -208,6 +208,11 @@ export function action(
     </form>`
 }
 
+/** A guided change: what to check, what to do, and what follows. */
+export function steps(list: ReadonlyArray<readonly [title: string, content: ComponentChildren]>): VNode {
+  return html`<ol class="steps">${list.map(([title, content]) => html`<li><h3>${title}</h3>${content}</li>`)}</ol>`
+}
+
 /** Confirmation step of an irreversible action. */
 export function danger(summary: string, words: string, button: VNode): VNode {
   return html`<details class="danger-zone"><summary>${summary}</summary><p>${words}</p>${button}</details>`

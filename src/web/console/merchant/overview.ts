@@ -82,7 +82,7 @@ export const overviewPage: ConsolePage = {
 }
 
 /** Recent sales, kept current by the script. */
-async function latest({ api, link }: Asked): Promise<VNode> {
+export async function latest({ api, link }: Asked): Promise<VNode> {
   const [{ sales }, { payments }] = await Promise.all([
     api.get<SalePage>('/api/merchant/sales?limit=5'),
     api.get<PaymentPage>('/api/payments?limit=5')

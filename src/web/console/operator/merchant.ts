@@ -1,11 +1,20 @@
+import type { VNode } from 'preact'
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
+import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
+import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
+import type { ProxyView } from '../../../payments/proxies/schema.ts'
+import type { MemberView } from '../../sign-in/member-operations.ts'
 import type { MerchantDetail, RegeneratedKey } from '../../admin/schema.ts'
 import { html } from '../../kit/document.ts'
-import { expectUnchanged, queryOf, type PageApi } from '../api.ts'
+import { expectUnchanged, permitted, queryOf, type PageApi } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
-import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, facts, field } from '../parts.ts'
-import { timeOf } from '../words.ts'
+import { readOnly } from '../frame.ts'
+import { latest } from '../merchant/overview.ts'
+import { openProblems } from '../merchant/problems.ts'
+import { apiTraffic } from '../merchant/traffic.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, choice, copyable, danger, facts, field, figure, steps, ticks } from '../parts.ts'
+import { count, latency, timeOf } from '../words.ts'
 
 /** Subscription states of the API; none selected without a subscription. */
 const STATUSES = [
@@ -13,6 +22,12 @@ const STATUSES = [
   ...['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete', 'incomplete_expired'].map(
     name => [name, name] as const
   )
+] as const
+
+const FEATURES = [
+  ['refundsEnabled', 'Refunds'],
+  ['multiCurrencyEnabled', 'Prices in dollars and euros'],
+  ['l402Enabled', 'APIs and L402']
 ] as const
 
 /** For the optimistic lock of the subscription. */
@@ -26,21 +41,26 @@ export const merchantPage: ConsolePage = {
   path: 'merchants/:merchantId',
   summary: 'One account, and the operator actions on it',
   async show(asked) {
-    const { api, form, params, problem } = asked
+    const { api, form, link, params, problem } = asked
     const found = await api.get<MerchantDetail>(
       `/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`
     )
-    const earned = await earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], {
-      merchantId: found.merchantId
-    })
-    const replaced = await lastReplaced(api, found.merchantId)
+    const id = found.merchantId
+    const [earned, account, replaced] = await Promise.all([
+      earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], { merchantId: id }),
+      accountSection(asked, id),
+      lastReplaced(api, id)
+    ])
+    const was = (text: string): VNode => html`<input type="hidden" name="was" value=${text} />`
+    const wanted = (name: string, now: string): string => form.get(name) ?? now
     return {
       title: found.name,
       content: html`
+        <p><a class="button second" href=${link(`merchants/${id}/as`)}>View as this merchant</a> <a href=${link(`changes?merchantId=${id}`)}>Audit log</a></p>
         ${facts([
-          ['Email', found.email],
+          ['Email', html`<bdi>${found.email}</bdi>`],
           ['Plan', found.planTier],
-          ['State', found.isActive ? badge('active', 'good') : badge('deactivated', 'bad')],
+          ['State', found.isActive ? badge('active', 'good') : badge('suspended', 'bad')],
           ['Subscription', found.subscriptionStatus ?? 'none'],
           ['Paid until', timeOf(found.currentPeriodEnd)],
           [
@@ -48,41 +68,76 @@ export const merchantPage: ConsolePage = {
             [found.hasPrimaryKey ? 'primary' : null, found.hasAlternateKey ? 'alternate' : null]
               .filter(slot => slot !== null)
               .join(', ') || 'none'
-          ],
-          ['Webhooks', found.hasWebhookUrl ? 'set' : 'not set']
+          ]
         ])}
+        ${account}
         ${earned}
+        <section aria-labelledby="features"><h2 id="features">Features</h2>
+          <form method="post" class="form">
+            <input type="hidden" name="do" value="features" />${was(featuresOf(found))}
+            ${ticks(
+              'feature',
+              'Enabled for this account',
+              FEATURES,
+              FEATURES.flatMap(([name]) => (found.features[name] ? [name] : [])),
+              'Setting a plan sets multi-currency and L402 anew.'
+            )}
+            <button class="button" type="submit">Save features</button>
+          </form>
+        </section>
         <section aria-labelledby="can"><h2 id="can">Actions</h2>
+          <form method="post" class="form">
+            <input type="hidden" name="do" value="account" />${was(`${found.name} <${found.email}>`)}
+            ${field({ name: 'name', label: 'Name', value: wanted('name', found.name), problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
+            ${field({ name: 'email', label: 'Email', value: wanted('email', found.email), problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
+            <button class="button" type="submit">Save account</button>
+          </form>
           <form method="post" class="filter">
-            <input type="hidden" name="do" value="plan" /><input type="hidden" name="was" value=${found.planTier} />
+            <input type="hidden" name="do" value="plan" />${was(found.planTier)}
             ${choice(
               'planTier',
               'Plan',
-              [
-                ['free', 'free'],
-                ['individual', 'individual'],
-                ['l402', 'l402']
-              ],
+              ['free', 'individual', 'l402'].map(name => [name, name] as const),
               found.planTier
             )}
-            <button class="button small" type="submit">Set</button>
+            <button class="button small" type="submit">Set plan</button>
           </form>
           <form method="post" class="filter">
-            <input type="hidden" name="do" value="subscription" /><input type="hidden" name="was" value=${subscriptionOf(found)} />
+            <input type="hidden" name="do" value="subscription" />${was(subscriptionOf(found))}
             ${choice('subscriptionStatus', 'Subscription', STATUSES, found.subscriptionStatus ?? '')}
             ${field({
               name: 'currentPeriodEnd',
-              label: 'Paid until, such as 2026-12-31T23:59:59Z',
-              value: form.get('currentPeriodEnd') ?? found.currentPeriodEnd ?? '',
+              label: 'Paid until the end of (UTC)',
+              value: wanted('currentPeriodEnd', found.currentPeriodEnd ?? '').slice(0, 10),
               hint: 'Leave empty for no end. Both apply until the next billing update.',
               problem: problem?.fields['currentPeriodEnd'],
-              attributes: { maxlength: 40, autocomplete: 'off', spellcheck: 'false' }
+              attributes: { type: 'date' }
             })}
-            <button class="button small" type="submit">Set</button>
+            <button class="button small" type="submit">Set subscription</button>
           </form>
-          ${found.isActive ? danger('Deactivate', 'Its keys and its APIs stop working until it is activated again.', action('Deactivate', { do: 'deactivate', was: 'active' }, { isDanger: true })) : action('Activate again', { do: 'reactivate', was: 'deactivated' })}
-          ${danger('Replace API key', 'The old key stops working immediately. The new key is shown once.', action('Replace key', { do: 'key', was: replaced }, { isDanger: true }))}
-          ${danger('Revoke all sales', 'Buyers can no longer use what they paid for and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
+          ${found.isActive ? danger('Suspend', 'Its keys, members and APIs stop working until it is reactivated. Nothing is deleted, and payments already made are still reported.', action('Suspend', { do: 'deactivate', was: 'active' }, { isDanger: true })) : action('Reactivate', { do: 'reactivate', was: 'deactivated' })}
+          ${guide('Replace API key', [
+            [
+              'Tell the merchant',
+              html`<p>Programs with the first key stop immediately. Keys that the merchant made stay valid: where one leaked, the merchant rotates it with an overlap under <a href=${link(`merchants/${id}/as/keys`)}>Keys</a>.</p>`
+            ],
+            ['Replace the key', action('Replace key', { do: 'key', was: replaced }, { isDanger: true })],
+            [
+              'Hand over the new key',
+              html`<p>It is shown once. Send it over a channel that only the merchant reads, then check under Keys that it is used.</p>`
+            ]
+          ])}
+          ${guide('Revoke sales', [
+            [
+              'Choose what to revoke',
+              html`<p>Revoke a single payment on <a href=${link('sales')}>Sales</a>. To stop new sales too, suspend the account first.</p>`
+            ],
+            [
+              'Tell the merchant',
+              html`<p>Buyers can no longer use what they paid for and must pay again. This cannot be undone.</p>`
+            ],
+            ['Revoke', action('Revoke all', { do: 'revoke' }, { isDanger: true })]
+          ])}
         </section>`
     }
   },
@@ -95,11 +150,25 @@ export const merchantPage: ConsolePage = {
         expectUnchanged(form, (await api.get<MerchantDetail>(target)).planTier)
         await api.send({ method: 'PUT', target, body: { planTier: form.get('planTier') ?? '' } })
         return back
+      case 'features': {
+        expectUnchanged(form, featuresOf(await api.get<MerchantDetail>(target)))
+        const features = Object.fromEntries(FEATURES.map(([name]) => [name, form.getAll('feature').includes(name)]))
+        await api.send({ method: 'PUT', target, body: { features } })
+        return back
+      }
+      case 'account': {
+        const { email, name } = await api.get<MerchantDetail>(target)
+        expectUnchanged(form, `${name} <${email}>`)
+        const body = { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
+        await api.send({ method: 'PUT', target, body })
+        return back
+      }
       case 'subscription': {
         expectUnchanged(form, subscriptionOf(await api.get<MerchantDetail>(target)))
-        const [subscriptionStatus = '', end = ''] = ['subscriptionStatus', 'currentPeriodEnd'].map(name =>
+        const [subscriptionStatus = '', day = ''] = ['subscriptionStatus', 'currentPeriodEnd'].map(name =>
           (form.get(name) ?? '').trim()
         )
+        const end = /^\d{4}-\d\d-\d\d$/.test(day) ? `${day}T23:59:59Z` : day
         const body = {
           ...(subscriptionStatus === '' ? {} : { subscriptionStatus }),
           currentPeriodEnd: end === '' ? null : end
@@ -125,6 +194,50 @@ export const merchantPage: ConsolePage = {
         return back
     }
   }
+}
+
+function featuresOf({ features }: MerchantDetail): string {
+  return FEATURES.map(([name]) => `${name}: ${features[name]}`).join(', ')
+}
+
+function guide(title: string, list: Parameters<typeof steps>[0]): VNode {
+  return html`<details class="danger-zone"><summary>${title}</summary>${steps(list)}</details>`
+}
+
+/** What the merchant's own overview shows first, and how much of the plan is used. */
+async function accountSection(asked: Asked, merchantId: number): Promise<VNode | null> {
+  const view = await asked.viewAs(String(merchantId))
+  if (view === null) return null
+  const { api, link } = view
+  const [problems, traffic, lists, proxies, endpoints, members, { limits }] = await Promise.all([
+    api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(view, quickstart)),
+    apiTraffic(view, null),
+    latest(view),
+    permitted<readonly ProxyView[]>(api, '/api/proxy'),
+    api.get<readonly unknown[]>('/api/merchant/webhooks/endpoints'),
+    api.get<readonly MemberView[]>('/api/merchant/members'),
+    api.get<SubscriptionView>('/api/merchant/subscription')
+  ])
+  const { total } = traffic
+  return html`
+    ${problems}
+    <dl class="figures-row">
+      ${figure('Requests', count(total.requests), 'Last 24 hours')}
+      ${figure('402 responses', count(total.asked), `${count(total.paidRequests)} paid requests`)}
+      ${figure('Errors', count(total.serverErrors), `p99 ${latency(total.p99)}`)}
+    </dl>
+    ${facts([
+      ['APIs', html`<a href=${link('apis')}>${count(proxies?.length ?? 0)}</a>`],
+      [
+        'Webhook endpoints',
+        html`<a href=${link('webhooks')}>${count(endpoints.length)} of ${count(limits.maxWebhookEndpoints)}</a>`
+      ],
+      [
+        'Members',
+        html`<a href=${link('members')}>${count(members.length)}</a> ${members.slice(0, 5).map(({ email, role }) => html`<bdi>${email}</bdi> (${role}) `)}`
+      ]
+    ])}
+    ${readOnly(lists)}`
 }
 
 /** Last key replacement in the audit log, for the optimistic lock; `none` without one. */

@@ -95,7 +95,7 @@ const merchants: ConsolePage = {
             [
               ['', 'All'],
               ['true', 'active'],
-              ['false', 'deactivated']
+              ['false', 'suspended']
             ],
             filter.isActive ?? ''
           )}
@@ -114,7 +114,7 @@ const merchants: ConsolePage = {
             { title: 'Plan', cell: merchant => merchant.planTier },
             {
               title: 'State',
-              cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('deactivated', 'bad'))
+              cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('suspended', 'bad'))
             },
             { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
           ],
@@ -261,15 +261,27 @@ const refund: ConsolePage = {
         ])}
         ${
           isOpen
-            ? settlementSection(asked, {
-                fields: field({
-                  name: 'providerRefundId',
-                  label: 'Provider refund id, if sent',
-                  value: form.get('providerRefundId') ?? '',
-                  problem: problem?.fields['providerRefundId'],
-                  attributes: { maxlength: 200 }
-                })
-              })
+            ? settlementSection(
+                asked,
+                {
+                  provider: found.provider,
+                  amount: sats(found.amountSatoshis),
+                  sentAt: found.createdAt,
+                  references: [
+                    ['Refund', html`<code>${found.refundId}</code>`],
+                    ['To', html`<code>${found.refundAddress}</code>`]
+                  ]
+                },
+                {
+                  fields: field({
+                    name: 'providerRefundId',
+                    label: 'Provider refund id, if sent',
+                    value: form.get('providerRefundId') ?? '',
+                    problem: problem?.fields['providerRefundId'],
+                    attributes: { maxlength: 200 }
+                  })
+                }
+              )
             : null
         }`
     }

@@ -119,9 +119,21 @@ export const operatorSession: ConsolePage = {
         }
         ${
           isSettleable && refund.settledBy === null
-            ? settlementSection(asked, {
-                words: 'Rejected while the provider may still be sending it. “Not sent” ends its retries.'
-              })
+            ? settlementSection(
+                asked,
+                {
+                  provider: 'your provider',
+                  amount: sats(refund.satoshis),
+                  sentAt: refund.begunAt,
+                  references: [
+                    ['Payout reference', html`<code>${refund.reference ?? '–'}</code>`],
+                    ['Provider payout id', html`<code>${refund.providerPayoutId ?? '–'}</code>`]
+                  ]
+                },
+                {
+                  words: 'Rejected while the provider may still be sending it. “Not sent” ends its retries.'
+                }
+              )
             : null
         }`
     }
