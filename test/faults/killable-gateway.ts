@@ -145,7 +145,7 @@ export class KillableGateway {
     for (const on of requests) this.strike.fail('hang after', on)
     const late = setTimeout(() => {
       reject(new Error(`${left} of ${requests.join()} did not come`))
-    }, 60_000)
+    }, 240_000)
     await promise.finally(() => {
       clearTimeout(late)
     })
@@ -195,7 +195,7 @@ export class KillableGateway {
   }
 
   /** Resolves once a payment has a status; from then on it must keep it. */
-  async becomes({ invoiceId }: Acknowledged, status: string, ms = 60_000): Promise<void> {
+  async becomes({ invoiceId }: Acknowledged, status: string, ms?: number): Promise<void> {
     await eventually(
       `payment ${invoiceId} is ${status}`,
       async () => ((await this.status(invoiceId)) === status ? true : null),

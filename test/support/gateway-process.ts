@@ -234,9 +234,9 @@ export async function freshRedis(t: T): Promise<string | null> {
 
 /**
  * Repeats `attempt` until it answers something other than null. Throws after `ms`, with what was being waited for; that
- * is only so that a test ends, and no promise of the product: a loaded machine may stand still for seconds.
+ * is only so that a test ends, and no promise of the product: a loaded machine may take minutes to start a gateway.
  */
-export async function eventually<R>(what: string, attempt: () => Promise<R | null>, ms = 60_000): Promise<R> {
+export async function eventually<R>(what: string, attempt: () => Promise<R | null>, ms = 240_000): Promise<R> {
   const end = Date.now() + ms
   for (;;) {
     const found = await attempt()
