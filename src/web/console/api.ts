@@ -124,11 +124,16 @@ function refusalOf(status: number, text: string): ApiRefusal {
   const { errors } = body
   if (typeof errors === 'object' && errors !== null)
     for (const [name, words] of Object.entries(errors))
-      fields[name] = Array.isArray(words) ? words.join(' ') : String(words)
+      fields[memberOf(name)] = Array.isArray(words) ? words.join(' ') : String(words)
   const words = [body['message'], body['detail'], body['error'], body['title']].find(
     (each): each is string => typeof each === 'string' && each !== ''
   )
   return new ApiRefusal(status, words ?? `The gateway answered ${status}.`, fields)
+}
+
+/** `Endpoints[0].PriceSats` as the body spells it. */
+function memberOf(name: string): string {
+  return name.replaceAll(/(?<=^|\.)[A-Z]/g, letter => letter.toLowerCase())
 }
 
 function membersOf(text: string): Readonly<Record<string, unknown>> {

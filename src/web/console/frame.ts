@@ -104,7 +104,7 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
         <main id="content" tabindex="-1">
           <h1>${title}</h1>
           ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
-          ${problem === null ? null : problemNotice(problem)}
+          ${problem === null ? null : problemNotice(problem, renderToString(content))}
           ${offer}
           ${isViewed ? readOnly(content) : content}
         </main>
@@ -126,12 +126,24 @@ function signOut({ root, signOut: form }: Frame): VNode | null {
       </form>`
 }
 
-function problemNotice({ message, fields }: FormProblem): VNode {
-  const single = Object.entries(fields)
+/** Names the fields of the form by their labels. */
+function problemNotice({ message, fields }: FormProblem, content: string): VNode {
+  const labelOf = (member: string): string | undefined => {
+    const name = /([A-Za-z]+)(?:\[\d+\])?$/.exec(member)?.[1] ?? ''
+    const id = new RegExp(`<(?:input|select|textarea)[^>]* id="([^"]+)"[^>]* name="${name}"`).exec(content)?.[1]
+    return id === undefined
+      ? undefined
+      : new RegExp(`<label for="${id}">([^<]+)`).exec(content)?.[1]?.replaceAll('&amp;', '&')
+  }
+  const named = message.replaceAll(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, word => {
+    const label = labelOf(word)
+    return label === undefined ? word : `“${label}”`
+  })
+  const single = Object.entries(fields).map(([name, words]) => [labelOf(name), words] as const)
   return html`
     <div class="notice bad" role="alert">
-      <p>${message}</p>
-      ${single.length === 0 ? null : html`<ul>${single.map(([name, words]) => html`<li><code>${name}</code> ${words}</li>`)}</ul>`}
+      <p>${single.length === 0 ? named : 'Some fields need another value.'}</p>
+      ${single.length === 0 ? null : html`<ul>${single.map(([label, words]) => html`<li>${label === undefined ? null : html`<strong>${label}:</strong> `}${words}</li>`)}</ul>`}
     </div>`
 }
 

@@ -103,12 +103,20 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
         return 'to' in result ? go(request, result) : await written(parts, page, request, result, 200)
       } catch (error) {
         if (!(error instanceof ApiRefusal)) throw error
-        const problem: FormProblem = { message: error.message, fields: error.fields }
+        const problem = problemOf(error)
         return await shown(parts, page, { ...request, problem }, 422)
       }
     }
   })
   return [read, change]
+}
+
+/** The API begins some messages with the member that is wrong: `targetBaseUrl: The address is not a URL`. */
+function problemOf({ message, fields }: ApiRefusal): FormProblem {
+  const [, name, words] = /^([a-z][A-Za-z]+): (.+)$/s.exec(message) ?? []
+  return name === undefined || words === undefined
+    ? { message, fields }
+    : { message: words, fields: { ...fields, [name]: words } }
 }
 
 /** `view`: of another's account, with its home below the root. */
@@ -183,7 +191,8 @@ async function written(
   if (isRenewal) return renewed(ctx, renderToString(content.content), content.status ?? status)
   const { cookie, form, who } = signedIn(ctx)
   const named = query.get('done')
-  const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
+  const done =
+    problem === null && named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
   const offer = viewing?.banner ?? (await passkeyOffer(request, console))
   const home = viewing?.home ?? `${root}${homeOf(console)}`
   return {

@@ -111,15 +111,28 @@ export interface FormField {
 }
 
 /** Label, input, hint and error. */
-export function field({ name, id = name, label, value = '', problem, hint, attributes = {} }: FormField): VNode {
+export function field(of: FormField): VNode {
+  const { name, id = name, value = '', attributes = {} } = of
+  return labelled(of, about => html`<input id=${id} name=${name} value=${value} ...${attributes} ...${about} />`)
+}
+
+/** The same for several lines. */
+export function textArea(of: FormField): VNode {
+  const { name, id = name, value = '', attributes = {} } = of
+  return labelled(
+    of,
+    about => html`<textarea id=${id} name=${name} spellcheck="false" ...${attributes} ...${about}>${value}</textarea>`
+  )
+}
+
+function labelled({ name, id = name, label, problem, hint }: FormField, input: (about: object) => VNode): VNode {
   const about = [hint === undefined ? null : `${id}-hint`, problem === undefined ? null : `${id}-problem`]
     .filter(each => each !== null)
     .join(' ')
   return html`
     <div class=${problem === undefined ? 'input' : 'input wrong'}>
       <label for=${id}>${label}</label>
-      <input id=${id} name=${name} value=${value} ...${attributes} aria-invalid=${problem === undefined ? null : 'true'}
-        aria-describedby=${about === '' ? null : about} />
+      ${input({ 'aria-invalid': problem === undefined ? null : 'true', 'aria-describedby': about === '' ? null : about })}
       ${hint === undefined ? null : html`<p id=${`${id}-hint`} class="soft">${hint}</p>`}
       ${problem === undefined ? null : html`<p id=${`${id}-problem`} class="error">${problem}</p>`}
     </div>`

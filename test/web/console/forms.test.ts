@@ -98,11 +98,7 @@ t.test('of two tabs that change the same thing the second is told, and changes n
       { do: 'url', was: '', webhookUrl: 'https://one.example.com/' },
       { do: 'url', was: '', webhookUrl: 'https://two.example.com/' }
     ],
-    [
-      `/console/apis/${proxyId}`,
-      { do: 'price', was: '5', defaultPriceSats: '6' },
-      { do: 'price', was: '5', defaultPriceSats: '7' }
-    ]
+    [`/console/apis/${proxyId}`, { do: 'price', was: '5', price: '6' }, { do: 'price', was: '5', price: '7' }]
   ] as const) {
     t.ok((await asPerson(gateway, cookie, path, first)).status < 400, path)
     const told = await asPerson(gateway, cookie, path, second)
@@ -184,8 +180,8 @@ t.test(
     const proxy = async () => (await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as object
     const inDollars = (await asPerson(gateway, cookie, path)).text
     t.match(inDollars, /USD 0\.002, never more than 1,000 sats/)
-    t.notMatch(inDollars, /value="1000"/, 'the cap is not shown as the price')
-    const set = { do: 'price', was: wasOfForm(inDollars, 'price'), defaultPriceSats: '500' }
+    t.notMatch(inDollars, /name="price" value="1000"/, 'the cap is not shown as the price')
+    const set = { do: 'price', was: wasOfForm(inDollars, 'price'), price: '500' }
     t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
     t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: undefined })
     t.match((await asPerson(gateway, cookie, path)).text, /value="500"/)
@@ -208,7 +204,7 @@ t.test(
     await change(byModel('USD 0.0001'))
     const byRequest = (await asPerson(gateway, cookie, path)).text
     t.match(byRequest, /by request, never more than 500 sats/)
-    const late = { do: 'price', was: wasOfForm(byRequest, 'price'), defaultPriceSats: '9' }
+    const late = { do: 'price', was: wasOfForm(byRequest, 'price'), price: '9' }
     await change(byModel('USD 0.0002'))
     const told = await asPerson(gateway, cookie, path, late)
     t.equal(told.status, 422, 'another table of prices is another price')
@@ -244,10 +240,10 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   const wasOf = async () => wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
   const before = await endpoints()
   const was = await wasOf()
-  const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', priceSats: '40' }
+  const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', price: '40' }
   t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
   t.match(await endpoints(), [...before, { method: 'GET', pathPattern: '/reports/*', priceSats: 40 }])
-  const late = await asPerson(gateway, cookie, path, { ...set, priceSats: '41' })
+  const late = await asPerson(gateway, cookie, path, { ...set, price: '41' })
   t.equal(late.status, 422)
   t.match(late.text, /Somebody has changed this/)
   const bad = await asPerson(gateway, cookie, path, { ...set, was: await wasOf(), pathPattern: 'reports' })
@@ -259,7 +255,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
     was: await wasOf(),
     method: 'POST',
     pathPattern: '/chat',
-    priceSats: '3000'
+    price: '3000'
   })
   t.match(await endpoints(), [before[0], { ...before[1], priceSats: 3000 }, { pathPattern: '/reports/*' }])
   await asPerson(gateway, cookie, path, {
@@ -267,7 +263,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
     was: await wasOf(),
     method: '',
     pathPattern: '/in-dollars',
-    priceSats: '7'
+    price: '7'
   })
   const { price: _price, ...first } = before[0] as { price: string }
   t.same((await endpoints())[0], { ...first, priceSats: 7 }, 'in satoshis from now on')

@@ -10,6 +10,8 @@ import { action, badge, copyable, danger, facts, field, table } from '../parts.t
 import { forRole, may } from '../role.ts'
 import { count, latency, sats } from '../words.ts'
 import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
+import { apiSettings, changeSettings } from './api-settings.ts'
+import { priceFields, readPrice } from './prices.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** Complete programs that pay for an address and print the response. */
@@ -155,15 +157,13 @@ export const apiPage: ConsolePage = {
       case 'price': {
         const now = await api.get<ProxyView>(target)
         expectUnchanged(form, usualMark(now), usualPrice(now))
-        const price = (form.get('defaultPriceSats') ?? '').trim()
-        await api.send({
-          method: 'PUT',
-          target,
-          // A price in dollars or by request would take precedence, with the satoshis as its cap.
-          body: { defaultPrice: null, defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price }
-        })
+        const { sats: defaultPriceSats, price: defaultPrice } = readPrice(form)
+        await api.send({ method: 'PUT', target, body: { defaultPrice, defaultPriceSats } })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
       }
+      case 'settings':
+        await changeSettings(asked, target)
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
       case 'endpoint':
       case 'endpoint-remove':
         await changeEndpoint(asked, target)
@@ -229,7 +229,7 @@ function priceOf(proxy: ProxyView): string {
 }
 
 async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
-  const { api, params, form, problem } = asked
+  const { api, params } = asked
   const proxy = await api.get<ProxyView>(addressOf(params))
   const { proxyId } = proxy
   const [traffic, earned] = await Promise.all([
@@ -266,14 +266,15 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
         ${forRole(
           asked,
           'editor',
-          html`<form method="post" class="filter">
+          html`<form method="post" class="form">
           <input type="hidden" name="do" value="price" />
           <input type="hidden" name="was" value=${usualMark(proxy)} />
-          ${field({ name: 'defaultPriceSats', label: 'Satoshis for all others', value: form.get('defaultPriceSats') ?? (proxy.defaultPrice === undefined ? String(proxy.defaultPriceSats) : ''), hint: proxy.defaultPrice === undefined ? undefined : `It is ${usualPrice(proxy)}. Satoshis take the place of that price.`, problem: problem?.fields['defaultPriceSats'], attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
-          <button class="button small" type="submit">Save</button>
+          ${priceFields(asked, 'price', 'Price of all other requests', proxy.defaultPriceSats, proxy.defaultPrice)}
+          <button class="button" type="submit">Save</button>
         </form>`
         )}
       </section>
+      ${apiSettings(asked, proxy)}
       ${
         may(asked, 'editor')
           ? html`<section aria-labelledby="more"><h2 id="more">More</h2>

@@ -7,6 +7,7 @@ import type { Asked } from '../page.ts'
 import { action, choice, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { sats } from '../words.ts'
+import { priceFields, readPrice } from './prices.ts'
 
 type Endpoint = ProxyView['endpoints'][number]
 
@@ -56,18 +57,18 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
         }
       ],
       endpoints,
-      html`<p>Every address costs the same. Below some get a price of their own; <code>PUT /api/proxy/${proxyId}</code> with <code>endpoints</code> also sets prices in dollars, by a field of the request, and by use.</p>`
+      html`<p>Every address costs the same. Set the price of one below; prices by use are set with <code>PUT /api/proxy/${proxyId}</code>.</p>`
     )}
     ${forRole(
       asked,
       'editor',
-      html`<form method="post" class="filter" aria-label="Price of one address">
+      html`<form method="post" class="form" aria-label="Price of one address">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
         ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], typed('method'))}
         ${field({ name: 'pathPattern', label: 'Path', value: typed('pathPattern'), problem: wrong('pathPattern'), hint: 'Below the address for buyers; /* at its end covers all below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
-        ${field({ name: 'priceSats', label: 'Satoshis for a request', value: typed('priceSats'), problem: wrong('priceSats'), hint: '0 is free.', attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
-        <button class="button small" type="submit">Set the price</button>
+        ${priceFields(asked, 'endpoint', 'Price of a request', null, undefined)}
+        <button class="button" type="submit">Set the price</button>
       </form>`
     )}`
 }
@@ -82,10 +83,12 @@ export async function changeEndpoint({ api, form }: Asked, target: string): Prom
   const method = (form.get('method') ?? '') === '' ? null : form.get('method')
   const pathPattern = (form.get('pathPattern') ?? '').trim()
   const isMeant = (one: Endpoint): boolean => one.method === method && one.pathPattern === pathPattern
-  const typed = (form.get('priceSats') ?? '').trim()
-  const priceSats = /^\d+$/.test(typed) ? Number(typed) : typed
   const { price: _price, ...before } = endpoints.find(isMeant) ?? { method, pathPattern }
-  const entries: readonly object[] = form.get('do') === 'endpoint-remove' ? [] : [{ ...before, priceSats }]
+  const set = (): object => {
+    const { sats: priceSats, price } = readPrice(form)
+    return { ...before, priceSats, price }
+  }
+  const entries: readonly object[] = form.get('do') === 'endpoint-remove' ? [] : [set()]
   const at = endpoints.findIndex(isMeant)
   const next: readonly object[] = [...endpoints.slice(0, at), ...entries, ...endpoints.slice(at + 1)]
   await api.send({

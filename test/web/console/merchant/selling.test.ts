@@ -10,7 +10,11 @@ function savedKey(gateway: TestGateway, key: string) {
 }
 
 t.test('provider keys: a key whose form is wrong is 400 and keeps the saved key, tested or not', async t => {
-  const yaml = defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary:   { kind: phoenixd }']] })
+  const yaml = defaultYaml({
+    replace: [
+      ['primary:   { kind: sandbox }', 'primary:   { kind: phoenixd, key: "phoenixd://127.0.0.1:9740?password=one" }']
+    ]
+  })
   const gateway = await startGateway(t, { yaml })
   const good = 'phoenixd+https://node.example.com:9740?password=one'
   t.equal((await savedKey(gateway, good)).status, 200)
@@ -87,3 +91,87 @@ t.test('apis: the page says why an API cannot be sold, and tests the target when
   await gateway.merchantSend('POST', `/api/proxy/${api?.proxyId}/test`)
   t.match((await asPerson(gateway, cookie, path)).text, />sells</)
 })
+
+t.test(
+  'apis: name, target, paths and the header of the target are changed on the page; its value is never shown',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+    ).json() as { proxyId: string }
+    const path = `/console/apis/${proxyId}`
+    const page = async () => (await asPerson(gateway, cookie, path)).text
+    const proxy = async () => (await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as object
+    const mark = (text: string, does: string) =>
+      / name="was" value="([^"]*)"/.exec(text.slice(text.indexOf(`name="do" value="${does}"`)))?.[1] ?? ''
+    const form = async (more: Record<string, string>) => ({
+      do: 'settings',
+      was: mark(await page(), 'settings'),
+      name: 'Wetter <b>',
+      targetBaseUrl: 'https://api.example.org/v1',
+      tokenValiditySeconds: '7200',
+      authHeader: 'Authorization',
+      authValue: '',
+      allowedPaths: '/v1/*\r\n\r\n /v2/* ',
+      blockedPaths: '/v1/secret',
+      ...more
+    })
+    const secret = 'Bearer sk-very-secret'
+    const first = await form({ authValue: secret })
+    t.equal((await asPerson(gateway, cookie, path, first)).status, 303)
+    t.match(await proxy(), {
+      name: 'Wetter <b>',
+      targetBaseUrl: 'https://api.example.org/v1',
+      tokenValiditySeconds: 7200,
+      hasAuthValue: true,
+      allowedPaths: ['/v1/*', '/v2/*'],
+      blockedPaths: ['/v1/secret']
+    })
+    t.notMatch(await page(), /sk-very-secret/)
+    t.notMatch((await asPerson(gateway, cookie, '/console/changes')).text, /sk-very-secret/)
+    const late = await asPerson(gateway, cookie, path, { ...first, name: 'Other' })
+    t.equal(late.status, 422, 'a second tab is told')
+    t.notMatch(late.text, /sk-very-secret/, 'what was typed as the secret is not shown again')
+    t.equal((await asPerson(gateway, cookie, path, await form({}))).status, 303)
+    t.match(await proxy(), { hasAuthValue: true }, 'an empty value keeps the saved one')
+    for (const [name, value] of [
+      ['targetBaseUrl', 'http://169.254.169.254/latest'],
+      ['targetBaseUrl', 'nonsense'],
+      ['tokenValiditySeconds', '1e9'],
+      ['authHeader', 'Host'],
+      ['blockedPaths', 'no slash']
+    ] as const) {
+      const refused = await asPerson(gateway, cookie, path, await form({ [name]: value }))
+      t.equal(refused.status, 422, value)
+      t.ok(refused.text.includes(value), `${value} stays in the form`)
+      const notice = /<div class="notice bad".*?<\/div>/s.exec(refused.text)?.[0]
+      t.match(notice, /<strong>[A-Z][^<]+:<\/strong>/, 'errors name the field by its label')
+      t.notMatch(notice, /targetBaseUrl|tokenValidity|authHeader|blockedPaths/)
+    }
+    t.equal((await asPerson(gateway, cookie, path, await form({ forget: 'value' }))).status, 303)
+    t.match(await proxy(), { hasAuthValue: false, name: 'Wetter <b>' })
+
+    const price = async (more: Record<string, string>) =>
+      await asPerson(gateway, cookie, path, { do: 'price', was: mark(await page(), 'price'), price: '', ...more })
+    const amounts = 'gpt-4o = $0.01\r\nsmall=2'
+    for (const wrong of [
+      { price: '$0.01' },
+      { amounts },
+      { amounts: 'gpt-4o', most: '9' },
+      { price: 'NaN', most: '9' }
+    ])
+      t.equal((await price(wrong)).status, 422, JSON.stringify(wrong))
+    t.equal((await price({ price: '$0.01', most: '50' })).status, 303)
+    t.match(await proxy(), { defaultPriceSats: 50, defaultPrice: 'USD 0.01' })
+    t.equal((await price({ amounts, by: 'model', else: 'refuse', most: '50' })).status, 303)
+    t.match(await proxy(), { defaultPrice: { by: { json: 'model' }, of: { 'gpt-4o': 'USD 0.01', small: '2 sats' } } })
+    t.match(await page(), /small = 2 sats\ngpt-4o = USD 0\.01/)
+    t.equal((await price({ price: '7' })).status, 303)
+    t.match(await proxy(), { defaultPriceSats: 7, defaultPrice: undefined })
+  }
+)
