@@ -164,6 +164,7 @@ export const PlanView = Type.Object(
 )
 
 export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
+export type PricingView = Static<typeof PricingView>
 
 const address = (description: string) =>
   Type.String({

@@ -221,6 +221,7 @@ const rows: Readonly<Record<string, Row>> = {
   getMerchant: row(merchant(200), f => ({ path: '/api/merchant/me', mine: f.owner.email })),
   getLicense: plain(merchant(200), '/api/merchant/l402-status'),
   getSubscription: plain(merchant(200), '/api/merchant/subscription'),
+  getUsage: plain(merchant(200), '/api/merchant/usage'),
   getPlanInvoices: plain(merchant(200), '/api/merchant/subscription/invoices'),
   getApiKeyInfo: plain(merchant(200), '/api/merchant/api-key-info'),
   getQuickstart: row(merchant(200), f => ({ path: '/api/merchant/quickstart', mine: `"merchantId":${f.owner.id},` })),

@@ -16,6 +16,7 @@ import { providerKeyOperations } from './provider-operations.ts'
 import { Merchants } from './service.ts'
 import { settingsOperation, type SettingsParts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
+import { usageOperation } from './plan-caps.ts'
 
 export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'production' | 'publicUrl'> {
   readonly adminKey: Secret<string>
@@ -70,6 +71,7 @@ export function openMerchants(parts: OpenMerchantsParts) {
         validateKey: (key, slot) => payees.validateKey(key, slot)
       }),
       ...apiKeyOperations(apiKeys),
+      ...usageOperation(database.sql, merchant => merchants.caps(merchant)),
       ...settingsOperation({ slotFacts: parts.slotFacts, failure: (merchant, slot) => payees.failure(merchant, slot) })
     ],
     jobs: [],

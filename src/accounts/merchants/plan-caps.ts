@@ -1,6 +1,11 @@
+import { Type, type Static } from 'typebox'
 import { FEATURE_NOT_AVAILABLE } from '../../engine/operations/error-kinds.ts'
 import { GateError, ProblemError } from '../../engine/operations/errors.ts'
-import { currentPlan, type PlanCaps } from './plans.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { Sql } from '../../platform/database/database.ts'
+import { countEndpoints, countProxies } from './holdings.ts'
+import { currentPlan, monthStart, type PlanCaps } from './plans.ts'
+import { merchantOf } from './principal.ts'
 import type { Merchant } from './schema.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -76,4 +81,55 @@ export function webhookEndpointsUsedUp(merchant: Merchant, limit: number): GateE
 /** The next plan on sale; null above the highest. */
 function nextPlan({ tier }: Merchant): 'individual' | 'l402' | null {
   return tier === 'free' ? 'individual' : tier === 'individual' ? 'l402' : null
+}
+
+const limit = Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null: unlimited.' })
+const use = (description: string) => Type.Object({ used: Type.Integer(), limit }, { description })
+
+const UsageView = Type.Object(
+  {
+    endpoints: use('Proxies, and resources of the producer API that are not retired.'),
+    challengesThisMonth: use('Challenges of the producer API since the month began, in UTC.'),
+    webhookEndpoints: use('The webhook URL is always one of them.'),
+    maxPriceSats: limit
+  },
+  { title: 'PlanUsage' }
+)
+export type UsageView = Static<typeof UsageView>
+
+/** Limits of the plan, and what is used of them. */
+export function usageOperation(sql: Sql, caps: (merchant: Merchant) => PlanCaps): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'getUsage',
+      method: 'GET',
+      path: '/api/merchant/usage',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'The limits of the plan, and what is used of them',
+      description: 'A request above a limit is refused with 402 or 403, and paying an invoice does not help.',
+      tag: 'Merchant',
+      access: 'merchant',
+      responses: { 200: { description: 'As counted now.', schema: UsageView } },
+      handle: async ({ ctx }) => {
+        const merchant = merchantOf(ctx)
+        const { id } = merchant
+        const { endpoints, challengesPerMonth, webhookEndpoints, maxPriceSats } = caps(merchant)
+        const [proxies, resources, [row]] = await Promise.all([
+          countProxies(sql, id),
+          countEndpoints(sql, id),
+          sql<Array<{ challenges: number; webhooks: number }>>`
+            select (select count(*)::int from challenges where merchant_id = ${String(id)} and source = 'producer'
+                and created_at >= ${new Date(monthStart(ctx.now))}) as challenges,
+              (select count(*)::int from webhook_endpoints where merchant_id = ${id}) as webhooks`
+        ])
+        const body: UsageView = {
+          endpoints: { used: proxies.count + resources, limit: endpoints },
+          challengesThisMonth: { used: row?.challenges ?? 0, limit: challengesPerMonth },
+          webhookEndpoints: { used: (row?.webhooks ?? 0) + 1, limit: webhookEndpoints },
+          maxPriceSats
+        }
+        return { status: 200, body }
+      }
+    })
+  ]
 }

@@ -63,6 +63,11 @@ const SaleView = Type.Object(
         'settled: paid at its provider, and no credential was shown here. paid: good for further requests. leased: a request with it is under way. spent: used up.'
     }),
     isRevoked: Type.Boolean(),
+    orderNumber: nullable(
+      'string',
+      "Number of a store's order in its shop; null before it is made there, and for all else."
+    ),
+    orderStatus: nullable('string', "Status of a store's order; null for all else."),
     paymentHash: Type.String()
   },
   { title: 'Sale' }
@@ -147,6 +152,8 @@ const saleColumns: CsvColumns<SoldChallenge> = {
   price: ({ price }) => price,
   state: ({ state }) => state,
   isRevoked: ({ isRevoked }) => isRevoked,
+  orderNumber: ({ orderNumber }) => orderNumber,
+  orderStatus: ({ orderStatus }) => orderStatus,
   paymentHash: ({ paymentHash }) => paymentHash
 }
 

@@ -42,6 +42,9 @@ export interface SoldChallenge {
   readonly price: string | null
   readonly state: SaleState
   readonly isRevoked: boolean
+  /** Number and status of a store's order, as the shop gives them; null before, and for all else. */
+  readonly orderNumber: string | null
+  readonly orderStatus: string | null
 }
 
 /** One merchant's, the gateway's own, or all. */
@@ -70,7 +73,9 @@ const saleRows: Records<SoldChallenge> = records({
   sats: amount(),
   price: optional(text()),
   state: text<SaleState>(),
-  isRevoked: flag()
+  isRevoked: flag(),
+  orderNumber: optional(text()),
+  orderStatus: optional(text())
 })
 
 /** Sales by challenges. Those of routes and proxies are kept for a month after their token expired. */
@@ -104,7 +109,9 @@ function listed(sql: Sql, { owner, period, ...which }: SaleFilter, { after, limi
   return sql`
     select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
       amount_sats as sats, price, ${state} as state,
-      ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked
+      ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked,
+      (select order_number from storefront_orders where storefront_orders.payment_hash = challenges.payment_hash) as order_number,
+      (select status from storefront_orders where storefront_orders.payment_hash = challenges.payment_hash) as order_status
     from challenges
     where ${soldAt} is not null ${whose}
       ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}

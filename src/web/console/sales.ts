@@ -4,16 +4,19 @@ import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
+import { orderState } from './status.ts'
 import { sats, short, timeOf } from './words.ts'
 
-const SOURCES = ['route', 'proxy', 'producer', 'storefront', 'bundle', 'session', 'subscription', 'ping'] as const
+/** What merchants sell; the gateway itself sells the rest. */
+export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as const
+export const ALL_SOURCES = [...MERCHANT_SOURCES, 'route', 'session', 'subscription', 'ping'] as const
 const STATES = ['settled', 'paid', 'leased', 'spent'] as const
 
 const STATE_WORDS: Readonly<Record<string, string>> = {
   settled: 'paid, not used yet',
-  paid: 'good',
+  paid: 'valid',
   leased: 'in use',
-  spent: 'used up'
+  spent: 'used'
 }
 
 /** Confirmation and button that revoke a payment's credentials; returns to the same part of the list. */
@@ -42,11 +45,12 @@ function listQuery(query: URLSearchParams): URLSearchParams {
 export async function salesPage(
   { api, query, link, root }: Asked,
   address: string,
+  sources: readonly string[],
   act: (sale: SaleView) => VNode | null
 ): Promise<PageContent> {
   const after = query.get('after')
   const filter = {
-    source: SOURCES.find(name => name === query.get('source')),
+    source: sources.find(name => name === query.get('source')),
     state: STATES.find(name => name === query.get('state')),
     text: query.get('text'),
     from: query.get('from'),
@@ -58,7 +62,7 @@ export async function salesPage(
     title: 'Sales',
     content: html`
       <form method="get" class="filter" role="search" aria-label="Sales">
-        ${choice('source', 'Sold by', [['', 'All'], ...SOURCES.map(name => [name, name] as const)], filter.source ?? '')}
+        ${choice('source', 'Sold by', [['', 'All'], ...sources.map(name => [name, name] as const)], filter.source ?? '')}
         ${choice('state', 'State', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
         ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
         ${days(filter.from, filter.to)}
@@ -72,7 +76,8 @@ export async function salesPage(
           [
             {
               title: 'What',
-              cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
+              cell: (sale: SaleView) =>
+                html`<bdi>${sale.orderStatus === null ? sale.resource : `Order ${sale.orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${sale.source}</span>`
             },
             { title: 'When', cell: sale => timeOf(sale.soldAt) },
             { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
@@ -81,15 +86,20 @@ export async function salesPage(
               cell: sale =>
                 sale.isRevoked
                   ? badge('revoked', 'bad')
-                  : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
+                  : sale.orderStatus !== null
+                    ? orderState(sale.orderStatus)
+                    : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
             },
             { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true },
             { title: 'Revoke', cell: act }
           ],
           page.sales,
-          html`<p>Nothing was sold that is like this. <a href=${link('sales')}>Show all</a></p>`
+          Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
+            ? html`<p>No sales match these filters. <a href=${link('sales')}>Show all</a></p>`
+            : html`<p>No sales yet.</p>`
         )
       )}
+      <p class="soft">Single sales of APIs are listed for 30 days after their token expired; sums under Earned are kept. Download the CSV each month for your books.</p>
       ${pager(link(`sales${queryOf(filter)}`), page.next, after === null)}`
   }
 }

@@ -9,9 +9,9 @@ import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { count, latency, sats } from '../words.ts'
-import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
-import { apiSettings, changeSettings } from './api-settings.ts'
-import { priceFields, readPrice } from './prices.ts'
+import { changeEndpoint, endpointPrices, priceInWords } from './apis/endpoints.ts'
+import { apiSettings, changeSettings } from './apis/settings.ts'
+import { priceFields, readPrice } from './apis/prices.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** Complete programs that pay for an address and print the response. */

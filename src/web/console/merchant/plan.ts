@@ -2,12 +2,14 @@ import type { VNode } from 'preact'
 import { html } from '../../kit/document.ts'
 import type { AccountView, SubscriptionView } from '../../../accounts/merchants/account.ts'
 import type { PlanInvoicesView } from '../../../plans/bitcoin/schema.ts'
+import type { UsageView } from '../../../accounts/merchants/plan-caps.ts'
+import type { PricingView } from '../../../plans/plans.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, facts, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { status } from '../status.ts'
-import { amountIn, sats, timeOf } from '../words.ts'
+import { amountIn, count, sats, timeOf } from '../words.ts'
 
 type PlanInvoice = PlanInvoicesView['invoices'][number]
 
@@ -22,12 +24,15 @@ export const planPage: ConsolePage = {
   summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
   async show(asked): Promise<PageContent> {
     const { api } = asked
-    const [subscription, { plan }, { invoices }] = await Promise.all([
+    const [subscription, { plan }, { invoices }, used, { plans }] = await Promise.all([
       api.get<SubscriptionView>('/api/merchant/subscription'),
       api.get<SettingsView>('/api/merchant/settings'),
-      api.get<PlanInvoicesView>('/api/merchant/subscription/invoices')
+      api.get<PlanInvoicesView>('/api/merchant/subscription/invoices'),
+      api.get<UsageView>('/api/merchant/usage'),
+      api.get<PricingView>('/api/billing/pricing')
     ])
-    const { planName, status, limits } = subscription
+    const { planName, planTier, status } = subscription
+    const monthly = plans.find(({ planTier: tier }) => tier === SOLD)
     return {
       title: 'Plan and billing',
       content: html`
@@ -35,10 +40,11 @@ export const planPage: ConsolePage = {
           ['Plan', planName],
           ['Status', stateOf(status, isPaidFor(subscription, plan, asked.ctx.now))],
           ['Paid until', timeOf(plan.paidUntil)],
-          ['Next payment', next(subscription, plan, asked.ctx.now)],
-          ['Webhook endpoints', `up to ${limits.maxWebhookEndpoints}`]
+          ['Next payment', next(subscription, plan, asked.ctx.now)]
         ])}
-        ${forRole(asked, 'owner', ways(subscription, plan, asked.ctx.now))}
+        ${usage(used)}
+        ${prices(plans, planTier)}
+        ${forRole(asked, 'owner', ways(subscription, plan, monthly, asked.ctx.now))}
         ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
     }
   },
@@ -143,14 +149,67 @@ function byLightning(invoices: readonly PlanInvoice[]): VNode {
     </section>`
 }
 
-function ways(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode {
+/** What is used of each limit. */
+function usage({ endpoints, challengesThisMonth, webhookEndpoints, maxPriceSats }: UsageView): VNode {
+  const of = ({ used, limit }: UsageView['endpoints']): VNode | string => {
+    const words = `${count(used)} of ${limit === null ? 'unlimited' : count(limit)}`
+    return limit === null ? words : html`${words} <meter max=${limit} value=${used} aria-label=${words}></meter>`
+  }
+  return html`
+    <section aria-labelledby="used"><h2 id="used">Usage</h2>
+      ${facts([
+        ['APIs and other endpoints', of(endpoints)],
+        ['Challenges this month', of(challengesThisMonth)],
+        ['Webhook endpoints', of(webhookEndpoints)],
+        ['Highest price of a request', maxPriceSats === null ? 'unlimited' : sats(maxPriceSats)]
+      ])}
+    </section>`
+}
+
+type Plan = PricingView['plans'][number]
+
+function prices(plans: readonly Plan[], current: string): VNode {
+  return html`
+    <section aria-labelledby="prices"><h2 id="prices">Plans</h2>
+      ${table(
+        'Plans',
+        [
+          {
+            title: 'Plan',
+            cell: ({ name, planTier }: Plan) => html`${name} ${planTier === current ? badge('yours', 'good') : null}`
+          },
+          { title: 'Includes', cell: ({ features }) => html`<ul>${features.map(each => html`<li>${each}</li>`)}</ul>` },
+          { title: 'Price', cell: priceOf, isNumber: true }
+        ],
+        plans,
+        html`<p>No plans are sold here.</p>`
+      )}
+    </section>`
+}
+
+function priceOf({ priceUsd }: Pick<Plan, 'priceUsd'>): string {
+  return priceUsd === 0 ? 'free' : `${amountIn(priceUsd, 'USD')} a month`
+}
+
+function ways(
+  subscription: SubscriptionView,
+  plan: SettingsView['plan'],
+  monthly: Plan | undefined,
+  now: number
+): VNode {
   const { billingCustomerId, planTier } = subscription
   const { paidBy } = plan
   const isLive = planTier !== 'free' && isPaidFor(subscription, plan, now)
-  return html`
-    <section aria-labelledby="pay"><h2 id="pay">Pay and change</h2>
-      ${billingCustomerId === null || paidBy === 'bitcoin' ? null : action('Card, invoices and cancelling', { do: 'portal' })}
-      ${isLive || planTier === 'l402' ? null : action('Buy a month after month by card', { do: 'card' })}
-      ${(isLive && paidBy !== 'bitcoin') || planTier === 'l402' ? null : action('Pay a month by Lightning', { do: 'bitcoin' })}
-    </section>`
+  const price = monthly === undefined ? '' : ` (${priceOf(monthly)})`
+  const actions = [
+    billingCustomerId === null || paidBy === 'bitcoin'
+      ? null
+      : action('Manage card, invoices and cancellation', { do: 'portal' }),
+    isLive || planTier === 'l402' ? null : action(`Subscribe by card${price}`, { do: 'card' }),
+    (isLive && paidBy !== 'bitcoin') || planTier === 'l402'
+      ? null
+      : action(`Pay a month by Lightning${price}`, { do: 'bitcoin' })
+  ]
+  if (actions.every(each => each === null)) return html`<p>Ask the operator to change this plan.</p>`
+  return html`<section aria-labelledby="pay"><h2 id="pay">Pay and change</h2>${actions}</section>`
 }

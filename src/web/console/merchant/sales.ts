@@ -1,6 +1,6 @@
 import type { ConsolePage } from '../page.ts'
 import { may } from '../role.ts'
-import { listOf, revocation, salesPage } from '../sales.ts'
+import { MERCHANT_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 
 /** Sales, and revoking leaked tokens. */
 export const merchantSales: ConsolePage = {
@@ -9,7 +9,7 @@ export const merchantSales: ConsolePage = {
   path: 'sales',
   summary: 'What was sold, and revoking what was sold',
   show: asked =>
-    salesPage(asked, '/api/merchant/sales', ({ isRevoked, paymentHash }) =>
+    salesPage(asked, '/api/merchant/sales', MERCHANT_SOURCES, ({ isRevoked, paymentHash }) =>
       isRevoked || !may(asked, 'editor')
         ? null
         : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')

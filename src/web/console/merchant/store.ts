@@ -4,7 +4,8 @@ import type { IntegrationView } from '../../../shop/stores/integration-schema.ts
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, queryOf, type AsRead } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, danger, facts, field, figure, table, ticks, type Tone } from '../parts.ts'
+import { action, badge, choice, danger, facts, field, figure, table, ticks } from '../parts.ts'
+import { ORDER_STATES, orderState } from '../status.ts'
 import { forRole, may } from '../role.ts'
 import { count, amountIn, percent, sats, timeOf } from '../words.ts'
 
@@ -13,13 +14,6 @@ const STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'F
 type Store = AsRead<IntegrationView>
 type Order = AsRead<OrderRow>
 
-const STATES: Readonly<Record<OrderRow['status'], readonly [string, Tone]>> = {
-  PendingPayment: ['not paid', 'quiet'],
-  PaidAwaitingDetails: ['paid, no address yet', 'wait'],
-  PaidWithDetails: ['at the shop', 'wait'],
-  Fulfilled: ['made', 'good'],
-  Shipped: ['sent', 'good']
-}
 /** Remedies of orders that the shop did not create. */
 const WAYS_OUT: Readonly<Record<NonNullable<OrderRow['failure']>['reason'], string>> = {
   sold_out: 'Fill up the stock; the buyer sends the claim again.',
@@ -170,7 +164,7 @@ async function opened(asked: Asked, store: Store): Promise<VNode> {
     <section aria-labelledby="orders">
       <div class="heading"><h2 id="orders">Orders</h2>
         <form method="get" class="filter">
-          ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, STATES[name][0]] as const)], status ?? '')}
+          ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, ORDER_STATES[name][0]] as const)], status ?? '')}
           <button class="button small second" type="submit">Show</button>
         </form>
       </div>
@@ -221,9 +215,8 @@ function problems({ isActive, hasAdminApiToken }: Store, orders: readonly Order[
 }
 
 function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Order): VNode {
-  const [words, tone] = STATES[status]
   return html`
-    ${refundedAt === undefined ? badge(words, tone) : badge('money given back', 'quiet')}
+    ${refundedAt === undefined ? orderState(status) : badge('money given back', 'quiet')}
     ${canceledAt === undefined ? null : html` ${badge('called off by the shop', 'wait')}`}
     ${failure === undefined || refundedAt !== undefined ? null : html`<p class="soft"><bdi>${failure.message}</bdi> ${WAYS_OUT[failure.reason]}</p>`}
     ${refundRequest === undefined || refundedAt !== undefined ? null : html`<p class="soft">The buyer wants the money back.</p>`}`

@@ -6,7 +6,7 @@ import { html } from '../../kit/document.ts'
 import type { CreatedMerchant, MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
 import { queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
-import { listOf, revocation, salesPage } from '../sales.ts'
+import { ALL_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 import { status } from '../status.ts'
 import type { Asked, ConsolePage } from '../page.ts'
 import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
@@ -55,7 +55,7 @@ const sales: ConsolePage = {
   path: 'sales',
   summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
   show: asked =>
-    salesPage(asked, '/api/admin/sales', ({ isRevoked, paymentHash }) =>
+    salesPage(asked, '/api/admin/sales', ALL_SOURCES, ({ isRevoked, paymentHash }) =>
       isRevoked ? null : revocation(asked, paymentHash, 'The buyer can no longer use it and must pay again.')
     ),
   async act({ api, form }) {

@@ -125,7 +125,7 @@ t.test('where the plan has ended payments are still to be seen, and every page s
     const words = JSON.stringify(ended)
     t.match((await asPerson(gateway, cookie, '/console')).text, /Pay for it<\/a>, so that you can go on/, words)
     const plan = (await asPerson(gateway, cookie, '/console/plan')).text
-    t.match(plan, /Buy a month after month by card/, words)
+    t.match(plan, /Subscribe by card \(\$49\.00 a month\)/, words)
     t.match(plan, /Pay a month by Lightning/, words)
     t.match(plan, /none until it is bought again|the card was refused/, words)
     const one = await asPerson(gateway, cookie, `/console/payments/${paid.invoiceId}`)

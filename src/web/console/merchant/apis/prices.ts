@@ -1,9 +1,9 @@
 import type { VNode } from 'preact'
-import type { ProxyView } from '../../../payments/proxies/schema.ts'
-import { html } from '../../kit/document.ts'
-import { ApiRefusal } from '../api.ts'
-import type { Asked } from '../page.ts'
-import { field, textArea } from '../parts.ts'
+import type { ProxyView } from '../../../../payments/proxies/schema.ts'
+import { html } from '../../../kit/document.ts'
+import { ApiRefusal } from '../../api.ts'
+import type { Asked } from '../../page.ts'
+import { field, textArea } from '../../parts.ts'
 
 type Price = NonNullable<ProxyView['defaultPrice']>
 

@@ -1,10 +1,10 @@
 import type { VNode } from 'preact'
-import type { ProxyView } from '../../../payments/proxies/schema.ts'
-import { html } from '../../kit/document.ts'
-import { expectUnchanged, markOf } from '../api.ts'
-import type { Asked } from '../page.ts'
-import { field, textArea, ticks, type FormField } from '../parts.ts'
-import { forRole } from '../role.ts'
+import type { ProxyView } from '../../../../payments/proxies/schema.ts'
+import { html } from '../../../kit/document.ts'
+import { expectUnchanged, markOf } from '../../api.ts'
+import type { Asked } from '../../page.ts'
+import { field, textArea, ticks, type FormField } from '../../parts.ts'
+import { forRole } from '../../role.ts'
 
 /** Form of an API's settings. The secret is write-only. */
 export function apiSettings(asked: Asked, proxy: ProxyView): VNode {
