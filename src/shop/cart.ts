@@ -10,6 +10,11 @@ export interface CartLine {
   readonly quantity: number
 }
 
+export interface StoreCheckoutInput {
+  readonly items: readonly CartLine[]
+  readonly email: string | null
+}
+
 /** Maximum lines, quantity per line, and total quantity (contract, Limits: Storefront cart). */
 export const CART_LIMITS = Object.freeze({ lines: 10, quantity: 10, total: 10 })
 

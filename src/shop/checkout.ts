@@ -24,8 +24,9 @@ import {
   shipsTo,
   soldOut,
   subtotalOf,
+  readLocation,
   type CartLine,
-  readLocation
+  type StoreCheckoutInput
 } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredential, type ShopCredentials } from './credentials.ts'
@@ -43,11 +44,6 @@ import {
   STORE_UNAVAILABLE
 } from './store-errors.ts'
 import { UNAUTHORIZED, REQUEST_MALFORMED } from '../engine/operations/error-kinds.ts'
-
-export interface StoreCheckoutInput {
-  readonly items: readonly CartLine[]
-  readonly email: string | null
-}
 
 export type CheckedOut =
   | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: SentChallenge }
@@ -130,6 +126,17 @@ export class Checkout {
       case 'refused':
         throw refusal(credential)
     }
+  }
+
+  /**
+   * The unpaid order of a cart, without a credential.
+   * @throws as `run`
+   */
+  async order(ctx: Context, slug: string, input: StoreCheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
+    checkTotalQuantity(input.items)
+    const integration = await this.#options.store(slug)
+    if (integration === null) throw storeNotFound()
+    return await this.#sell(ctx, integration, input, location)
   }
 
   /** The paid order; also of a store that stopped selling. */

@@ -211,7 +211,26 @@ export function openStorefront(options: OpenStorefrontOptions) {
       publicUrl
     }),
     ...storefrontMerchantOperations({ storefronts, orders }),
-    ...storefrontPageOperations({ orders, claims, refundRequests, storefronts: { bySlug: open }, catalogs, publicUrl }),
+    ...storefrontPageOperations({
+      orders,
+      claims,
+      refundRequests,
+      storefronts: { bySlug: open },
+      catalogs,
+      publicUrl,
+      buying: {
+        checkout,
+        orders: {
+          byPaymentHash: paymentHash => store.byPaymentHash(paymentHash),
+          claimPageUrl: (integration, order) => paid.claimPageUrl(integration, order)
+        },
+        sealer,
+        clock,
+        store: bySlug,
+        challenge: paymentHash => options.claims.find(paymentHash),
+        publicUrl
+      }
+    }),
     ...storefrontAdminOperations(orders)
   ]
   return {

@@ -11,6 +11,7 @@ import { defaultLimits } from '../../src/engine/listener/deadlines.ts'
 import { createListener } from '../../src/engine/listener/listener.ts'
 import { PageAssets } from '../../src/web/kit/assets.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
+import { UnsealError } from '../../src/platform/keys/secrets.ts'
 import { freshId } from '../../src/platform/system/ids.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { builtInPlugins } from '../../src/app/plugins.ts'
@@ -193,6 +194,24 @@ export class PageWorld {
   }
 
   readonly parts: StorefrontPageOptions = {
+    buying: {
+      checkout: {
+        order: async () => {
+          throw new Unavailable('Service unavailable', 'Not in this world.')
+        }
+      },
+      orders: { byPaymentHash: async () => null, claimPageUrl: () => null },
+      sealer: {
+        seal: text => text,
+        open: () => {
+          throw new UnsealError('not in this world')
+        }
+      },
+      clock: systemClock,
+      store: async () => this.integration,
+      challenge: async () => null,
+      publicUrl: () => 'https://gateway.example'
+    },
     orders: {
       byClaimToken: async (slug, token) => {
         if (this.away) throw new Unavailable('Service unavailable', 'secret words')

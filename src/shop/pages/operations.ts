@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { UNSUPPORTED_MEDIA_TYPE } from '../../engine/operations/error-kinds.ts'
-import { foreseen, LongError, Unavailable, ValidationError, type GatewayError } from '../../engine/operations/errors.ts'
+import { foreseen, GatewayError, LongError, Unavailable, ValidationError } from '../../engine/operations/errors.ts'
 import { HeaderList, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { PageAssets } from '../../web/kit/assets.ts'
@@ -16,6 +16,16 @@ import {
   type FormErrors,
   LONGEST_ADDRESS
 } from './claim-form.ts'
+import {
+  buyingOperations,
+  EMPTY_CART,
+  invoiceAddress,
+  orderOf,
+  problemOf,
+  readCart,
+  type BuyingOptions,
+  type Cart
+} from './buying.ts'
 import {
   address,
   claimPage,
@@ -59,6 +69,7 @@ export interface StorefrontPageOptions {
     /** Throws Unavailable without any catalog. */
     get(integration: Integration): Promise<Catalog>
   }
+  readonly buying: BuyingOptions
   publicUrl(): string
 }
 
@@ -89,6 +100,15 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
     const found = await options.orders.byClaimToken(slug, claimToken)
     // There is no token before payment.
     return found === null || found.order.status === 'PendingPayment' ? null : { ...found, claimToken }
+  }
+  const shown = async (integration: Integration, cart: Cart, problem: string | null): Promise<Result> => {
+    const catalog = await options.catalogs.get(integration)
+    const facts = { integration, catalog, publicUrl: options.publicUrl(), cart, problem }
+    return {
+      status: problem === null ? 200 : 400,
+      body: shopPage(facts, assets),
+      headers: shopHeaders(catalog, integration)
+    }
   }
   const claimed = (facts: ClaimPageFacts): Result => ({
     status: 303,
@@ -122,18 +142,63 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         if (integration === null || !integration.isActive)
           return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
         try {
-          const catalog = await options.catalogs.get(integration)
-          return {
-            status: 200,
-            body: shopPage({ integration, catalog, publicUrl: options.publicUrl() }, assets),
-            headers: shopHeaders(catalog, integration)
-          }
+          return await shown(integration, EMPTY_CART, null)
         } catch (error) {
           if (!(error instanceof Unavailable)) throw error
           return { status: 503, body: awayShopPage(assets), headers: [...PAGE_HEADERS, ...error.headers] }
         }
       }
     }),
+    defineOperation({
+      id: 'buyOnShopPage',
+      method: 'POST',
+      path: '/storefront/:slug',
+      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
+      summary: "Take in the cart of a store's page, and show its invoice",
+      description:
+        'As POST /api/storefront/{slug}/checkout without a credential, for a person. Works without JavaScript.',
+      tag: 'pages',
+      access: 'public',
+      params: Slug,
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object(
+          {
+            country: Type.Optional(Type.String()),
+            state: Type.Optional(Type.String()),
+            zip: Type.Optional(Type.String()),
+            email: Type.Optional(Type.String())
+          },
+          { additionalProperties: true, description: 'And `v<variantId>`: how many of a variant.' }
+        )
+      },
+      responses: {
+        303: { description: 'The order waits for payment; its page is at `Location`.' },
+        400: { description: 'The page again, with what is wrong.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is no such store.', mediaType: HTML_TYPE },
+        413: 'Larger than 64 KiB.',
+        415: 'It is no form.',
+        503: { description: 'A page that says that the store cannot be reached.', mediaType: HTML_TYPE }
+      },
+      async handle({ params: { slug }, ctx }) {
+        requireForm(ctx.headers)
+        const cart = readCart(await ctx.body.bytes())
+        const integration = await options.storefronts.bySlug(slug)
+        if (integration === null || !integration.isActive)
+          return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
+        const wanted = orderOf(cart)
+        if ('problem' in wanted) return await shown(integration, cart, wanted.problem)
+        const bought = await refusalOr(options.buying.checkout.order(ctx, slug, wanted.input, wanted.location))
+        if (bought instanceof GatewayError) {
+          const problem = problemOf(bought)
+          if (problem === null) throw bought
+          return { ...(await shown(integration, cart, problem)), status: bought.status === 503 ? 503 : 400 }
+        }
+        const to = invoiceAddress(integration, bought.order, options.buying.sealer)
+        return { status: 303, body: null, headers: ['Location', to, 'Cache-Control', 'no-store'] }
+      }
+    }),
+    ...buyingOperations(options.buying),
     defineOperation({
       id: 'getClaimPage',
       method: 'GET',
@@ -296,9 +361,13 @@ async function unlessAway<T>(reading: Promise<T>, before: T): Promise<T> {
 }
 
 async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> {
+  const outcome = await refusalOr(claim)
+  return outcome instanceof GatewayError ? outcome : null
+}
+
+async function refusalOr<T>(running: Promise<T>): Promise<T | GatewayError> {
   try {
-    await claim
-    return null
+    return await running
   } catch (error) {
     const refusal = foreseen(error)
     if (refusal === null) throw error

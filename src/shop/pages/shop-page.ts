@@ -2,10 +2,12 @@ import type { VNode } from 'preact'
 import { oneLine } from '../../web/mail/plain-text.ts'
 import { dollarsText } from '../../web/kit/amounts.ts'
 import type { AssetNames } from '../../web/kit/assets.ts'
-import { document, html, PAGE_HEADERS } from '../../web/kit/document.ts'
+import { document, FORM_PAGE_HEADERS, html } from '../../web/kit/document.ts'
 import { firstLetter } from '../../web/kit/merchant-line.ts'
 import { pictures } from '../../web/kit/pictures.ts'
 import { ownTitle } from '../orders/claim-mail.ts'
+import type { Cart } from './buying.ts'
+import { countriesOf } from './claim-form.ts'
 import { onlyCountryOf, shopNameOf } from './claim-page.ts'
 import { countryName } from '../countries.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from '../platform.ts'
@@ -15,6 +17,9 @@ export interface ShopPageFacts {
   readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping' | 'listInRegistry'>
   readonly catalog: Catalog
   readonly publicUrl: string
+  /** What the buyer typed. */
+  readonly cart: Cart
+  readonly problem: string | null
 }
 
 /** The catalog has all. */
@@ -22,7 +27,8 @@ const MOST_PRODUCTS = 200
 
 const MOST_ORIGINS = 8
 
-export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, assets: AssetNames): string {
+export function shopPage(facts: ShopPageFacts, assets: AssetNames): string {
+  const { integration, catalog, publicUrl, cart, problem } = facts
   const name = shopNameOf({ slug: integration.slug, shopName: catalog.storeName })
   const shown = catalog.products.slice(0, MOST_PRODUCTS)
   const api = `../api/storefront/${integration.slug}`
@@ -36,11 +42,20 @@ export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, ass
         <h1 class="title"><span class="monogram" aria-hidden="true">${firstLetter(name)}</span><bdi>${name}</bdi></h1>
         <p class="soft">${shippingWords(integration)}</p>
       </header>
-      ${shown.length === 0 ? html`<p class="soft">There is nothing for sale at the moment.</p>` : html`<ul class="products">${shown.map(product => productCard(product, sources))}</ul>`}
+      ${
+        shown.length === 0
+          ? html`<p class="soft">There is nothing for sale at the moment.</p>`
+          : html`
+      <form class="form" method="post">
+        <ul class="products">${shown.map(product => productCard(product, sources, cart))}</ul>
+        ${problem === null ? null : html`<p class="notice bad" role="alert">${problem}</p>`}
+        ${buyFields(facts)}
+      </form>`
+      }
       ${shown.length === catalog.products.length ? null : html`<p class="soft">And ${catalog.products.length - shown.length} more: they are in the <a href=${`${api}/catalog`}>catalog</a>.</p>`}
       <section class="panel how" aria-labelledby="how">
-        <h2 id="how">How to buy here</h2>
-        <p>This shop sells to software that pays over Lightning. Give your agent this address; everything that it needs to know stands there. Once it has paid, you say on a page where the order should go.</p>
+        <h2 id="how">Let your agent buy</h2>
+        <p>Software that pays over Lightning can buy here too. Give your agent this address; the text there says how. Once it has paid, you enter the delivery address on a page.</p>
         <div class="field"><div class="field-row"><code class="field-text" tabindex="0" dir="ltr">${`${publicUrl}/api/storefront/${integration.slug}/llms.txt`}</code></div></div>
         <p class="links"><a href=${`${api}/llms.txt`}>For agents: llms.txt</a> <a href=${`${api}/catalog`}>The catalog as JSON</a></p>
       </section>
@@ -61,7 +76,11 @@ function shippingWords({ shipping, shopCountry, ...integration }: ShopPageFacts[
 }
 
 /** Without any picture, cards have no room for one. */
-function productCard({ title, description, imageUrl, variants }: CatalogProduct, sources: readonly string[]): VNode {
+function productCard(
+  { title, description, imageUrl, variants }: CatalogProduct,
+  sources: readonly string[],
+  cart: Cart
+): VNode {
   const name = oneLine(title)
   const source = originOf(imageUrl)
   const picture =
@@ -74,14 +93,41 @@ function productCard({ title, description, imageUrl, variants }: CatalogProduct,
       <div class="product-text">
         <h2 class="product-name"><bdi>${name}</bdi></h2>
         <p class="product-words" dir="auto">${oneLine(description)}</p>
-        <ul class="variants">${variants.map(variant => variantLine(variant, name))}</ul>
+        <ul class="variants">${variants.map(variant => variantLine(variant, name, cart))}</ul>
       </div>
     </li>`
 }
 
-function variantLine({ title, priceCents, available }: CatalogVariant, product: string): VNode {
+function variantLine({ variantId, title, priceCents, available }: CatalogVariant, product: string, cart: Cart): VNode {
   const own = ownTitle(title, product)
-  return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
+  const name = `v${variantId}`
+  return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span>${
+    available
+      ? html`<label class="quantity"><span class="unseen">${`Quantity of ${own === null ? product : `${product}, ${own}`}`}</span><input type="number" name=${name} min="0" max="10" inputmode="numeric" placeholder="0" value=${cart.quantities.get(variantId) ?? ''} /></label>`
+      : null
+  }</li>`
+}
+
+/** Where the order goes decides on tax and shipping; the address itself is asked for once it is paid. */
+function buyFields({ integration, cart }: ShopPageFacts): VNode {
+  const countries = countriesOf(onlyCountryOf(integration))
+  const chosen = countries.length === 1 ? countries[0]?.code : cart.country
+  const input = (name: string, label: string, value: string, more: Readonly<Record<string, string>>): VNode => html`
+    <div class="input"><label for=${name}>${label}</label><input id=${name} name=${name} value=${value} ...${more} /></div>`
+  return html`
+    <section class="panel how" aria-labelledby="buy">
+      <h2 id="buy">Buy with a Lightning wallet</h2>
+      <p>Enter how many you want above, and where the order goes. You see the total with tax and shipping before you pay.</p>
+      <div class="input"><label for="country">Country</label>
+        <select id="country" name="country" autocomplete="country" required>
+          ${chosen === '' ? html`<option value="" selected>Choose a country</option>` : null}
+          ${countries.map(({ code, name }) => html`<option value=${code} selected=${code === chosen}>${name}</option>`)}
+        </select></div>
+      ${input('state', 'State (by its letters, such as CA; where there are states)', cart.state, { autocomplete: 'address-level1', maxlength: '3' })}
+      ${input('zip', 'Postal code', cart.zip, { autocomplete: 'postal-code', maxlength: '20' })}
+      ${input('email', 'Email (optional; we send you the page of your order)', cart.email, { type: 'email', autocomplete: 'email', maxlength: '254' })}
+      <button class="button" data-busy="Asking for the total…">Show the total</button>
+    </section>`
 }
 
 export function missingShopPage(assets: AssetNames): string {
@@ -131,8 +177,8 @@ export function shopHeaders(
   { listInRegistry }: Pick<Integration, 'listInRegistry'>
 ): readonly string[] {
   const origins = pictureOrigins(products.slice(0, MOST_PRODUCTS))
-  const robots = PAGE_HEADERS.indexOf('X-Robots-Tag')
-  return PAGE_HEADERS.filter((_, at) => !listInRegistry || (at !== robots && at !== robots + 1)).map(value =>
+  const robots = FORM_PAGE_HEADERS.indexOf('X-Robots-Tag')
+  return FORM_PAGE_HEADERS.filter((_, at) => !listInRegistry || (at !== robots && at !== robots + 1)).map(value =>
     value.replace("img-src 'self' data:", ["img-src 'self' data:", ...origins].join(' '))
   )
 }
