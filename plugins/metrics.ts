@@ -133,8 +133,18 @@ export default definePlugin({
           unfinished.add(1)
           tally?.brokenOff()
         }
+        const isPaid = ctx.payment !== null && outcome.status < 400 && outcome.headSent
+        tally?.log({
+          at: ctx.now,
+          method: ctx.method,
+          path: ctx.path,
+          status: outcome.status,
+          isPaid,
+          latencyMs: Math.round(outcome.duration),
+          correlationId: ctx.correlationId
+        })
         if (outcome.status === 402) asked.add(1)
-        else if (ctx.payment !== null && outcome.status < 400 && outcome.headSent) {
+        else if (isPaid) {
           paid.add(1)
           tally?.paid()
         }

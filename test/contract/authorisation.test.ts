@@ -522,6 +522,7 @@ const rows: Readonly<Record<string, Row>> = {
   listSales: plain(merchant(200), '/api/merchant/sales'),
   getEarnings: plain(merchant(200), '/api/merchant/earnings'),
   getTraffic: plain(merchant(200), '/api/merchant/traffic'),
+  listRequests: plain(merchant(200), '/api/merchant/requests?proxyId=other-000001'),
   adminListPayments: row(admin(200), async f => ({
     path: `/api/admin/payments?merchantId=${f.owner.id}`,
     mine: (await f.payment()).invoiceId

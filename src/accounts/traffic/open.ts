@@ -7,7 +7,8 @@ import { merchantTrafficOperations } from './merchant-operations.ts'
 import { trafficOperations } from './operations.ts'
 import { ProxyTraffic } from './proxy-traffic.ts'
 import { TrafficRecorder } from './recorder.ts'
-import { TrafficStore } from './store.ts'
+import { RequestLogStore, RequestLogWriter } from './request-log.ts'
+import { KEPT, TrafficStore } from './store.ts'
 import { Traffic } from './traffic.ts'
 
 export interface OpenTrafficParts {
@@ -26,18 +27,24 @@ export function openTraffic(parts: OpenTrafficParts) {
   const store = new TrafficStore(parts.database)
   const recorder = new TrafficRecorder({ ...parts, store })
   const traffic = new Traffic(store, parts.clock)
+  const requestLog = new RequestLogStore(parts.database)
+  const writer = new RequestLogWriter({ ...parts, requests: parts.metrics.tallies.recent, store: requestLog })
   return {
     traffic,
-    operations: [...trafficOperations(traffic), ...merchantTrafficOperations(new ProxyTraffic(store, parts.clock))],
+    operations: [...trafficOperations(traffic), ...merchantTrafficOperations(new ProxyTraffic(store, parts.clock), requestLog)],
     jobs: [
-      periodic('traffic-purge', HOUR, 'Deletes measurements that are older than 30 days', () =>
-        store.purge(parts.clock.now())
-      )
+      periodic('traffic-purge', HOUR, 'Deletes measurements that are older than 30 days', async () => {
+        await store.purge(parts.clock.now())
+        await requestLog.purge(parts.clock.now() - KEPT)
+      })
     ],
     /** Starts recording; requires the tables. */
     start: () => {
       recorder.start()
+      writer.start()
     },
-    close: () => recorder.close()
+    close: async () => {
+      await Promise.all([recorder.close(), writer.close()])
+    }
   }
 }

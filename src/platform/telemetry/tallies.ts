@@ -1,4 +1,5 @@
 import { LATENCY_SPLIT, partOf, type LatencyCounts } from './latency.ts'
+import { RecentRequests, type LoggedRequest } from './recent-requests.ts'
 
 export interface Tallied {
   readonly key: string
@@ -19,6 +20,7 @@ export interface Tallied {
 export class Tally {
   readonly key: string
   readonly #touch: (tally: Tally) => boolean
+  readonly #recent: RecentRequests
   #latencies: Uint32Array | null = null
   #requests = 0
   #asked = 0
@@ -28,9 +30,10 @@ export class Tally {
   #upstreamFailures = 0
   #unfinished = 0
 
-  constructor(key: string, touch: (tally: Tally) => boolean) {
+  constructor(key: string, touch: (tally: Tally) => boolean, recent: RecentRequests) {
     this.key = key
     this.#touch = touch
+    this.#recent = recent
   }
 
   /** `status` as answered. Call before the other methods of the same request. */
@@ -57,6 +60,11 @@ export class Tally {
 
   brokenOff(): void {
     if (this.#latencies !== null) this.#unfinished++
+  }
+
+  /** Adds a finished request to the log. */
+  log(request: Omit<LoggedRequest, 'key'>): void {
+    this.#recent.add({ key: this.key, ...request })
   }
 
   take(): Tallied {
@@ -86,12 +94,13 @@ export class Tally {
 const MOST = 20_000
 
 export class Tallies {
+  readonly recent = new RecentRequests()
   #touched: Tally[] = []
   readonly #touch = (tally: Tally): boolean => this.#touched.length < MOST && this.#touched.push(tally) > 0
 
   /** A new tally; one key may have several. */
   of(key: string): Tally {
-    return new Tally(key, this.#touch)
+    return new Tally(key, this.#touch, this.recent)
   }
 
   take(): Tallied[] {

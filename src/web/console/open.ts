@@ -14,6 +14,7 @@ import { overviewPage } from './merchant/overview.ts'
 import { paymentPage, paymentsPage } from './merchant/payments.ts'
 import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
+import { requestsPage } from './merchant/requests.ts'
 import { refundsPage } from './merchant/refunds.ts'
 import { settingsPage } from './merchant/settings.ts'
 import { storePage } from './merchant/store.ts'
@@ -46,6 +47,7 @@ const PAGES: readonly ConsolePage[] = [
   merchantSales,
   apisPage,
   apiPage,
+  requestsPage,
   webhooksPage,
   deliveryPage,
   webhookPage,

@@ -298,6 +298,27 @@ const listedProxies: Migration = {
   sql: "alter table proxies add column is_listed boolean not null default false, add column examples jsonb not null default '[]'"
 }
 
+/** Unlogged: a crash may lose the log, and nothing else waits for its writes. */
+const proxyRequests: Migration = {
+  name: '0089-proxy-requests',
+  async up(sql) {
+    await sql`
+      create unlogged table proxy_requests (
+        id bigint generated always as identity,
+        at timestamptz not null,
+        latency_ms integer not null,
+        status smallint not null,
+        is_paid boolean not null,
+        proxy_id text not null,
+        method text not null,
+        path text not null,
+        correlation_id text not null,
+        primary key (proxy_id, id)
+      )`
+    await sql`create index proxy_requests_age on proxy_requests using brin (at)`
+  }
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -315,5 +336,6 @@ export const from0057: readonly Migration[] = [
   jobs,
   paymentLinks,
   refundAddresses,
-  listedProxies
+  listedProxies,
+  proxyRequests
 ]

@@ -20,7 +20,7 @@ export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | n
   return await api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
 }
 
-export function apiTrafficSection({ query }: Asked, { step, from, to, total, points }: ProxyTrafficView): VNode {
+export function apiTrafficSection({ link, params, query }: Asked, { step, from, to, total, points }: ProxyTrafficView): VNode {
   const { name, length } = STEPS[step]
   const times: number[] = []
   for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += length) times.push(at)
@@ -42,7 +42,8 @@ export function apiTrafficSection({ query }: Asked, { step, from, to, total, poi
   return html`
     <section aria-labelledby="traffic">
       <div class="heading">
-        <h2 id="traffic">What was asked of it</h2>
+        <h2 id="traffic">Traffic</h2>
+        ${params['proxyId'] === undefined ? null : html`<a href=${link(`apis/${params['proxyId']}/requests`)}>Request log</a>`}
         <form method="get" class="filter">
           ${kept(query, 'by', 'of')}
           ${choice(
