@@ -31,7 +31,10 @@ export function openTraffic(parts: OpenTrafficParts) {
   const writer = new RequestLogWriter({ ...parts, requests: parts.metrics.tallies.recent, store: requestLog })
   return {
     traffic,
-    operations: [...trafficOperations(traffic), ...merchantTrafficOperations(new ProxyTraffic(store, parts.clock), requestLog)],
+    operations: [
+      ...trafficOperations(traffic),
+      ...merchantTrafficOperations(new ProxyTraffic(store, parts.clock), requestLog)
+    ],
     jobs: [
       periodic('traffic-purge', HOUR, 'Deletes measurements that are older than 30 days', async () => {
         await store.purge(parts.clock.now())

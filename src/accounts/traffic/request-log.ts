@@ -49,7 +49,11 @@ export class RequestLogStore {
   /** Adds requests, and deletes what their proxies have beyond the last thousand. */
   async write(requests: readonly LoggedRequest[]): Promise<void> {
     const { sql } = this.#database
-    const given = requests.map(({ key, at, ...request }) => ({ proxy: key, at: new Date(at).toISOString(), ...request }))
+    const given = requests.map(({ key, at, ...request }) => ({
+      proxy: key,
+      at: new Date(at).toISOString(),
+      ...request
+    }))
     await sql`
       insert into proxy_requests (proxy_id, at, method, path, status, is_paid, latency_ms, correlation_id)
       select proxy, at, method, path, status, "isPaid", "latencyMs", "correlationId"
@@ -64,7 +68,10 @@ export class RequestLogStore {
   }
 
   /** Newest first. Empty for another account's proxy. */
-  async list({ merchantId, proxyId, status, paid, text: part, period }: RequestFilter, { after, limit }: KeysetPage): Promise<KeptRequest[]> {
+  async list(
+    { merchantId, proxyId, status, paid, text: part, period }: RequestFilter,
+    { after, limit }: KeysetPage
+  ): Promise<KeptRequest[]> {
     const { sql } = this.#database
     const from = Number(status?.[0]) * 100
     return await rows.all(sql`

@@ -20,7 +20,10 @@ export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | n
   return await api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
 }
 
-export function apiTrafficSection({ link, params, query }: Asked, { step, from, to, total, points }: ProxyTrafficView): VNode {
+export function apiTrafficSection(
+  { link, params, query }: Asked,
+  { step, from, to, total, points }: ProxyTrafficView
+): VNode {
   const { name, length } = STEPS[step]
   const times: number[] = []
   for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += length) times.push(at)
