@@ -102,9 +102,12 @@ writeFileSync(
   JSON.stringify(changed.map(({ name, content }) => [pathToFileURL(name).href, stripTypeScriptTypes(content)]))
 )
 
+/** The lines that were changed, which may be others by the end of a run. */
+const lines = new Map(files.map(({ name, content }) => [name, content.split('\n')]))
+
 /** What a mutant says of itself: where, what, and by what. */
 function described({ fileName, location: { start }, replacement, mutatorName }) {
-  const line = readFileSync(fileName, 'utf8').split('\n')[start.line]
+  const line = lines.get(fileName)[start.line]
   return `${fileName}:${start.line + 1}:${start.column + 1} ${mutatorName}\n  - ${line.trim()}\n  + ${replacement.replaceAll(/\s+/g, ' ').slice(0, 160)}`
 }
 
