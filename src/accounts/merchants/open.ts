@@ -18,20 +18,20 @@ import { settingsOperation, type SettingsParts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
 import { usageOperation } from './plan-caps.ts'
 
-export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'production' | 'publicUrl'> {
-  readonly adminKey: Secret<string>
-  readonly clock: Clock
-  readonly database: Database
-  readonly payees: Payees
-  readonly log: Log
-  readonly sealer: Sealer
-  readonly state: State
-  readonly slotFacts: SettingsParts['slotFacts']
-  config(): Pick<GatewayConfig, 'plans'>
-  readonly events: ProviderEvents
-}
-
-export function openMerchants(parts: OpenMerchantsParts) {
+export function openMerchants(
+  parts: Pick<MerchantOperationParts, 'production' | 'publicUrl'> & {
+    readonly adminKey: Secret<string>
+    readonly clock: Clock
+    readonly database: Database
+    readonly payees: Payees
+    readonly log: Log
+    readonly sealer: Sealer
+    readonly state: State
+    readonly slotFacts: SettingsParts['slotFacts']
+    config(): Pick<GatewayConfig, 'plans'>
+    readonly events: ProviderEvents
+  }
+) {
   const { adminKey, clock, config, database, events, payees, sealer, state } = parts
   const plans = (): GatewayConfig['plans'] => config().plans
   const uses = new KeyUses(parts)

@@ -11,19 +11,17 @@ import { RequestLogStore, RequestLogWriter } from './request-log.ts'
 import { KEPT, TrafficStore } from './store.ts'
 import { Traffic } from './traffic.ts'
 
-export interface OpenTrafficParts {
+const HOUR = 3_600_000
+
+/** Opens the traffic history, written by each process once a minute and kept for a month. */
+export function openTraffic(parts: {
   readonly clock: Clock
   readonly database: Database
   readonly log: Log
   readonly metrics: Metrics
   /** Generation of the configuration. */
   generation(): number
-}
-
-const HOUR = 3_600_000
-
-/** Opens the traffic history, written by each process once a minute and kept for a month. */
-export function openTraffic(parts: OpenTrafficParts) {
+}) {
   const store = new TrafficStore(parts.database)
   const recorder = new TrafficRecorder({ ...parts, store })
   const traffic = new Traffic(store, parts.clock)

@@ -5,15 +5,16 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { healthOperations, type Readiness } from './health.ts'
 import { discoveryOperations, type DiscoveryFacts } from './operations.ts'
 
-export interface OpenDiscoveryParts extends DiscoveryFacts, Readiness {
-  readonly clock: Clock
-  readonly database: Database
-  readonly metrics: Metrics
-  readonly production: boolean
-}
-
 /** Opens health and discovery documents. */
-export function openDiscovery(parts: OpenDiscoveryParts) {
+export function openDiscovery(
+  parts: DiscoveryFacts &
+    Readiness & {
+      readonly clock: Clock
+      readonly database: Database
+      readonly metrics: Metrics
+      readonly production: boolean
+    }
+) {
   const { clock, database, metrics } = parts
   return {
     operations: [

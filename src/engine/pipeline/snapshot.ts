@@ -23,19 +23,6 @@ interface ProxyHost {
   readonly router: Router<CompiledRoute>
 }
 
-export interface SnapshotParts {
-  readonly generation: number
-  readonly mode: 'development' | 'production'
-  readonly router: Router<CompiledRoute>
-  /** The host name of `server.proxyUrl`, which serves merchants' proxies only; null without one. */
-  readonly apart: ProxyHost | null
-  readonly chains: readonly Chain[]
-  readonly clock: Clock
-  readonly log: Log
-  /** Null sheds nothing. */
-  readonly load: Load | null
-}
-
 function take(ctx: Context, { params, value: { chain, info } }: Match<CompiledRoute>): Chain {
   ctx.route = info
   ctx.params = params
@@ -86,7 +73,18 @@ export class Snapshot implements ExchangeEvents {
   #retired = false
   readonly #closed = Promise.withResolvers<void>()
 
-  constructor(parts: SnapshotParts) {
+  constructor(parts: {
+    readonly generation: number
+    readonly mode: 'development' | 'production'
+    readonly router: Router<CompiledRoute>
+    /** The host name of `server.proxyUrl`, which serves merchants' proxies only; null without one. */
+    readonly apart: ProxyHost | null
+    readonly chains: readonly Chain[]
+    readonly clock: Clock
+    readonly log: Log
+    /** Null sheds nothing. */
+    readonly load: Load | null
+  }) {
     this.generation = parts.generation
     this.mode = parts.mode
     this.#router = parts.router

@@ -15,18 +15,6 @@ import { providerOperations } from './operations.ts'
 import { Payees } from './payees.ts'
 import { openSeats } from './seats.ts'
 
-export interface OpenProvidersParts {
-  readonly clock: Clock
-  readonly database: Database
-  readonly metrics: Metrics
-  readonly sealer: Sealer
-  readonly state: State
-  config(): Pick<GatewayConfig, 'data' | 'lightning' | 'mode'>
-  publicUrl(): string
-  /** Those of `kinds.ts` by default. */
-  readonly kinds: readonly ProviderKind[] | undefined
-}
-
 /** Milliseconds for a Lightning address to give an invoice. */
 const ADDRESS_TIMEOUT = 10_000
 
@@ -40,7 +28,17 @@ export function openProviders({
   config,
   publicUrl,
   kinds
-}: OpenProvidersParts) {
+}: {
+  readonly clock: Clock
+  readonly database: Database
+  readonly metrics: Metrics
+  readonly sealer: Sealer
+  readonly state: State
+  config(): Pick<GatewayConfig, 'data' | 'lightning' | 'mode'>
+  publicUrl(): string
+  /** Those of `kinds.ts` by default. */
+  readonly kinds: readonly ProviderKind[] | undefined
+}) {
   const { data, lightning, mode } = config()
   const budgets = new Budgets({ state, clock, metrics })
   const events = new ProviderEvents()

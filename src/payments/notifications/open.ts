@@ -23,7 +23,7 @@ import { Notifications } from './service.ts'
 import { Streams } from './streams.ts'
 import { SqlSubscriptionStore } from './subscriptions.ts'
 
-export interface OpenNotificationsParts {
+export function openNotifications(parts: {
   readonly clock: Clock
   readonly database: Database
   readonly events: ProviderEvents
@@ -37,9 +37,7 @@ export interface OpenNotificationsParts {
   readonly sealer: Sealer
   readonly settlements: Settlements
   publicUrl(): string
-}
-
-export function openNotifications(parts: OpenNotificationsParts) {
+}) {
   const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } = parts
   const { random, sealer } = parts
   const registration = new Registration({

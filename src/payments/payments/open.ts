@@ -16,18 +16,18 @@ import { PaymentWatch } from './watch.ts'
 
 type Taken = 'clock' | 'database' | 'log' | 'payees' | 'prices' | 'publicUrl' | 'random'
 
-export interface OpenPaymentsParts extends Pick<PaymentsParts, Taken> {
-  /** Called in this order in the transaction of each status change. */
-  readonly changed: readonly OnPaymentChange[]
-  readonly gate: SubscriptionGate
-  readonly merchants: Merchants
-  readonly events: ProviderEvents
-  config(): Pick<GatewayConfig, 'data' | 'payments'>
-  /** Called for each paid payment, in satoshis. For metrics: must not throw. */
-  sold(amountSats: number): void
-}
-
-export function openPayments(parts: OpenPaymentsParts) {
+export function openPayments(
+  parts: Pick<PaymentsParts, Taken> & {
+    /** Called in this order in the transaction of each status change. */
+    readonly changed: readonly OnPaymentChange[]
+    readonly gate: SubscriptionGate
+    readonly merchants: Merchants
+    readonly events: ProviderEvents
+    config(): Pick<GatewayConfig, 'data' | 'payments'>
+    /** Called for each paid payment, in satoshis. For metrics: must not throw. */
+    sold(amountSats: number): void
+  }
+) {
   const { changed, clock, config, database, events, gate, log, merchants, payees, sold } = parts
   const polled = (['primary', 'alternate'] as const).flatMap(slot =>
     payees

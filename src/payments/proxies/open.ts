@@ -19,21 +19,21 @@ import { openAuthValue, ProxyService, type ProxyServiceParts, type Probe } from 
 import { SqlProxyStore } from './store.ts'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 
-export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' | 'publicUrl'> {
-  readonly call: OutboundCall
-  readonly clock: Clock
-  readonly database: Database
-  readonly log: Log
-  readonly merchants: Merchants
-  readonly metrics: Metrics
-  readonly random: Random
-  readonly sealer: Sealer
-  readonly state: State
-  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
-  settings(): ChallengeSettings
-}
-
-export function openProxies(parts: OpenProxiesParts) {
+export function openProxies(
+  parts: Pick<ProxyServiceParts, 'production' | 'publicUrl'> & {
+    readonly call: OutboundCall
+    readonly clock: Clock
+    readonly database: Database
+    readonly log: Log
+    readonly merchants: Merchants
+    readonly metrics: Metrics
+    readonly random: Random
+    readonly sealer: Sealer
+    readonly state: State
+    config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
+    settings(): ChallengeSettings
+  }
+) {
   const { call, clock, config, database, log, merchants, metrics, sealer, settings } = parts
   const store = new SqlProxyStore(database)
   const directory = new ProxyDirectory({

@@ -8,14 +8,14 @@ import { RefundSettlements } from './settlement.ts'
 import { allSources, paymentSources, type RefundSources } from './source.ts'
 import { SqlRefundStore } from './store.ts'
 
-export interface OpenRefundsParts extends Omit<RefundsParts, 'merchant' | 'sources' | 'store'> {
-  readonly merchants: Merchants
-  /** Refundable money other than payments. */
-  readonly others: readonly RefundSources[]
-  readonly payments: { readonly payments: Payments; readonly store: PaymentStore }
-}
-
-export function openRefunds(parts: OpenRefundsParts) {
+export function openRefunds(
+  parts: Omit<RefundsParts, 'merchant' | 'sources' | 'store'> & {
+    readonly merchants: Merchants
+    /** Refundable money other than payments. */
+    readonly others: readonly RefundSources[]
+    readonly payments: { readonly payments: Payments; readonly store: PaymentStore }
+  }
+) {
   const { clock, database, log, merchants, onConfirmed, others, payments } = parts
   const store = new SqlRefundStore(database)
   const sources = allSources(

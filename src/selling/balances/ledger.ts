@@ -27,19 +27,6 @@ export interface Settled {
   readonly leftMsat: number
 }
 
-export interface LedgerParts {
-  readonly store: BalanceStore
-  readonly database: Pick<Database, 'listen' | 'notify'>
-  readonly clock: Clock
-  readonly log: Log
-  /** Called with a request's charge and its unpaid rest. */
-  readonly settled?: (chargedMsat: number, unpaidMsat: number) => void
-  /** `payment.leaseTimeout`: a dead gateway's slice is swept after twice this time without writes. */
-  readonly timeout?: number
-  /** Default: a random UUID for each process. Tests set it. */
-  readonly gateway?: string
-}
-
 /** Milliseconds. */
 const LEASE_TIMEOUT = 30_000
 const FLUSH_WITHIN = 1_000
@@ -67,7 +54,26 @@ export class Ledger {
   #beat: Timer | null = null
   #unlisten: (() => Promise<void>) | null = null
 
-  constructor({ store, database, clock, log, settled, timeout = LEASE_TIMEOUT, gateway }: LedgerParts) {
+  constructor({
+    store,
+    database,
+    clock,
+    log,
+    settled,
+    timeout = LEASE_TIMEOUT,
+    gateway
+  }: {
+    readonly store: BalanceStore
+    readonly database: Pick<Database, 'listen' | 'notify'>
+    readonly clock: Clock
+    readonly log: Log
+    /** Called with a request's charge and its unpaid rest. */
+    readonly settled?: (chargedMsat: number, unpaidMsat: number) => void
+    /** `payment.leaseTimeout`: a dead gateway's slice is swept after twice this time without writes. */
+    readonly timeout?: number
+    /** Default: a random UUID for each process. Tests set it. */
+    readonly gateway?: string
+  }) {
     const times = (this.#times = leaseTimes(timeout))
     this.#store = store
     this.#database = database

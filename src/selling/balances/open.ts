@@ -16,7 +16,11 @@ import { Ledger } from './ledger.ts'
 import { Balances } from './service.ts'
 import { BalanceStore } from './store.ts'
 
-export interface OpenBalancesParts {
+const ENTRIES_KEPT = 90 * 86_400_000
+const BALANCES_KEPT = 90 * 86_400_000
+const PURGE_BATCH = 1_000
+
+export function openBalances(parts: {
   readonly challenges: Challenges
   readonly claims: Claims
   readonly clock: Clock
@@ -27,13 +31,7 @@ export interface OpenBalancesParts {
   readonly prices: Quotes
   readonly verifier: Verifier
   settings(): ChallengeSettings
-}
-
-const ENTRIES_KEPT = 90 * 86_400_000
-const BALANCES_KEPT = 90 * 86_400_000
-const PURGE_BATCH = 1_000
-
-export function openBalances(parts: OpenBalancesParts) {
+}) {
   const { clock, database, log, metrics, prices, settings, verifier } = parts
   const store = new BalanceStore(database)
   const ledger = new Ledger({

@@ -60,13 +60,15 @@ const Query = Type.Object({
 })
 const Params = Type.Object({ balanceId: Type.String() })
 
-export interface BalanceOperationParts {
+export function balanceOperations({
+  store,
+  ledger,
+  verifier
+}: {
   readonly store: BalanceStore
   readonly ledger: Pick<Ledger, 'flush'>
   readonly verifier: Pick<Verifier, 'proven'>
-}
-
-export function balanceOperations({ store, ledger, verifier }: BalanceOperationParts): AnyOperation[] {
+}): AnyOperation[] {
   const own = async (ctx: Context, balanceId: string): Promise<void> => {
     const balance = await store.find(balanceId)
     if (balance === null || balance.merchantId !== String(merchantOf(ctx).id)) throw notFound()

@@ -137,23 +137,23 @@ export function openSelling(options: SellingOptions) {
   }
 }
 
-export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
-  readonly clock: Clock
-  readonly database: Database
-  readonly keys: TokenKeyRing
-  readonly log: Log
-  readonly merchants: Merchants
-  readonly metrics: Metrics
-  readonly events: ProviderEvents
-  readonly prices: Prices
-  readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
-  readonly state: State
-  requireSellable(ctx: Context): void
-  config(): GatewayConfig
-  publicUrl(): string
-}
-
-export function openChallenges(parts: OpenChallengesParts) {
+export function openChallenges(
+  parts: Omit<FindPayeeParts, 'charged'> & {
+    readonly clock: Clock
+    readonly database: Database
+    readonly keys: TokenKeyRing
+    readonly log: Log
+    readonly merchants: Merchants
+    readonly metrics: Metrics
+    readonly events: ProviderEvents
+    readonly prices: Prices
+    readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
+    readonly state: State
+    requireSellable(ctx: Context): void
+    config(): GatewayConfig
+    publicUrl(): string
+  }
+) {
   const { clock, config, database, events, keys, log, merchants, metrics, state } = parts
   const listeners: OnPaid[] = []
   const selling = openSelling({

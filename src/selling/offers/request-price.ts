@@ -25,21 +25,27 @@ export interface RequestPricer {
   find(ctx: Context): Maybe<PriceTerms>
 }
 
-export interface PricerParts {
-  /** Grace for former prices of these places; null for none. */
-  grace(places: readonly string[]): PriceGrace | null
-  /** Milliseconds. */
-  readonly priceGrace: number
-  readonly place: string
-  /** Null if price servers are unavailable. */
-  readonly servers: PriceServers | null
-}
-
 /**
  * Precomputes a route's prices.
  * @throws TypeError for an invalid price
  */
-export function requestPricer(price: PriceConfig, { grace, priceGrace, place, servers }: PricerParts): RequestPricer {
+export function requestPricer(
+  price: PriceConfig,
+  {
+    grace,
+    priceGrace,
+    place,
+    servers
+  }: {
+    /** Grace for former prices of these places; null for none. */
+    grace(places: readonly string[]): PriceGrace | null
+    /** Milliseconds. */
+    readonly priceGrace: number
+    readonly place: string
+    /** Null if price servers are unavailable. */
+    readonly servers: PriceServers | null
+  }
+): RequestPricer {
   if (typeof price !== 'object') return fixedPrice(termsOf(price, grace([place])))
   if (isTable(price)) {
     const terms = (amount: number | FiatText, value: string | null): PriceTerms =>

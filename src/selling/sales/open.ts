@@ -5,12 +5,7 @@ import { Earnings } from './earnings.ts'
 import { salesOperations } from './operations.ts'
 import { SaleStore } from './store.ts'
 
-export interface OpenSalesParts {
-  readonly clock: Clock
-  readonly database: Database
-}
-
-export function openSales({ clock, database }: OpenSalesParts) {
+export function openSales({ clock, database }: { readonly clock: Clock; readonly database: Database }) {
   const sales = new SaleStore(database)
   const earnings = new Earnings(database)
   return {

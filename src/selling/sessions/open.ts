@@ -13,21 +13,18 @@ import { SessionRefunds } from './refunds.ts'
 import { PrepaidSessions, type PrepaidSessionsParts } from './service.ts'
 import { SessionStore } from './store.ts'
 
-export interface OpenSessionsParts extends Omit<
-  PrepaidSessionsParts,
-  'store' | 'refunds' | 'overrides' | 'news' | 'counters' | 'payees'
-> {
-  readonly ledger: Ledger
-  readonly metrics: Metrics
-  readonly payees: Payees
-  readonly random: Random
-}
-
 /** Milliseconds that an ended session is kept. */
 const KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
-export function openSessions(parts: OpenSessionsParts) {
+export function openSessions(
+  parts: Omit<PrepaidSessionsParts, 'store' | 'refunds' | 'overrides' | 'news' | 'counters' | 'payees'> & {
+    readonly ledger: Ledger
+    readonly metrics: Metrics
+    readonly payees: Payees
+    readonly random: Random
+  }
+) {
   const { balanceStore, clock, database, log, metrics } = parts
   const store = new SessionStore(database)
   const counters = sessionCounters(metrics, () => store.counts(clock.now() - UNKNOWN_GRACE))

@@ -99,14 +99,17 @@ const SettlementInput = Type.Object(
   { title: 'SessionSettlement' }
 )
 
-export interface PrepaidOperationParts {
+export function prepaidOperations({
+  store,
+  refunds,
+  overrides,
+  clock
+}: {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
   readonly overrides: RefundOverrides
   readonly clock: Clock
-}
-
-export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidOperationParts): AnyOperation[] {
+}): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   const one = { description: 'The session as it stands.', schema: SessionView }
   const missing = 'There is no such session.'

@@ -9,11 +9,6 @@ import type { Jobs } from '../../platform/jobs/jobs.ts'
 import { JobParams, JOBS_PAGE, jobsFilter } from './jobs-operations.ts'
 import { dashboardPage, JOBS_HEADERS, listAddress } from './jobs-page.ts'
 
-export interface DashboardParts {
-  readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>
-  readonly clock: Clock
-}
-
 const JobsQuery = Type.Object({
   ...jobsFilter,
   adminKey: Type.Optional(
@@ -31,7 +26,13 @@ const headers = { 'X-Admin-Key': 'The admin key, where no cookie stands for it.'
  * The operator's page of jobs: `GET /jobs`, and `POST /jobs/{queue}/{id}/retry` for its buttons (contract,
  * Authentication 2).
  */
-export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperation[] {
+export function dashboardOperations({
+  jobs,
+  clock
+}: {
+  readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>
+  readonly clock: Clock
+}): AnyOperation[] {
   const style = new PageAssets().jobsStyle
   return [
     defineOperation({

@@ -108,15 +108,17 @@ const ConfigurationView = Type.Object(
 )
 export type ConfigurationView = Static<typeof ConfigurationView>
 
-export interface LiveParts {
+const MOST_FAULTS = 5
+
+export function configurationOperations({
+  generation,
+  running,
+  traffic
+}: {
   running(): RunningConfiguration
   generation(): number
   readonly traffic: Pick<Traffic, 'byRoute' | 'latelyByRoute' | 'faults'>
-}
-
-const MOST_FAULTS = 5
-
-export function configurationOperations({ generation, running, traffic }: LiveParts): AnyOperation[] {
+}): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [
     defineOperation({

@@ -35,7 +35,16 @@ export async function openMailer(
   return new FolderMailer({ folder, from, clock })
 }
 
-export interface OpenMailParts {
+/** Opens outgoing mail, and its receipts and refund notices. */
+export async function openMail({
+  clock,
+  config,
+  database,
+  jobs,
+  log,
+  merchants,
+  sealer
+}: {
   readonly clock: Clock
   readonly database: Database
   readonly jobs: Jobs
@@ -43,10 +52,7 @@ export interface OpenMailParts {
   readonly merchants: Merchants
   readonly sealer: Sealer
   config(): Pick<GatewayConfig, 'data' | 'mail' | 'mode'>
-}
-
-/** Opens outgoing mail, and its receipts and refund notices. */
-export async function openMail({ clock, config, database, jobs, log, merchants, sealer }: OpenMailParts) {
+}) {
   const mailer = await openMailer(config(), { clock, log })
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
   const about = {

@@ -117,7 +117,18 @@ function sandbox({ sandboxCommand, paysInSandbox }: PaywallFacts): VNode | null 
     </div>`
 }
 
-export interface OpenPaywallParts {
+/** Milliseconds that a page waits for an exchange rate; then it shows only satoshis. */
+const PATIENCE = 150
+
+/** Opens the payment pages that browsers get in place of a bare 402. */
+export function openPaywall({
+  clock,
+  prices,
+  sandbox,
+  merchants,
+  config,
+  publicUrl
+}: {
   readonly clock: Clock
   /** Exchange rates. */
   readonly prices: Pick<Quotes, 'quote'>
@@ -130,20 +141,7 @@ export interface OpenPaywallParts {
   config(): Pick<GatewayConfig, 'pages' | 'payment'>
   /** Without a trailing slash. */
   publicUrl(): string
-}
-
-/** Milliseconds that a page waits for an exchange rate; then it shows only satoshis. */
-const PATIENCE = 150
-
-/** Opens the payment pages that browsers get in place of a bare 402. */
-export function openPaywall({
-  clock,
-  prices,
-  sandbox,
-  merchants,
-  config,
-  publicUrl
-}: OpenPaywallParts): ChallengePages {
+}): ChallengePages {
   const style = assetText('css', 'tokens', 'base', 'pay', 'paywall')
   const script = assetText('js', 'invoice', 'paywall')
   const byColour = new Map<string, { readonly assets: InlineAssets; readonly headers: readonly string[] }>()

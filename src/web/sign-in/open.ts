@@ -17,14 +17,14 @@ import { Sessions } from './sessions.ts'
 import { SqlSessionStore } from './session-store.ts'
 import { SqlSignInStore } from './store.ts'
 
-export interface OpenSignInParts extends Omit<SignInParts, 'store' | 'sessions' | 'operators'> {
-  readonly adminKey: AdminKey
-  readonly authThrottle: AuthThrottle
-  readonly trail: Trail
-  config(): Pick<GatewayConfig, 'operators'>
-}
-
-export function openSignIn(parts: OpenSignInParts) {
+export function openSignIn(
+  parts: Omit<SignInParts, 'store' | 'sessions' | 'operators'> & {
+    readonly adminKey: AdminKey
+    readonly authThrottle: AuthThrottle
+    readonly trail: Trail
+    config(): Pick<GatewayConfig, 'operators'>
+  }
+) {
   const { authThrottle, clock, config, database, publicUrl, trail } = parts
   const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
   const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })

@@ -18,16 +18,6 @@ import type { SignInRecord } from './record.ts'
 import type { SignIns } from './service.ts'
 import type { Browser, Sessions, SignedIn } from './sessions.ts'
 
-export interface SignInOperationParts {
-  readonly signIns: SignIns
-  readonly sessions: Sessions
-  readonly passkeys: Pick<Passkeys, 'areAvailable'>
-  readonly authThrottle: AuthThrottle
-  readonly record: SignInRecord
-  /** Without a trailing slash. */
-  publicUrl(): string
-}
-
 const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const common = { tag: 'Sign-in', access: 'public' } as const
@@ -35,7 +25,15 @@ const common = { tag: 'Sign-in', access: 'public' } as const
 const MOST_FORM = 4096
 
 /** Sign-in by mail, and the account page (decisions 155 and 170). */
-export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
+export function signInOperations(parts: {
+  readonly signIns: SignIns
+  readonly sessions: Sessions
+  readonly passkeys: Pick<Passkeys, 'areAvailable'>
+  readonly authThrottle: AuthThrottle
+  readonly record: SignInRecord
+  /** Without a trailing slash. */
+  publicUrl(): string
+}): AnyOperation[] {
   const { authThrottle, passkeys, record, sessions, signIns } = parts
   const pages = new SignInPages(new PageAssets())
   const isSecure = (): boolean => parts.publicUrl().startsWith('https:')

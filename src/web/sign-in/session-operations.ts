@@ -10,13 +10,6 @@ import { SessionView, sessionView } from './schema.ts'
 import type { Sessions } from './sessions.ts'
 import { signedIn, type OpenSession } from './signed-in.ts'
 
-export interface SessionOperationParts {
-  readonly sessions: Sessions
-  readonly record: SignInRecord
-  /** Without a trailing slash. */
-  publicUrl(): string
-}
-
 const ListedSessionView = Type.Object(
   {
     sessionId: Type.String(),
@@ -37,7 +30,16 @@ export const reading = { use: 'pages', chain: 'session' } as const
 export const changing = { use: 'pages', chain: 'session-write' } as const
 
 /** Session operations of `/api/auth`: current and other sessions, and switching accounts. */
-export function sessionOperations({ publicUrl, record, sessions }: SessionOperationParts): AnyOperation[] {
+export function sessionOperations({
+  publicUrl,
+  record,
+  sessions
+}: {
+  readonly sessions: Sessions
+  readonly record: SignInRecord
+  /** Without a trailing slash. */
+  publicUrl(): string
+}): AnyOperation[] {
   const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
 
   return [

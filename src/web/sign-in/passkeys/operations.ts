@@ -27,16 +27,6 @@ import {
   PasskeyList
 } from './schema.ts'
 
-export interface PasskeyOperationParts {
-  readonly passkeys: Passkeys
-  readonly sessions: Sessions
-  readonly authThrottle: AuthThrottle
-  readonly trail: Trail
-  readonly record: SignInRecord
-  /** Without a trailing slash. */
-  publicUrl(): string
-}
-
 const otherSite = 'Another site asked, or no person is signed in.'
 const none = 'The person has no such passkey.'
 const impossible = 'Browsers make no passkeys for the address of this gateway.'
@@ -45,7 +35,15 @@ const bySession = { ...common, headers: { Cookie: 'The session, as signing in se
 const strangers = { use: 'pages', chain: 'passkey' } as const
 const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
-export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] {
+export function passkeyOperations(parts: {
+  readonly passkeys: Passkeys
+  readonly sessions: Sessions
+  readonly authThrottle: AuthThrottle
+  readonly trail: Trail
+  readonly record: SignInRecord
+  /** Without a trailing slash. */
+  publicUrl(): string
+}): AnyOperation[] {
   const { authThrottle, passkeys, publicUrl, record, sessions, trail } = parts
   const isSecure = (): boolean => publicUrl().startsWith('https:')
   const begun = (token: Secret<string>): readonly string[] => [
