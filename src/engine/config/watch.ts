@@ -1,6 +1,6 @@
 import { readlinkSync, watch as watchFolder } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { dirname, join, resolve, sep } from 'node:path'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
 export interface WatchOptions {
@@ -14,9 +14,16 @@ export interface WatchOptions {
   /** Milliseconds of quiet after the last event before the files are read. */
   readonly quiet?: number
   readonly signals?: SignalSource
-  readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close(): void }
+  readonly watch?: WatchFolder
   readonly read?: (file: string) => Promise<string>
 }
+
+/** `name`: the changed entry; null where the system does not say. */
+type WatchFolder = (
+  folder: string,
+  onEvent: (name: string | null) => void,
+  onError: (error: Error) => void
+) => { close(): void }
 
 export interface SignalSource {
   on(name: 'SIGHUP', run: () => void): unknown
@@ -31,7 +38,8 @@ export interface ConfigWatch {
 /**
  * Watches the files of a configuration, and the process for SIGHUP. Watches folders: editors rename a new file over the
  * old one, and mounted configurations swap a symbolic link. Compares texts, so that touching a file or a neighbor
- * reloads nothing. Follows links, and watches the folders of each link and of its target.
+ * reloads nothing. Follows links, and watches the folders of each link and of its target. Ignores other entries of a
+ * folder: a log beside the configuration changes all the time.
  */
 export async function watchConfig(options: WatchOptions): Promise<ConfigWatch> {
   const watcher = new Watcher(options)
@@ -49,6 +57,8 @@ class Watcher implements ConfigWatch {
   readonly #known = new Map<string, string>()
   #timer: Timer | undefined
   readonly #folders = new Map<string, { close(): void }>()
+  /** The entries of each folder that the files depend on. */
+  #entries = new Map<string, Set<string>>()
   #wanted: 'saved' | 'signal' | undefined
   #busy = false
   #closed = false
@@ -77,19 +87,19 @@ class Watcher implements ConfigWatch {
 
   #follow(): void {
     const { watch = systemWatch, onError } = this.#options
-    const folders = new Set(this.#files().flatMap(file => [...foldersOf(file)]))
+    this.#entries = entriesOf(this.#files())
     for (const [folder, watched] of this.#folders) {
-      if (folders.has(folder)) continue
+      if (this.#entries.has(folder)) continue
       watched.close()
       this.#folders.delete(folder)
     }
-    for (const folder of folders) {
+    for (const folder of this.#entries.keys()) {
       if (this.#folders.has(folder)) continue
       try {
         const watched = watch(
           folder,
-          () => {
-            this.#settle()
+          name => {
+            if (name === null || this.#entries.get(folder)?.has(name) === true) this.#settle()
           },
           onError
         )
@@ -159,32 +169,43 @@ class Watcher implements ConfigWatch {
   }
 }
 
-function systemWatch(folder: string, onEvent: () => void, onError: (error: Error) => void): { close(): void } {
-  const watcher = watchFolder(folder, { persistent: false }, onEvent)
+const systemWatch: WatchFolder = (folder, onEvent, onError) => {
+  const watcher = watchFolder(folder, { persistent: false }, (_event, name) => {
+    onEvent(name)
+  })
   watcher.on('error', onError)
   return watcher
 }
 
-function foldersOf(file: string): Set<string> {
-  const folders = new Set([dirname(file)])
-  let steps = file.split(sep).slice(1)
-  let at: string = sep
-  // As many links as Linux follows.
-  for (let links = 0; steps.length > 0 && links <= 40;) {
-    const [step = '', ...rest] = steps
-    const target = targetOf(join(at, step))
-    if (target === null) {
-      at = join(at, step)
-      steps = rest
-    } else {
-      folders.add(at)
-      steps = [...resolve(at, target).split(sep).slice(1), ...rest]
-      at = sep
-      links++
-    }
+/** The folders of files, of the links that lead to them, and of their targets, with the entries to watch in each. */
+function entriesOf(files: readonly string[]): Map<string, Set<string>> {
+  const entries = new Map<string, Set<string>>()
+  const add = (path: string): void => {
+    const folder = dirname(path)
+    entries.set(folder, (entries.get(folder) ?? new Set()).add(basename(path)))
   }
-  if (folders.size > 1) folders.add(dirname(at))
-  return folders
+  for (const file of files) {
+    add(file)
+    let steps = file.split(sep).slice(1)
+    let at: string = sep
+    // As many links as Linux follows.
+    for (let links = 0; steps.length > 0 && links <= 40;) {
+      const [step = '', ...rest] = steps
+      const path = join(at, step)
+      const target = targetOf(path)
+      if (target === null) {
+        at = path
+        steps = rest
+      } else {
+        add(path)
+        steps = [...resolve(at, target).split(sep).slice(1), ...rest]
+        at = sep
+        links++
+      }
+    }
+    add(at)
+  }
+  return entries
 }
 
 function targetOf(path: string): string | null {

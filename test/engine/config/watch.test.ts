@@ -14,7 +14,7 @@ async function scene(options: Partial<WatchOptions> = {}) {
   const file: { text: string | undefined } = { text: 'a: 1' }
   const reasons: string[] = []
   const errors: Error[] = []
-  const folder = { event: () => {}, closed: false, path: '' }
+  const folder = { event: (_name?: string | null) => {}, closed: false, path: '' }
   const watch = await watchConfig({
     file: '/srv/gateway/gateway.yaml',
     clock,
@@ -26,7 +26,7 @@ async function scene(options: Partial<WatchOptions> = {}) {
       errors.push(error)
     },
     watch(path, event) {
-      Object.assign(folder, { path, event })
+      Object.assign(folder, { path, event: (name: string | null = 'gateway.yaml') => event(name) })
       return {
         close: () => {
           folder.closed = true
@@ -76,6 +76,31 @@ t.test('a file that is away between the halves of a rename is looked at again wh
   folder.event()
   await settle()
   t.same(reasons, ['saved'])
+})
+
+t.test('watch: a log beside the file neither delays a reload nor makes it be read', async t => {
+  let reads = 0
+  let text = 'a: 1'
+  const { folder, reasons, settle } = await scene({
+    read: async () => {
+      reads++
+      return text
+    }
+  })
+  text = 'a: 2'
+  folder.event()
+  await settle(60)
+  folder.event('gateway.log')
+  await settle(60)
+  t.same(reasons, ['saved'])
+  const before = reads
+  folder.event('gateway.log')
+  await settle()
+  t.equal(reads, before)
+  text = 'a: 3'
+  folder.event(null)
+  await settle()
+  t.same(reasons, ['saved', 'saved'], 'an event without a name may be of the file')
 })
 
 t.test('SIGHUP calls back even where nothing changed', async t => {
