@@ -71,7 +71,7 @@ export function decodeBech32(text: string): { readonly prefix: string; readonly 
  * @param given from 0 to 31 each
  * @throws Bech32Error for a word above five bits or an invalid prefix character
  */
-export function encodeBech32(prefix: string, given: readonly number[]): string {
+export function encodeBech32(prefix: string, given: ArrayLike<number>): string {
   let state = begin(prefix)
   const text = Buffer.alloc(given.length + CHECKSUM_WORDS)
   for (let at = 0; at < given.length; at++) {
@@ -107,13 +107,13 @@ export function bytesOf(given: Uint8Array): Buffer {
   return bytes
 }
 
-export function wordsOf(bytes: Uint8Array): number[] {
-  const made: number[] = []
-  let [held, bits] = [0, 0]
+export function wordsOf(bytes: Uint8Array): Uint8Array {
+  const made = new Uint8Array(Math.ceil((bytes.length * 8) / 5))
+  let [at, held, bits] = [0, 0, 0]
   for (let index = 0; index < bytes.length; index++) {
     held = ((held << 8) | (bytes[index] ?? 0)) & 0xfff
-    for (bits += 8; bits >= 5; bits -= 5) made.push((held >> (bits - 5)) & 31)
+    for (bits += 8; bits >= 5; bits -= 5) made[at++] = (held >> (bits - 5)) & 31
   }
-  if (bits > 0) made.push((held << (5 - bits)) & 31)
+  if (bits > 0) made[at] = (held << (5 - bits)) & 31
   return made
 }

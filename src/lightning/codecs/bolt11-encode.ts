@@ -76,22 +76,21 @@ export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): stri
   if (Buffer.byteLength(description) > MAX_DESCRIPTION_BYTES)
     throw new InvoiceError('length', `The description has more than ${MAX_DESCRIPTION_BYTES} bytes`)
 
-  const words: number[] = numberWords(timestamp, TIMESTAMP_WORDS)
-  pushField(words, FIELD_SECRET, wordsOf(Buffer.from(paymentSecret, 'hex')))
-  pushField(words, FIELD_PAYMENT_HASH, wordsOf(Buffer.from(paymentHash, 'hex')))
-  if (terms.descriptionHash === undefined)
-    pushField(words, FIELD_DESCRIPTION, wordsOf(Buffer.from(description, 'utf8')))
-  else pushField(words, FIELD_DESCRIPTION_HASH, wordsOf(Buffer.from(terms.descriptionHash, 'hex')))
-  pushField(words, FIELD_EXPIRY, numberWords(terms.expirySeconds ?? DEFAULT_EXPIRY))
-  pushField(words, FIELD_CLTV, numberWords(terms.minFinalCltvExpiry ?? DEFAULT_CLTV))
   const features = featureWords(terms.features ?? [8, 14, 17])
-  if (features.length > 0) pushField(words, FIELD_FEATURES, features)
-
-  const hash = signedHash(prefix, Uint8Array.from(words))
-  const { signature: compact, recoveryId } = signRecoverable(hash, privateKey)
-  const signature = Buffer.concat([compact, Buffer.of(recoveryId)])
-  for (const word of wordsOf(signature)) words.push(word)
-  return encodeBech32(prefix, words)
+  const fields = Buffer.concat([
+    Buffer.from(numberWords(timestamp, TIMESTAMP_WORDS)),
+    ...field(FIELD_SECRET, wordsOf(Buffer.from(paymentSecret, 'hex'))),
+    ...field(FIELD_PAYMENT_HASH, wordsOf(Buffer.from(paymentHash, 'hex'))),
+    ...(terms.descriptionHash === undefined
+      ? field(FIELD_DESCRIPTION, wordsOf(Buffer.from(description, 'utf8')))
+      : field(FIELD_DESCRIPTION_HASH, wordsOf(Buffer.from(terms.descriptionHash, 'hex')))),
+    ...field(FIELD_EXPIRY, Buffer.from(numberWords(terms.expirySeconds ?? DEFAULT_EXPIRY))),
+    ...field(FIELD_CLTV, Buffer.from(numberWords(terms.minFinalCltvExpiry ?? DEFAULT_CLTV))),
+    ...(features.length === 0 ? [] : field(FIELD_FEATURES, Buffer.from(features)))
+  ])
+  const { signature: compact, recoveryId } = signRecoverable(signedHash(prefix, fields), privateKey)
+  const signature = wordsOf(Buffer.concat([compact, Buffer.of(recoveryId)]))
+  return encodeBech32(prefix, Buffer.concat([fields, signature]))
 }
 
 function writeAmount(msat: bigint | null): string {
@@ -125,7 +124,6 @@ function featureWords(bits: readonly number[]): number[] {
   return words
 }
 
-function pushField(words: number[], type: number, data: readonly number[]): void {
-  words.push(type, data.length >> 5, data.length & 31)
-  for (const word of data) words.push(word)
+function field(type: number, data: Uint8Array): readonly Uint8Array[] {
+  return [Buffer.of(type, data.length >> 5, data.length & 31), data]
 }
