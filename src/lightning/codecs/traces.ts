@@ -17,12 +17,15 @@ const HEX = /^[0-9a-f]+$/i
 const MOST_CHARS = 16_384
 const MOST_WORDS = 8
 
-/** Reads at most eight traces from a flat header list. */
-export function tracesOf(pairs: readonly string[]): Traces {
-  const found = { macaroons: [] as Macaroon[], preimages: [] as string[] }
-  for (let at = 0; at + 1 < pairs.length; at += 2)
-    if (FIELD.test(pairs[at] ?? '')) collect((pairs[at + 1] ?? '').slice(0, MOST_CHARS), found, true)
-  return found
+/** Reads at most eight traces from a flat header list; null for none. */
+export function tracesOf(pairs: readonly string[]): Traces | null {
+  let found: { macaroons: Macaroon[]; preimages: string[] } | null = null
+  for (let at = 0; at + 1 < pairs.length; at += 2) {
+    if (!FIELD.test(pairs[at] ?? '')) continue
+    found ??= { macaroons: [], preimages: [] }
+    collect((pairs[at + 1] ?? '').slice(0, MOST_CHARS), found, true)
+  }
+  return found === null || found.macaroons.length + found.preimages.length === 0 ? null : found
 }
 
 function collect(text: string, found: { macaroons: Macaroon[]; preimages: string[] }, isOuter: boolean): void {

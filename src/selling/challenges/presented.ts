@@ -1,7 +1,7 @@
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { paymentHashOf } from '../../lightning/codecs/preimage.ts'
-import { tracesOf } from '../../lightning/codecs/traces.ts'
+import { tracesOf, type Traces } from '../../lightning/codecs/traces.ts'
 import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
 import type { Offer } from '../offers/offer.ts'
 import type { Challenge, SentChallenge } from '../holding/challenge.ts'
@@ -27,14 +27,24 @@ export interface Presented {
  * invoice would make it pay again on each attempt. Null if the request shows none.
  * @throws Unavailable
  */
-export async function presentedAgain(
+export function presentedAgain(
   ctx: Context,
   offer: Offer,
   refused: SaleRefusal,
   options: PresentedOptions
-): Promise<Presented | null> {
+): Promise<Presented | null> | null {
   if (refused.kind !== 'none' && !('reason' in refused && UNREAD.has(refused.reason))) return null
-  const { macaroons, preimages } = tracesOf(ctx.headers.pairs)
+  const traces = tracesOf(ctx.headers.pairs)
+  return traces === null ? null : find(ctx, offer, refused, traces, options)
+}
+
+async function find(
+  ctx: Context,
+  offer: Offer,
+  refused: SaleRefusal,
+  { macaroons, preimages }: Traces,
+  options: PresentedOptions
+): Promise<Presented | null> {
   const proven = new Set(preimages.map(paymentHashOf))
   const signed = new Set(
     macaroons.map(macaroon => options.verifier.tokens.issuedFor(macaroon)).filter(hash => hash !== null)

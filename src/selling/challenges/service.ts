@@ -97,7 +97,8 @@ export class Challenges {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
       return classicRefused(refusal)
     const { minting, paywall } = this.#options
-    const presented = await presentedAgain(ctx, offer, refusal, this.#options)
+    const search = presentedAgain(ctx, offer, refusal, this.#options)
+    const presented = search === null ? null : await search
     if (presented !== null)
       return paymentRequired(presented.challenge, presented.refusal, ctx.headers, this.settings, offer.order)
     if (html && paywall?.isForPerson(ctx, refusal) === true) return paywall.answer(ctx, offer, refusal)

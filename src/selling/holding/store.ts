@@ -16,6 +16,7 @@ import {
   type Listed,
   type NewChallenge,
   type NewLease,
+  type OpenInvoice,
   type Outstanding,
   type OutstandingQuery,
   type Revocation,
@@ -136,25 +137,28 @@ export class ChallengeStore {
   /** A client's open invoices. Not serialized with `insert`: concurrent processes may each see room for one more. */
   async outstanding(query: OutstandingQuery): Promise<Outstanding> {
     const { clientKey, place, binding } = query
-    const rows = await this.#open(query)
-    const numberOf = (counted: readonly OpenRow[]): number => counted.reduce((sum, { invoices }) => sum + invoices, 0)
-    const older = rows.filter(({ paymentHash }) => paymentHash === null)
-    const outstanding = {
-      inPlace: numberOf(older),
-      ofRequest: numberOf(older.filter(({ isBound }) => isBound)),
-      recent: rows.flatMap(({ paymentHash, isBound }) =>
-        paymentHash === null ? [] : [{ paymentHash, binding: isBound ? binding : '' }]
-      ),
-      firstExpiry: rows.length === 0 ? null : Math.min(...rows.map(({ firstExpiry }) => firstExpiry))
+    const recent: OpenInvoice[] = []
+    let [inPlace, ofRequest] = [0, 0]
+    let first: number | null = null
+    let bound = 0
+    for (const { paymentHash, isBound, invoices, firstExpiry } of await this.#open(query)) {
+      if (isBound) bound += invoices
+      if (paymentHash !== null) recent.push({ paymentHash, binding: isBound ? binding : '' })
+      else {
+        inPlace += invoices
+        if (isBound) ofRequest += invoices
+      }
+      first = Math.min(first ?? firstExpiry, firstExpiry)
     }
-    if (numberOf(rows.filter(({ isBound }) => isBound)) < query.requestLimit) return { ...outstanding, newest: null }
+    const open = { inPlace, ofRequest, recent, firstExpiry: first, newest: null }
+    if (bound < query.requestLimit) return open
     const newest = await challengeRows.one(this.#database.sql`
       select * from challenges
       where client_key = ${clientKey} and place = ${place} and num_nulls(scheme, settled_at) >= 2
         and expires_at >= ${new Date(query.payableUntil)} and binding = ${binding}
       order by created_at desc, payment_hash
       limit 1`)
-    return { ...outstanding, newest }
+    return { ...open, newest }
   }
 
   /** A client's newest unpaid challenge at this price that is not reserved for one browser. */

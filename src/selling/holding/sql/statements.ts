@@ -204,7 +204,8 @@ export const FIND_CHALLENGES = overRows<string>(
   given => `select given.nth, challenges.* from ${given} join challenges on payment_hash = given.hash`
 )
 
-// `num_nulls` matches the index (migration 0016), which looks up each client separately.
+// `num_nulls` matches the index (migration 0016), which looks up each client separately. Grouped outside: inside, each
+// client would start a sort of its own.
 export const OPEN_INVOICES = overRows<OutstandingQuery>(
   {
     client: ['text', query => query.clientKey],
@@ -215,13 +216,12 @@ export const OPEN_INVOICES = overRows<OutstandingQuery>(
     most: ['integer', query => query.placeLimit]
   },
   given => `
-    select given.nth, open.* from ${given} cross join lateral (
-      select case when created_at >= given.since then payment_hash end as payment_hash, binding = given.bound as is_bound,
-        count(*)::integer as invoices, min(expires_at) as first_expiry
-      from (
-        select payment_hash, binding, created_at, expires_at from challenges
-        where client_key = given.client and place = given.spot and num_nulls(scheme, settled_at) >= 2 and expires_at > given.at
-        order by expires_at
-        limit given.most) as invoice
-      group by 1, 2) as open`
+    select given.nth, case when created_at >= given.since then payment_hash end as payment_hash,
+      binding = given.bound as is_bound, count(*)::integer as invoices, min(expires_at) as first_expiry
+    from ${given} cross join lateral (
+      select payment_hash, binding, created_at, expires_at from challenges
+      where client_key = given.client and place = given.spot and num_nulls(scheme, settled_at) >= 2 and expires_at > given.at
+      order by expires_at
+      limit given.most) as invoice
+    group by 1, 2, 3`
 )
