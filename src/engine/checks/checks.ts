@@ -150,7 +150,7 @@ const CHECKS: readonly Check[] = [
     run: (file, findings) => {
       const { config, providers, routes, written } = file
       const sold = routes.filter(placed => isSold(placed, file)).map(({ route }) => route)
-      checkOperatorKey(placedProviders(config, written), providers, sold, findings)
+      checkOperatorKey(config, placedProviders(config, written), providers, sold, findings)
     }
   },
   {

@@ -271,6 +271,15 @@ ${route('/a', 'price: 1, ')}${route('/b', 'price: 0, ')}${route('/c', '')}`),
   )
 })
 
+t.test('merchants can be tried without a key of the operator in development', async t => {
+  const text = `lightning: { primary: { kind: lnd } }
+routes: [ { match: { path: /a }, price: 1, chain: paid, upstream: { url: "https://a.example" } } ]
+`
+  t.match(await check(text), [
+    /^warning: gateway\.yaml:1:14: lightning\.primary\.key: found nothing, but the route on line 2 has a price; allowed: the provider key that its payments go to, or every sale answers 503 \[BG_CONFIG_PROVIDER_KEY\]$/
+  ])
+})
+
 t.test('check warns of what may be meant, and passes it', async t => {
   const doubled = (url: string, path: string, more = ''): string =>
     `routes: [ { match: { path: ${path} }, price: 1, chain: paid, upstream: { url: "${url}"${more} } } ]\n`

@@ -677,11 +677,6 @@ t.test('all mistakes are told at once, in the order of the file', async t => {
 
 const settings: readonly (readonly [name: string, text: string, line: string])[] = [
   [
-    'a provider without a key beside a price',
-    'lightning: { primary: { kind: lnd } }\nchains: { c: [ challenge ] }\nroutes: [ { match: { path: /a }, price: 1, chain: c, upstream: { url: "https://a.example" } } ]',
-    'gateway.yaml:1:14: lightning.primary.key: found nothing, but the route on line 3 has a price; allowed: the provider key that its payments go to [BG_CONFIG_PROVIDER_KEY]'
-  ],
-  [
     'a variable as a shell writes it',
     'lightning: { primary: { kind: strike, key: $STRIKE_KEY } }',
     'gateway.yaml:1:44: lightning.primary.key: found "$STRIKE_KEY", which is not replaced; allowed: "${STRIKE_KEY}" [BG_CONFIG_VARIABLE]'
