@@ -415,6 +415,8 @@ const rows: Readonly<Record<string, Row>> = {
   })),
   removeMember: row(merchant(204, 404), async f => ({ path: `/api/merchant/members/${await f.member()}` })),
   getSignInPage: plain(anyone(200), '/sign-in'),
+  getSignUpPage: plain(anyone(404), '/sign-up'),
+  submitSignUpPage: plain(anyone(404), '/sign-up'),
   signInWithKey: plain(anyone(401), '/sign-in/key'),
   submitSignInPage: plain(anyone(400), '/sign-in'),
   getSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),

@@ -35,7 +35,7 @@ const RULES: readonly Rule[] = [
   [/GET/, /^\/(ready|metrics)$/, { policy: null }],
   // Pages with forms, whose addresses are secrets, and their assets.
   [/GET/, /^\/assets\//, { policy: 'read' }],
-  [/POST/, /^(\/api\/auth\/magic-link|\/sign-in)$/, { policy: 'magic-link' }],
+  [/POST/, /^(\/api\/auth\/magic-link|\/sign-in|\/sign-up)$/, { policy: 'magic-link' }],
   [/POST/, /^\/api\/auth\/passkeys\/sign-in/, { policy: 'passkey' }],
   [/GET/, /^\/api\/auth\/(sessions?|passkeys)$/, { policy: 'read' }],
   [/POST|PUT|DELETE/, /^\/api\/auth\//, { policy: 'write' }],
@@ -87,7 +87,8 @@ function expected({ method, path, access }: AnyOperation): Way {
 }
 
 /** Paths that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
-const SAME_SITE = /^\/(storefront|pay|assets|billing|sign-in|jobs|console|operator|api\/auth|api\/webhooks)(\/|$)/
+const SAME_SITE =
+  /^\/(storefront|pay|assets|billing|sign-in|sign-up|jobs|console|operator|api\/auth|api\/webhooks)(\/|$)/
 
 type Settings = Readonly<Record<string, unknown>>
 

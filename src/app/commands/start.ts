@@ -252,7 +252,13 @@ class Process {
       ready ? 'ready' : 'listening without a database'
     )
     if (cluster.isWorker) return
-    this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
+    const serves = (path: string): boolean => config.routes.some(route => takes(route, 'GET', path))
+    const { host, port } = address
+    const listens = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+    const isPublic =
+      config.server.publicUrl === '' || host === '0.0.0.0' || host === '::' || listens === this.#publicUrl
+    this.#out.print(`boltgate is listening on ${isPublic && config.mode === 'development' ? this.#publicUrl : listens}`)
+    if (listens !== this.#publicUrl && config.mode === 'production') this.#out.print(`  Public:  ${this.#publicUrl}`)
     if (config.mode === 'development' && ready) {
       const [first, ...more] = forSale(config, this.#publicUrl, operations)
       if (first !== undefined) {
@@ -262,12 +268,12 @@ class Process {
         )
         if (hasWallet(config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
       }
-      const sellsGoods =
-        config.storefront.kind === 'sandbox' &&
-        config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
-      if (sellsGoods) this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
-      this.#out.print(`  Keys:    ${keysPath(config.data)}`)
+      if (config.storefront.kind === 'sandbox' && serves(`/storefront/${FIRST_STORE}`))
+        this.#out.print(`  Shop:    ${this.#publicUrl}/storefront/${FIRST_STORE}`)
     }
+    if (serves('/console')) this.#out.print(`  Console: ${this.#publicUrl}/console`)
+    if (serves('/operator')) this.#out.print(`  Operator: ${this.#publicUrl}/operator`)
+    if (config.secrets.adminKey === '') this.#out.print(`  Keys:    ${keysPath(config.data)}`)
   }
 }
 

@@ -194,7 +194,12 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
           colour,
           routes: await offers(config),
           stores: await facts.stores(),
-          hasStorePages: config.routes.some(({ match }) => match.path.some(path => path.startsWith('/storefront/')))
+          hasStorePages: config.routes.some(({ match }) => match.path.some(path => path.startsWith('/storefront/'))),
+          signIn: !config.routes.some(({ match }) => match.path.includes('/sign-in'))
+            ? 'none'
+            : config.pages.signUp
+              ? 'sign-up'
+              : 'sign-in'
         })
         return { status: 200, body, headers: [...headers.slice(2), 'Vary', 'Accept'] }
       }

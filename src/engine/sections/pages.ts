@@ -9,6 +9,11 @@ export const PagesSchema = Type.Object(
       description:
         'The page at `/`, which tells what is sold here: false for none, or an address that it leads to. A route of the file that takes `/` goes before it.'
     }),
+    signUp: Type.Boolean({
+      default: false,
+      description:
+        'Whether anybody can open a free account at `/sign-up`, three from an address in 15 minutes. Needs `merchant-api` and `pages` in `use`, and mail.'
+    }),
     name: Type.String({
       default: '',
       maxLength: 200,

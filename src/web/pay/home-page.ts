@@ -15,6 +15,8 @@ export interface HomeFacts {
   readonly stores: ReadonlyArray<{ readonly slug: string; readonly description: string | null }>
   /** Whether store pages are served here. */
   readonly hasStorePages: boolean
+  /** Whether people sign in here, and may open an account. */
+  readonly signIn: 'none' | 'sign-in' | 'sign-up'
 }
 
 let style: string | null = null
@@ -54,6 +56,7 @@ export function homePage(facts: HomeFacts): { readonly body: string; readonly he
             <li><a href=".well-known/l402.json">l402.json</a> <span class="soft">the same for L402 clients, and this address for those who ask for JSON</span></li>
           </ul>
         </section>
+        ${facts.signIn === 'none' ? null : html`<p class="soft">${facts.signIn === 'sign-up' ? html`<a href="sign-up">Create an account</a> · ` : null}<a href="sign-in">Sign in</a></p>`}
       </main>`
   })
   return { body, headers: ['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets).filter(unlessUnlisted)] }

@@ -22,7 +22,7 @@ export function openSignIn(
     readonly adminKey: AdminKey
     readonly authThrottle: AuthThrottle
     readonly trail: Trail
-    config(): Pick<GatewayConfig, 'operators'>
+    config(): Pick<GatewayConfig, 'data' | 'mode' | 'operators' | 'pages'>
   }
 ) {
   const { authThrottle, clock, config, database, publicUrl, trail } = parts
@@ -45,7 +45,7 @@ export function openSignIn(
     record,
     sessions,
     operations: [
-      ...signInOperations({ signIns, sessions, passkeys, authThrottle, record, publicUrl }),
+      ...signInOperations({ ...parts, signIns, sessions, passkeys, record, firstKeys }),
       ...sessionOperations({ sessions, record, publicUrl }),
       ...passkeyOperations({ passkeys, sessions, authThrottle, trail, record, publicUrl }),
       ...memberOperations(members),

@@ -1,6 +1,11 @@
 import { Type } from 'typebox'
+import { keysPath } from '../../platform/keys/keyfile.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { isLocalCaller } from '../../engine/message/local-caller.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { AuthThrottled } from '../../engine/operations/errors.ts'
+import { AuthThrottled, notFound, ShortError } from '../../engine/operations/errors.ts'
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
@@ -15,6 +20,7 @@ import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } 
 import { LinkSent, LinkInput } from './schema.ts'
 import type { Passkeys } from './passkeys/service.ts'
 import type { SignInRecord } from './record.ts'
+import type { FirstKeys } from './first-key.ts'
 import type { SignIns } from './service.ts'
 import type { Browser, Sessions, SignedIn } from './sessions.ts'
 
@@ -31,6 +37,10 @@ export function signInOperations(parts: {
   readonly passkeys: Pick<Passkeys, 'areAvailable'>
   readonly authThrottle: AuthThrottle
   readonly record: SignInRecord
+  readonly database: Database
+  readonly firstKeys: Pick<FirstKeys, 'wait'>
+  readonly merchants: Merchants
+  config(): Pick<GatewayConfig, 'data' | 'mode' | 'pages'>
   /** Without a trailing slash. */
   publicUrl(): string
 }): AnyOperation[] {
@@ -46,10 +56,16 @@ export function signInOperations(parts: {
     body,
     headers: [...SIGN_IN_HEADERS, ...headers]
   })
-  const asking = (status: number, ...[wrong, typed, root]: Asking): Result => {
+  const asking = (ctx: Context, status: number, ...[wrong, typed, root]: Asking): Result => {
     const hasPasskeys = passkeys.areAvailable
     const headers = hasPasskeys ? ASKING_HEADERS : SIGN_IN_HEADERS
-    return { status, body: pages.ask({ hasPasskeys }, wrong, typed, root), headers }
+    const { data, mode, pages: settings } = parts.config()
+    const keysFile = mode === 'development' && isLocalCaller(ctx) ? keysPath(data) : null
+    return {
+      status,
+      body: pages.ask({ hasPasskeys, canSignUp: settings.signUp, keysFile }, wrong, typed, root),
+      headers
+    }
   }
   const go = (where: string, ...headers: string[]): Result => ({
     status: 303,
@@ -98,9 +114,9 @@ export function signInOperations(parts: {
         )
       }),
       responses: { 200: page('The page.') },
-      handle({ query }) {
+      handle({ ctx, query }) {
         const wanted = wantedPage(query.next)
-        const result = asking(200)
+        const result = asking(ctx, 200)
         return wanted === null
           ? result
           : { ...result, headers: [...(result.headers ?? []), 'Set-Cookie', wantedCookie(wanted, isSecure())] }
@@ -125,7 +141,65 @@ export function signInOperations(parts: {
       async handle({ ctx }) {
         const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
         if (!isMailAddress(email))
-          return asking(400, { email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
+          return asking(
+            ctx,
+            400,
+            { email: 'This is not an email address, such as name@example.com.' },
+            email.slice(0, 254)
+          )
+        await signIns.request(email)
+        return shown(200, pages.asked())
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getSignUpPage',
+      method: 'GET',
+      path: '/sign-up',
+      mount: { use: 'pages', chain: 'page-forms' },
+      summary: 'The page on which a free account is opened, where `pages.signUp` allows it',
+      description: 'Its form asks for a name and an email address.',
+      responses: { 200: page('The page.'), 404: 'Accounts are not open to everyone.' },
+      handle() {
+        if (!parts.config().pages.signUp) throw notFound()
+        return shown(200, pages.signUp())
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'submitSignUpPage',
+      method: 'POST',
+      path: '/sign-up',
+      mount: { use: 'pages', chain: 'magic-link' },
+      summary: 'Open a free account by the form of that page',
+      description:
+        'Mails a link that signs in to the account, which shows its first API key once. The answer is the same where an account has the address already.',
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({
+          name: Type.String({ minLength: 1, maxLength: 200 }),
+          email: Type.String({ minLength: 3, maxLength: 254, pattern: ADDRESS.source })
+        })
+      },
+      responses: {
+        200: page('A link is on its way.'),
+        400: page('The page again, with what is wrong.'),
+        403: page('The form came from another site.'),
+        404: 'Accounts are not open to everyone.'
+      },
+      async handle({ ctx }) {
+        if (!parts.config().pages.signUp) throw notFound()
+        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        const form = await sentForm(ctx, MOST_FORM)
+        const typed = { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
+        const email = asciiEmail(typed.email)
+        const wrong = {
+          ...(typed.name === '' || typed.name.length > 200 ? { name: 'A name has 1 to 200 characters.' } : {}),
+          ...(isMailAddress(email) ? {} : { email: 'This is not an email address, such as name@example.com.' })
+        }
+        if (Object.keys(wrong).length > 0)
+          return shown(400, pages.signUp(wrong, { name: typed.name.slice(0, 200), email: typed.email.slice(0, 254) }))
+        await openAccount(parts, typed.name, email)
         await signIns.request(email)
         return shown(200, pages.asked())
       }
@@ -163,7 +237,7 @@ export function signInOperations(parts: {
         await record.failed(ctx, 'signInWithKey', 401)
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
-        return asking(401, { key: 'This is no key that works here.' }, '', '../')
+        return asking(ctx, 401, { key: 'This is no key that works here.' }, '', '../')
       }
     }),
     defineOperation({
@@ -287,4 +361,24 @@ export function signInOperations(parts: {
       }
     })
   ]
+}
+
+/** A free account, whose first key waits for its owner; nothing where the address has one. */
+async function openAccount(
+  {
+    database,
+    firstKeys,
+    merchants
+  }: { readonly database: Database; readonly firstKeys: Pick<FirstKeys, 'wait'>; readonly merchants: Merchants },
+  name: string,
+  email: string
+): Promise<void> {
+  try {
+    await database.transaction(async sql => {
+      const { merchant } = await merchants.within(sql).create({ name, email })
+      await firstKeys.wait(sql, merchant)
+    })
+  } catch (error) {
+    if (!(error instanceof ShortError) || error.status !== 409) throw error
+  }
 }

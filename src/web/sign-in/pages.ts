@@ -28,6 +28,13 @@ export const ASKING_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value => value.replace('no-referrer', 'strict-origin'))
 )
 
+export interface AskFacts {
+  readonly hasPasskeys: boolean
+  readonly canSignUp?: boolean
+  /** File with the first keys; null unless the caller is on the gateway's machine. */
+  readonly keysFile?: string | null
+}
+
 export type Asking = readonly [
   wrong?: { readonly email?: string; readonly key?: string },
   typed?: string,
@@ -48,7 +55,10 @@ export class SignInPages {
    * Sign-in form at `/sign-in`. `wrong`: field errors. `root`: path to the folder of `/sign-in`. The script shows the
    * passkey button.
    */
-  ask({ hasPasskeys }: { readonly hasPasskeys: boolean }, ...[wrong = {}, typed = '', root = './']: Asking): string {
+  ask(
+    { hasPasskeys, canSignUp = false, keysFile = null }: AskFacts,
+    ...[wrong = {}, typed = '', root = './']: Asking
+  ): string {
     return this.#page(
       'Sign in',
       root,
@@ -72,8 +82,28 @@ export class SignInPages {
           ${field('key', 'Or an API key', wrong.key, { type: 'password', autocomplete: 'off', maxlength: '512' })}
           <button class="button second" type="submit">Sign in with the key</button>
         </form>
+        ${keysFile === null ? null : html`<p class="soft">The first keys are in <code>${keysFile}</code> on the machine of the gateway: <code>adminKey</code> for the operator, <code>merchant.apiKey</code> for the first account.</p>`}
+        ${canSignUp ? html`<p class="soft">No account yet? <a href=${`${root}sign-up`}>Create one</a></p>` : null}
       </section>`,
       hasPasskeys
+    )
+  }
+
+  signUp(wrong: { readonly name?: string; readonly email?: string } = {}, typed = { name: '', email: '' }): string {
+    return this.#page(
+      'Create an account',
+      './',
+      html`
+      <section class="panel" aria-labelledby="heading">
+        <h1 id="heading" class="result-heading">Create an account</h1>
+        <p>The account is free. We mail you a link that opens it; your API key is shown there.</p>
+        <form class="form" method="post" action="./sign-up">
+          ${field('name', 'Name of your business', wrong.name, { type: 'text', autocomplete: 'organization', maxlength: '200', value: typed.name })}
+          ${field('email', 'Email', wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed.email })}
+          <button class="button" type="submit">Create account</button>
+        </form>
+        <p class="soft">You have an account? <a href="./sign-in">Sign in</a></p>
+      </section>`
     )
   }
 

@@ -338,14 +338,16 @@ t.test(
   'the start tells a newcomer the address, what is sold, one command to try, the shop, and where the keys lie',
   async t => {
     const gateway = await spawnGateway(t, { yaml: defaultYaml() })
-    await eventually('the lines for people', async () => (gateway.said.length >= 5 ? true : null))
+    await eventually('the lines for people', async () => (gateway.said.length >= 7 ? true : null))
     t.same(gateway.said, [
       `boltgate is listening on ${gateway.url}`,
       '  Sells:   /demo/* for 10 sats, and 2 more (npx boltgate routes)',
       `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
-      `  Shop:    ${gateway.url}/api/storefront/demo/catalog`,
+      `  Shop:    ${gateway.url}/storefront/demo`,
+      `  Console: ${gateway.url}/console`,
+      `  Operator: ${gateway.url}/operator`,
       `  Keys:    ${join(gateway.data, 'keys.json')}`
     ])
-    t.equal((await gateway.send('GET', '/api/storefront/demo/catalog')).status, 200, 'and the shop is open')
+    t.equal((await gateway.send('GET', '/storefront/demo')).status, 200, 'and the shop is open')
   }
 )

@@ -25,7 +25,8 @@ t.test('the front page tells people what is sold, and programs that ask for JSON
     '<a href="demo/charge">/demo/charge</a>',
     'llms.txt',
     'openapi.json',
-    'storefront/demo'
+    'storefront/demo',
+    '<a href="sign-in">Sign in</a>'
   ])
     t.match(page.text, text)
   t.ok(Buffer.byteLength(page.text) < 60_000)
