@@ -31,7 +31,6 @@ export async function openSuite(core: Core, opened: Open) {
       approved: [billing.approved, signIn.invite],
       earnedSince: from => earnings.since(from, clock.now()),
       traffic: traffic.traffic,
-      makers: providers.makers,
       running: () => running,
       serving: () => running.serving,
       generation: () => running.gateway?.generation ?? 0,

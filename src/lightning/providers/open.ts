@@ -13,10 +13,22 @@ import { LnurlProvider } from '../kinds/lnurl/lnurl.ts'
 import { providerKinds } from '../kinds/kinds.ts'
 import { providerOperations } from './operations.ts'
 import { Payees } from './payees.ts'
+import type { HostReport } from '../provider-calls/provider.ts'
 import { openSeats } from './seats.ts'
 
 /** Milliseconds for a Lightning address to give an invoice. */
 const ADDRESS_TIMEOUT = 10_000
+
+/** Whether the operator's last invoice failed there, or calls with the operator's key are paused. */
+export function isDown({
+  failure,
+  hosts
+}: {
+  readonly failure: object | null
+  readonly hosts: readonly HostReport[]
+}): boolean {
+  return failure !== null || hosts.some(({ host, isLeftAlone }) => isLeftAlone && host === null)
+}
 
 /** @throws as `openSeats` */
 export function openProviders({
@@ -100,10 +112,7 @@ export function openProviders({
     '0 for a provider whose last invoice for the operator failed, or whose calls are paused after failures; else 1.',
     ['slot', 'provider'],
     async () =>
-      (await report()).map(({ failure, hosts, kind, slot }) => {
-        const isDown = failure !== null || hosts.some(({ host, isLeftAlone }) => isLeftAlone && host === null)
-        return { labels: { slot, provider: kind }, value: isDown ? 0 : 1 }
-      })
+      (await report()).map(one => ({ labels: { slot: one.slot, provider: one.kind }, value: isDown(one) ? 0 : 1 }))
   )
   return {
     budgets,

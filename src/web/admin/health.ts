@@ -13,7 +13,7 @@ import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { RunningConfiguration } from './configuration.ts'
 import { openWork } from './open-work.ts'
 import type { ProviderState } from './overview.ts'
-import { Check, judge, type HealthFacts } from './problems.ts'
+import { Check, judge } from './problems.ts'
 
 const HealthView = Type.Object(
   {
@@ -34,7 +34,6 @@ export interface HealthParts {
   readonly traffic: Pick<Traffic, 'processes' | 'lately'>
   running(): Pick<RunningConfiguration, 'config' | 'reload'>
   providers(): Promise<readonly ProviderState[]>
-  makers(): HealthFacts['makers']
   /** Upstreams whose last requests failed. */
   upstreams(): readonly UpstreamTrouble[]
   /** Whether this process accepts requests. */
@@ -50,7 +49,7 @@ const nowRows = records({ at: moment() })
 
 /** Runs all checks independently. Never rejects. */
 export async function checkHealth(parts: HealthParts, firstSeen: Parameters<typeof judge>[1]): Promise<AdminHealth> {
-  const { clock, database, free = freeBytes, jobs, makers, providers, running, serving, state, traffic } = parts
+  const { clock, database, free = freeBytes, jobs, providers, running, serving, state, traffic } = parts
   const { config, reload } = running()
   const health = await database.health()
   const isThere = health.status !== 'unhealthy'
@@ -76,7 +75,6 @@ export async function checkHealth(parts: HealthParts, firstSeen: Parameters<type
       redis,
       upstreams: parts.upstreams().filter(one => isLive(config, one, now)),
       providers: known,
-      makers: makers(),
       reload,
       traffic: lately,
       work,

@@ -7,7 +7,7 @@ import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import { openWork } from './open-work.ts'
+import { openWork, type OpenWork, type OpenWorkName } from './open-work.ts'
 import { configurationOperations } from './live.ts'
 import type { RunningConfiguration } from './configuration.ts'
 import { adminHealthOperations, type HealthParts } from './health.ts'
@@ -19,9 +19,7 @@ import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
 export interface OpenAdminParts
-  extends
-    Pick<OverviewParts, 'earnedSince' | 'providers'>,
-    Pick<HealthParts, 'makers' | 'serving' | 'state' | 'upstreams'> {
+  extends Pick<OverviewParts, 'earnedSince' | 'providers'>, Pick<HealthParts, 'serving' | 'state' | 'upstreams'> {
   /** Called in this order in the transaction of each approval. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
@@ -47,7 +45,6 @@ export function openAdmin({
   merchants,
   metrics,
   generation,
-  makers,
   production,
   providers,
   running,
@@ -56,22 +53,21 @@ export function openAdmin({
   traffic,
   upstreams
 }: OpenAdminParts) {
-  const work = async () => Object.entries(await openWork(database.sql, clock.now()))
-  metrics.sampled(
+  const gauge = (name: string, help: string, valueOf: (work: OpenWork[OpenWorkName]) => number): void => {
+    metrics.sampled(name, help, ['kind'], async () =>
+      Object.entries(await openWork(database.sql, clock.now())).map(([kind, one]) => ({
+        labels: { kind },
+        value: valueOf(one)
+      }))
+    )
+  }
+  gauge(
     'boltgate_open_work',
     'What people must see to, by kind: lost, stuck or open refunds, rejected orders, pending or failed webhooks, ….',
-    ['kind'],
-    async () => (await work()).map(([kind, { count }]) => ({ labels: { kind }, value: count }))
+    ({ count }) => count
   )
-  metrics.sampled(
-    'boltgate_open_work_oldest_seconds',
-    'Age of the oldest of each kind; 0 without any.',
-    ['kind'],
-    async () =>
-      (await work()).map(([kind, { since }]) => ({
-        labels: { kind },
-        value: since === null ? 0 : Math.max(0, (clock.now() - since) / 1000)
-      }))
+  gauge('boltgate_open_work_oldest_seconds', 'Age of the oldest of each kind; 0 without any.', ({ since }) =>
+    since === null ? 0 : Math.max(0, (clock.now() - since) / 1000)
   )
   return {
     operations: [
@@ -81,7 +77,6 @@ export function openAdmin({
         clock,
         database,
         jobs,
-        makers,
         providers,
         running,
         serving,

@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { Measured } from '../../accounts/traffic/measured.ts'
 import type { TrafficProcess } from '../../accounts/traffic/store.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
+import { isDown } from '../../lightning/providers/open.ts'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { Health } from '../../platform/database/database.ts'
 import type { QueueView } from '../../platform/jobs/jobs.ts'
@@ -15,7 +16,6 @@ const EFFECTS = {
   state: 'Each process counts limits separately, and requests with an Idempotency-Key may be rejected.',
   upstreams: 'Buyers get 502, then 503 without a charge. Their payments stay valid.',
   providers: 'Without an invoice a new sale is answered with 503. Paid credentials keep working.',
-  makers: 'Without an invoice a new sale is answered with 503. Paid credentials keep working.',
   reload: 'None: the previous configuration stays active.',
   errors: 'Buyers see these errors.',
   refunds: 'Buyers wait for their money.',
@@ -55,13 +55,6 @@ export interface HealthFacts {
   readonly redis: boolean | null
   readonly upstreams: readonly UpstreamTrouble[]
   readonly providers: readonly ProviderState[] | null
-  /** Providers of the operator's invoices, in order, if there are several. */
-  readonly makers: ReadonlyArray<{
-    readonly provider: string
-    readonly use: string
-    readonly reason: string | null
-    readonly since: number | null
-  }>
   readonly reload: ReloadNote | null
   /** Of the last five minutes. */
   readonly traffic: Measured | null
@@ -196,16 +189,16 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding>> = {
   },
   providers({ providers: all }) {
     if (all === null) return UNKNOWN
-    const hosts = all.flatMap(({ hosts: of }) => of.filter(({ isLeftAlone }) => isLeftAlone))
-    const failing = all.filter(
-      ({ failure, hosts: of }) => failure !== null || of.some(({ host, isLeftAlone }) => isLeftAlone && host === null)
-    )
-    if (failing.length > 0)
-      return bad(
-        `Failing: ${failing.map(({ failure, kind, slot }) => `${kind} (${slot}) ${failure?.reason ?? 'does not respond'}`).join(', ')}.`,
-        "Check the provider's status page and your key. Calls are retried automatically; meanwhile the slot's next provider is used.",
+    const failing = all.filter(isDown)
+    if (failing.length > 0) {
+      const hasOther = all.some(one => one.slot === 'primary' && (one.hasKey || one.kind === 'sandbox') && !isDown(one))
+      return (hasOther ? warning : bad)(
+        `Failing: ${failing.map(({ failure, kind, slot }) => `${kind} (${slot}) ${failure?.reason ?? 'does not respond'}`).join(', ')}.${hasOther ? ' Another provider creates your invoices.' : ''}`,
+        "Check the provider's status page, your key and inbound capacity. Calls are retried automatically.",
         Math.min(...failing.map(({ failure }) => (failure === null ? Infinity : Date.parse(failure.since))))
       )
+    }
+    const hosts = all.flatMap(({ hosts: of }) => of.filter(({ isLeftAlone }) => isLeftAlone))
     if (hosts.length > 0)
       return warning(
         `Not responding: ${hosts.map(({ host }) => host).join(', ')}.`,
@@ -224,25 +217,6 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding>> = {
           'Set lightning.primary.key to sell the configured routes.'
         )
       : good(`${all.map(({ kind, slot }) => `${kind} (${slot})`).join(', ')}: no recent failures.`)
-  },
-  makers({ makers }) {
-    const passed = makers.filter(({ use }) => use === 'passed over')
-    const since = passed.map(one => one.since ?? Infinity)
-    const used = makers.find(({ use }) => use === 'used')
-    if (makers.length === 0) return good('One provider creates your invoices.')
-    if (used === undefined)
-      return bad(
-        'No provider can create your invoices.',
-        'Check the hosts, keys and inbound capacity of your providers.',
-        Math.max(...since)
-      )
-    return passed.length === 0
-      ? good(`${used.provider} creates your invoices.`)
-      : warning(
-          `${used.provider} creates your invoices; skipped: ${passed.map(({ provider, reason }) => `${provider} (${reason ?? 'unknown'})`).join(', ')}.`,
-          'Fix the skipped provider, since the next one may fail too. It is retried automatically.',
-          Math.min(...since)
-        )
   },
   reload({ reload }) {
     if (reload === null || reload.problem === null) return good('The active configuration is the current file.')

@@ -32,6 +32,20 @@ export interface ConsoleParts {
 /** Longest form in bytes, a price list. */
 const MOST_FORM = 65_536
 
+const asHtml = (description: string) => ({ description, mediaType: HTML_TYPE })
+const FAILED = {
+  400: asHtml('What the address asks for is wrong, and why.'),
+  403: asHtml('What the plan, or the role in the account, does not let see.'),
+  404: asHtml('There is no such page.'),
+  502: asHtml('What the page shows could not be read.'),
+  503: asHtml('What the page shows cannot be read at the moment.')
+} as const
+export const PAGE_RESPONSES = {
+  200: asHtml('The page.'),
+  303: { description: 'Nobody is signed in.' },
+  ...FAILED
+} as const
+
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
 /** Operations of pages: one GET each, and one POST for its forms. */
@@ -52,14 +66,6 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       ? {}
       : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
   } as const
-  const html = (description: string) => ({ description, mediaType: HTML_TYPE })
-  const failed = {
-    400: html('What the address asks for is wrong, and why.'),
-    403: html('What the plan, or the role in the account, does not let see.'),
-    404: html('There is no such page.'),
-    502: html('What the page shows could not be read.'),
-    503: html('What the page shows cannot be read at the moment.')
-  }
   const read = defineOperation({
     ...common,
     id: page.id,
@@ -71,10 +77,8 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       'If-None-Match': 'ETag of these parts as they are shown.'
     },
     responses: {
-      200: html('The page.'),
-      303: { description: 'Nobody is signed in.' },
-      304: { description: 'The parts are as they were.' },
-      ...failed
+      ...PAGE_RESPONSES,
+      304: { description: 'The parts are as they were.' }
     },
     handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
   })
@@ -91,10 +95,10 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
     form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
     responses: {
-      200: html('The page with what the change has given.'),
+      200: asHtml('The page with what the change has given.'),
       303: { description: 'Done; the browser goes on to the page at `Location`.' },
-      422: html('The page again, with what was wrong.'),
-      ...failed
+      422: asHtml('The page again, with what was wrong.'),
+      ...FAILED
     },
     handle: async ({ ctx, params }) => {
       const request = asked(parts, page, ctx, params, await sentForm(ctx, MOST_FORM))

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { html, HTML_TYPE } from '../kit/document.ts'
-import { asked, shown, type ConsoleParts } from './operations.ts'
+import { html } from '../kit/document.ts'
+import { asked, PAGE_RESPONSES, shown, type ConsoleParts } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 
 /** Pages about the reader and not the account. */
@@ -32,14 +32,7 @@ export function viewAsOperations(parts: ConsoleParts, pages: readonly ConsolePag
       ),
       summary: 'The console of a merchant as a viewer sees it, read-only',
       description: 'Each page is recorded in the audit log of the account.',
-      responses: {
-        200: { description: 'The page.', mediaType: HTML_TYPE },
-        303: { description: 'Nobody is signed in.' },
-        403: { description: 'What the plan does not let see.', mediaType: HTML_TYPE },
-        404: { description: 'There is no such page.', mediaType: HTML_TYPE },
-        502: { description: 'What the page shows could not be read.', mediaType: HTML_TYPE },
-        503: { description: 'What the page shows cannot be read at the moment.', mediaType: HTML_TYPE }
-      },
+      responses: PAGE_RESPONSES,
       async handle({ ctx, params }): Promise<Result> {
         // The schema names them, all texts.
         const { merchantId = '', ...rest } = params as Readonly<Record<string, string>>

@@ -51,7 +51,6 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       ({ config: { data: '/', state: { url: 'redis://x', cluster: false }, routes: [route] }, reload: null }) as never,
     upstreams: () => [],
     providers: async () => [provider],
-    makers: () => [],
     serving: () => true,
     free: async () => 1e12,
     ...changed
@@ -65,7 +64,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     [],
     'nothing is wrong'
   )
-  t.equal(all.checks.length, 16)
+  t.equal(all.checks.length, 15)
   const at = systemClock.now()
   const cases: ReadonlyArray<[name: string, state: string, says: RegExp, changed: Partial<HealthParts>]> = [
     [
@@ -134,19 +133,13 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     ['providers', 'warning', /No provider has your key/, { providers: async () => [{ ...provider, hasKey: false }] }],
     ['providers', 'warning', /check failed/, { providers: () => Promise.reject(new Error('x')) }],
     [
-      'makers',
-      'bad',
-      /No provider can create/,
-      { makers: () => [{ provider: 'a', use: 'passed over', reason: 'r', since: 1 }] }
-    ],
-    [
-      'makers',
+      'providers',
       'warning',
-      /b creates your invoices; skipped: a \(full\)/,
+      /Failing: strike \(primary\) cannot be reached\. Another provider creates/,
       {
-        makers: () => [
-          { provider: 'a', use: 'passed over', reason: 'full', since: 1 },
-          { provider: 'b', use: 'used', reason: null, since: null }
+        providers: async () => [
+          { ...provider, failure: { reason: 'cannot be reached', since: '2026-11-26T00:00:00.000Z' } },
+          { ...provider, kind: 'blink' }
         ]
       }
     ],

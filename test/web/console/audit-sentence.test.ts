@@ -27,6 +27,12 @@ await t.test('each action is one entry of the audit log, and one sentence withou
 
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   await asPerson(gateway, cookie, '/console/settings', { do: 'colour', colour: '#112233', was: '' })
+  const subscription = { plan: 'individual', email: 'buyer@example.com' }
+  await gateway.merchantSend('POST', '/api/bitcoin/create-subscription', subscription)
+  const { entries } = (await gateway.merchantSend('GET', '/api/merchant/audit?limit=1')).json() as {
+    entries: Array<{ operation: string }>
+  }
+  t.equal(entries[0]?.operation, 'createBitcoinSubscription', 'buying a plan is an entry of its own')
   const operator = await sessionOf(gateway, gateway.adminKey)
   t.equal(
     (

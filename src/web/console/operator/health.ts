@@ -13,7 +13,6 @@ const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: stri
   state: ['Counters and idempotency', 'health'],
   upstreams: ['Upstreams', 'routes'],
   providers: ['Payment providers', 'providers'],
-  makers: ['Your invoices', 'providers'],
   reload: ['Configuration', 'configuration'],
   errors: ['Errors', 'routes'],
   refunds: ['Refunds', 'refunds'],
