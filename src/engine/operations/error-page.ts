@@ -6,7 +6,7 @@ import type { WholeReply } from '../message/reply.ts'
 import { NOT_FOUND } from './error-kinds.ts'
 import { errorReply, type ErrorSurroundings, type GatewayError } from './errors.ts'
 
-const STYLE = `:root{color-scheme:light dark}body{display:grid;place-content:center;min-height:90vh;margin:0 1rem;font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}main{max-width:34rem}code{font-size:.875rem}`
+const STYLE = `:root{color-scheme:light dark}body{display:grid;place-content:center;min-height:90vh;margin:0 1rem;font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}main{max-width:34rem}a{color:inherit}code{font-size:.875rem}`
 
 const PAGE_HEADERS: readonly string[] = Object.freeze([
   'Content-Type',
