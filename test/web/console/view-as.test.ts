@@ -48,7 +48,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       /View as this merchant/,
       /402 responses/,
       /Webhook endpoints/,
-      /0 of \d/,
+      /1 of \d/,
       /Members/,
       /Refunds/,
       /Recent|Latest/,

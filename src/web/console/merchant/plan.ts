@@ -42,7 +42,7 @@ export const planPage: ConsolePage = {
           ['Paid until', timeOf(plan.paidUntil)],
           ['Next payment', next(subscription, plan, asked.ctx.now)]
         ])}
-        ${usage(used)}
+        ${usageSection(used)}
         ${prices(plans, planTier)}
         ${forRole(asked, 'owner', ways(subscription, plan, monthly, asked.ctx.now))}
         ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
@@ -150,7 +150,7 @@ function byLightning(invoices: readonly PlanInvoice[]): VNode {
 }
 
 /** What is used of each limit. */
-function usage({ endpoints, challengesThisMonth, webhookEndpoints, maxPriceSats }: UsageView): VNode {
+export function usageSection({ endpoints, challengesThisMonth, webhookEndpoints, maxPriceSats }: UsageView): VNode {
   const of = ({ used, limit }: UsageView['endpoints']): VNode | string => {
     const words = `${count(used)} of ${limit === null ? 'unlimited' : count(limit)}`
     return limit === null ? words : html`${words} <meter max=${limit} value=${used} aria-label=${words}></meter>`

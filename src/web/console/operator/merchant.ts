@@ -1,6 +1,6 @@
 import type { VNode } from 'preact'
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
-import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
+import type { UsageView } from '../../../accounts/merchants/plan-caps.ts'
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
 import type { ProxyView } from '../../../payments/proxies/schema.ts'
 import type { MemberView } from '../../sign-in/member-operations.ts'
@@ -10,6 +10,7 @@ import { expectUnchanged, permitted, queryOf, type PageApi } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { readOnly } from '../frame.ts'
 import { latest } from '../merchant/overview.ts'
+import { usageSection } from '../merchant/plan.ts'
 import { openProblems } from '../merchant/problems.ts'
 import { apiTraffic } from '../merchant/traffic.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
@@ -209,14 +210,13 @@ async function accountSection(asked: Asked, merchantId: number): Promise<VNode |
   const view = await asked.viewAs(String(merchantId))
   if (view === null) return null
   const { api, link } = view
-  const [problems, traffic, lists, proxies, endpoints, members, { limits }] = await Promise.all([
+  const [problems, traffic, lists, proxies, members, used] = await Promise.all([
     api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(view, quickstart)),
     apiTraffic(view, null),
     latest(view),
     permitted<readonly ProxyView[]>(api, '/api/proxy'),
-    api.get<readonly unknown[]>('/api/merchant/webhooks/endpoints'),
     api.get<readonly MemberView[]>('/api/merchant/members'),
-    api.get<SubscriptionView>('/api/merchant/subscription')
+    api.get<UsageView>('/api/merchant/usage')
   ])
   const { total } = traffic
   return html`
@@ -228,15 +228,13 @@ async function accountSection(asked: Asked, merchantId: number): Promise<VNode |
     </dl>
     ${facts([
       ['APIs', html`<a href=${link('apis')}>${count(proxies?.length ?? 0)}</a>`],
-      [
-        'Webhook endpoints',
-        html`<a href=${link('webhooks')}>${count(endpoints.length)} of ${count(limits.maxWebhookEndpoints)}</a>`
-      ],
+      ['Webhooks', html`<a href=${link('webhooks')}>Endpoints and deliveries</a>`],
       [
         'Members',
         html`<a href=${link('members')}>${count(members.length)}</a> ${members.slice(0, 5).map(({ email, role }) => html`<bdi>${email}</bdi> (${role}) `)}`
       ]
     ])}
+    ${usageSection(used)}
     ${readOnly(lists)}`
 }
 
