@@ -1,5 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../kit/document.ts'
+import type { Asked } from './page.ts'
 
 export interface TableColumn<T> {
   readonly title: string
@@ -108,6 +109,20 @@ export interface FormField {
   readonly hint?: ComponentChildren
   /** Input attributes: `type`, `required`, `maxlength`, … */
   readonly attributes?: Readonly<Record<string, string | number | boolean | null>>
+}
+
+/**
+ * Fields of the form with this `do`: what was typed, or the known value, and the error. Forms of a page may share names;
+ * the API names entries of lists.
+ */
+export function fieldsOf({ form, problem }: Pick<Asked, 'form' | 'problem'>, does: string) {
+  const isSent = form.get('do') === does
+  return (name: string, known = '', at = new RegExp(`(^|\\.)${name}(\\[|$)`)) => ({
+    name,
+    id: `${does}-${name}`,
+    value: isSent ? (form.get(name) ?? '') : known,
+    problem: isSent ? Object.entries(problem?.fields ?? {}).find(([member]) => at.test(member))?.[1] : undefined
+  })
 }
 
 /** Label, input, hint and error. */

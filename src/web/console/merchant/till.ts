@@ -6,7 +6,7 @@ import { bitcoinAmount } from '../../kit/amounts.ts'
 import { html } from '../../kit/document.ts'
 import { ApiRefusal } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, choice, copyable, field, table } from '../parts.ts'
+import { action, choice, copyable, field, fieldsOf, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { amountIn, timeOf } from '../words.ts'
 
@@ -106,13 +106,8 @@ function paymentForm(asked: Asked, features: Features): VNode {
   const { ctx, form } = asked
   return html`<form method="post" class="form till">
     <input type="hidden" name="do" value="payment" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
-    ${amountFields(asked, 'payment', features)}
-    <div class="pad" data-pad="payment-amount" hidden>${PAD.map(
-      key =>
-        html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? 'Delete' : key}>${key}</button>`
-    )}</div>
-    ${descriptionField(asked, 'payment')}
-    ${field({ name: 'orderId', label: 'Order number, if you have one', value: typed(asked, 'payment', 'orderId'), problem: wrong(asked, 'payment', 'orderId'), attributes: { maxlength: 100 } })}
+    ${wishFields(asked, 'payment', features)}
+    ${field({ ...fieldsOf(asked, 'payment')('orderId'), label: 'Order number, if you have one', attributes: { maxlength: 100 } })}
     <button class="button" type="submit">Show the code to pay</button>
   </form>`
 }
@@ -120,46 +115,22 @@ function paymentForm(asked: Asked, features: Features): VNode {
 function linkForm(asked: Asked, features: Features): VNode {
   return html`<form method="post" class="form" aria-label="New payment link">
     <input type="hidden" name="do" value="link" />
-    ${amountFields(asked, 'link', features)}
-    ${descriptionField(asked, 'link')}
+    ${wishFields(asked, 'link', features)}
     <button class="button" type="submit">Make a payment link</button>
   </form>`
 }
 
-function amountFields(asked: Asked, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
-  const units = [
-    ['sats', 'Satoshis'],
-    ['BTC', 'BTC'],
-    ['USD', 'USD'],
-    ...(multiCurrencyEnabled
-      ? ([
-          ['EUR', 'EUR'],
-          ['GBP', 'GBP']
-        ] as const)
-      : [])
-  ] as const
+function wishFields(asked: Asked, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
+  const of = fieldsOf(asked, form)
+  const names = ['BTC', 'USD', ...(multiCurrencyEnabled ? ['EUR', 'GBP'] : [])]
+  const units = [['sats', 'Satoshis'] as const, ...names.map(name => [name, name] as const)]
+  const pad = html`<div class="pad" data-pad="payment-amount" hidden>${PAD.map(
+    key =>
+      html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? 'Delete' : key}>${key}</button>`
+  )}</div>`
   return html`
-    ${field({ name: 'amount', id: `${form}-amount`, label: form === 'link' ? 'Amount; empty lets the payer choose' : 'Amount', value: typed(asked, form, 'amount'), problem: wrong(asked, form, 'amount'), attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}
-    ${choice('currency', 'Currency', units, typed(asked, form, 'currency'), `${form}-currency`)}`
-}
-
-function descriptionField(asked: Asked, form: string): VNode {
-  return field({
-    name: 'description',
-    id: `${form}-description`,
-    label: 'What it is for',
-    value: typed(asked, form, 'description'),
-    problem: wrong(asked, form, 'description'),
-    hint: 'The payer sees it.',
-    attributes: { maxlength: 500 }
-  })
-}
-
-/** Two forms share their names of fields; a mistake concerns the one that was sent. */
-function typed({ form }: Asked, which: string, name: string): string {
-  return form.get('do') === which ? (form.get(name) ?? '') : ''
-}
-
-function wrong({ form, problem }: Asked, which: string, name: string): string | undefined {
-  return form.get('do') === which ? problem?.fields[name] : undefined
+    ${field({ ...of('amount'), label: form === 'link' ? 'Amount; empty lets the payer choose' : 'Amount', attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}
+    ${choice('currency', 'Currency', units, of('currency').value, `${form}-currency`)}
+    ${form === 'payment' ? pad : null}
+    ${field({ ...of('description'), label: 'What it is for', hint: 'The payer sees it.', attributes: { maxlength: 500 } })}`
 }

@@ -4,7 +4,7 @@ import { html } from '../../../kit/document.ts'
 import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
 import type { Asked } from '../../page.ts'
-import { action, choice, field, table } from '../../parts.ts'
+import { action, choice, field, fieldsOf, table } from '../../parts.ts'
 import { forRole, may } from '../../role.ts'
 import { sats } from '../../words.ts'
 import { priceFields, readPrice } from './prices.ts'
@@ -30,12 +30,7 @@ function inWords(endpoints: readonly Endpoint[]): string {
 
 /** Prices of an API's addresses with forms to set and remove one. */
 export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView): VNode {
-  const { form, problem } = asked
-  const isTyped = form.get('do') === 'endpoint'
-  const typed = (name: string): string => (isTyped ? (form.get(name) ?? '') : '')
-  // The API names the list's entry.
-  const wrong = (name: string): string | undefined =>
-    isTyped ? Object.entries(problem?.fields ?? {}).find(([place]) => place.endsWith(name))?.[1] : undefined
+  const of = fieldsOf(asked, 'endpoint')
   const was = markOf(endpoints)
   return html`
     ${table(
@@ -65,8 +60,8 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
       html`<form method="post" class="form" aria-label="Price of one address">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
-        ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], typed('method'))}
-        ${field({ name: 'pathPattern', label: 'Path', value: typed('pathPattern'), problem: wrong('pathPattern'), hint: 'Below the address for buyers; /* at its end covers all below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
+        ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], of('method').value)}
+        ${field({ ...of('pathPattern'), label: 'Path', hint: 'Below the address for buyers; /* at its end covers all below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
         ${priceFields(asked, 'endpoint', 'Price of a request', null, undefined)}
         <button class="button" type="submit">Set the price</button>
       </form>`

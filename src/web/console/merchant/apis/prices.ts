@@ -3,34 +3,31 @@ import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { html } from '../../../kit/document.ts'
 import { ApiRefusal } from '../../api.ts'
 import type { Asked } from '../../page.ts'
-import { field, textArea } from '../../parts.ts'
+import { field, fieldsOf, textArea } from '../../parts.ts'
 
 type Price = NonNullable<ProxyView['defaultPrice']>
 
 /** Fields of a price: satoshis, another currency, or an amount for each value of a field such as the model. */
 export function priceFields(
-  { form, problem }: Pick<Asked, 'form' | 'problem'>,
+  asked: Pick<Asked, 'form' | 'problem'>,
   which: string,
   label: string,
   sats: number | null,
   price: Price | undefined
 ): VNode {
-  const isSent = form.get('do') === which
-  const value = (name: string, known: string): string => (isSent ? (form.get(name) ?? '') : known)
-  // The API names the entry of a list.
-  const wrong = (name: RegExp): string | undefined =>
-    isSent ? Object.entries(problem?.fields ?? {}).find(([at]) => name.test(at))?.[1] : undefined
+  const of = fieldsOf(asked, which)
   // Tables by a header or the query are changed by the API alone.
   const table = typeof price === 'object' && 'json' in price.by ? { ...price, by: price.by.json } : null
+  const amounts = of('amounts', table === null ? '' : linesOf(table.of))
   const amount = typeof price === 'object' ? '' : typeof price === 'string' ? price : String(sats ?? '')
   return html`
-    ${field({ name: 'price', id: `${which}-price`, label, value: value('price', amount), problem: wrong(/price(Sats)?$/i), hint: 'Satoshis such as 10, or an amount such as $0.002. 0 is free.', attributes: { maxlength: 40, autocomplete: 'off' } })}
-    <details open=${value('amounts', '') !== '' || table !== null}><summary>By model, or another field of the request</summary>
-      ${field({ name: 'by', id: `${which}-by`, label: 'Field of the JSON body', value: value('by', table?.by ?? 'model'), attributes: { maxlength: 200 } })}
-      ${textArea({ name: 'amounts', id: `${which}-amounts`, label: 'A value and its price in each line', value: value('amounts', table === null ? '' : linesOf(table.of)), problem: wrong(/^amounts$/), hint: 'Such as gpt-4o = $0.01.', attributes: { rows: 4, maxlength: 20_000 } })}
-      ${field({ name: 'else', id: `${which}-else`, label: 'All other values', value: value('else', table?.else ?? 'refuse'), hint: 'A price, or refuse.', attributes: { maxlength: 40 } })}
+    ${field({ ...of('price', amount, /price(Sats)?$/i), label, hint: 'Satoshis such as 10, or an amount such as $0.002. 0 is free.', attributes: { maxlength: 40, autocomplete: 'off' } })}
+    <details open=${amounts.value !== ''}><summary>By model, or another field of the request</summary>
+      ${field({ ...of('by', table?.by ?? 'model'), label: 'Field of the JSON body', attributes: { maxlength: 200 } })}
+      ${textArea({ ...amounts, label: 'A value and its price in each line', hint: 'Such as gpt-4o = $0.01.', attributes: { rows: 4, maxlength: 20_000 } })}
+      ${field({ ...of('else', table?.else ?? 'refuse'), label: 'All other values', hint: 'A price, or refuse.', attributes: { maxlength: 40 } })}
     </details>
-    ${field({ name: 'most', id: `${which}-most`, label: 'At most, in satoshis', value: value('most', price === undefined || sats === null ? '' : String(sats)), problem: wrong(/^most$/), hint: 'The most that a request may cost, where its price is not fixed in satoshis.', attributes: { inputmode: 'numeric', maxlength: 10 } })}`
+    ${field({ ...of('most', price === undefined || sats === null ? '' : String(sats)), label: 'At most, in satoshis', hint: 'The most that a request may cost, where its price is not fixed in satoshis.', attributes: { inputmode: 'numeric', maxlength: 10 } })}`
 }
 
 function linesOf(amounts: Readonly<Record<string, string>>): string {

@@ -3,42 +3,25 @@ import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { html } from '../../../kit/document.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
 import type { Asked } from '../../page.ts'
-import { field, textArea, ticks, type FormField } from '../../parts.ts'
+import { field, fieldsOf, textArea, ticks } from '../../parts.ts'
 import { forRole } from '../../role.ts'
 
 /** Form of an API's settings. The secret is write-only. */
 export function apiSettings(asked: Asked, proxy: ProxyView): VNode {
-  const { form, problem } = asked
-  const isSent = form.get('do') === 'settings'
-  const input = (
-    name: string,
-    label: string,
-    value: string,
-    hint: string,
-    attributes: FormField['attributes'] = {}
-  ) => ({
-    name,
-    label,
-    value: isSent && name !== 'authValue' ? (form.get(name) ?? '') : value,
-    hint,
-    problem: isSent
-      ? Object.entries(problem?.fields ?? {}).find(([at]) => at === name || at.startsWith(`${name}[`))?.[1]
-      : undefined,
-    attributes
-  })
+  const of = fieldsOf(asked, 'settings')
   return html`<section aria-labelledby="settings"><h2 id="settings">Settings</h2>${forRole(
     asked,
     'editor',
     html`<form method="post" class="form">
       <input type="hidden" name="do" value="settings" /><input type="hidden" name="was" value=${settingsMark(proxy)} />
-      ${field(input('name', 'Name', proxy.name, 'Buyers see it on invoices.', { required: true, maxlength: 100 }))}
-      ${field(input('targetBaseUrl', 'Address of your API', proxy.targetBaseUrl, 'Requests are forwarded there.', { type: 'url', required: true, maxlength: 2048 }))}
-      ${field(input('tokenValiditySeconds', 'Token validity in seconds', String(proxy.tokenValiditySeconds), 'How long a buyer can use what was paid.', { inputmode: 'numeric', required: true, maxlength: 8 }))}
-      ${field(input('authHeader', 'Authentication header', proxy.authHeader ?? '', 'Such as Authorization. Sent to your API with each request, never to buyers.', { maxlength: 100, autocomplete: 'off' }))}
-      ${field(input('authValue', 'Its value', '', proxy.hasAuthValue ? 'A value is saved. Leave it empty to keep it.' : 'Such as Bearer sk-…. Stored encrypted and never shown again.', { type: 'password', maxlength: 4096, autocomplete: 'off' }))}
-      ${proxy.hasAuthValue ? ticks('forget', 'Authentication', [['value', 'Remove the saved value']], isSent ? form.getAll('forget') : [], 'Your API is called without it from then on.') : null}
-      ${textArea(input('allowedPaths', 'Allowed paths', proxy.allowedPaths.join('\n'), 'One in each line, such as /v1/*. Empty allows all.', PATHS))}
-      ${textArea(input('blockedPaths', 'Blocked paths', proxy.blockedPaths.join('\n'), 'One in each line. They are blocked even where they are allowed above.', PATHS))}
+      ${field({ ...of('name', proxy.name), label: 'Name', hint: 'Buyers see it on invoices.', attributes: { required: true, maxlength: 100 } })}
+      ${field({ ...of('targetBaseUrl', proxy.targetBaseUrl), label: 'Address of your API', hint: 'Requests are forwarded there.', attributes: { type: 'url', required: true, maxlength: 2048 } })}
+      ${field({ ...of('tokenValiditySeconds', String(proxy.tokenValiditySeconds)), label: 'Token validity in seconds', hint: 'How long a buyer can use what was paid.', attributes: { inputmode: 'numeric', required: true, maxlength: 8 } })}
+      ${field({ ...of('authHeader', proxy.authHeader ?? ''), label: 'Authentication header', hint: 'Such as Authorization. Sent to your API with each request, never to buyers.', attributes: { maxlength: 100, autocomplete: 'off' } })}
+      ${field({ ...of('authValue'), value: '', label: 'Its value', hint: proxy.hasAuthValue ? 'A value is saved. Leave it empty to keep it.' : 'Such as Bearer sk-…. Stored encrypted and never shown again.', attributes: { type: 'password', maxlength: 4096, autocomplete: 'off' } })}
+      ${proxy.hasAuthValue ? ticks('forget', 'Authentication', [['value', 'Remove the saved value']], [], 'Your API is called without it from then on.') : null}
+      ${textArea({ ...of('allowedPaths', proxy.allowedPaths.join('\n')), label: 'Allowed paths', hint: 'One in each line, such as /v1/*. Empty allows all.', attributes: PATHS })}
+      ${textArea({ ...of('blockedPaths', proxy.blockedPaths.join('\n')), label: 'Blocked paths', hint: 'One in each line. They are blocked even where they are allowed above.', attributes: PATHS })}
       <button class="button" type="submit">Save</button>
     </form>`
   )}</section>`
