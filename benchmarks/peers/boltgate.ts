@@ -48,6 +48,8 @@ export interface GatewayTarget extends Target {
 }
 
 const POLICIES = ['global', 'read', 'payment-create', 'write', 'admin', 'l402-proxy', 'webhook'] as const
+/** Top-level sections that the benchmark writes itself. */
+const SECTIONS = /^(?:server|data|database|state|policies):.*\n(?:[ \t].*\n)*/gm
 const UNLIMITED = '{ limit: 1000000000, window: 1m }'
 
 /**
@@ -56,22 +58,16 @@ const UNLIMITED = '{ limit: 1000000000, window: 1m }'
  */
 function configuration(folder: string, port: number, upstream: string, options: GatewayOptions): string {
   const { servers, workers = 1, primary = '{ kind: sandbox }' } = options
+  const settings = [
+    `server: { listen: "127.0.0.1:${port}", workers: ${workers}, trustedProxies: [ 127.0.0.0/8 ], limits: { connectionsPerAddress: 20000 } }`,
+    `data: ${JSON.stringify(folder)}`,
+    `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }`,
+    'payment: { maxOutstanding: { address: 10000, place: 10000 } }',
+    `state: { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`,
+    `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`
+  ]
   const changes: ReadonlyArray<readonly [string, string]> = [
-    [
-      '  listen: "${HOST:-127.0.0.1}:${PORT:-8080}"',
-      `  listen: "127.0.0.1:${port}"\n  workers: ${workers}\n  trustedProxies: [ 127.0.0.0/8 ]\n  limits: { connectionsPerAddress: 20000 }`
-    ],
-    ['data: "${BOLTGATE_DATA:-./data}"', `data: ${JSON.stringify(folder)}`],
-    [
-      'database: { url: "${DATABASE_URL:-pglite:}" }',
-      `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }\npayment: { maxOutstanding: { address: 10000, place: 10000 } }`
-    ],
-    [
-      'state:    { url: "${REDIS_URL:-memory:}" }',
-      `state:    { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`
-    ],
     ['  primary:   { kind: sandbox }', `  primary:   ${primary}`],
-    ['policies: {}', `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`],
     [
       'chains:\n',
       'chains:\n  digested: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n  # The paid chain without its price.\n  passed: [ correlation, access-log, metrics, cors, { throttle: { policy: global } } ]\n'
@@ -93,7 +89,8 @@ function configuration(folder: string, port: number, upstream: string, options: 
         throw new Error(`gateway.yaml has no ${JSON.stringify(from)}, which the benchmark changes`)
       return text.replace(from, () => to)
     },
-    readFileSync(join(options.checkout ?? here, 'gateway.yaml'), 'utf8')
+    // Checkouts before this one had some of these sections in their file.
+    `${settings.join('\n')}\n${readFileSync(join(options.checkout ?? here, 'gateway.yaml'), 'utf8').replace(SECTIONS, '')}`
   )
 }
 
