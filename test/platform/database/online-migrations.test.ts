@@ -40,7 +40,9 @@ const FORBIDDEN: ReadonlyArray<readonly [what: string, pattern: RegExp, table?: 
 
 function faultsOf(statements: string): string[] {
   const text = statements.replaceAll(/--.*$/gm, '').toLowerCase()
-  const own = new Set([...text.matchAll(/create\s+table\s+(?:if\s+not\s+exists\s+)?(\w+)/g)].map(([, table]) => table))
+  const own = new Set(
+    [...text.matchAll(/create\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?(\w+)/g)].map(([, table]) => table)
+  )
   const faults = FORBIDDEN.flatMap(([what, pattern, table]) =>
     [...text.matchAll(pattern)].some(match => table === undefined || !own.has(match[table])) ? [what] : []
   )
