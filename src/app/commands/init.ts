@@ -310,6 +310,10 @@ function report(answers: InitChoices, file: string, isNamed: boolean, keyFile: s
     return
   }
   out.print(`  Start it:  ${[...variables, `npx boltgate start${named}`].join(' ')}`)
-  out.print('  Then:      pay for it as the start says, and open /operator in a browser.')
+  out.print(
+    sell === 'shop'
+      ? '  Then:      open /storefront/demo, /console and /operator in a browser.'
+      : '  Then:      pay for it as the start says, and open /operator in a browser.'
+  )
   out.print('  For money: npx boltgate init --production --config gateway.production.yaml')
 }

@@ -112,11 +112,18 @@ function walletOf(given: string | undefined, url: string, max: string): Wallet {
   }
 }
 
+/** A challenge repeats its macaroon and invoice several times. */
+function shortened(text: string, isChallenge: boolean): string {
+  return isChallenge && text.length > 160 ? `${text.slice(0, 160)}…` : text
+}
+
 function show(response: WholeResponse, out: Output): void {
+  const isChallenge = response.status === 402
   out.print(`< ${response.status}`)
   for (const [name, value] of Object.entries(response.headers)) {
     if (!SHOWN.has(name)) continue
-    for (const line of Array.isArray(value) ? value : [value]) out.print(`< ${name}: ${line ?? ''}`)
+    for (const line of Array.isArray(value) ? value : [value])
+      out.print(`< ${name}: ${shortened(line ?? '', isChallenge)}`)
   }
-  if (response.text !== '') out.print(response.text)
+  if (response.text !== '') out.print(shortened(response.text, isChallenge))
 }

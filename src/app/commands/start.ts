@@ -252,7 +252,11 @@ class Process {
       ready ? 'ready' : 'listening without a database'
     )
     if (cluster.isWorker) return
-    const serves = (path: string): boolean => config.routes.some(route => takes(route, 'GET', path))
+    // A catch-all route answers every path, with 404 as a rule.
+    const serves = (path: string): boolean =>
+      config.routes.some(
+        route => route.upstream.kind === 'internal' && !route.match.path.includes('/*') && takes(route, 'GET', path)
+      )
     const { host, port } = address
     const listens = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
     const isPublic =
