@@ -140,18 +140,15 @@ export async function complete(
   out: Output
 ): Promise<InitChoices> {
   const { production } = given
-  const products = Object.keys(PRODUCTS)
-  const usualProduct = given.upstream === undefined ? 'api' : null
   const sell = (await choice({
     flag: '--sell',
-    given: given.sell ?? (ask === null || usualProduct === null ? 'api' : undefined),
+    given: given.sell ?? (ask === null || given.upstream !== undefined ? 'api' : undefined),
     question: 'What do you sell?',
     choices: Object.entries(PRODUCTS),
     usual: 'api',
     ask,
     out
   })) as Product /* one of its keys */
-  if (!products.includes(sell)) throw new UsageError(`--sell is one of ${products.join(', ')}.`)
   const usual = USUAL[sell]
   let answers: InitChoices = {
     sell,
@@ -281,7 +278,7 @@ async function confirmed(answers: InitChoices, keyFile: string, ask: Ask | null,
     const verdict = await testKey(provider, key)
     if (verdict.isValid || verdict.isUnknown) {
       out.complain(`  ${verdict.isValid ? '' : 'warning: '}${verdict.message}`)
-      if (known !== '') return null
+      if (known !== '' || existsSync(keyFile)) return null
       writeFileSync(keyFile, `${key}\n`, { flag: 'wx', mode: 0o600 })
       return keyFile
     }
