@@ -180,7 +180,11 @@ function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperati
       query: OrdersQuery,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
       handle: async ({ ctx, query }) => {
-        const list = await orders.list(merchantOf(ctx).id, { status: query.status ?? null, ...orderPageOf(query) })
+        const list = await orders.list(merchantOf(ctx).id, {
+          status: query.status ?? null,
+          text: query.text ?? null,
+          ...orderPageOf(query)
+        })
         return { status: 200, body: list.map(orderRow) }
       }
     })

@@ -71,6 +71,8 @@ export async function openSuite(core: Core, opened: Open) {
   )
   opened(
     openConsole({
+      clock,
+      prices: core.prices,
       ask: async ctx => {
         if (running.gateway === null) throw new TypeError('a page is requested before there are routes')
         return await running.gateway.ask(ctx)

@@ -1,6 +1,7 @@
-import { Type, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
+import { Type, type Static, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
 import { nearestWritable } from '../formats/calendar.ts'
 import { isoTimeQuery, readFilterTime } from '../formats/iso-time.ts'
+import { MOST_SUMMED } from '../../platform/database/own-plan.ts'
 import { invalidField } from './field-errors.ts'
 
 /** Default and maximum page size; also the rows per statement of a CSV. */
@@ -46,6 +47,20 @@ export const keysetQuery: {
   from: Type.Optional(isoTimeQuery('ISO 8601, UTC without a zone; this moment or later.')),
   to: Type.Optional(isoTimeQuery('ISO 8601; before this moment.'))
 }
+
+/** Adds the count and sum of all rows of a filter to its page. */
+export const sumQuery = {
+  sum: Type.Optional(Type.Boolean({ description: 'true: with `total`, over all that fit. Not in a CSV.' }))
+}
+
+export const ListTotal = Type.Object(
+  {
+    count: Type.Integer({ description: `At most ${MOST_SUMMED}, the newest.` }),
+    sats: Type.Integer({ description: 'Satoshis that came in.' })
+  },
+  { title: 'ListTotal' }
+)
+export type ListTotal = Static<typeof ListTotal>
 
 export const nextPage = Type.Unsafe<string | null>({
   type: ['string', 'null'],

@@ -1,7 +1,7 @@
 import type { Context } from '../message/context.ts'
 import { prefersCsv } from '../message/accept.ts'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../formats/csv.ts'
-import { allPages, keysetPage, onePage, type Keyset, type KeysetPage } from './keyset.ts'
+import { allPages, keysetPage, onePage, type Keyset, type KeysetPage, type ListTotal } from './keyset.ts'
 import type { Result } from './operation.ts'
 
 export const listingHeaders = {
@@ -16,14 +16,16 @@ export interface Listing<T> {
   readonly columns: CsvColumns<T>
   read(page: KeysetPage): Promise<readonly T[]>
   keyOf(row: T): Keyset
+  /** Of all rows; absent where the list has no sum. */
+  sum?(): Promise<ListTotal>
   view(row: T): unknown
 }
 
 /** @throws ValidationError for an invalid `after` */
 export async function listed<T>(
   ctx: Context,
-  query: { readonly after?: string; readonly limit?: number; readonly format?: 'json' | 'csv' },
-  { name, file = name, columns, read, keyOf, view }: Listing<T>
+  query: { readonly after?: string; readonly limit?: number; readonly format?: 'json' | 'csv'; readonly sum?: boolean },
+  { name, file = name, columns, read, keyOf, sum, view }: Listing<T>
 ): Promise<Result> {
   const page = keysetPage(query)
   if (wantsCsv(ctx, query.format)) {
@@ -31,9 +33,10 @@ export async function listed<T>(
     return { status: 200, body, mediaType: CSV, headers: csvHeaders(`${file}.csv`) }
   }
   const { rows, next } = await onePage(page, read, keyOf)
+  const total = query.sum === true && sum !== undefined ? { total: await sum() } : {}
   return {
     status: 200,
-    body: { [name]: rows.map(view), next },
+    body: { [name]: rows.map(view), next, ...total },
     headers: ['Vary', 'Accept']
   }
 }

@@ -1,7 +1,14 @@
 import { iso } from '../../engine/formats/iso-time.ts'
 import { Type, type Static, type TSchema } from 'typebox'
 import type { CsvColumns } from '../../engine/formats/csv.ts'
-import { keysetQuery, nextPage, periodOf, type KeysetPage } from '../../engine/operations/keyset.ts'
+import {
+  keysetQuery,
+  ListTotal,
+  nextPage,
+  periodOf,
+  sumQuery,
+  type KeysetPage
+} from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders, type Listing } from '../../engine/operations/listing.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { CSV } from '../../engine/formats/csv.ts'
@@ -18,7 +25,8 @@ const PaymentQuery = Type.Object({
         "Stands in the order id, the description, or the customer's name or address, in upper or lower case; or is the invoice id."
     })
   ),
-  ...keysetQuery
+  ...keysetQuery,
+  ...sumQuery
 })
 const AdminPaymentQuery = Type.Object({
   ...PaymentQuery.properties,
@@ -32,12 +40,13 @@ const ListedPayment = Type.Object(
   {
     ...PaymentView.properties,
     amountSats: sats('What the invoice asks for; null for a demo payment.'),
-    receivedSats: sats('What the provider says came; null while it has said nothing.')
+    receivedSats: sats('What the provider says came; null while it has said nothing.'),
+    provider: Type.String({ description: 'Kind of the provider that made the invoice; demo for a demo payment.' })
   },
   { title: 'ListedPayment' }
 )
 const pageOf = <Item extends TSchema>(item: Item, title: string) =>
-  Type.Object({ payments: Type.Array(item), next: nextPage }, { title })
+  Type.Object({ payments: Type.Array(item), next: nextPage, total: Type.Optional(ListTotal) }, { title })
 const PaymentPage = pageOf(ListedPayment, 'PaymentPage')
 export type PaymentPage = Static<typeof PaymentPage>
 const AdminPayment = Type.Object({ merchantId: Type.Integer(), ...ListedPayment.properties }, { title: 'AdminPayment' })
@@ -65,13 +74,15 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
     return {
       name: 'payments',
       read: (page: KeysetPage) => payments.list(filter, page),
+      sum: () => payments.sum(filter),
       keyOf: ({ createdAt, invoiceId }) => ({ at: createdAt, id: invoiceId })
     }
   }
   const view = (payment: Payment) => ({
     ...payments.view(payment),
     amountSats: payment.amountSats,
-    receivedSats: payment.receivedSats
+    receivedSats: payment.receivedSats,
+    provider: payment.kind
   })
   const page = (schema: TSchema) => ({ 200: { description: 'One page, newest first.', schema, also: CSV } })
   return [

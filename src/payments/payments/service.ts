@@ -2,7 +2,7 @@ import { everyBatch } from '../../platform/jobs/jobs.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { once, type Idempotency } from '../../engine/message/idempotency.ts'
-import type { KeysetPage } from '../../engine/operations/keyset.ts'
+import type { KeysetPage, ListTotal } from '../../engine/operations/keyset.ts'
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
@@ -242,6 +242,11 @@ export class Payments {
   async list(filter: Omit<PaymentFilter, 'now'>, page: KeysetPage): Promise<Payment[]> {
     const now = this.#parts.clock.now()
     return (await this.#parts.store.list({ ...filter, now }, page)).map(payment => asOf(payment, now))
+  }
+
+  /** @throws Unavailable when the database is down */
+  async sum(filter: Omit<PaymentFilter, 'now'>): Promise<ListTotal> {
+    return await this.#parts.store.sum({ ...filter, now: this.#parts.clock.now() })
   }
 
   view(payment: Payment): PaymentView {

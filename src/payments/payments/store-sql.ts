@@ -1,23 +1,14 @@
-import type { KeysetPage } from '../../engine/operations/keyset.ts'
+import type { KeysetPage, ListTotal } from '../../engine/operations/keyset.ts'
 import { IdempotencyKeyTaken, KEY_LIFETIME, type Kept } from '../../engine/message/idempotency.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import type { Currency } from '../../lightning/money/currencies.ts'
 import { Batch } from '../../platform/database/batch.ts'
-import { withOwnPlan } from '../../platform/database/own-plan.ts'
+import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows, type GivenColumn } from '../../platform/database/given-rows.ts'
 import { sharedLookup } from '../../platform/database/shared-lookup.ts'
-import {
-  amount,
-  column,
-  integer,
-  optional,
-  records,
-  text,
-  moment,
-  type Records,
-  type Row
-} from '../../platform/database/rows.ts'
+import { amount, column, containing, integer, optional, records, text, moment } from '../../platform/database/rows.ts'
+import type { Records, Row } from '../../platform/database/rows.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentKey } from './changes.ts'
@@ -294,6 +285,15 @@ export class SqlPaymentStore implements PaymentStore {
     return await withOwnPlan(this.#database, sql => paymentRows.all(listed(sql, filter, page)))
   }
 
+  async sum(filter: PaymentFilter): Promise<ListTotal> {
+    return await sumOf(
+      this.#database,
+      sql => sql`
+        select case when ${readsAs(sql, filter.now)} = 'paid' then coalesce(received_sats, amount_sats) else received_sats end as sats
+        from payments where ${matches(sql, filter)} order by created_at desc`
+    )
+  }
+
   async byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
@@ -368,25 +368,29 @@ function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'ord
   return `${merchantId} ${orderId}`
 }
 
-function listed(sql: Sql, { merchantId, status, period, text, now }: PaymentFilter, { after, limit }: KeysetPage) {
-  const at = new Date(now)
-  const like = text === null ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
-  // Mirrors `statusAt`.
-  const reads = sql`case
-    when status = 'unpaid' and confirms_at <= ${at} then 'paid'
-    else status end`
+/** Mirrors `statusAt`. */
+function readsAs(sql: Sql, now: number) {
+  return sql`case when status = 'unpaid' and confirms_at <= ${new Date(now)} then 'paid' else status end`
+}
+
+function listed(sql: Sql, filter: PaymentFilter, { after, limit }: KeysetPage) {
   return sql`
-    select * from payments where true
+    select * from payments where ${matches(sql, filter)}
+      ${after === null ? sql`` : sql`and (created_at, invoice_id) < (${new Date(after.at)}, ${after.id})`}
+    order by created_at desc, invoice_id desc limit ${limit}`
+}
+
+function matches(sql: Sql, { merchantId, status, period, text, now }: PaymentFilter) {
+  const like = text === null ? null : containing(text)
+  return sql`true
       ${merchantId === null ? sql`` : sql`and merchant_id = ${merchantId}`}
-      ${status === null ? sql`` : sql`and ${reads} = ${status}`}
+      ${status === null ? sql`` : sql`and ${readsAs(sql, now)} = ${status}`}
       ${period.from === null ? sql`` : sql`and created_at >= ${new Date(period.from)}`}
       ${period.to === null ? sql`` : sql`and created_at < ${new Date(period.to)}`}
-      ${after === null ? sql`` : sql`and (created_at, invoice_id) < (${new Date(after.at)}, ${after.id})`}
       ${
         like === null
           ? sql``
           : sql`and (order_id ilike ${like} or description ilike ${like} or customer_name ilike ${like}
               or customer_email ilike ${like} or invoice_id = ${text})`
-      }
-    order by created_at desc, invoice_id desc limit ${limit}`
+      }`
 }

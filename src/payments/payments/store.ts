@@ -1,4 +1,4 @@
-import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
+import type { KeysetPage, ListTotal, TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Idempotency, Kept } from '../../engine/message/idempotency.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
@@ -76,6 +76,8 @@ export interface PaymentStore {
   byOrder(merchantId: number, orderId: string): Promise<Payment | null>
   /** Newest first. */
   list(filter: PaymentFilter, page: KeysetPage): Promise<Payment[]>
+  /** Count of at most `MOST_SUMMED`, and what came in for them. */
+  sum(filter: PaymentFilter): Promise<ListTotal>
   byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
   byPayToken(payToken: string): Promise<Payment | null>
   byPaymentHash(paymentHash: string): Promise<Payment | null>

@@ -77,6 +77,13 @@ export type RefundInput = Static<typeof RefundInput>
 /** Out of range is clamped (decision 12). */
 export const RefundQuery = Type.Object({
   status: Type.Optional(Type.Enum([...REFUND_STATUSES])),
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description:
+        'Stands in the reason or the Lightning address, in upper or lower case; or is the refund id, the invoice id or the address.'
+    })
+  ),
   skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
   take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
 })

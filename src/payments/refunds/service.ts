@@ -103,7 +103,7 @@ export class Refunds {
 
   /** Newest first (decisions 11 and 12). */
   list(merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
-    return this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query))
+    return this.#parts.store.list(merchant.id, query, pageOf(query))
   }
 
   /**

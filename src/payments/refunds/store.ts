@@ -2,6 +2,7 @@ import { KEY_LIFETIME, type Idempotency, type Kept } from '../../engine/message/
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import {
   amount,
+  containing,
   dateOrNull,
   integer,
   optional,
@@ -16,7 +17,9 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'
-import type { RefundPage, Refund } from './schema.ts'
+import type { RefundPage, RefundQuery, Refund } from './schema.ts'
+
+type RefundFilter = Pick<RefundQuery, 'status' | 'text'>
 
 /** Refund sums of one payment, in satoshis. */
 export interface RefundedSums {
@@ -46,7 +49,7 @@ export interface RefundStore {
   write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
   get(merchantId: number, refundId: string): Promise<Refund | null>
   /** Newest first, ties by id descending. */
-  list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]>
+  list(merchantId: number, filter: RefundFilter, page: RefundPage): Promise<Refund[]>
   /** Newest first. */
   ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
   /**
@@ -178,10 +181,16 @@ export class SqlRefundStore implements RefundStore {
     )
   }
 
-  async list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]> {
+  async list(merchantId: number, { status, text: part }: RefundFilter, page: RefundPage): Promise<Refund[]> {
     const sql = this.#database.sql
     return await refundRows.all(sql`
-      select * from refunds where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
+      select * from refunds where merchant_id = ${merchantId} ${status === undefined ? sql`` : sql`and status = ${status}`}
+        ${
+          part === undefined
+            ? sql``
+            : sql`and (reason ilike ${containing(part)} or lightning_address ilike ${containing(part)}
+                or ${part} in (refund_id, invoice_id, refund_address))`
+        }
       order by created_at desc, refund_id desc limit ${page.take} offset ${page.skip}`)
   }
 

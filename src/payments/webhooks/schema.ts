@@ -88,6 +88,7 @@ export type DeliverySentView = Static<typeof DeliverySentView>
 export const DeliveryQuery = Type.Object({
   endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),
   status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
+  invoiceId: Type.Optional(Type.String({ maxLength: 64, description: 'Only events of this payment.' })),
   since: Type.Optional(isoTimeQuery('ISO 8601; only events of then or later.')),
   limit: Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' })),
   offset: Type.Optional(Type.Integer({ description: '0 unless said; clamped to at least 0.' }))

@@ -149,10 +149,10 @@ export class Webhooks {
       throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
     // Out of range is clamped, never refused (decision 12).
     const page = { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
-    const { endpoint = null, status = null } = query
+    const { endpoint = null, invoiceId = null, status = null } = query
     if (endpoint !== null && endpoint !== 'first' && !isWebhookId(endpoint))
       throw invalidField('/endpoint', 'Must be first or the id of a webhook endpoint.')
-    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, endpoint, status, since })
+    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, endpoint, invoiceId, status, since })
     return { deliveries: rows.map(deliveryView), total, ...page }
   }
 

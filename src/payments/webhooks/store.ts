@@ -72,6 +72,7 @@ export interface DeliveryFilter {
   /** `first` for the account's first endpoint; null: all. */
   readonly endpoint: string | null
   readonly status: DeliveryStatus | null
+  readonly invoiceId: string | null
   /** Milliseconds since the epoch. */
   readonly since: number | null
   readonly limit: number
@@ -271,13 +272,14 @@ export class SqlWebhookStore implements WebhookStore {
 
   async list(
     merchantId: number,
-    { endpoint, status, since, limit, offset }: DeliveryFilter
+    { endpoint, invoiceId, status, since, limit, offset }: DeliveryFilter
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }> {
     const { sql } = this.#database
     const where = sql`
       merchant_id = ${merchantId}
       ${endpoint === null ? sql`` : endpoint === 'first' ? sql`and endpoint_id is null` : sql`and endpoint_id = ${endpoint}`}
       ${status === null ? sql`` : sql`and status = ${status}`}
+      ${invoiceId === null ? sql`` : sql`and invoice_id = ${invoiceId}`}
       ${since === null ? sql`` : sql`and created_at >= ${new Date(since)}`}`
     const [count] = await sql<
       Array<{ total: number }>

@@ -1,4 +1,4 @@
-import type { Database, TransactionSql } from './database.ts'
+import type { Database, Sql, TransactionSql } from './database.ts'
 
 /**
  * Runs a statement with a custom plan: for lists with arbitrary filters. After five runs PostgreSQL may use a generic
@@ -10,5 +10,21 @@ export async function withOwnPlan<T>(database: Database, run: (tx: TransactionSq
   return await database.transaction(async tx => {
     await tx`set local plan_cache_mode = force_custom_plan`
     return await run(tx)
+  })
+}
+
+/** Rows that a sum reads at most. */
+export const MOST_SUMMED = 100_000
+
+/** Count and sum of the column `sats` of a statement, over its first 100,000 rows. */
+export async function sumOf(
+  database: Database,
+  rows: (sql: TransactionSql) => ReturnType<Sql>
+): Promise<{ readonly count: number; readonly sats: number }> {
+  return await withOwnPlan(database, async sql => {
+    const [row] = await sql<Array<{ count: number; sats: bigint }>>`
+      select count(*)::int as count, coalesce(sum(sats), 0)::bigint as sats
+      from (${rows(sql)} limit ${MOST_SUMMED}) as summed`
+    return { count: row?.count ?? 0, sats: Number(row?.sats ?? 0) }
   })
 }

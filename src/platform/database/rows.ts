@@ -65,6 +65,11 @@ export function records<C extends Columns>(columns: C): Records<RecordOf<C>> {
   }
 }
 
+/** `ilike` pattern of texts that contain `text`. */
+export function containing(text: string): string {
+  return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+}
+
 function snakeCase(member: string): string {
   return member.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 }

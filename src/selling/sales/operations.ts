@@ -1,7 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
 import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
-import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.ts'
+import { keysetQuery, ListTotal, nextPage, periodOf, sumQuery } from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -34,7 +34,8 @@ const SaleQuery = Type.Object({
       description: 'Stands in the resource or the description, in upper or lower case; or is the payment hash.'
     })
   ),
-  ...keysetQuery
+  ...keysetQuery,
+  ...sumQuery
 })
 type SaleQuery = Static<typeof SaleQuery>
 
@@ -75,7 +76,7 @@ const SaleView = Type.Object(
 export type SaleView = Static<typeof SaleView>
 
 const pageOf = <Item extends TSchema>(item: Item, title: string) =>
-  Type.Object({ sales: Type.Array(item), next: nextPage }, { title })
+  Type.Object({ sales: Type.Array(item), next: nextPage, total: Type.Optional(ListTotal) }, { title })
 const SalePage = pageOf(SaleView, 'SalePage')
 export type SalePage = Static<typeof SalePage>
 const AdminSale = Type.Object(
@@ -183,6 +184,7 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
     return {
       name: 'sales',
       read: (page: Parameters<SaleStore['list']>[1]) => store.list(filter, page),
+      sum: () => store.sum(filter),
       keyOf: ({ soldAt, paymentHash }: SoldChallenge) => ({ at: soldAt, id: paymentHash })
     }
   }

@@ -1,10 +1,19 @@
 import { isRevoked } from '../verifying/revocations.ts'
 import { depositService } from '../../lightning/l402/caveats.ts'
 import type { ChallengeSource, ClaimScheme } from '../holding/challenge.ts'
-import { withOwnPlan } from '../../platform/database/own-plan.ts'
+import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
-import { amount, flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
-import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
+import {
+  amount,
+  containing,
+  flag,
+  moment,
+  optional,
+  records,
+  text,
+  type Records
+} from '../../platform/database/rows.ts'
+import type { KeysetPage, ListTotal, TimeSpan } from '../../engine/operations/keyset.ts'
 
 /**
  * State of a sale: paid at the provider but never shown; shown and still valid; held by a request in flight; used up.
@@ -90,42 +99,58 @@ export class SaleStore {
   async list(filter: SaleFilter, page: KeysetPage): Promise<SoldChallenge[]> {
     return await withOwnPlan(this.#database, sql => saleRows.all(listed(sql, filter, page)))
   }
+
+  async sum(filter: SaleFilter): Promise<ListTotal> {
+    return await sumOf(
+      this.#database,
+      sql => sql`
+        select amount_sats as sats from challenges where ${matches(sql, filter)} order by ${soldAtOf(sql)} desc`
+    )
+  }
 }
 
-function listed(sql: Sql, { owner, period, ...which }: SaleFilter, { after, limit }: KeysetPage) {
-  const soldAt = sql`least(paid_at, settled_at)`
-  const like = which.text === null ? null : `%${which.text.replaceAll(/[\\%_]/g, '\\$&')}%`
+// Spelled as in its index.
+const soldAtOf = (sql: Sql) => sql`least(paid_at, settled_at)`
+const sourceOf = (sql: Sql) => sql`coalesce(
+    (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
+    case when service like ${depositService('%')} then 'session' else source end)`
+const stateOf = (sql: Sql) =>
+  sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
+
+function listed(sql: Sql, filter: SaleFilter, { after, limit }: KeysetPage) {
+  const soldAt = soldAtOf(sql)
+  // One table in index order; everything else is looked up for the page's rows only.
+  return sql`
+    select payment_hash, ${soldAt} as sold_at, merchant_id, ${sourceOf(sql)} as source, proxy_id, resource, description, scheme,
+      amount_sats as sats, price, ${stateOf(sql)} as state,
+      ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked,
+      (select order_number from storefront_orders where storefront_orders.payment_hash = challenges.payment_hash) as order_number,
+      (select status from storefront_orders where storefront_orders.payment_hash = challenges.payment_hash) as order_status
+    from challenges where ${matches(sql, filter)}
+      ${after === null ? sql`` : sql`and (${soldAt}, payment_hash) < (${new Date(after.at)}, ${after.id})`}
+    order by ${soldAt} desc, payment_hash desc
+    limit ${limit}`
+}
+
+function matches(sql: Sql, { owner, period, ...which }: SaleFilter) {
+  const soldAt = soldAtOf(sql)
+  const like = which.text === null ? null : containing(which.text)
   const whose =
     owner === 'all'
       ? sql``
       : owner === 'gateway'
         ? sql`and challenges.merchant_id is null`
         : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
-  const source = sql`coalesce(
-    (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
-    case when service like ${depositService('%')} then 'session' else source end)`
-  const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
-  // One table in index order; everything else is looked up for the page's rows only.
-  return sql`
-    select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
-      amount_sats as sats, price, ${state} as state,
-      ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked,
-      (select order_number from storefront_orders where storefront_orders.payment_hash = challenges.payment_hash) as order_number,
-      (select status from storefront_orders where storefront_orders.payment_hash = challenges.payment_hash) as order_status
-    from challenges
-    where ${soldAt} is not null ${whose}
+  return sql`${soldAt} is not null ${whose}
       ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}
       ${period.to === null ? sql`` : sql`and ${soldAt} < ${new Date(period.to)}`}
-      ${after === null ? sql`` : sql`and (${soldAt}, payment_hash) < (${new Date(after.at)}, ${after.id})`}
       ${which.scheme === null ? sql`` : sql`and scheme = ${which.scheme}`}
       ${which.proxyId === null ? sql`` : sql`and proxy_id = ${which.proxyId}`}
-      ${which.source === null ? sql`` : sql`and ${source} = ${which.source}`}
-      ${which.state === null ? sql`` : sql`and ${state} = ${which.state}`}
+      ${which.source === null ? sql`` : sql`and ${sourceOf(sql)} = ${which.source}`}
+      ${which.state === null ? sql`` : sql`and ${stateOf(sql)} = ${which.state}`}
       ${
         like === null
           ? sql``
           : sql`and (resource ilike ${like} or description ilike ${like} or payment_hash = ${which.text})`
-      }
-    order by ${soldAt} desc, payment_hash desc
-    limit ${limit}`
+      }`
 }

@@ -11,6 +11,8 @@ import { orderNotFound } from '../store-errors.ts'
 
 export interface OrderQuery {
   readonly status: OrderStatus | null
+  /** Part of the email; or the id, the number or the payment hash. */
+  readonly text?: string | null
   readonly page: number
   readonly pageSize: number
 }
@@ -80,10 +82,8 @@ export class Orders {
   }
 
   list(merchantId: number, query: OrderQuery): Promise<Order[]> {
-    return this.#options.store.list(merchantId, query.status, {
-      limit: query.pageSize,
-      offset: (query.page - 1) * query.pageSize
-    })
+    const page = { limit: query.pageSize, offset: (query.page - 1) * query.pageSize }
+    return this.#options.store.list(merchantId, query.status, page, query.text)
   }
 
   /** A page of troubled orders of all merchants, longest waiting first. */

@@ -14,6 +14,7 @@ import type { Random } from '../../platform/system/ids.ts'
 import {
   amount,
   bytes,
+  containing,
   dateOrNull,
   flag,
   group,
@@ -314,10 +315,11 @@ export class OrderStore {
       .sql`update storefront_orders set next_check_at = ${new Date(nextCheckAt)} where id = ${orderId} and next_check_at is not null`
   }
 
-  async list(merchantId: number, status: OrderStatus | null, page: Rows): Promise<Order[]> {
+  async list(merchantId: number, status: OrderStatus | null, page: Rows, part: string | null = null): Promise<Order[]> {
     const { sql } = this.#database
     return await orderRows.all(sql`
       select * from storefront_orders where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
+        ${part === null ? sql`` : sql`and (email ilike ${containing(part)} or ${part} in (id, order_number, payment_hash))`}
       order by created_at desc, id desc limit ${page.limit} offset ${page.offset}`)
   }
 

@@ -15,6 +15,12 @@ const LAST_PAGE = 20_000_000
 /** Out of range is clamped (decision 12). */
 export const OrdersQuery = Type.Object({
   status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'Stands in the email, in upper or lower case; or is the order id, its number or the payment hash.'
+    })
+  ),
   page: Type.Optional(Type.Integer({ description: 'From 1, which it is unless said.' })),
   pageSize: Type.Optional(Type.Integer({ description: `From 1 to ${MOST_ORDERS}; ${ORDERS} unless said.` }))
 })

@@ -1,6 +1,7 @@
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import {
   column,
+  containing,
   dateOrNull,
   integer,
   moment,
@@ -98,7 +99,7 @@ export class SqlAdminStore implements AdminStore {
 
   #which({ search, isActive, tier: wanted }: MerchantFilter) {
     const sql = this.#sql
-    const like = search === null ? null : `%${search.replaceAll(/[\\%_]/g, '\\$&')}%`
+    const like = search === null ? null : containing(search)
     return sql`true
       ${like === null ? sql`` : sql`and (name ilike ${like} or email ilike ${like} or id::text = ${search})`}
       ${isActive === null ? sql`` : sql`and is_active = ${isActive}`}

@@ -60,7 +60,7 @@ export async function changesPage(
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
       </form>
       ${table('Changes', columns, entries, isFiltered ? html`<p>No change is like this. <a href=${link('changes')}>Show all</a></p>` : html`<p>No changes yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
-      ${pager(link(`changes${queryOf(filter)}`), next, after === null)}`
+      ${pager(link(`changes${queryOf(filter)}`), next, query)}`
   }
 }
 

@@ -13,6 +13,7 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
   merchant: [
     { to: '', name: 'Overview' },
     { to: 'till', name: 'Take a payment' },
+    { to: 'search', name: 'Search' },
     { to: 'payments', name: 'Payments' },
     { to: 'refunds', name: 'Refunds' },
     { to: 'sales', name: 'Sales' },

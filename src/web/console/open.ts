@@ -2,6 +2,9 @@ import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { Trail } from '../../engine/operations/trail.ts'
+import type { Quotes } from '../../lightning/money/prices.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { readersWorth } from '../kit/reader-money.ts'
 import type { AskApi } from './api.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { formToken } from '../sign-in/cookie.ts'
@@ -16,6 +19,7 @@ import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
 import { requestsPage } from './merchant/requests.ts'
 import { refundsPage } from './merchant/refunds.ts'
+import { searchPage } from './merchant/search.ts'
 import { settingsPage } from './merchant/settings.ts'
 import { storePage } from './merchant/store.ts'
 import { tillPage } from './merchant/till.ts'
@@ -41,6 +45,7 @@ import { viewAsOperations } from './view-as.ts'
 const PAGES: readonly ConsolePage[] = [
   overviewPage,
   paymentsPage,
+  searchPage,
   paymentPage,
   tillPage,
   refundsPage,
@@ -78,6 +83,8 @@ const PAGES: readonly ConsolePage[] = [
 export interface OpenConsoleParts {
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
+  readonly clock: Clock
+  readonly prices: Pick<Quotes, 'quote'>
   readonly merchants: Pick<Merchants, 'byId'>
   readonly sessions: Pick<Sessions, 'standInCookie' | 'tokenOf'>
   readonly trail: Trail
@@ -104,6 +111,7 @@ export function openConsole(parts: OpenConsoleParts) {
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
   const known = {
     ask: parts.ask,
+    worth: (satoshis: number, languages: string) => readersWorth(parts, satoshis, languages),
     publicUrl: () => parts.publicUrl(),
     signedIn,
     viewer,

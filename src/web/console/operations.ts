@@ -17,6 +17,8 @@ const CONSOLE_HEADERS: readonly string[] = Object.freeze(
 )
 
 export interface ConsoleParts {
+  /** Value of satoshis in the currency of `languages`; null where it is not known. */
+  worth(satoshis: number, languages: string): Promise<string | null>
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
   /** Reader's name, CSRF token for signing out, and `Set-Cookie`; null without. */
@@ -145,6 +147,7 @@ export function asked(
     root,
     link: to => `${root}${home}${to === '' ? '' : `/${to}`}`,
     address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    worth: satoshis => parts.worth(satoshis, ctx.headers.get('accept-language') ?? ''),
     isRenewal: ctx.method === 'GET' && ctx.headers.has('x-live-parts'),
     problem: null,
     viewing: null,

@@ -18,6 +18,8 @@ export interface Asked {
   link(to: string): string
   /** Absolute address of a page, for redirects from other sites. */
   address(to: string): string
+  /** Value of satoshis in the reader's currency; null where it is not known. */
+  worth(satoshis: number): Promise<string | null>
   /** The script only renews `live` parts; a page may omit all others. */
   readonly isRenewal: boolean
   /** Error above the form. */

@@ -48,15 +48,25 @@ export function live(id: string, content: VNode | null): VNode {
   return html`<div id=${id} data-live>${content}</div>`
 }
 
-/** Links to the next page of a list and its first. */
-export function pager(address: string, next: string | null, isFirst: boolean): VNode | null {
-  if (next === null && isFirst) return null
-  const to = (after: string): string =>
-    `${address}${address.includes('?') ? '&' : '?'}after=${encodeURIComponent(after)}`
+/** Pages that `back` remembers. */
+const MOST_BACK = 20
+
+/**
+ * Links to the newest, newer and older page of a list. Cursors only lead to older rows, so `back` carries those of the
+ * pages before.
+ */
+export function pager(address: string, next: string | null, query: URLSearchParams): VNode | null {
+  const after = query.get('after')
+  if (next === null && after === null) return null
+  const back = (query.get('back') ?? '').split('.').filter(each => each !== '')
+  const to = (cursor: string, before: readonly string[]): string =>
+    `${address}${address.includes('?') ? '&' : '?'}${new URLSearchParams({ after: cursor, back: before.join('.') })}`
+  const last = back.at(-1)
   return html`
     <nav class="pager" aria-label="Pages">
-      ${isFirst ? null : html`<a href=${address}>Newest</a>`}
-      ${next === null ? null : html`<a rel="next" href=${to(next)}>Older</a>`}
+      ${after === null || back.length === 0 ? null : html`<a href=${address}>Newest</a>`}
+      ${after === null ? null : html`<a rel="prev" href=${last === undefined ? address : to(last, back.slice(0, -1))}>Newer</a>`}
+      ${next === null ? null : html`<a rel="next" href=${to(next, after === null ? [] : [...back, after].slice(-MOST_BACK))}>Older</a>`}
     </nav>`
 }
 

@@ -5,6 +5,7 @@ import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
 import { orderState } from './status.ts'
+import { presets, totals } from './totals.ts'
 import { sats, short, timeOf } from './words.ts'
 
 /** What merchants sell; the gateway itself sells the rest. */
@@ -43,11 +44,12 @@ function listQuery(query: URLSearchParams): URLSearchParams {
 
 /** Sales, newest first. `address`: the list's operation; `act`: action of a row. */
 export async function salesPage(
-  { api, query, link, root }: Asked,
+  asked: Asked,
   address: string,
   sources: readonly string[],
   act: (sale: SaleView) => VNode | null
 ): Promise<PageContent> {
+  const { api, query, link, root } = asked
   const after = query.get('after')
   const filter = {
     source: sources.find(name => name === query.get('source')),
@@ -57,7 +59,10 @@ export async function salesPage(
     to: query.get('to'),
     proxyId: query.get('proxyId')
   }
-  const page = await api.get<SalePage>(`${address}${queryOf({ ...filter, after })}`)
+  const [page, sums] = await Promise.all([
+    api.get<SalePage>(`${address}${queryOf({ ...filter, after })}`),
+    asked.isRenewal ? null : totals(asked, address, filter, 'Sales')
+  ])
   return {
     title: 'Sales',
     content: html`
@@ -69,6 +74,8 @@ export async function salesPage(
         <button class="button small" type="submit">Show</button>
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="sales.csv">CSV</a>
       </form>
+      ${presets(asked, 'sales', filter)}
+      ${sums}
       ${live(
         'list',
         table(
@@ -100,6 +107,6 @@ export async function salesPage(
         )
       )}
       <p class="soft">Single sales of APIs are listed for 30 days after their token expired; sums under Earned are kept. Download the CSV each month for your books.</p>
-      ${pager(link(`sales${queryOf(filter)}`), page.next, after === null)}`
+      ${pager(link(`sales${queryOf(filter)}`), page.next, query)}`
   }
 }

@@ -1,5 +1,7 @@
 import type { FiatCurrency } from '../../lightning/money/currencies.ts'
 import type { Decimal } from '../../lightning/money/decimal.ts'
+import type { Quotes } from '../../lightning/money/prices.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import { amountText } from './amounts.ts'
 
 const EURO =
@@ -28,6 +30,36 @@ export function readerCurrency(languages: string): FiatCurrency | null {
     if (error instanceof RangeError) return null
     throw error
   }
+}
+
+/** Milliseconds that a page waits for an exchange rate; then it shows only satoshis. */
+const PATIENCE = 150
+
+/** Value of satoshis in the reader's currency, such as `≈ $0.42`; null where the rate is not known in time. */
+export async function readersWorth(
+  { clock, prices }: { readonly clock: Clock; readonly prices: Pick<Quotes, 'quote'> },
+  satoshis: number,
+  languages: string
+): Promise<string | null> {
+  const currency = readerCurrency(languages)
+  if (currency === null) return null
+  const given = Promise.withResolvers<string | null>()
+  const patience = clock.after(PATIENCE, () => {
+    given.resolve(null)
+  })
+  const asked = async (): Promise<void> => {
+    try {
+      const { price } = await prices.quote(currency)
+      given.resolve(worthText(satoshis, currency, price))
+    } catch {
+      // Without a rate satoshis suffice; payments in that currency report the cause.
+      given.resolve(null)
+    }
+  }
+  void asked()
+  const text = await given.promise
+  patience.cancel()
+  return text
 }
 
 /** Decimals of a bitcoin (8) minus those of a currency (2). */

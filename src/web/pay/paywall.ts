@@ -9,7 +9,7 @@ import { amountText, satoshisText } from '../kit/amounts.ts'
 import { assetText } from '../kit/assets.ts'
 import { HTML_TYPE, inlinePageHeaders, type InlineAssets, document, html } from '../kit/document.ts'
 import { fiatOf } from '../../selling/prices/fiat.ts'
-import { readerCurrency, worthText } from '../kit/reader-money.ts'
+import { readersWorth } from '../kit/reader-money.ts'
 import { sandboxPayCommand } from './sandbox-command.ts'
 import type { VNode } from 'preact'
 import { codeToScan, copyField, timeLeft, waiting, walletLink } from './invoice-parts.ts'
@@ -117,9 +117,6 @@ function sandbox({ sandboxCommand, paysInSandbox }: PaywallFacts): VNode | null 
     </div>`
 }
 
-/** Milliseconds that a page waits for an exchange rate; then it shows only satoshis. */
-const PATIENCE = 150
-
 /** Opens the payment pages that browsers get in place of a bare 402. */
 export function openPaywall({
   clock,
@@ -157,28 +154,6 @@ export function openPaywall({
     return made
   }
 
-  const worth = async (satoshis: number, languages: string): Promise<string | null> => {
-    const currency = readerCurrency(languages)
-    if (currency === null) return null
-    const given = Promise.withResolvers<string | null>()
-    const patience = clock.after(PATIENCE, () => {
-      given.resolve(null)
-    })
-    const asked = async (): Promise<void> => {
-      try {
-        const { price } = await prices.quote(currency)
-        given.resolve(worthText(satoshis, currency, price))
-      } catch {
-        // Without a rate satoshis suffice; payments in that currency report the cause.
-        given.resolve(null)
-      }
-    }
-    void asked()
-    const text = await given.promise
-    patience.cancel()
-    return text
-  }
-
   const seller = async (merchantId: string | null) => {
     const own = config()
     if (merchantId === null)
@@ -191,7 +166,9 @@ export function openPaywall({
     const { challenge, offer } = asked
     const [{ name, colour }, alsoAmount] = await Promise.all([
       seller(offer.merchantId),
-      offer.fiat === null ? worth(challenge.amountSats, asked.languages) : satoshisText(challenge.amountSats)
+      offer.fiat === null
+        ? readersWorth({ clock, prices }, challenge.amountSats, asked.languages)
+        : satoshisText(challenge.amountSats)
     ])
     const { assets, headers } = dressed(colour)
     const body = paywallPage(

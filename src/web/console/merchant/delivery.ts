@@ -1,11 +1,37 @@
 import { html } from '../../kit/document.ts'
-import type { DeliverySentView } from '../../../payments/webhooks/schema.ts'
-import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, facts, type Tone } from '../parts.ts'
+import type { DeliverySentView, DeliveryView } from '../../../payments/webhooks/schema.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, facts, type TableColumn, type Tone } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
-export const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
+const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
+
+/** Deliveries in a list. */
+export function deliveryColumns({ link }: Pick<Asked, 'link'>): ReadonlyArray<TableColumn<DeliveryView>> {
+  return [
+    {
+      title: 'Event',
+      cell: delivery =>
+        html`<a href=${link(`webhooks/deliveries/${delivery.id}`)}>${delivery.event}</a><span class="soft"> ${delivery.invoiceId ?? ''}</span>`
+    },
+    { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
+    { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
+    {
+      title: 'Status',
+      cell: ({ attempts, status }) =>
+        html`${badge(status, TONES[status] ?? 'quiet')} <span class="soft">${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}</span>`
+    },
+    { title: 'Response', cell: response }
+  ]
+}
+
+function response({ responseStatus, responseBody, error }: DeliveryView) {
+  const words = responseStatus === null ? (error ?? '–') : String(responseStatus)
+  return responseBody === null || responseBody === ''
+    ? words
+    : html`<details><summary>${words}</summary><pre>${responseBody}</pre></details>`
+}
 
 export const deliveryPage: ConsolePage = {
   id: 'getConsoleDelivery',

@@ -9,10 +9,13 @@ import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
+import { presets, totals } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
+import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
+import { deliveryColumns } from './delivery.ts'
 import { REFUND_COLUMNS } from './refunds.ts'
 import { status } from '../status.ts'
-import { amountIn, timeOf, sats, short } from '../words.ts'
+import { amountIn, timeOf, sats } from '../words.ts'
 
 /** A payment; only list items include satoshis. */
 export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][number]>>
@@ -28,7 +31,8 @@ export const paymentsPage: ConsolePage = {
   console: 'merchant',
   path: 'payments',
   summary: 'Payments, by status, time and text',
-  async show({ api, query, link, root }) {
+  async show(asked) {
+    const { api, query, link, root } = asked
     const after = query.get('after')
     const filter = {
       status: PAYMENT_STATUSES.find(name => name === query.get('status')),
@@ -36,7 +40,10 @@ export const paymentsPage: ConsolePage = {
       from: query.get('from'),
       to: query.get('to')
     }
-    const page = await api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after })}`)
+    const [page, sums] = await Promise.all([
+      api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after })}`),
+      asked.isRenewal ? null : totals(asked, '/api/payments', filter, 'Payments')
+    ])
     const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
     return {
       title: 'Payments',
@@ -49,6 +56,8 @@ export const paymentsPage: ConsolePage = {
           <a class="button small" href=${link('till')}>Take a payment</a>
           <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
         </form>
+        ${presets(asked, 'payments', filter)}
+        ${sums}
         ${live(
           'list',
           table(
@@ -73,7 +82,7 @@ export const paymentsPage: ConsolePage = {
               : html`<p>No payments yet. <a href=${link('till')}>Take one here</a>, or let a program make one with <code>POST /api/payments</code>.</p>`
           )
         )}
-        ${pager(link(`payments${queryOf(filter)}`), page.next, after === null)}`
+        ${pager(link(`payments${queryOf(filter)}`), page.next, query)}`
     }
   }
 }
@@ -94,6 +103,9 @@ export const paymentPage: ConsolePage = {
       (await api.get<PaymentView>(`/api/payments/${id}`))
     // An account without a plan still sees its payments.
     const refunds = await permitted<readonly RefundDetails[]>(api, `/api/refunds/invoice/${id}`)
+    const { deliveries } = await api.get<DeliveryPage>(
+      `/api/merchant/webhooks/deliveries${queryOf({ invoiceId: found.invoiceId })}`
+    )
     const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
     const left = refunds === null ? 0 : refundable(found, refunds)
     return {
@@ -107,9 +119,14 @@ export const paymentPage: ConsolePage = {
           ['Description', html`<bdi>${found.description ?? '–'}</bdi>`],
           ['Customer', html`<bdi>${found.customerName ?? '–'}</bdi>`],
           ['Email', html`<bdi>${found.customerEmail ?? '–'}</bdi>`],
-          ['Invoice id', html`<code>${found.invoiceId}</code>`],
-          ['Payment hash', short(found.paymentHash)]
+          ...(found.provider === undefined ? [] : [['Provider', found.provider] as const]),
+          ...Object.entries(found.metadata ?? {}).map(
+            ([name, value]) => [`Metadata: ${name}`, html`<bdi>${value}</bdi>`] as const
+          )
         ])}
+        ${copyable('invoice-id', 'Invoice ID', found.invoiceId)}
+        ${copyable('payment-hash', 'Payment hash', found.paymentHash)}
+        ${found.providerChargeId === '' ? null : copyable('charge-id', 'Charge ID at the provider', found.providerChargeId)}
         <section aria-labelledby="went"><h2 id="went">How it went</h2>
           <ol class="timeline">${timeline(found, refunds ?? [], cancel, asked.ctx.now).map(
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
@@ -129,6 +146,9 @@ export const paymentPage: ConsolePage = {
               )
             : null
         }
+        <section aria-labelledby="webhooks"><h2 id="webhooks">Webhooks</h2>
+          ${table('Webhooks', deliveryColumns(asked), deliveries, html`<p>No webhooks were sent. <a href=${asked.link('webhooks')}>Add an endpoint</a></p>`)}
+        </section>
         <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
           ${
             refunds === null

@@ -66,7 +66,7 @@ export const requestsPage: ConsolePage = {
             html`<p>No requests match. New requests appear within ten seconds.</p>`
           )
         )}
-        ${pager(here, next, after === null)}`
+        ${pager(here, next, query)}`
     }
   }
 }

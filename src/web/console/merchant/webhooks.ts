@@ -1,12 +1,11 @@
 import { html } from '../../kit/document.ts'
 import type { EndpointView } from '../../../payments/webhooks/endpoint-operations.ts'
-import type { DeliveryPage, DeliveryView } from '../../../payments/webhooks/schema.ts'
+import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, field, live, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
 import { forRole, may } from '../role.ts'
-import { timeOf } from '../words.ts'
-import { TONES } from './delivery.ts'
+import { deliveryColumns } from './delivery.ts'
 import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
@@ -86,19 +85,7 @@ export const webhooksPage: ConsolePage = {
             table(
               'Deliveries',
               [
-                {
-                  title: 'Event',
-                  cell: (delivery: DeliveryView) =>
-                    html`<a href=${link(`webhooks/deliveries/${delivery.id}`)}>${delivery.event}</a><span class="soft"> ${delivery.invoiceId ?? ''}</span>`
-                },
-                { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
-                { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
-                {
-                  title: 'Status',
-                  cell: delivery =>
-                    html`${badge(delivery.status, TONES[delivery.status] ?? 'quiet')} <span class="soft">${delivery.attempts} attempts</span>`
-                },
-                { title: 'Answered', cell: answered },
+                ...deliveryColumns(asked),
                 {
                   title: 'Again',
                   cell: delivery =>
@@ -139,11 +126,4 @@ export const webhooksPage: ConsolePage = {
     if (webhookSecret === undefined) return { to: 'webhooks', done: 'saved' }
     return secretShown(asked, { webhookSecret })
   }
-}
-
-function answered({ responseStatus, responseBody, error }: DeliveryView) {
-  const words = responseStatus === null ? (error ?? '–') : String(responseStatus)
-  return responseBody === null || responseBody === ''
-    ? words
-    : html`<details><summary>${words}</summary><pre>${responseBody}</pre></details>`
 }

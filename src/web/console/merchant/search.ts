@@ -1,0 +1,155 @@
+import type { VNode } from 'preact'
+import type { PaymentPage } from '../../../payments/payments/listing.ts'
+import type { RefundDetails } from '../../../payments/refunds/schema.ts'
+import type { SalePage, SaleView } from '../../../selling/sales/operations.ts'
+import type { OrderRow } from '../../../shop/orders/views.ts'
+import { html } from '../../kit/document.ts'
+import { permitted, queryOf, type AsRead } from '../api.ts'
+import type { ConsolePage } from '../page.ts'
+import { field, table } from '../parts.ts'
+import { status } from '../status.ts'
+import { sats, short, timeOf } from '../words.ts'
+import type { PaymentItem } from './payments.ts'
+import { refundedLink } from './refunds.ts'
+
+type FoundOrder = AsRead<OrderRow>
+
+/** Results per kind. */
+const MOST = 10
+
+/** One box over payments, customers, sales, refunds and orders of the store. */
+export const searchPage: ConsolePage = {
+  id: 'getConsoleSearch',
+  console: 'merchant',
+  path: 'search',
+  summary: 'Payments, customers, sales, refunds and orders that contain a text',
+  async show(asked) {
+    const { api, link, query } = asked
+    const text = (query.get('text') ?? '').trim().slice(0, 200)
+    const found = queryOf({ text, limit: MOST })
+    const [paid, sold, refunds, orders] =
+      text === ''
+        ? [null, null, null, null]
+        : await Promise.all([
+            api.get<PaymentPage>(`/api/payments${found}`),
+            api.get<SalePage>(`/api/merchant/sales${found}`),
+            permitted<readonly RefundDetails[]>(api, `/api/refunds${queryOf({ text, take: MOST })}`),
+            permitted<readonly OrderRow[]>(api, `/api/merchant/storefront/orders${queryOf({ text, pageSize: MOST })}`)
+          ])
+    const payments: readonly PaymentItem[] = paid?.payments ?? []
+    const customers = new Map(
+      payments
+        .filter(({ customerEmail, customerName }) => (customerEmail ?? customerName ?? '') !== '')
+        .map(payment => [`${payment.customerEmail} ${payment.customerName}`, payment])
+    )
+    const section = (id: string, name: string, all: string | null, content: VNode): VNode => html`
+      <section aria-labelledby=${id}>
+        <div class="heading"><h2 id=${id}>${name}</h2>${all === null ? null : html`<a href=${all}>Show all</a>`}</div>
+        ${content}
+      </section>`
+    const none = html`<p>No matches.</p>`
+    return {
+      title: 'Search',
+      content: html`
+        <form method="get" class="filter" role="search" aria-label="Everything">
+          ${field({ name: 'text', label: 'Order, customer, description, address, ID or payment hash', value: text, attributes: { type: 'search', maxlength: 200, required: true } })}
+          <button class="button small" type="submit">Search</button>
+        </form>
+        ${
+          text === ''
+            ? null
+            : html`
+          <p class="soft">At most ${MOST} of each kind, the newest.</p>
+          ${section(
+            'payments',
+            'Payments',
+            link(`payments${queryOf({ text })}`),
+            table(
+              'Payments',
+              [
+                {
+                  title: 'Order',
+                  cell: (one: PaymentItem) =>
+                    html`<a href=${link(`payments/${one.invoiceId}`)}><bdi>${one.orderId}</bdi></a>`
+                },
+                { title: 'Status', cell: one => status(one.status) },
+                { title: 'Created', cell: one => timeOf(one.createdAt) }
+              ],
+              payments,
+              none
+            )
+          )}
+          ${section(
+            'customers',
+            'Customers',
+            null,
+            table(
+              'Customers',
+              [
+                { title: 'Name', cell: (one: PaymentItem) => html`<bdi>${one.customerName ?? '–'}</bdi>` },
+                {
+                  title: 'Payments',
+                  cell: ({ customerEmail, customerName }) =>
+                    html`<a href=${link(`payments${queryOf({ text: customerEmail ?? customerName })}`)}><bdi>${customerEmail ?? 'Show'}</bdi></a>`
+                }
+              ],
+              [...customers.values()],
+              none
+            )
+          )}
+          ${section(
+            'sales',
+            'Sales',
+            link(`sales${queryOf({ text })}`),
+            table(
+              'Sales',
+              [
+                { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
+                { title: 'When', cell: sale => timeOf(sale.soldAt) },
+                { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
+                { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
+              ],
+              sold?.sales ?? [],
+              none
+            )
+          )}
+          ${section(
+            'refunds',
+            'Refunds',
+            null,
+            table(
+              'Refunds',
+              [
+                { title: 'Of', cell: (refund: RefundDetails) => refundedLink(asked, refund.invoiceId) },
+                { title: 'Status', cell: refund => status(refund.status) },
+                { title: 'Created', cell: refund => timeOf(refund.createdAt) },
+                { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+              ],
+              refunds ?? [],
+              none
+            )
+          )}
+          ${section(
+            'orders',
+            'Orders',
+            null,
+            table(
+              'Orders',
+              [
+                {
+                  title: 'Order',
+                  cell: (one: FoundOrder) =>
+                    html`<a href=${link('store')}>${one.storefrontOrderNumber ?? one.orderId}</a>`
+                },
+                { title: 'Email', cell: one => html`<bdi>${one.email ?? '–'}</bdi>` },
+                { title: 'Status', cell: one => one.status },
+                { title: 'Created', cell: one => timeOf(one.createdAt) }
+              ],
+              orders ?? [],
+              none
+            )
+          )}`
+        }`
+    }
+  }
+}

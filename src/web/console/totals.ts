@@ -1,0 +1,61 @@
+import type { VNode } from 'preact'
+import type { ListTotal } from '../../engine/operations/keyset.ts'
+import { html } from '../kit/document.ts'
+import { queryOf } from './api.ts'
+import type { Asked } from './page.ts'
+import { figure } from './parts.ts'
+import { count, percent, sats } from './words.ts'
+
+const DAY = 86_400_000
+
+type Filter = Readonly<Record<string, string | null | undefined>>
+
+/** Common periods in UTC, by name with their first moment. */
+function periods(now: number): ReadonlyArray<readonly [name: string, from: string]> {
+  const today = Math.floor(now / DAY) * DAY
+  const month = new Date(now).toISOString().slice(0, 8)
+  const since = (at: number): string => new Date(at).toISOString()
+  return [
+    ['Today', since(today)],
+    ['7 days', since(today - 6 * DAY)],
+    ['30 days', since(today - 29 * DAY)],
+    ['This month', `${month}01T00:00:00.000Z`]
+  ]
+}
+
+/** Links that choose a common period and keep the other filters. */
+export function presets({ ctx, link }: Pick<Asked, 'ctx' | 'link'>, path: string, filter: Filter): VNode {
+  return html`
+    <nav class="pager" aria-label="Periods (UTC)">${periods(ctx.now).map(
+      ([name, from]) =>
+        html`<a href=${link(`${path}${queryOf({ ...filter, from, to: null })}`)} aria-current=${from === filter['from'] && !filter['to'] ? 'true' : null}>${name}</a>`
+    )}</nav>`
+}
+
+/**
+ * Count and sum of a filtered list, beside the period of the same length before.
+ * @param list operation of the list, which takes `sum`
+ * @throws ApiRefusal
+ */
+export async function totals({ api, ctx, worth }: Asked, list: string, filter: Filter, what: string): Promise<VNode> {
+  const of = async (span: Filter): Promise<ListTotal> => {
+    const target = `${list}${queryOf({ ...filter, ...span, sum: 'true', limit: 1 })}`
+    return (await api.get<{ readonly total?: ListTotal }>(target)).total ?? { count: 0, sats: 0 }
+  }
+  const from = Date.parse(filter['from'] ?? '')
+  const to = filter['to'] ? Date.parse(filter['to']) : ctx.now
+  const before = from < to ? { from: new Date(2 * from - to).toISOString(), to: new Date(from).toISOString() } : null
+  const [now, then] = await Promise.all([of({}), before === null ? null : of(before)])
+  const beside = (one: number, other: number | undefined): string | null =>
+    other === undefined ? null : `${count(other)} in the period before${other === 0 ? '' : `, ${change(one, other)}`}`
+  const value = await worth(now.sats)
+  return html`
+    <dl class="figures-row">
+      ${figure(what, count(now.count), beside(now.count, then?.count))}
+      ${figure('Received', `${sats(now.sats)}${value === null ? '' : ` (${value})`}`, beside(now.sats, then?.sats))}
+    </dl>`
+}
+
+function change(one: number, other: number): string {
+  return one < other ? `−${percent(other - one, other)}` : `+${percent(one - other, other)}`
+}
