@@ -139,6 +139,7 @@ const rows: Readonly<Record<string, Row>> = {
   getReady: plain(adminOrNone(200, 200), '/ready'),
   getMetrics: plain(adminOrNone(200, 403), '/metrics'),
   getOpenApi: plain(anyone(200), '/openapi.json'),
+  getOpenApiPart: plain(anyone(200), '/api/openapi/index.json'),
   getWholeOpenApi: plain(anyone(200), '/api/openapi.json'),
   getL402Manifest: plain(anyone(200), '/.well-known/l402.json'),
   getLlmsText: plain(anyone(200), '/llms.txt'),
@@ -461,6 +462,8 @@ const rows: Readonly<Record<string, Row>> = {
     refusal: 'Unauthorized'
   },
   getShopPage: row(anyone(200), async f => ({ path: `/storefront/${await f.store()}` })),
+  buyOnShopPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}`, body: {} })),
+  getShopInvoice: row(anyone(404), async f => ({ path: `/storefront/${await f.store()}/invoice?order=v1.none` })),
   // The token of the address is the authorisation; what is sent here is no form.
   getClaimPage: row(anyone(404), async f => ({
     path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`

@@ -116,7 +116,9 @@ export const RefundView = Type.Object(
     amountSatoshis: Type.Integer(),
     feeSatoshis: Type.Integer({ description: 'Network fee; 0 until it is known.' }),
     refundAddress: Type.String({ description: 'Of a refund to a Lightning address, the invoice that it gave.' }),
-    lightningAddress: nullableText('Lightning address or LNURL that gave the invoice; null for none.'),
+    lightningAddress: Type.Optional(
+      Type.String({ description: 'Lightning address or LNURL that gave the invoice. Left out for all others.' })
+    ),
     refundType: Type.Enum([...REFUND_TYPES]),
     transactionHash: nullableText('Over the chain, once it is broadcast.'),
     createdAt: isoTime(),
@@ -153,7 +155,7 @@ export function refundView(refund: Refund, now: number): RefundView {
     amountSatoshis: refund.amountSats,
     feeSatoshis: refund.feeSats,
     refundAddress: refund.address,
-    lightningAddress: refund.lightningAddress,
+    ...(refund.lightningAddress === null ? {} : { lightningAddress: refund.lightningAddress }),
     refundType: refund.type,
     transactionHash: refund.transactionHash,
     createdAt: new Date(refund.createdAt).toISOString(),

@@ -19,7 +19,7 @@ export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
   {
     title: 'To',
     cell: ({ lightningAddress, refundAddress }) =>
-      lightningAddress === null ? short(refundAddress) : html`<bdi>${lightningAddress}</bdi>`
+      lightningAddress === undefined ? short(refundAddress) : html`<bdi>${lightningAddress}</bdi>`
   },
   { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
 ]
