@@ -161,9 +161,10 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
     t.equal(await failed.locator('.reason').textContent(), '<b>first</b>: the receiver said 500')
     world.broken = false
     await failed.getByRole('button', { name: 'Retry' }).click()
-    t.equal(page.url(), `${url}/jobs?queue=webhooks`)
+    const after = `${url}/jobs?queue=webhooks`
+    await page.waitForURL(after)
     await eventually('it is done', async () => {
-      await page.reload()
+      await page.goto(after)
       return (await page.locator('.job.done').filter({ hasText: 'first' }).count()) === 1 ? true : null
     })
     t.equal(await page.locator('.job.failed').count(), 1, 'the other is left alone')
