@@ -119,9 +119,10 @@ export class SeatedPayee implements Payee {
   }
 
   async createInvoice(request: ChargeRequest): Promise<Charge> {
-    const made = this.#made(this.#provider.createCharge(this.#key(), request))
-    // Invoices made ahead may be refused to leave budget for waiting buyers.
-    return await (request.standing === 'ahead' ? made : this.#noted(made))
+    return await this.#noted(
+      this.#made(this.#provider.createCharge(this.#key(), request)),
+      request.standing === 'ahead'
+    )
   }
 
   async lookUp(chargeId: string): Promise<ChargeState | null> {
@@ -142,13 +143,14 @@ export class SeatedPayee implements Payee {
     return requireNetwork(await asked, this.#network)
   }
 
-  async #noted(made: Promise<Charge>): Promise<Charge> {
+  /** Invoices made ahead may be refused to leave budget for waiting buyers. */
+  async #noted(made: Promise<Charge>, isAhead = false): Promise<Charge> {
     try {
       const charge = await made
       this.#told?.(null)
       return charge
     } catch (error) {
-      this.#told?.(error)
+      if (!isAhead) this.#told?.(error)
       throw error
     }
   }

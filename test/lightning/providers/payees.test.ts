@@ -10,6 +10,8 @@ import { byFirst } from '../../../src/lightning/providers/failover.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
 import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/provider-calls/provider.ts'
 import { errorReply } from '../../../src/engine/operations/errors.ts'
+import { MemoryState } from '../../../src/platform/state/memory.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { errorLike } from '../../support/error-like.ts'
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
@@ -215,3 +217,40 @@ t.test('a provider of another network than is sold on is passed over, and the re
     errorLike({ reason: 'key', message: /one of testnet, and this gateway sells on regtest/ })
   )
 })
+
+t.test(
+  'an account is failing from the first failed call until one succeeds, made ahead or not, or its key is replaced',
+  async t => {
+    const clock = new ManualClock()
+    const provider = new Recorder(false)
+    const make = provider.createCharge.bind(provider)
+    const state = new MemoryState(clock)
+    const open = () =>
+      new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer, clock, state)
+    const [payees, other] = [open(), open()]
+    const account = { ...noKeys, primaryKey: sealed('primary', 'theirs') }
+    const invoice = (standing?: 'ahead') =>
+      payees.forMerchant(account).createInvoice(standing === undefined ? request : { ...request, standing })
+    for (const recovered of [() => invoice(), () => invoice('ahead'), () => payees.validate(account, 'primary')]) {
+      provider.createCharge = async () => {
+        throw new ProviderRefused('key', 'no such key')
+      }
+      await t.rejects(invoice('ahead'))
+      t.equal(await payees.failure(account, 'primary'), null, 'what is made ahead may be refused')
+      await t.rejects(invoice())
+      const at = clock.now()
+      clock.advance(60_000)
+      await t.rejects(invoice())
+      t.same(await other.failure(account, 'primary'), { reason: 'refuses its key', since: at }, 'in every process')
+      t.equal(await payees.failure({ ...noKeys, primaryKey: sealed('primary', 'new') }, 'primary'), null)
+      provider.createCharge = make
+      await recovered()
+      t.equal(await payees.failure(account, 'primary'), null)
+    }
+    provider.createCharge = async () => {
+      throw new ProviderRefused('request', 'too little')
+    }
+    await t.rejects(invoice())
+    t.equal(await payees.failure(account, 'primary'), null, 'a refused request is not the key')
+  }
+)
