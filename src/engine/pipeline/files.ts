@@ -8,7 +8,7 @@ import type { Reply, StreamBody } from '../message/reply.ts'
 import { methodNotAllowed, notFound } from '../operations/errors.ts'
 
 /** Encodings of characters that need none, of slashes and of NUL: other spellings of a path that has its own price. */
-const OTHER_SPELLING = /%(?:00|2[DEF]|3[0-9]|[46][1-9A-F]|[57][0-9A]|40|5[CF]|7E)/i
+const OTHER_SPELLING = /%(?:00|2[46B-F]|3[0-9ABD]|[46][1-9A-F]|[57][0-9A]|40|5[CF]|7E)/i
 
 /** Request headers that choose a part or a version of a file. */
 const CONDITIONS = [

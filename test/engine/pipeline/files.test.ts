@@ -17,6 +17,7 @@ function folderOf(t: T): string {
   writeFileSync(join(folder, 'index.html'), '<p>index')
   writeFileSync(join(folder, '.env'), 'secret')
   writeFileSync(join(folder, 'sub', 'deep.txt'), 'deep')
+  for (const character of '$&+,:;=@') writeFileSync(join(folder, `deep-${character}.txt`), 'deep')
   writeFileSync(join(folder, 'sub', '.git', 'config'), 'secret')
   symlinkSync('notes.txt', join(folder, 'inside.txt'))
   symlinkSync('../secret.txt', join(folder, 'outside.txt'))
@@ -91,6 +92,7 @@ t.test('files: no listing, no dot file, no way out, and one spelling of each fil
     '/free/sub%2fdeep.txt',
     '/free/sub%5cdeep.txt',
     '/free/%73ub/deep.txt',
+    ...['%24', '%26', '%2B', '%2b', '%2C', '%3A', '%3B', '%3D', '%40'].map(code => `/free/deep-${code}.txt`),
     '/free/sub//deep.txt',
     '/free/notes.txt/',
     '/free/notes.txt%00',
@@ -102,6 +104,7 @@ t.test('files: no listing, no dot file, no way out, and one spelling of each fil
     t.ok(status === 404 || status === 400, `${path}: ${status}`)
     t.notMatch(text, /secret|notes|deep/, path)
   }
+  t.equal((await send('GET', '/free/deep-+.txt')).text, 'deep')
   const post = await send('POST', '/free/notes.txt')
   t.equal(post.status, 405)
   t.equal(post.headers['allow'], 'GET, HEAD, OPTIONS')
