@@ -52,7 +52,8 @@ export class FileServer {
   async handle(ctx: Context): Promise<Reply> {
     if (ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', SERVED.join(', ')], body: null }
     const { status, headers, path } = await this.#look(ctx)
-    const [, start, end] = /^bytes (\d+)-(\d+)\//.exec(headers['Content-Range'] ?? '') ?? []
+    const start = Number(/^bytes (\d+)-/.exec(headers['Content-Range'] ?? '')?.[1] ?? 0)
+    const length = Number(headers['Content-Length'])
     return {
       status,
       headers: [
@@ -63,11 +64,9 @@ export class FileServer {
         'private, no-cache'
       ],
       body:
-        path === null || Number(headers['Content-Length']) === 0
+        path === null || length === 0
           ? null
-          : streamOf(() =>
-              createReadStream(path, start === undefined ? {} : { start: Number(start), end: Number(end) })
-            )
+          : streamOf(() => createReadStream(path, { start, end: start + length - 1 }), length)
     }
   }
 
@@ -134,17 +133,21 @@ function isDecodable(text: string): boolean {
   }
 }
 
-function streamOf(open: () => Readable): StreamBody {
+/** `length`: bytes that the head promised. A file that grows or shrinks meanwhile must not break the framing. */
+function streamOf(open: () => Readable, length: number): StreamBody {
   return {
     open(sink) {
       const stream = open()
+      let left = length
       sink.onDrain = () => stream.resume()
       stream
         .on('data', (piece: Buffer) => {
+          left -= piece.length
           if (!sink.write(piece)) stream.pause()
         })
         .on('end', () => {
-          sink.end()
+          if (left === 0) sink.end()
+          else sink.fail(new Error('The file was cut short while it was sent.'))
         })
         .on('error', error => {
           sink.fail(error)

@@ -1,4 +1,6 @@
-import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../../support/database.ts'
@@ -137,4 +139,38 @@ t.test('files: check says what fits', async t => {
   t.match(await start(`match: { path: /a/* }, chain: public, upstream: { files: ${folder}, timeout: 3s }`), {
     message: /found timeout beside files/
   })
+})
+
+t.test('files: one that changes while it is sent does not break the framing of responses', async t => {
+  const folder = folderOf(t)
+  const file = join(folder, 'log.txt')
+  const { url } = await startGateway(t, { yaml: yamlOf(folder) })
+  // More than the buffers of the connection hold, so that the rest is read after the change.
+  const size = 32_000_000
+  for (const [change, expected] of [
+    ['grows', /^HTTP\/1\.1 404 /],
+    ['shrinks', null]
+  ] as const) {
+    writeFileSync(file, '')
+    truncateSync(file, size)
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    const ask = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: gateway\r\n\r\n`
+    socket.write(ask('/free/log.txt') + ask('/free/missing.txt'))
+    const [first] = await once(socket, 'data')
+    socket.pause()
+    const pieces = [Buffer.from(first)]
+    if (change === 'grows') appendFileSync(file, 'X'.repeat(1_000_000))
+    else truncateSync(file, size - 1_000_000)
+    socket.on('data', piece => {
+      pieces.push(piece)
+      if (piece.includes('Nothing is served')) socket.destroy()
+    })
+    socket.resume()
+    // A body that cannot be completed ends in a reset.
+    await new Promise(resolve => socket.on('error', resolve).on('close', resolve))
+    const bytes = Buffer.concat(pieces)
+    const after = bytes.subarray(bytes.indexOf('\r\n\r\n') + 4 + size).toString('latin1')
+    if (expected === null) t.equal(after, '', 'the connection ends, since its body cannot be completed')
+    else t.match(after, expected, 'the next response follows the promised length')
+  }
 })
