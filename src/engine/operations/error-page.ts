@@ -25,7 +25,11 @@ const PAGE_HEADERS: readonly string[] = Object.freeze([
  * What the contract answers, or for a browser's navigation the same as a page. A 402 has a page of its own, and the API
  * is for programs. A path with a slash too many leads to the one without.
  */
-export function errorResponse(ctx: Context, error: GatewayError, around: ErrorSurroundings): WholeReply {
+export function errorResponse(
+  ctx: Pick<Context, 'headers' | 'method' | 'path' | 'query' | 'upgrade'>,
+  error: GatewayError,
+  around: ErrorSurroundings
+): WholeReply {
   const isRead = (ctx.method === 'GET' || ctx.method === 'HEAD') && ctx.upgrade === null
   if (
     !isRead ||
@@ -34,8 +38,8 @@ export function errorResponse(ctx: Context, error: GatewayError, around: ErrorSu
     !prefersHtml(ctx.headers.all('accept').join(','))
   )
     return errorReply(error, around)
-  const [, page] = /([^/]+)\/$/.exec(ctx.path) ?? []
-  if (error.kind === NOT_FOUND && page !== undefined) {
+  if (error.kind === NOT_FOUND && /[^/]\/$/.test(ctx.path)) {
+    const page = ctx.path.slice(ctx.path.lastIndexOf('/', ctx.path.length - 2) + 1, -1)
     // Relative, since a prefix may precede the path.
     const query = ctx.query === '' ? '' : `?${ctx.query}`
     return { status: 308, headers: ['Location', `../${page}${query}`, 'Cache-Control', 'no-store'], body: null }

@@ -1,5 +1,8 @@
 /** What a person sees who follows a link that leads nowhere; programs get the contract's JSON. */
 import t from 'tap'
+import { HeaderList } from '../../../src/engine/message/headers.ts'
+import { errorResponse } from '../../../src/engine/operations/error-page.ts'
+import { notFound } from '../../../src/engine/operations/errors.ts'
 import { startGateway } from '../../support/gateway.ts'
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8'
@@ -53,4 +56,13 @@ t.test('errors in a browser', async t => {
     t.equal((await asked('/console/', '*/*')).status, 404)
     t.equal((await asked('//', BROWSER)).status, 404)
   })
+})
+
+t.test('errors in a browser: the work grows with the length of a path, not with its square', t => {
+  const headers = new HeaderList(['accept', BROWSER])
+  const path = `/${'a'.repeat(2_000_000)}`
+  const around = { correlationId: 'c', now: 0, mode: 'production' } as const
+  const answer = errorResponse({ headers, method: 'GET', path, query: '', upgrade: null }, notFound(), around)
+  t.equal(answer.status, 404)
+  t.end()
 })
