@@ -211,7 +211,9 @@ routes:
 
 t.test('the whole document comes in parts, by topic', async t => {
   const gateway = await startGateway(t)
-  const { text } = await gateway.send('GET', '/api/openapi/index.json')
+  const address = '/api/openapi/index.json'
+  t.match((await gateway.send('GET', '/llms.txt')).text, gateway.url + address)
+  const { text } = await gateway.send('GET', address)
   t.ok(Buffer.byteLength(text) < LIMIT, `${text.length} bytes`)
   const { parts } = JSON.parse(text) as { parts: Array<{ tag: string; url: string; operations: Json[] }> }
   const whole = (await gateway.send('GET', '/api/openapi.json')).json() as Document

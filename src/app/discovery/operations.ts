@@ -255,7 +255,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
           publicUrl: facts.publicUrl(),
           pricedRoutes: await offers(config),
           stores: await facts.stores(),
-          serves: path => paths.has(path),
+          serves: path => paths.has(path.replace(INDEX, 'x')),
           isSandbox: paths.has('/sandbox/pay') && config.mode === 'development'
         })
         return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
