@@ -56,7 +56,12 @@ export const EMPTY_CART: Cart = { quantities: new Map(), country: '', state: '',
 /** Quantities are the fields `v<variantId>`. */
 export function readCart(bytes: Uint8Array): Cart {
   const form = new URLSearchParams(Buffer.from(bytes).toString())
-  const text = (name: string): string => (form.get(name) ?? '').trim().slice(0, 254)
+  // PostgreSQL cannot store NUL.
+  const text = (name: string): string =>
+    (form.get(name) ?? '')
+      .replaceAll(/\p{Cc}/gu, '')
+      .trim()
+      .slice(0, 254)
   const quantities = new Map<number, number>()
   for (const [name, value] of form) {
     const variantId = Number(/^v([0-9]{1,15})$/.exec(name)?.[1] ?? Number.NaN)
