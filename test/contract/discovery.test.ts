@@ -254,8 +254,13 @@ t.test("merchants' APIs are named when their merchants list them, and while they
   const llms = async (): Promise<string> => (await gateway.send('GET', '/llms.txt')).text
   t.notMatch(await llms(), proxyId)
 
-  t.match(await change({ examples: [{ request: 'weather' }] }), { status: 400 })
-  const examples = [{ request: 'GET /now?city=Berlin' }, { request: 'POST /many', body: '{"cities":\n["Lima"]}' }]
+  for (const request of ['weather', 'GET /../other/now', 'GET /a/%2e%2E/../b', 'GET /..', 'GET /.?a'])
+    t.match(await change({ examples: [{ request }] }), { status: 400 }, request)
+  const examples = [
+    { request: 'GET /now?city=Berlin' },
+    { request: 'GET /v1.0/.a?b=/../c' },
+    { request: 'POST /many', body: '{"cities":\n["Lima"]}' }
+  ]
   t.match((await change({ isListed: true, examples })).json(), { isListed: true, examples })
   const text = await llms()
   t.match(text, `- ${base}/{path} (GET, POST): 3 sats. Weather: of cities and villages\n`)

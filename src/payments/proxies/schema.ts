@@ -52,8 +52,9 @@ const ProxyExample = Type.Object(
   {
     request: Type.String({
       maxLength: 1_000,
-      pattern: '^[A-Z]{1,16} /[\\x21-\\x7e]*$',
-      'x-rule': 'Must be a method and a path with its query, such as GET /weather?city=Berlin.',
+      // Dot segments would lead to another API.
+      pattern: '^[A-Z]{1,16} (?![^?]*/(?:\\.|%2[Ee]){1,2}(?:[/?]|$))/[\\x21-\\x7e]*$',
+      'x-rule': 'Must be a method and a path with its query, such as GET /weather?city=Berlin, without . or .. in it.',
       description: "Method, path below the proxy's address, and query."
     }),
     body: Type.Optional(Type.String({ maxLength: 2_000, description: 'Body to send, as text.' }))
