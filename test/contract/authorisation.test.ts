@@ -230,6 +230,8 @@ const rows: Readonly<Record<string, Row>> = {
   setAlternateKey: plain(merchant(200), '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-next-key' }),
   setPaymentProvider: plain(merchant(200), '/api/merchant/payment-provider', { provider: 'alternate' }),
   getHome: plain(anyone(200), '/'),
+  setNotices: plain(merchant(200), '/api/merchant/notices', { off: ['member'] }),
+  getNotices: plain(merchant(200), '/api/merchant/notices'),
   setColour: plain(merchant(200), '/api/merchant/colour', { colour: '#c2410c' }),
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
   validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),

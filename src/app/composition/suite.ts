@@ -20,11 +20,28 @@ export type Suite = Awaited<ReturnType<typeof openSuite>>
 export async function openSuite(core: Core, opened: Open) {
   const { clock, config, earnings, providers, running, sale, traffic } = core
   const mail = opened(await openMail(core))
-  const webhooks = opened(openWebhooks(core))
+  core.events.listen({
+    keyRefused: (merchantId, slot, reason) =>
+      mail.notices.send(merchantId, 'provider', [
+        ['Provider', slot],
+        ['Reason', reason]
+      ])
+  })
+  const webhooks = opened(
+    openWebhooks({
+      ...core,
+      failed: (sql, { merchantId, event, host, reason }) =>
+        mail.notices.queue(sql, merchantId, 'webhook', [
+          ['Event', event],
+          ['Endpoint', host],
+          ['Reason', reason]
+        ])
+    })
+  )
   sale.onPaid(webhooks.challengesPaid)
   const billing = opened(await openBilling({ ...core, outbox: mail.outbox }))
   const { gate } = billing
-  const signIn = opened(openSignIn({ ...core, outbox: mail.outbox }))
+  const signIn = opened(openSignIn({ ...core, notices: mail.notices, outbox: mail.outbox }))
   opened(
     openAdmin({
       ...core,

@@ -14,6 +14,8 @@ export interface ProviderListener {
   charged?(account: ChargedAccount | null, slot: ProviderSlot, kind: KindName): void
   /** A key was saved or has worked. Never rejects. */
   keyIsGood?(merchantId: number, slot: ProviderSlot): Promise<void>
+  /** An account's key is refused, for the first time since it worked. Never rejects. */
+  keyRefused?(merchantId: number, slot: ProviderSlot, reason: string): Promise<void>
   /** A host whose breaker was open answers again. Synchronous; never throws. */
   recovered?(slot: ProviderSlot, name: KindName, host: string): void
 }
@@ -51,6 +53,10 @@ export class ProviderEvents {
 
   async keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void> {
     await Promise.all(this.#listeners.map(listener => listener.keyIsGood?.(merchantId, slot)))
+  }
+
+  async keyRefused(merchantId: number, slot: ProviderSlot, reason: string): Promise<void> {
+    await Promise.all(this.#listeners.map(listener => listener.keyRefused?.(merchantId, slot, reason)))
   }
 
   recovered(slot: ProviderSlot, name: KindName, host: string): void {

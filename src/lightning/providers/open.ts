@@ -84,7 +84,9 @@ export function openProviders({
     url: null,
     timeout: ADDRESS_TIMEOUT
   })
-  const payees = new Payees(seats, sealer, clock, state)
+  const payees = new Payees(seats, sealer, clock, state, (merchantId, slot, reason) =>
+    events.keyRefused(merchantId, slot, reason)
+  )
   metrics.sampled(
     'boltgate_provider_passed_over',
     "1 for a provider that the operator's invoices are not asked of at the moment, where there are several; else 0.",

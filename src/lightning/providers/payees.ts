@@ -52,14 +52,18 @@ export class Payees {
   readonly #clock: Pick<Clock, 'now'>
   readonly #state: Pick<State, 'get' | 'set' | 'delete'> | null
   readonly #platform: Payee | null
+  readonly #refused: ((merchantId: number, slot: ProviderSlot, reason: string) => Promise<void>) | null
 
   constructor(
     seats: Readonly<Record<ProviderSlot, ProviderSeat | readonly ProviderSeat[]>>,
     sealer: Sealer,
     clock: Pick<Clock, 'now'> = systemClock,
     /** Shares failures of merchants' keys; none are kept without it. */
-    state: Pick<State, 'get' | 'set' | 'delete'> | null = null
+    state: Pick<State, 'get' | 'set' | 'delete'> | null = null,
+    /** Reports a refused key of a merchant, once for each reason. */
+    refused: ((merchantId: number, slot: ProviderSlot, reason: string) => Promise<void>) | null = null
   ) {
+    this.#refused = refused
     this.#seats = { primary: seated('primary', seats.primary), alternate: seated('alternate', seats.alternate) }
     this.#sealer = sealer
     this.#clock = clock
@@ -244,18 +248,28 @@ export class Payees {
       () => this.#keyAt(sealed, seat),
       instead,
       error => {
-        if (error === null || isPassedOver(error)) void this.#keep(sealed, error === null ? null : reasonOf(error))
+        if (error !== null && !isPassedOver(error)) return
+        const isRefused = error instanceof ProviderRefused && error.reason === 'key'
+        void this.#keep(sealed, error === null ? null : reasonOf(error), isRefused)
       }
     )
   }
 
-  async #keep(sealed: SealedValue, reason: string | null): Promise<void> {
+  async #keep(sealed: SealedValue, reason: string | null, isRefused = false): Promise<void> {
     if (this.#state === null) return
     const key = failureOf(sealed)
     if (reason === null) return void (await quietly(this.#state.delete(key)))
     const kept = await quietly(this.#state.get(key))
-    const since = typeof kept === 'string' ? (JSON.parse(kept) as KeyFailure).since : this.#clock.now()
+    // Only `#keep` writes it.
+    const former = typeof kept === 'string' ? (JSON.parse(kept) as KeyFailure) : null
+    const since = former?.since ?? this.#clock.now()
     await quietly(this.#state.set(key, JSON.stringify({ reason, since } satisfies KeyFailure), FAILURE_KEPT))
+    if (isRefused && former?.reason !== reason)
+      await this.#refused?.(
+        Number(sealed.place.row),
+        sealed.place.column === 'primary_key' ? 'primary' : 'alternate',
+        reason
+      )
   }
 
   #seatsOf(sealed: SealedValue, slot: ProviderSlot): readonly Seat[] {

@@ -38,7 +38,14 @@ class DeliveryFailed extends Error {
 /** Data of an attempt's job. A type, since interfaces lack the index signature. */
 type AttemptData = { readonly delivery: string; readonly attempt: number }
 
+/** Writes in the transaction of a delivery that has failed for good. */
+export type OnDeliveryFailed = (
+  sql: TransactionSql,
+  failed: { readonly merchantId: number; readonly event: string; readonly host: string; readonly reason: string }
+) => Promise<void>
+
 interface AttemptDependencies {
+  readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore
   readonly endpoints: Pick<WebhookEndpoints, 'find'>
   readonly database: Database
@@ -210,6 +217,11 @@ export class WebhookAttempts {
         failedJob: result === 'failed' ? job : null
       })
       if (!written) return null
+      // A resend by hand shows its result, and what was removed or paused is known.
+      if (result === 'failed' && claimed.retries && url !== null) {
+        const { merchantId, event } = claimed
+        await this.#parts.failed?.(sql, { merchantId, event, host: new URL(url).host, reason: error ?? '' })
+      }
       const before = paceOf(claimed, endedAt)
       const group = groupOf(claimed)
       const pace = await recordAttempt(sql, group, before, took, endedAt)

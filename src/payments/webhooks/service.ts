@@ -15,7 +15,7 @@ import { periodic, type JobDeclaration, type Jobs } from '../../platform/jobs/jo
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
-import { WebhookAttempts, ATTEMPT_TIMEOUT, BACKOFF } from './attempts.ts'
+import { type OnDeliveryFailed, WebhookAttempts, ATTEMPT_TIMEOUT, BACKOFF } from './attempts.ts'
 import { WebhookSender } from './delivery.ts'
 import { endpointMissing, type WebhookEndpoints } from './endpoints.ts'
 import { paceOf } from './pace.ts'
@@ -37,6 +37,7 @@ const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
 })
 
 export interface WebhooksParts {
+  readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore
   readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
   readonly database: Database

@@ -19,6 +19,7 @@ const OBJECTS: ReadonlyArray<readonly [RegExp, string]> = [
   [/\b(primary|alternate) key\b/, '$1 provider key'],
   [/\bapi key\b/, 'API key'],
   [/\bcolour\b/, 'color'],
+  [/\bnotices\b/, 'email notifications'],
   [/^(?:regenerate) key\b/, 'replace API key']
 ]
 

@@ -5,6 +5,7 @@ import { type Sealer, Secret } from '../../platform/keys/secrets.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
+import { Notices } from './notices.ts'
 import { Outbox } from './outbox.ts'
 import { receipts } from './receipt.ts'
 import { refundMails } from './refund.ts'
@@ -59,11 +60,13 @@ export async function openMail({
     outbox,
     merchantName: async (sql: TransactionSql, id: number) => (await merchants.within(sql).byId(id))?.name ?? null
   }
+  const notices = new Notices({ clock, database, log, merchants, outbox })
   return {
+    notices,
     outbox,
     sendReceipt: receipts(about),
     tellRefunded: refundMails(about),
-    operations: [],
+    operations: notices.operations,
     jobs: outbox.jobs,
     close: () => mailer.close()
   }

@@ -16,6 +16,8 @@ export interface MembersParts {
   readonly random: Random
   readonly people: Pick<SqlSignInStore, 'person'>
   readonly signIns: Pick<SignIns, 'mail'>
+  /** Reports a new invitation, in its transaction. */
+  readonly invited?: (sql: TransactionSql, merchantId: number, email: string, role: Role) => Promise<void>
 }
 
 /** Times in milliseconds since the epoch. */
@@ -67,7 +69,7 @@ export class Members {
    * Unavailable
    */
   async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
-    const { clock, database, people, random, signIns } = this.#parts
+    const { clock, database, invited, people, random, signIns } = this.#parts
     const now = clock.now()
     return await database.transaction(async sql => {
       await lock(sql, merchant.id)
@@ -94,6 +96,7 @@ export class Members {
         reason: 'invitation'
       })
       if (!mailed) throw new RateLimited(LINK_LIFE / 1000)
+      if (former === null) await invited?.(sql, merchant.id, person.email, role)
       return { id: person.id, email: person.email, role, createdAt: now, joinedAt: null }
     })
   }

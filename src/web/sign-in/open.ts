@@ -6,6 +6,7 @@ import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
 import { FirstKeys, firstKeyOperations } from './first-key.ts'
 import { Members } from './members.ts'
 import { memberOperations } from './member-operations.ts'
+import type { Notices } from '../mail/notices.ts'
 import { signInOperations } from './operations.ts'
 import { SignInRecord } from './record.ts'
 import { SignIns, type SignInParts } from './service.ts'
@@ -22,17 +23,29 @@ export function openSignIn(
     readonly adminKey: AdminKey
     readonly authThrottle: AuthThrottle
     readonly trail: Trail
+    readonly notices: Notices
     config(): Pick<GatewayConfig, 'data' | 'mode' | 'operators' | 'pages'>
   }
 ) {
-  const { authThrottle, clock, config, database, publicUrl, trail } = parts
+  const { authThrottle, clock, config, database, notices, publicUrl, trail } = parts
   const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
   const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
   const store = new SqlSignInStore(database)
   const signIns = new SignIns({ ...parts, operators, sessions, store })
   const record = new SignInRecord(parts)
   const firstKeys = new FirstKeys(database, parts.merchants)
-  const members = new Members({ clock, database, random: parts.random, signIns, people: store })
+  const members = new Members({
+    clock,
+    database,
+    random: parts.random,
+    signIns,
+    people: store,
+    invited: (sql, merchantId, email, role) =>
+      notices.queue(sql, merchantId, 'member', [
+        ['Member', email],
+        ['Role', role]
+      ])
+  })
   const passkeys = new Passkeys({ ...parts, operators, sessions, people: store, store: new SqlPasskeyStore(database) })
   return {
     /** Mails the link of an approval in its transaction; a new account waits for its key. */

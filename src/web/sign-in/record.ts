@@ -3,6 +3,7 @@ import type { Context, Principal } from '../../engine/message/context.ts'
 import type { Trail } from '../../engine/operations/trail.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
+import type { Notices } from '../mail/notices.ts'
 import { principalOf, type CurrentSession } from './sessions.ts'
 
 declare module '../../engine/pipeline/services.ts' {
@@ -12,6 +13,7 @@ declare module '../../engine/pipeline/services.ts' {
 }
 
 export interface SignInRecordParts {
+  readonly notices?: Pick<Notices, 'signedIn'>
   readonly trail: Trail
   readonly clock: Clock
   readonly log: Log
@@ -27,6 +29,8 @@ interface Tally {
 }
 
 const MINUTE = 60_000
+/** Operations that open a session, by id. */
+const SIGN_INS: ReadonlySet<string> = new Set(['signInWithKey', 'useSignInLink', 'signInWithPasskey'])
 /** Rows of failed attempts per process and minute; further networks share one per operation. */
 const MOST_ROWS = 20
 const OTHERS = 'other addresses'
@@ -66,6 +70,8 @@ export class SignInRecord {
     const target = { address: clientNetwork(clientAddress) }
     const browser = headers.get('user-agent')?.slice(0, MOST_BROWSER)
     try {
+      if (SIGN_INS.has(operation) && principal.kind === 'merchant')
+        await this.#parts.notices?.signedIn(principal, browser ?? '', target.address)
       const end = await this.#parts.trail.begin({ principal, operation, target, asked: browser ? { browser } : {} })
       await end(status, {})
     } catch (error) {

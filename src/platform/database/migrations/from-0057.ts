@@ -319,6 +319,11 @@ const proxyRequests: Migration = {
   }
 }
 
+const noticesOff: Migration = {
+  name: '0090-notices-off',
+  sql: 'create table notices_off (merchant_id integer not null, name text not null, primary key (merchant_id, name))'
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -337,5 +342,6 @@ export const from0057: readonly Migration[] = [
   paymentLinks,
   refundAddresses,
   listedProxies,
-  proxyRequests
+  proxyRequests,
+  noticesOff
 ]

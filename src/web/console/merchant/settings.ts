@@ -3,9 +3,10 @@ import type { KeyVerdictView } from '../../../accounts/merchants/provider-operat
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
 import { html } from '../../kit/document.ts'
-import { expectUnchanged } from '../api.ts'
+import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
+import { expectUnchanged, type AsRead } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
+import { action, badge, choice, danger, facts, field, table, ticks } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
@@ -24,9 +25,10 @@ export const settingsPage: ConsolePage = {
   summary: 'The providers with their keys and what each needs, and the colour of the pages',
   async show(asked): Promise<PageContent> {
     const { api, link } = asked
-    const [account, settings] = await Promise.all([
+    const [account, settings, notices] = await Promise.all([
       api.get<AccountView>('/api/merchant/me'),
-      api.get<SettingsView>('/api/merchant/settings')
+      api.get<SettingsView>('/api/merchant/settings'),
+      api.get<NoticeSettings>('/api/merchant/notices')
     ])
     return {
       title: 'Settings',
@@ -40,7 +42,8 @@ export const settingsPage: ConsolePage = {
           ])}
         </section>
         ${providersSection(asked, settings)}
-        ${colourSection(asked, settings)}`
+        ${colourSection(asked, settings)}
+        ${noticesSection(asked, notices)}`
     }
   },
   async act({ api, form }): Promise<GoTo | PageContent> {
@@ -60,6 +63,13 @@ export const settingsPage: ConsolePage = {
         await api.send({ method: 'PUT', target: '/api/merchant/payment-provider', body: { provider: slot } })
         return { to: 'settings', done: 'saved' }
       }
+      case 'notices':
+        await api.send({
+          method: 'PUT',
+          target: '/api/merchant/notices',
+          body: { off: Object.keys(NOTICES).filter(name => !form.getAll('notices').includes(name)) }
+        })
+        return { to: 'settings', done: 'saved' }
       case 'colour': {
         const { colour } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, colour ?? '')
@@ -141,6 +151,23 @@ function scopes({ scopes: needed }: SettingsView['providers'][number]): VNode {
   return needed.length === 0
     ? html`<span class="soft">Its keys have no scopes.</span>`
     : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${purpose}</li>`)}</ul>`
+}
+
+function noticesSection(asked: Asked, { off }: AsRead<NoticeSettings>): VNode {
+  const options = Object.entries(NOTICES).map(([name, { title }]) => [name, title] as const)
+  const on = options.flatMap(([name]) => ((off as readonly string[]).includes(name) ? [] : [name]))
+  return html`
+    <section aria-labelledby="mails"><h2 id="mails">Notifications by email</h2>
+      ${forRole(
+        asked,
+        'editor',
+        html`<form method="post" class="form">
+          <input type="hidden" name="do" value="notices" />
+          ${ticks('notices', 'Send an email about', options, on, 'To the address of the account, at most one of each kind in an hour.')}
+          <button class="button small" type="submit">Save</button>
+        </form>`
+      )}
+    </section>`
 }
 
 function colourSection(asked: Asked, { colour }: SettingsView): VNode {
