@@ -167,6 +167,37 @@ t.test('prepaid sessions', async t => {
   }
 })
 
+t.test('an agent that knows nothing but /llms.txt buys what is sold', async t => {
+  const { gateway, upstream } = await stand(t, shown('agents.yaml'))
+  const { text } = await gateway.send('GET', '/llms.txt')
+  const wallet = /`POST (\S+\/sandbox\/pay)`/.exec(text)?.[1] ?? ''
+  const examples = [...text.matchAll(/Example: ([A-Z]+) (\S+)(?: with the body (.+))?/g)]
+  t.equal(examples.length, 2)
+  for (const [, method = '', address = '', body] of examples) {
+    const ask = async (authorization?: string): Promise<Answer> =>
+      await gateway.send(method, address, {
+        headers: {
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(authorization === undefined ? {} : { authorization })
+        },
+        ...(body === undefined ? {} : { body })
+      })
+    const challenge = await ask()
+    t.equal(challenge.status, 402)
+    const [, macaroon = '', invoice = ''] =
+      /L402 [^\n]*macaroon="([^"]+)"[^\n]*invoice="([^"]+)"/.exec(
+        [challenge.headers['www-authenticate']].flat().join('\n')
+      ) ?? []
+    const paid = await gateway.send('POST', wallet, { body: { invoice } })
+    const { preimage } = paid.json() as { preimage: string }
+    t.match(await ask(`L402 ${macaroon}:${preimage}`), { status: 200, text: 'ok' })
+  }
+  t.same(
+    upstream.requests.map(({ head }) => head.split(' ', 2)[1]),
+    ['/v1/weather?city=Oslo', '/v1/batch']
+  )
+})
+
 t.test("a price of a plugin's own, as docs/plugins.md names it", async t => {
   const yaml = `use: [ service, sandbox ]
 chains:
