@@ -1,7 +1,8 @@
-import type { VNode } from 'preact'
+import { cloneElement, isValidElement, type ComponentChildren, type VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { html, ICON } from '../kit/document.ts'
 import type { Console, FormProblem, PageContent } from './page.ts'
+import { lastName } from './parts.ts'
 
 interface Entry {
   /** First path segment in the console; empty for the first page. */
@@ -105,7 +106,7 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
         <main id="content" tabindex="-1">
           <h1>${title}</h1>
           ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
-          ${problem === null ? null : problemNotice(problem, renderToString(content))}
+          ${problem === null ? null : problemNotice(problem, content)}
           ${offer}
           ${isViewed ? readOnly(content) : content}
         </main>
@@ -128,14 +129,9 @@ function signOut({ root, signOut: form }: Frame): VNode | null {
 }
 
 /** Names the fields of the form by their labels. */
-function problemNotice({ message, fields }: FormProblem, content: string): VNode {
-  const labelOf = (member: string): string | undefined => {
-    const name = /([A-Za-z]+)(?:\[\d+\])?$/.exec(member)?.[1] ?? ''
-    const id = new RegExp(`<(?:input|select|textarea)[^>]* id="([^"]+)"[^>]* name="${name}"`).exec(content)?.[1]
-    return id === undefined
-      ? undefined
-      : new RegExp(`<label for="${id}">([^<]+)`).exec(content)?.[1]?.replaceAll('&amp;', '&')
-  }
+function problemNotice({ message, fields }: FormProblem, content: VNode): VNode {
+  const labels = labelsOf(content)
+  const labelOf = (member: string): string | undefined => labels.get(lastName(member))
   const named = message.replaceAll(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, word => {
     const label = labelOf(word)
     return label === undefined ? word : `“${label}”`
@@ -148,15 +144,42 @@ function problemNotice({ message, fields }: FormProblem, content: string): VNode
     </div>`
 }
 
-/**
- * Without forms that change something, downloads and live parts, which a viewer of another's account has not. On the
- * rendered text, where no content has a `<`.
- */
-export function readOnly(content: VNode): VNode {
-  const text = renderToString(content)
-    .replaceAll(/<details class="danger-zone"[^]*?<\/details>/g, '')
-    .replaceAll(/<form\b[^>]*\bmethod="post"[^]*?<\/form>/g, '')
-    .replaceAll(/<a\b[^>]*\bdownload=[^]*?<\/a>/g, '')
-    .replaceAll(/ data-live(="[^"]*")?/g, '')
-  return html`<div dangerouslySetInnerHTML=${{ __html: text }} />`
+/** Labels of the content's fields by the fields' names. */
+function labelsOf(content: ComponentChildren): ReadonlyMap<string, string> {
+  const names = new Map<string, string>()
+  const texts = new Map<string, string>()
+  const visit = (node: ComponentChildren): void => {
+    if (Array.isArray(node)) return node.forEach(visit)
+    if (!isValidElement(node)) return
+    const { id, name, for: target, children } = node.props as Attributes /* of an element of ours */
+    if (typeof id === 'string' && typeof name === 'string') names.set(name, id)
+    if (node.type === 'label' && typeof target === 'string') texts.set(target, firstText(children))
+    visit(children)
+  }
+  visit(content)
+  return new Map([...names].flatMap(([name, id]) => (texts.has(id) ? [[name, texts.get(id) ?? ''] as const] : [])))
+}
+
+function firstText(children: ComponentChildren): string {
+  const [first] = [children].flat()
+  return typeof first === 'string' ? first.trim() : ''
+}
+
+interface Attributes {
+  readonly children?: ComponentChildren
+  readonly [name: string]: unknown
+}
+
+/** Without forms that change something, downloads and live parts, which a viewer of another's account has not. */
+export function readOnly(content: ComponentChildren): ComponentChildren {
+  if (Array.isArray(content)) return content.map(readOnly)
+  if (!isValidElement(content)) return content
+  const attributes = content.props as Attributes /* of an element of ours */
+  const isHidden =
+    (content.type === 'form' && attributes['method'] === 'post') ||
+    (content.type === 'details' && attributes['class'] === 'danger-zone') ||
+    (content.type === 'a' && attributes['download'] !== undefined)
+  return isHidden
+    ? null
+    : cloneElement(content, { 'data-live': undefined } as object /* an attribute */, readOnly(attributes.children))
 }

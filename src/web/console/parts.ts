@@ -127,12 +127,19 @@ export interface FormField {
  */
 export function fieldsOf({ form, problem }: Pick<Asked, 'form' | 'problem'>, does: string) {
   const isSent = form.get('do') === does
-  return (name: string, known = '', at = new RegExp(`(^|\\.)${name}(\\[|$)`)) => ({
+  return (name: string, known = '', at: RegExp | null = null) => ({
     name,
     id: `${does}-${name}`,
     value: isSent ? (form.get(name) ?? '') : known,
-    problem: isSent ? Object.entries(problem?.fields ?? {}).find(([member]) => at.test(member))?.[1] : undefined
+    problem: isSent
+      ? Object.entries(problem?.fields ?? {}).find(([member]) => at?.test(member) ?? lastName(member) === name)?.[1]
+      : undefined
   })
+}
+
+/** `priceSats` of `endpoints[0].priceSats`, `paths` of `paths[3]`. */
+export function lastName(member: string): string {
+  return (member.split('.').at(-1) ?? '').split('[', 1)[0] ?? ''
 }
 
 /** Label, input, hint and error. */

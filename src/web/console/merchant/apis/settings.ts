@@ -39,7 +39,8 @@ export async function changeSettings({ api, form }: Asked, target: string): Prom
   const text = (name: string): string => (form.get(name) ?? '').trim()
   const lines = (name: string): string[] =>
     text(name)
-      .split(/\s*\n\s*/)
+      .split('\n')
+      .map(line => line.trim())
       .filter(line => line !== '')
   const validity = text('tokenValiditySeconds')
   const authValue = form.get('forget') === 'value' ? '' : text('authValue')
