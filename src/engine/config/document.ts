@@ -372,8 +372,7 @@ function syntaxMessage(error: YAMLError, text: string): string {
   ) {
     return 'found a path with braces; allowed: ":name" for a segment of a path, such as /v1/items/:id'
   }
-  const [, variable] =
-    /[:,[]\s{0,20}(\$\{\w{1,100}(?::-[^}]{0,100})?\})/.exec(text.slice(start).split('\n', 1)[0] ?? '') ?? []
+  const [, variable] = /[:,[]\s*(\$\{[^}$]*\})/.exec(text.slice(start).split('\n', 1)[0] ?? '') ?? []
   if (variable !== undefined && error.code !== 'MISSING_CHAR')
     return `found ${variable} without quotes inside braces or brackets; allowed: "${variable}"`
   switch (error.code) {
