@@ -66,7 +66,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/members',
       mount: write,
-      summary: 'Invite somebody by mail',
+      summary: 'Invite a member by mail',
       description:
         'The link in the mail works once, for three days; after that its reader asks for one at /sign-in. Who is invited and has not joined can be invited again, also with another role.',
       body: Invitation,

@@ -35,13 +35,13 @@ export const membersPage: ConsolePage = {
             }
           ],
           members,
-          html`<p>Nobody yet. Invite somebody by mail, who then signs in without your key.</p>`
+          html`<p>No members yet. Invite people by email; they sign in without your key.</p>`
         )}
         ${forRole(
           asked,
           'owner',
           html`
-            <section aria-labelledby="invite"><h2 id="invite">Invite somebody</h2>
+            <section aria-labelledby="invite"><h2 id="invite">Invite a member</h2>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="invite" />
                 ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], hint: 'A link is mailed that works once, for three days.', attributes: { type: 'email', required: true, maxlength: 254 } })}

@@ -89,7 +89,7 @@ export async function latest({ api, link }: Asked): Promise<VNode> {
   ])
   return html`
     <section aria-labelledby="sold">
-      <div class="heading"><h2 id="sold">Lately sold</h2><a href=${link('sales')}>All sales</a></div>
+      <div class="heading"><h2 id="sold">Recent sales</h2><a href=${link('sales')}>All sales</a></div>
       ${live(
         'sold-list',
         table(
@@ -100,7 +100,7 @@ export async function latest({ api, link }: Asked): Promise<VNode> {
             { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
           ],
           sales,
-          html`<p>Nothing yet. <a href=${link('apis')}>Make an API</a>, and send its address to somebody.</p>`
+          html`<p>No sales yet. <a href=${link('apis')}>Add an API</a> and share its address.</p>`
         )
       )}
     </section>

@@ -173,7 +173,7 @@ function noticesSection(asked: Asked, { off }: AsRead<NoticeSettings>): VNode {
 function colourSection(asked: Asked, { colour }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
-    <section aria-labelledby="pages"><h2 id="pages">Colour of your pages</h2>
+    <section aria-labelledby="pages"><h2 id="pages">Color of your pages</h2>
       <p>People who open a paid address in a browser see a page with your name in this colour.</p>
       ${forRole(
         asked,

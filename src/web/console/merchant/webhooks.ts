@@ -14,7 +14,7 @@ export const webhooksPage: ConsolePage = {
   id: 'getConsoleWebhooks',
   console: 'merchant',
   path: 'webhooks',
-  summary: 'Where events are told, and what became of each delivery',
+  summary: 'Webhook endpoints and deliveries',
   async show(asked): Promise<PageContent> {
     const { api, form, link, problem, query } = asked
     const status = STATUSES.find(name => name === query.get('status'))
@@ -29,9 +29,9 @@ export const webhooksPage: ConsolePage = {
     return {
       title: 'Webhooks',
       content: html`
-        <section aria-labelledby="where"><h2 id="where">Where events are told</h2>
+        <section aria-labelledby="where"><h2 id="where">Endpoints</h2>
           ${table(
-            'Where events are told',
+            'Endpoints',
             [
               {
                 title: 'Address',
@@ -51,7 +51,7 @@ export const webhooksPage: ConsolePage = {
               }
             ],
             endpoints,
-            html`<p>No address is set, so nobody is told of payments and sales.</p>`
+            html`<p>No endpoints yet. Add one to receive events of payments and sales.</p>`
           )}
           ${forRole(
             asked,
