@@ -262,7 +262,7 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding>> = {
     'failedWebhooks',
     'warning',
     count => `${several(count, 'webhook')} failed for good in the last 24 hours.`,
-    'Merchants resend them in their console. If many fail together, check the gateway's outgoing connections.'
+    'Merchants resend them in their console. If many fail together, check outgoing connections.'
   ),
   jobs({ now, queues }) {
     if (queues === null) return UNKNOWN

@@ -94,7 +94,7 @@ t.test('the overview tells what is wrong, with the way out', async t => {
   const said = (await words(gateway, cookie, 'next')) ?? ''
   t.match(said, /A refund of 40 sats failed , and its money is still yours/)
   t.equal(said.split('A refund of').length - 1, 3, 'not what was sent again since, nor what was just sent')
-  t.match(said, /A refund of 40 sats is not confirmed since an hour/)
+  t.match(said, /A refund of 40 sats is not confirmed for an hour or more/)
   t.match(said, /Order half &lt;b> was paid only in part : 7 sats came/)
   t.match(said, /1 webhook of the last week did not arrive ; the last one: connection refused/)
   t.match(said, /Weather &lt;i> failed to answer 25 of 100 requests in the last day \(25 %\)/)

@@ -97,7 +97,7 @@ async function underpaid({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
   return payments.map(
     ({ invoiceId, orderId, receivedSats }) =>
       html`<strong>Order <bdi>${orderId}</bdi> was paid only in part</strong>: ${sats(receivedSats ?? 0)} came.
-        Refund it, or deliver it all the same, at <a href=${link(`payments/${invoiceId}`)}>its payment</a>.`
+        Refund it, or deliver it anyway, at <a href=${link(`payments/${invoiceId}`)}>its payment</a>.`
   )
 }
 
@@ -111,7 +111,7 @@ async function undelivered({ api, ctx, link }: Asked): Promise<readonly VNode[]>
   const why = last.error ?? `it answered ${last.responseStatus}`
   return [
     html`<strong>${count(total)} ${total === 1 ? 'webhook' : 'webhooks'} of the last week did not arrive</strong>; the last
-      one: ${why}. Mend what listens there, and <a href=${link('webhooks?status=failed')}>send them again</a>.`
+      one: ${why}. Fix the endpoint, and <a href=${link('webhooks?status=failed')}>send them again</a>.`
   ]
 }
 
