@@ -135,7 +135,7 @@ t.test('the entries of a mapping are counted with those that were filled in', as
   const message = (value: unknown): string | undefined => readConfig(schema, value).problems[0]?.message
   t.equal(message({}), 'found an empty mapping; allowed: a mapping with the keys a, b, c, of 1 to 2 entries')
   t.equal(message({ b: 1 }), undefined)
-  t.equal(message({ b: '1' }), 'found "1"; allowed: a whole number')
+  t.equal(message({ b: '1' }), 'found "1"; allowed: a whole number. Did you mean 1, without quotes?')
   t.match(message({ a: 1, b: 1, c: 1 }), /^found a mapping of 3;/)
   t.same(readConfig(Type.Object({ a: Type.Integer({ default: 1 }) }, { minProperties: 1 }), {}).problems, [])
 })

@@ -66,7 +66,9 @@ await eachDatabase(
       price: 'USD 0.002',
       state: 'paid',
       isRevoked: false,
-      paymentHash: first
+      paymentHash: first,
+      orderNumber: null,
+      orderStatus: null
     })
     const found = async (query: string): Promise<unknown[]> =>
       (await get(`/api/merchant/sales?${query}`)).sales.map(({ paymentHash }) => paymentHash)

@@ -47,7 +47,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
     await page.goto(`${gateway.url}/console/payments?text=${orderId}`)
     await page.getByRole('link', { name: orderId }).click()
     await page.getByText('Give money back').click()
-    await page.getByLabel('To: a Lightning invoice').fill(ADDRESS)
+    await page.getByLabel('Lightning address, Lightning invoice or Bitcoin address').fill(ADDRESS)
     await page.getByRole('button', { name: 'Refund', exact: true }).click()
     await page.getByText('The refund is on its way.').waitFor(PATIENCE)
   }
