@@ -164,7 +164,10 @@ await t.test('PostgreSQL and Redis that say nothing are on the page within 10 s,
   const [ofDatabase, ofState] = [await through(postgres), await through(redis)]
   const database = await openDatabase({ url: ofDatabase.url, dataDir: tmpdir(), log: silentLog, clock: systemClock })
   t.teardown(() => database.close())
-  const gateway = await startGateway(t, { database, yaml: `${yaml}state: { url: "${ofState.url}" }\n` })
+  const gateway = await startGateway(t, {
+    database,
+    yaml: yaml.replace(/^state:.*$/m, `state: { url: "${ofState.url}" }`)
+  })
   const cookie = await operatorOf(gateway)
   const noticeWithin = async (ms: number): Promise<string> => {
     const begun = Date.now()
