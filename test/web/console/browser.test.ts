@@ -145,7 +145,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     t.ok(await page.getByText('paused', { exact: true }).isVisible())
     await page.getByText('Remove it', { exact: true }).click()
     await page.getByRole('button', { name: 'Remove', exact: true }).click()
-    t.ok(await page.getByText('No address is set').isVisible())
+    t.ok(await page.getByText('No endpoints yet').isVisible())
     t.same(faults, [])
   })
 
