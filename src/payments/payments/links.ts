@@ -1,8 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { SubscriptionGate } from '../../accounts/merchants/gate.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import { RATE_LIMITED, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
-import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import {
+  RATE_LIMITED,
+  REQUEST_IN_PROGRESS,
+  RESOURCE_NOT_FOUND,
+  VALIDATION
+} from '../../engine/operations/error-kinds.ts'
+import { GatewayError, LongError, ShortError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Currency } from '../../lightning/money/currencies.ts'
 import { readDecimal } from '../../lightning/money/decimal.ts'
@@ -36,6 +41,9 @@ export interface PaymentLinkParts {
 }
 
 const MOST_LINKS = 100
+/** Looks for the payment of the same form, and milliseconds between them. */
+const WAITS = 100
+const WAIT = 100
 /** Unpaid invoices of one link. Each costs the provider a call, and strangers make them. */
 const MOST_OPEN = 50
 
@@ -139,7 +147,17 @@ export class PaymentLinks {
       metadata: { paymentLink: linkId }
     }
     const idempotency = { key: `link-${fingerprint}`, fingerprint }
-    return (await payments.createOnce(merchant, input, 'payment', idempotency)).made
+    for (let tries = 1; ; tries++) {
+      try {
+        return (await payments.createOnce(merchant, input, 'payment', idempotency)).made
+      } catch (error) {
+        // The same form, sent twice: a person waits for the first, where a program comes again.
+        if (!(error instanceof GatewayError) || error.kind !== REQUEST_IN_PROGRESS || tries === WAITS) throw error
+        await new Promise<void>(resolve => {
+          clock.after(WAIT, resolve)
+        })
+      }
+    }
   }
 }
 
