@@ -3,7 +3,7 @@ import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type Ref
 import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
 import { openApiPath, paymentInfo, type PricedRoute, type RouteExample } from './paid.ts'
 import type { DocumentedPrice, Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
-import { NamedSchemas, referenced } from './schemas.ts'
+import { membersOf, NamedSchemas, referenced, schemaOf } from './schemas.ts'
 import { API_VERSION } from '../operations/version.ts'
 
 export interface OperationExample {
@@ -238,15 +238,6 @@ function described(description: unknown): Json {
   return description === undefined ? {} : { description }
 }
 
-function membersOf(schema: Json): {
-  readonly properties: Readonly<Record<string, Json>>
-  readonly required: readonly string[]
-} {
-  // Where JSON Schema keeps an object's members.
-  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] }
-  return { properties, required }
-}
-
 const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
 
 /** An example is a path of its own: a wildcard says neither what to ask for nor what comes back. */
@@ -272,7 +263,9 @@ function addExample(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
       ? {}
-      : { requestBody: { required: true, content: { 'application/json': { example: body, schema: shapeOf(body) } } } }),
+      : {
+          requestBody: { required: true, content: { 'application/json': { example: body, schema: schemaOf(body) } } }
+        }),
     ...(response === undefined
       ? {}
       : {
@@ -280,21 +273,10 @@ function addExample(
             ...responses,
             200: {
               ...responses['200'],
-              content: { 'application/json': { example: response, schema: shapeOf(response) } }
+              content: { 'application/json': { example: response, schema: schemaOf(response) } }
             }
           }
         })
-  }
-}
-
-/** JSON Schema of the types of an example. */
-function shapeOf(value: unknown): Json {
-  if (value === null || typeof value === 'undefined') return {}
-  if (Array.isArray(value)) return { type: 'array', items: value.length === 0 ? {} : shapeOf(value[0]) }
-  if (typeof value !== 'object') return { type: typeof value }
-  return {
-    type: 'object',
-    properties: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shapeOf(member)]))
   }
 }
 

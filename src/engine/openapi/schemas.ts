@@ -122,3 +122,23 @@ export function referenced(document: unknown, components: Readonly<Record<string
   visit(document)
   return out
 }
+
+export function membersOf(schema: Json): {
+  readonly properties: Readonly<Record<string, Json>>
+  readonly required: readonly string[]
+} {
+  // Where JSON Schema keeps an object's members.
+  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] }
+  return { properties, required }
+}
+
+/** JSON Schema of the types of an example. */
+export function schemaOf(value: unknown): Json {
+  if (value === null || value === undefined) return {}
+  if (Array.isArray(value)) return { type: 'array', items: value.length === 0 ? {} : schemaOf(value[0]) }
+  if (typeof value !== 'object') return { type: typeof value }
+  return {
+    type: 'object',
+    properties: Object.fromEntries(Object.entries(value).map(([name, member]) => [name, schemaOf(member)]))
+  }
+}

@@ -1,4 +1,5 @@
 import { countEndpoints, isProxyId, proxyNotFound } from '../../accounts/merchants/holdings.ts'
+import { newProxyId } from './proxy-id.ts'
 import { leastReservedMsat } from '../../engine/checks/meter.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -391,15 +392,3 @@ function checkAuth(row: ProxyRow): void {
 
 /** Retries on a taken id: merchants share names. */
 const ID_ATTEMPTS = 4
-
-/** `<slug of name>-<8 hex>` (decision 10). */
-function newProxyId(name: string, random: Random): string {
-  const slug = name
-    .normalize('NFKD')
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, '-')
-    .replaceAll(/^-|-$/g, '')
-    .slice(0, 40)
-    .replace(/-$/, '')
-  return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(4)).toString('hex')}`
-}
