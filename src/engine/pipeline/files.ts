@@ -44,7 +44,7 @@ export class FileServer {
       : new FileServer(dirname(real), encodeURIComponent(basename(real)))
   }
 
-  /** Throws the 404 or 405 that `handle` would throw, so that nobody pays for it. */
+  /** Throws the 404 or 405 of `handle` before payment is requested. */
   async requireServed(ctx: Context): Promise<void> {
     if (ctx.method !== 'OPTIONS') await this.#look(ctx)
   }

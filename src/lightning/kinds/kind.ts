@@ -69,7 +69,7 @@ export interface NodeFolder {
   readonly network: string | null
   /** `host:port`, or the host alone, where the gateway reaches the node. */
   readonly address: string | null
-  /** A public authority signed the certificate, so none is pinned. */
+  /** A public authority signed the certificate: it needs no pinning. */
   readonly isPublic: boolean
 }
 
@@ -89,7 +89,7 @@ export interface KindCalls {
    * @param perMinute the operator's figure instead of the kind's for making invoices; null for the kind's
    */
   limits(url: string | null, perMinute: number | null): CallLimits
-  /** Unpaid invoices cost money, so none is made ahead unless the operator says so. */
+  /** Unpaid invoices cost money: made ahead only if the operator says so. */
   readonly billsInvoices?: true
   polling(url: string | null): Polling
   /**

@@ -208,8 +208,8 @@ export class Payees {
   }
 
   /**
-   * An account's key, null for the operator, for what `Payee` lacks, such as notifications. Use and drop it. Null when
-   * none is saved.
+   * An account's key, null for the operator, for what `Payee` lacks, such as notifications. Use and drop it. Null
+   * without a saved key.
    * @throws UnsealError
    */
   key(account: ProviderAccount | null, slot: ProviderSlot, kind: KindName): Secret<string> | null {

@@ -32,7 +32,7 @@ const FIRST_STEP = 64
 
 /**
  * Payments at a node, in order. `waitanyinvoice` returns the first invoice paid after a count and every payment has its
- * own, so none is skipped and nothing is listed in full. On first contact, bisection finds the first invoice that may
+ * own count, so that no payment is skipped and no list is read in full. On first contact, bisection finds the first invoice that may
  * be ours.
  */
 export async function paidAtNode(

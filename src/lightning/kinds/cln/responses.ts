@@ -6,7 +6,7 @@ import { Hash, JsonRecord, wholeOf } from '../../provider-calls/responses.ts'
 
 /**
  * Responses of Core Lightning's RPC over clnrest (docs.corelightning.org). Amounts are millisatoshis, times seconds.
- * Some hold preimages of paid invoices; none is read.
+ * Some hold preimages of paid invoices, which are never read.
  */
 
 const BY = 'The node'

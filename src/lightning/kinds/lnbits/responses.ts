@@ -7,7 +7,7 @@ import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**
  * Responses of LNbits (lnbits/lnbits, tried at 1.6). Amounts are millisatoshis, negative when outgoing; times are UTC
- * without a zone. They hold preimages of unpaid invoices; none is read.
+ * without a zone. They hold preimages of unpaid invoices, which are never read.
  */
 
 /** Validation errors put a list in `detail`. */

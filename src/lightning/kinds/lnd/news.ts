@@ -46,8 +46,8 @@ const MOST_BYTES = 512 * 1024
 const DEAF = 3_600_000
 
 /**
- * Settled invoices in order of settlement. lnd numbers them and its stream starts after any number, so none is skipped,
- * however many unpaid ones lie between. The stream starts with the invoice read last, which shows that numbers still
+ * Settled invoices in order of settlement. lnd numbers them and its stream starts after any number, so that no
+ * invoice is skipped, however many unpaid ones lie between. The stream starts with the invoice read last, which shows that numbers still
  * hold. Otherwise, or where a proxy buffers streams, all invoices that may be ours are rescanned.
  *
  * lnd cannot be asked for the number itself. So the first run looks for a settled invoice as the mark and then reads

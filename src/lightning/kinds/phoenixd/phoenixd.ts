@@ -121,7 +121,7 @@ interface Place {
  *
  * Known gaps; read in phoenixd's source at 0.8, never tried:
  * - payments take no fee limit; its price is 4 sat and 0.4 %;
- * - an invoice whose payment needs a channel dearer than the owner allows stays unpaid without a reason;
+ * - an invoice stays unpaid, without a reason, if its payment needs a channel that costs more than the owner allows;
  * - on-chain payments carry no reference to find them by, so there are none.
  */
 export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> implements Provider {

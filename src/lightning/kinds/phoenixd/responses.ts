@@ -6,7 +6,7 @@ import { Hash, Whole } from '../../provider-calls/responses.ts'
 
 /**
  * Responses of phoenixd (ACINQ/phoenixd, Api.kt at 0.8). Amounts are satoshis, fees millisatoshis, times milliseconds;
- * null members are omitted. Look-ups hold preimages, also of unpaid invoices: none is read.
+ * null members are omitted. Look-ups hold preimages, also of unpaid invoices, which are never read.
  */
 
 const Time = Type.Decode(Whole, value => value || null)

@@ -270,8 +270,8 @@ export class SandboxProvider implements Provider {
   }
 
   /**
-   * A notification in a provider's form: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. None is sent
-   * automatically.
+   * A notification in a provider's form: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. The
+   * sandbox sends none automatically.
    */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     return readSandboxNotification(headers, body)
