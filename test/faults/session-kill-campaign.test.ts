@@ -138,6 +138,8 @@ t.test(
     const toldRefunds = new Map<string, number>()
     const closes = new Map<string, string>()
     let [served, lost, sessions, toldFailed] = [0, 0, 0, 0]
+    /** Requests whose whole response reached a client. */
+    const delivered = new Set<string>()
 
     /** Pays for a deposit: its challenge and the preimage. */
     const deposit = async () => {
@@ -167,8 +169,10 @@ t.test(
           const path = Math.random() < 0.2 ? '/v1/stream' : '/v1/a'
           const answer = await once(Math.floor(Math.random() * 2), bearer, path).catch(() => null)
           if (answer === null) lost++
-          else if (answer.status === 200) served++
-          else if (answer.status < 500) wrong.push(`a request was answered ${answer.status} ${answer.text}`)
+          else if (answer.status === 200) {
+            served++
+            delivered.add(String(answer.headers['x-correlation-id']))
+          } else if (answer.status < 500) wrong.push(`a request was answered ${answer.status} ${answer.text}`)
           if (answer === null || answer.status >= 500) await isUp
         }
       }
@@ -269,6 +273,9 @@ t.test(
     }
     for (const [request, units] of source.units)
       unbilled += Math.max(0, units * UNIT_SATS * 1000 - (billed.get(request) ?? 0))
+    let givenAway = 0
+    for (const request of delivered)
+      givenAway += Math.max(0, (source.units.get(request) ?? 0) * UNIT_SATS * 1000 - (billed.get(request) ?? 0))
     // Of each session its slice, with a top-up in it: what was delivered and not written. And what the upstream sent for
     // requests under way, which no client got: a stream reserves as its events come, so the dead are not charged for it.
     const slice = (2 * DEPOSIT_SATS) / SLICES
@@ -293,6 +300,12 @@ t.test(
       unbilled - crashed <= bound,
       `${unbilled} millisatoshis were served without an entry, ${crashed} charged for the dead`
     )
+    const most = kills * CLIENTS * 1000 * Math.max(slice, REQUESTS_AT_ONCE * EVENTS * UNIT_SATS)
+    t.ok(
+      givenAway - crashed <= most,
+      `${givenAway} millisatoshis were delivered without an entry, ${crashed} charged for the dead`
+    )
+    t.equal([...delivered].filter(request => !source.units.has(request)).length, 0, 'requests are known by one id')
     t.equal(node.wallet.sendings, paidTo.size, 'no refund was sent twice')
   }
 )
