@@ -23,18 +23,18 @@ function rows(file, pattern) {
 const code = sizeOf('src/**/*.ts', 'plugins/*.ts')
 const tests = sizeOf('test/**/*.ts')
 // Keys of gateway.yaml, each once: neither built-in policies nor the settings of plugins.
-const [keys = ''] = readFileSync('docs/configuration.md', 'utf8')
+const [keys = ''] = readFileSync('docs/reference/configuration.md', 'utf8')
   .replace(/^Built in:[^]*?(?=^## )/m, '')
   .split('## Entries of a chain')
 const folders = globSync('src/*/').length
-const own = rows('docs/decisions.md', /^- \*\*(\d+)\./gm).filter(([, number]) => Number(number) > 200)
+const own = rows('docs/explanation/decisions.md', /^- \*\*(\d+)\./gm).filter(([, number]) => Number(number) > 200)
 const table = [
   ['top-level rooms in src', folders, 10],
   ['files in src + plugins', code.files, 700],
   ['tokens of src + plugins, comments apart', code.tokens, 580_000],
   ['comment characters of src + plugins', code.comments, 650_000],
   ['tokens of tests', tests.tokens, 750_000],
-  ['error codes', rows('docs/errors.md', /^\| `BG_/gm).length, 120],
+  ['error codes', rows('docs/reference/errors.md', /^\| `BG_/gm).length, 120],
   ['settings', keys.match(/^\| `/gm)?.length ?? 0, 150],
   ['own decisions', own.length, 60]
 ]

@@ -16,7 +16,7 @@ interface Line {
   principal?: string
   payment?: { scheme: string; amountSats: number }
   error?: string
-  /** Its name in docs/errors.md. */
+  /** Its name in docs/reference/errors.md. */
   code?: ErrorCode
 }
 
@@ -55,7 +55,7 @@ function skipper(paths: readonly string[]): (path: string) => boolean {
 export default definePlugin({
   name: 'access-log',
   description:
-    'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong, with its code (docs/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
+    'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong, with its code (docs/reference/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
   config: Type.Object(
     {
       level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')], {

@@ -242,7 +242,7 @@ t.test('the database client is made in one place, and its inside is known to its
   t.same([...new Set(reach)], ['src/platform/database/postgres'])
 })
 
-t.test('a response is called one, also that of a provider (docs/glossary.md)', async t => {
+t.test('a response is called one, also that of a provider (docs/reference/glossary.md)', async t => {
   const named = files
     .filter(file => file.startsWith('src/'))
     .flatMap(exportsOf)

@@ -32,7 +32,9 @@ function citations(pattern: RegExp): Citation[] {
   return files.flatMap(file => [...joined(read(file)).matchAll(pattern)].map(([, cited = '']) => ({ file, cited })))
 }
 
-const decisions = [...read('docs/decisions.md').matchAll(/^- (?:\*\*(\d+)\. )?/gm)].map(([, number]) => number)
+const decisions = [...read('docs/explanation/decisions.md').matchAll(/^- (?:\*\*(\d+)\. )?/gm)].map(
+  ([, number]) => number
+)
 
 /** `82`, `82 and 83`, `82, 83 and 86`, `39 to 54`: every number that is meant. */
 function numbersOf(cited: string): number[] {
@@ -42,7 +44,7 @@ function numbersOf(cited: string): number[] {
   })
 }
 
-t.test('every item of docs/decisions.md has a number, and each number one item', async t => {
+t.test('every item of docs/explanation/decisions.md has a number, and each number one item', async t => {
   t.notOk(decisions.includes(undefined), 'an item without a number: give it the next free one')
   t.equal(new Set(decisions).size, decisions.length)
 })
@@ -78,7 +80,7 @@ function plain(text: string): string {
   return text.replaceAll(/[`*_]/g, '').replaceAll(/\s+/g, ' ').trim().toLowerCase()
 }
 
-const sections = sectionsOf(read('docs/contract.md'))
+const sections = sectionsOf(read('docs/reference/contract.md'))
 
 /** Whether a section has the heading `Errors` of `Errors 3: Rate limit`, its item 3 and these words below it. */
 function stands(cited: string): boolean {
@@ -157,7 +159,7 @@ t.test('every link between documents leads to a file and a heading', async t => 
 t.test('every whole file of TypeScript in a document passes the format as it is pasted', async t => {
   const wrong: string[] = []
   let seen = 0
-  for (const file of files.filter(file => /^(?:docs\/)?[\w-]+\.md$/.test(file))) {
+  for (const file of files.filter(file => /^(?:docs\/[\w/-]+|[\w-]+)\.md$/.test(file))) {
     for (const [, indent = '', block = ''] of read(file).matchAll(/^( *)```ts\n([\s\S]*?)^\1```$/gm)) {
       // Pieces of a file do not all parse by themselves.
       const code = block.replaceAll(new RegExp(`^${indent}`, 'gm'), '')

@@ -18,11 +18,11 @@ const whole = texts.map(({ text }) => text).join('\n')
 const definitions = [...whole.matchAll(/const (\w+) = defineError\('(BG_\w+)'/g)]
 const CONFIGURATION = 'src/engine/config/diagnose.ts'
 
-t.test('docs/errors.md is what the definitions say', async t => {
-  t.equal(readFileSync(resolve(root, 'docs/errors.md'), 'utf8'), errorsPage(), 'run npm run docs')
+t.test('docs/reference/errors.md is what the definitions say', async t => {
+  t.equal(readFileSync(resolve(root, 'docs/reference/errors.md'), 'utf8'), errorsPage(), 'run npm run docs')
 })
 
-t.test('docs/errors.md has every definition: the command loads all modules', async t => {
+t.test('docs/reference/errors.md has every definition: the command loads all modules', async t => {
   const configuration = texts.find(({ file }) => file === CONFIGURATION)?.text ?? ''
   const codes = [...definitions.map(([, , code]) => code), ...(configuration.match(/\bBG_\w+(?=: \{)/g) ?? [])]
   t.same([...definedErrors.keys()].sort(), codes.sort())
@@ -61,7 +61,7 @@ t.test('the title of a kind is the one that its responses have', async t => {
 })
 
 t.test('every code that sources, tests and documents name is defined', async t => {
-  const pages = globSync(['docs/*.md', '*.md', 'test/**/*.ts'], {
+  const pages = globSync(['docs/**/*.md', '*.md', 'test/**/*.ts'], {
     cwd: root,
     exclude: ['CHANGELOG.md', '**/node_modules/**', 'test/errors.test.ts']
   }).map(file => readFileSync(resolve(root, file), 'utf8'))

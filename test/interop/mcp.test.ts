@@ -1,4 +1,4 @@
-/** The official MCP client and the reference server, through a running gateway, as docs/selling.md shows it. */
+/** The official MCP client and the reference server, through a running gateway, as docs/how-to/selling.md shows it. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -28,9 +28,9 @@ type CallPaid = (
 
 /** A block of the page, by the name in its first line. */
 function shown(name: string): string {
-  const page = readFileSync(`${rootFolder}/docs/selling.md`, 'utf8')
+  const page = readFileSync(`${rootFolder}/docs/how-to/selling.md`, 'utf8')
   const block = [...page.matchAll(/```\w+\n(?:#|\/\/) (\S+)\n([\s\S]*?)```/g)].find(([, title]) => title === name)?.[2]
-  if (block === undefined) throw new Error(`docs/selling.md has no block ${name}`)
+  if (block === undefined) throw new Error(`docs/how-to/selling.md has no block ${name}`)
   return block
 }
 

@@ -196,12 +196,12 @@ t.test(
   'the page about selling says what works: a client keeps its bundle, and buys another when it is used up',
   { skip },
   async t => {
-    const page = readFileSync(`${rootFolder}/docs/selling.md`, 'utf8')
+    const page = readFileSync(`${rootFolder}/docs/how-to/selling.md`, 'utf8')
     const shown = (name: string): string => {
       const block = [...page.matchAll(/```\w+\n(?:#|\/\/) (\S+)\n([\s\S]*?)```/g)].find(
         ([, title]) => title === name
       )?.[2]
-      if (block === undefined) throw new Error(`docs/selling.md has no block ${name}`)
+      if (block === undefined) throw new Error(`docs/how-to/selling.md has no block ${name}`)
       return block
     }
     const model = await startModelServer(t)

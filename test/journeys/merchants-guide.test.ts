@@ -1,4 +1,4 @@
-/** `docs/merchants.md` as a newcomer follows it: every command as it is written, from the top, in the folder of a gateway. */
+/** `docs/how-to/merchants.md` as a newcomer follows it: every command as it is written, from the top, in the folder of a gateway. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
@@ -61,7 +61,7 @@ t.test(
     )
 
     for (const time of ['the first time', 'the second time']) {
-      const { code, said, told, responses } = await follow(commandsOf('docs/merchants.md').join('\n'))
+      const { code, said, told, responses } = await follow(commandsOf('docs/how-to/merchants.md').join('\n'))
       t.equal(code, 0, `it ends well ${time}`, { told, said })
       t.ok(responses.length > 25, `${responses.length} requests`)
       const refused = responses.filter(line => !line.startsWith('20'))

@@ -1,4 +1,4 @@
-/** The examples of docs/selling.md and docs/plugins.md, each as it is written there but for the address of the upstream. */
+/** The examples of docs/how-to/selling.md and docs/how-to/plugins.md, each as it is written there but for the address of the upstream. */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import t, { type Test as T } from 'tap'
@@ -10,9 +10,9 @@ import { serve } from '../support/serve.ts'
 
 /** A block of the page, by the name in its first line. */
 function shown(name: string): string {
-  const page = readFileSync(`${rootFolder}/docs/selling.md`, 'utf8')
+  const page = readFileSync(`${rootFolder}/docs/how-to/selling.md`, 'utf8')
   const block = [...page.matchAll(/```\w+\n# (\S+)\n([\s\S]*?)```/g)].find(([, title]) => title === name)?.[2]
-  if (block === undefined) throw new Error(`docs/selling.md has no block ${name}`)
+  if (block === undefined) throw new Error(`docs/how-to/selling.md has no block ${name}`)
   return block
 }
 
@@ -198,7 +198,7 @@ t.test('an agent that knows nothing but /llms.txt buys what is sold', async t =>
   )
 })
 
-t.test("a price of a plugin's own, as docs/plugins.md names it", async t => {
+t.test("a price of a plugin's own, as docs/how-to/plugins.md names it", async t => {
   const yaml = `use: [ service, sandbox ]
 chains:
   by-length: [ correlation, { throttle: { policy: global } }, body-limit, ./docs/examples/price-by-length.ts, credential, challenge ]

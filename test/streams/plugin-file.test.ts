@@ -7,7 +7,7 @@ import { RawUpstream } from '../support/raw-upstream.ts'
 t.test('the example of the plugin guide works as the guide writes it', async t => {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok').listen()
   t.teardown(() => upstream.close())
-  const guide = readFileSync(join(rootFolder, 'docs/plugins.md'), 'utf8')
+  const guide = readFileSync(join(rootFolder, 'docs/how-to/plugins.md'), 'utf8')
   const yaml = /```yaml\nchains:\n([^]*?)routes:\n([^]*?)```/.exec(guide)
   const chain = yaml?.[1] ?? ''
   const route = yaml?.[2] ?? ''

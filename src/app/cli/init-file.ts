@@ -49,7 +49,7 @@ export function plainUpstream({ upstream, path }: Pick<InitChoices, 'upstream' |
 
 /** Content of the file. */
 export function gatewayYaml(choices: InitChoices): string {
-  return `# Every setting is explained in docs/configuration.md. \`boltgate check\` finds mistakes, with line and column;
+  return `# Every setting is explained in docs/reference/configuration.md. \`boltgate check\` finds mistakes, with line and column;
 # \`boltgate routes\` shows what is served, and through which plugins.
 ${[modeLines(choices), lightningLines(choices), ownLines(choices), productLines(choices)].filter(text => text !== '').join('\n')}`
 }

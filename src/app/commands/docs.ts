@@ -35,7 +35,7 @@ export async function docs(args: readonly string[], out: Output): Promise<number
   return 0
 }
 
-/** docs/errors.md: errors of all loaded modules by code. */
+/** docs/reference/errors.md: errors of all loaded modules by code. */
 export function errorsPage(): string {
   const all = [...definedErrors].sort(([one], [other]) => (one < other ? -1 : 1))
   const configuration = all.filter(([code]) => Object.hasOwn(configurationErrors, code))

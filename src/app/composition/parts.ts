@@ -56,7 +56,7 @@ export type SteadyServices = Omit<Services, 'policies'>
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
 /**
- * Opens the core, and the merchant suite if the configuration uses it (docs/architecture.md, Composition). `closers`
+ * Opens the core, and the merchant suite if the configuration uses it (docs/explanation/architecture.md, Composition). `closers`
  * closes everything in reverse order, also after a failure.
  */
 export async function openParts(running: Running, around: Surroundings, closers: Closers) {

@@ -23,7 +23,7 @@ export const configurationErrors = {
   },
   BG_CONFIG_VALUE: {
     cause: 'A setting has a value that is not allowed.',
-    fix: 'Use a value that the message allows; docs/configuration.md lists all settings.'
+    fix: 'Use a value that the message allows; docs/reference/configuration.md lists all settings.'
   },
   BG_CONFIG_UNKNOWN_KEY: {
     cause: 'The setting does not exist here, or was removed.',
@@ -68,7 +68,7 @@ export const configurationErrors = {
   BG_PLUGIN_SETUP: {
     cause:
       'A plugin cannot be loaded or set up: its file is missing, exports no plugin, or its `setup` failed, took over 10 seconds, or returned unknown hooks.',
-    fix: 'Fix the plugin or its settings as the message says; docs/plugins.md has an example.'
+    fix: 'Fix the plugin or its settings as the message says; docs/how-to/plugins.md has an example.'
   }
 } as const satisfies Record<ErrorCode, ErrorText>
 

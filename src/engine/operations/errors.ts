@@ -56,7 +56,7 @@ export abstract class GatewayError extends Error {
     return this.#kind
   }
 
-  /** Code in docs/errors.md, for the log; bodies have none (contract, Errors). */
+  /** Code in docs/reference/errors.md, for the log; bodies have none (contract, Errors). */
   get code(): ErrorCode {
     return this.#kind.code
   }

@@ -202,7 +202,7 @@ export class RouteOffers {
 
   /**
    * An offer at a plugin's own price, in satoshis, or fiat such as `USD 0.002` or `$0.002`. Set as `ctx.offer` before
-   * `credential`, it replaces the route's price (docs/plugins.md).
+   * `credential`, it replaces the route's price (docs/how-to/plugins.md).
    * @throws TypeError for an invalid price
    */
   at(ctx: Context, price: number | string): Offer {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 
-const GUIDE = readFileSync(new URL('../../../docs/operating.md', import.meta.url), 'utf8')
+const GUIDE = readFileSync(new URL('../../../docs/how-to/operating.md', import.meta.url), 'utf8')
 /** A Lightning address is no key, and the sandbox takes any. */
 const WITHOUT = ['lnurl', 'sandbox']
 

@@ -6,7 +6,7 @@ import { defineError, CodedError } from '../../system/errors.ts'
 
 const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
   cause: 'A pooler in front of PostgreSQL does not provide session time limits, prepared statements or notifications.',
-  fix: 'Change its settings as the message says; docs/scaling.md has a complete `pgbouncer.ini`.'
+  fix: 'Change its settings as the message says; docs/how-to/scaling.md has a complete `pgbouncer.ini`.'
 })
 
 /**
