@@ -34,6 +34,8 @@ export class JsonScan {
   /** Offsets of those values in the last fed piece. */
   readonly starts: number[]
   hasContent = false
+  /** The nodes that set the values, by slot. */
+  readonly #sources: Node[] = []
   readonly #root: Node
   readonly #onText: () => void
   /** Open containers on the way to a wanted member, with list indexes. */
@@ -181,7 +183,11 @@ export class JsonScan {
   #take(value: Found): void {
     const node = this.#node
     if (node === null) return
-    if (node.slot >= 0) this.values[node.slot] = value
+    // A member that shares its slot never hides a value at another path.
+    if (node.slot >= 0 && (isFilled(value) || !isFilled(this.values[node.slot]))) {
+      this.values[node.slot] = value
+      this.#sources[node.slot] = node
+    }
     if (node.isContent && isFilled(value)) this.hasContent = true
     this.#node = null
   }
@@ -226,7 +232,8 @@ export class JsonScan {
     if (parent === undefined) return
     const node = find(parent, bytes, from, to) ?? parent.other
     this.#node = node
-    if (node !== null) for (const slot of node.below) this.values[slot] = undefined
+    if (node === null) return
+    for (const each of node.below) if (this.#sources[each.slot] === each) this.values[each.slot] = undefined
   }
 
   /** Continues a string; returns its end or the piece's. */

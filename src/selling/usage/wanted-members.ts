@@ -7,8 +7,8 @@ export interface Node {
   slot: number
   /** A filled value is content. */
   isContent: boolean
-  /** Slots here and below, cleared by a duplicate name. */
-  readonly below: number[]
+  /** Nodes with a slot, here and below: a duplicate name clears their values. */
+  readonly below: Node[]
   /** The last text, repeated by most events. */
   lastBytes: Buffer
   lastText: string
@@ -49,7 +49,7 @@ export class WantedMembers {
     }
     if (slot >= 0) {
       node.slot = slot
-      for (const each of nodes) each.below.push(slot)
+      for (const each of nodes) each.below.push(node)
     }
     return node
   }

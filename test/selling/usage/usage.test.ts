@@ -68,6 +68,18 @@ t.test('a JSON response: only the member of the outermost object counts, whereve
     t.equal(json(OPENAI, broken), null, broken)
 })
 
+t.test('members of the same meaning do not hide each other, in any order', async t => {
+  const usage = { prompt_tokens: 9, completion_tokens: 12 }
+  const read = { input: 9, output: 12 }
+  for (const response of ['text', null, {}, { id: 'r' }, { usage: null }, { usage: { prompt_tokens: 0 } }]) {
+    t.same(json(OPENAI, { usage, response }), read, JSON.stringify(response))
+    t.same(json(OPENAI, { response, usage }), read, JSON.stringify(response))
+  }
+  t.same(json(ANTHROPIC, { usage: { input_tokens: 9, output_tokens: 12 }, message: 'text' }), read)
+  for (const response of ['text', { error: null }])
+    t.same(json(OPENAI, { error: { code: 502 }, response }), { input: 0, output: 0 }, 'a failure')
+})
+
 t.test('duplicate members: the last counts, as for JSON.parse', async t => {
   const usage = '"usage":{"prompt_tokens":9,"completion_tokens":12}'
   t.same(json(OPENAI, `{${usage},"usage":{"prompt_tokens":1,"completion_tokens":2}}`), { input: 1, output: 2 })
