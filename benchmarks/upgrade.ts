@@ -32,7 +32,7 @@ const [rows, rate, seconds] = [Number(values.rows), Number(values.rate), Number(
 const PHASES = ['before', 'during', 'after'] as const
 const LOOK_MS = 5
 
-interface Asked {
+interface PageRequest {
   readonly phase: (typeof PHASES)[number]
   readonly kind: string
   readonly ms: number
@@ -67,8 +67,8 @@ const database = await openDatabase({
 })
 const { sql } = database
 
-const asked: Asked[] = []
-let phase: Asked['phase'] = 'before'
+const asked: PageRequest[] = []
+let phase: PageRequest['phase'] = 'before'
 let port = before.port
 const agent = new Agent({ connections: 500 })
 
@@ -203,7 +203,7 @@ async function main(): Promise<void> {
     await Promise.all([traffic, locks])
     await after?.stop()
   }
-  const cell = (kind: string, of: Asked['phase']): string => {
+  const cell = (kind: string, of: PageRequest['phase']): string => {
     const ms = asked.filter(one => one.kind === kind && one.phase === of).map(one => one.ms)
     const { p50, p99 } = percentiles(ms)
     return `${p50.toFixed(0)} / ${p99.toFixed(0)} / ${Math.max(0, ...ms).toFixed(0)}`

@@ -1,6 +1,6 @@
 import { Closers } from './composition/closers.ts'
 import { mounted } from './composition/mounts.ts'
-import { openParts, type Parts, type Running, type Surroundings } from './composition/parts.ts'
+import { openDomains, type Domains, type Running, type GatewayEnvironment } from './composition/domains.ts'
 import { formatProblem, type Problem } from '../engine/config/diagnose.ts'
 import { changesBetween, effective } from '../engine/config/effective.ts'
 import type { GatewayConfig } from '../engine/config/schema.ts'
@@ -24,43 +24,43 @@ import { packageVersion } from './composition/version.ts'
 const PLUGINS_MS = 10_000
 
 /** Composes a gateway: opens every domain once and compiles the first snapshot. Closes opened parts on failure. */
-export async function compose(config: GatewayConfig, around: Surroundings): Promise<App> {
-  const closers = new Closers(around.log)
+export async function compose(config: GatewayConfig, environment: GatewayEnvironment): Promise<App> {
+  const closers = new Closers(environment.log)
   try {
-    return await build(config, around, closers)
+    return await build(config, environment, closers)
   } catch (error) {
     await closers.close()
     throw error
   }
 }
 
-async function build(config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
-  const { clock, log } = around
+async function build(config: GatewayConfig, environment: GatewayEnvironment, closers: Closers): Promise<App> {
+  const { clock, log } = environment
   const running: Running = {
     config,
     started: config,
-    plugins: around.plugins,
+    plugins: environment.plugins,
     reload: null,
     serving: false,
     gateway: null
   }
-  const parts = await openParts(running, around, closers)
+  const domains = await openDomains(running, environment, closers)
   const warn =
-    around.warn ??
+    environment.warn ??
     ((warning: Problem): void => {
       log.warn({ code: warning.code }, formatProblem(warning))
     })
-  const shed = parts.metrics.counter(
+  const shed = domains.metrics.counter(
     'boltgate_requests_shed_total',
     'Requests that were answered with 503 because the gateway was overloaded, by what was behind.',
     ['reason']
   )
-  const reloaded = reloadMetrics(parts.metrics, clock)
+  const reloaded = reloadMetrics(domains.metrics, clock)
   const load = closers.add(
     new Load({
       clock,
       isPaid: ({ headers }) => hasPaymentCredential(headers),
-      probe: () => around.database.sql`select 1`,
+      probe: () => environment.database.sql`select 1`,
       shed: reason => {
         shed.inc({ reason })
       },
@@ -72,33 +72,33 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
       part.stop()
     }
   )
-  const mount: Mount = (next, plugins) => mounted(next, parts.operations, plugins)
-  running.config = mount(config, around.plugins)
+  const mount: Mount = (next, plugins) => mounted(next, domains.operations, plugins)
+  running.config = mount(config, environment.plugins)
   const compileFor: Compile = async (next, plugins, generation) => {
     for (const warning of next.warnings) warn(warning)
     return await compile(next, {
-      services: { ...parts.services(), policies: next.policies },
+      services: { ...domains.services(), policies: next.policies },
       plugins,
-      internals: parts.internals(),
+      internals: domains.internals(),
       generation,
       load,
       warn
     })
   }
   const gateway = closers.add(
-    new Gateway(await compileFor(running.config, around.plugins, 1)),
+    new Gateway(await compileFor(running.config, environment.plugins, 1)),
     part => part.close(),
     PLUGINS_MS
   )
   running.gateway = gateway
-  parts.offer(running.config)
+  domains.offer(running.config)
   const listener = createListener({
     limits: { ...defaultLimits, ...config.server.limits },
     trustedProxies: config.server.trustedProxies,
     clock,
     freshId,
     handle: (ctx, wire) => {
-      around.begun?.()
+      environment.begun?.()
       gateway.handle(ctx, wire)
     },
     takesAnySegment: (method, host, path) => gateway.answersItself(method, host, path),
@@ -111,8 +111,8 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
   })
   return new App({
     running,
-    around,
-    parts,
+    environment,
+    domains,
     closers,
     gateway,
     load,
@@ -141,10 +141,10 @@ function reloadMetrics(metrics: Metrics, clock: Clock): (isUsed: boolean) => voi
 type Mount = (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>) => GatewayConfig
 type Compile = (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>, generation: number) => Promise<Snapshot>
 
-interface AppParts {
+interface AppDependencies {
   readonly running: Running
-  readonly around: Surroundings
-  readonly parts: Parts
+  readonly environment: GatewayEnvironment
+  readonly domains: Domains
   readonly closers: Closers
   readonly gateway: Gateway
   readonly load: Load
@@ -155,72 +155,72 @@ interface AppParts {
 }
 
 export class App {
-  readonly #parts: AppParts
+  readonly #dependencies: AppDependencies
 
-  constructor(parts: AppParts) {
-    this.#parts = parts
+  constructor(dependencies: AppDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Operations of the internal upstreams, for OpenAPI. */
   get operations(): readonly AnyOperation[] {
-    return this.#parts.parts.operations
+    return this.#dependencies.domains.operations
   }
 
   /** Current configuration with the gateway's own routes. */
   get config(): GatewayConfig {
-    return this.#parts.running.config
+    return this.#dependencies.running.config
   }
 
   get active(): number {
-    return this.#parts.gateway.active
+    return this.#dependencies.gateway.active
   }
 
   /** @throws CodedError */
   async listen(): Promise<{ readonly host: string; readonly port: number }> {
-    const { host, port } = this.#parts.running.config.server.listen
-    await this.#parts.listener.listen(host, port)
-    this.#parts.load.start()
-    return this.#parts.listener.address ?? { host, port }
+    const { host, port } = this.#dependencies.running.config.server.listen
+    await this.#dependencies.listener.listen(host, port)
+    this.#dependencies.load.start()
+    return this.#dependencies.listener.address ?? { host, port }
   }
 
   /** Follows other processes' changes and makes the gateway ready; requires the tables. */
   async follow(): Promise<void> {
-    await this.#parts.parts.start()
-    this.#parts.running.serving = true
+    await this.#dependencies.domains.start()
+    this.#dependencies.running.serving = true
   }
 
   /** Applies a new configuration to new requests. Throws, changing nothing, when it does not compile. */
   async reload(file: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
-    const { running, around, parts, gateway } = this.#parts
-    await parts.openFor(file, plugins)
-    const config = this.#parts.mount(file, plugins)
+    const { running, environment, domains, gateway } = this.#dependencies
+    await domains.openFor(file, plugins)
+    const config = this.#dependencies.mount(file, plugins)
     // Compiling routes reads these settings.
-    const takeBack = parts.configure(config)
+    const takeBack = domains.configure(config)
     try {
-      gateway.swap(await this.#parts.compile(config, plugins, gateway.generation + 1))
+      gateway.swap(await this.#dependencies.compile(config, plugins, gateway.generation + 1))
     } catch (error) {
       takeBack()
       throw error
     }
     const changes = changesBetween(effective(running.config, running.plugins), effective(config, plugins))
-    running.reload = { at: around.clock.now(), changes, problem: null }
-    this.#parts.reloaded(true)
+    running.reload = { at: environment.clock.now(), changes, problem: null }
+    this.#dependencies.reloaded(true)
     running.config = config
     running.plugins = plugins
-    parts.offer(config)
-    around.log.info({ generation: gateway.generation }, 'the configuration was reloaded')
+    domains.offer(config)
+    environment.log.info({ generation: gateway.generation }, 'the configuration was reloaded')
   }
 
   /** Records a rejected reload for the operator. */
   refuse(problem: string): void {
-    const { around, running } = this.#parts
-    running.reload = { at: around.clock.now(), changes: [], problem }
-    this.#parts.reloaded(false)
+    const { environment, running } = this.#dependencies
+    running.reload = { at: environment.clock.now(), changes: [], problem }
+    this.#dependencies.reloaded(false)
   }
 
   /** Drains for at most the drain timeout, and closes everything but the database. */
   async close(): Promise<void> {
-    const { running, listener, closers } = this.#parts
+    const { running, listener, closers } = this.#dependencies
     running.serving = false
     await listener.drain(running.config.server.limits.drainTimeout)
     await closers.close()

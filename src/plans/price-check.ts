@@ -31,7 +31,7 @@ interface Seen {
  * Milliseconds for which a result is cached. A wrong price is checked again soon, so that a corrected one sells
  * immediately.
  */
-const BELIEVED = { right: 600_000, wrong: 10_000 }
+const CACHE_TTL = { right: 600_000, wrong: 10_000 }
 /** Seconds until a buyer may retry: an operator has to correct the price first. */
 const COME_BACK = 300
 
@@ -66,7 +66,7 @@ export class PriceCheck {
     const last = this.#seen.get(plan)
     const believed =
       last !== undefined &&
-      this.#options.clock.monotonic() - last.at < (last.wrong === null ? BELIEVED.right : BELIEVED.wrong)
+      this.#options.clock.monotonic() - last.at < (last.wrong === null ? CACHE_TTL.right : CACHE_TTL.wrong)
     const { wrong } = believed ? last : await this.#look(plan)
     if (wrong === null) return
     throw new Unavailable(

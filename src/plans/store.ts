@@ -21,7 +21,7 @@ export interface BeforeLookup {
   readonly merchantId: number | null
 }
 
-export interface Pended {
+export interface PendingPlan {
   /** Null unless approved. */
   readonly merchantId: number | null
 }
@@ -38,7 +38,7 @@ const beforeRows: Records<BeforeLookup> = records({
   plan: optional(text<PlanTier>('plan_tier')),
   merchantId: optional(integer())
 })
-const pendedRows: Records<Pended> = records({ merchantId: optional(integer('linked_merchant_id')) })
+const pendingRows: Records<PendingPlan> = records({ merchantId: optional(integer('linked_merchant_id')) })
 
 /**
  * Stores card subscriptions. Each lookup at the provider takes a ticket first, and writes only if no later ticket was
@@ -84,8 +84,8 @@ export class CardSubscriptionStore {
   }
 
   /** Null when it never waited for approval. */
-  async pended(tx: TransactionSql, subscriptionId: string): Promise<Pended | null> {
-    return await pendedRows.one(
+  async pendingPlan(tx: TransactionSql, subscriptionId: string): Promise<PendingPlan | null> {
+    return await pendingRows.one(
       tx`select linked_merchant_id from pending_subscriptions where billing_subscription_id = ${subscriptionId}`
     )
   }

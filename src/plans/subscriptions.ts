@@ -100,19 +100,19 @@ export class CardSubscriptions {
   async #pend(tx: TransactionSql, seen: BilledSubscription): Promise<number | null> {
     const { pending, store, clock, log } = this.#options
     const { subscriptionId, plan, email } = seen
-    const pended = await store.pended(tx, subscriptionId)
+    const pendingPlan = await store.pendingPlan(tx, subscriptionId)
     if (plan === null) {
       log.info({ subscriptionId }, 'a subscription of the billing provider is to no plan of ours')
-      return pended?.merchantId ?? null
+      return pendingPlan?.merchantId ?? null
     }
     // Ended before it was first reported: nothing to approve.
-    if (pended === null && !isLive(seen.status)) return null
+    if (pendingPlan === null && !isLive(seen.status)) return null
     if (email === null) {
       log.error(
         { subscriptionId },
         'a subscription was bought by a customer without an email address, so it cannot wait for approval'
       )
-      return pended?.merchantId ?? null
+      return pendingPlan?.merchantId ?? null
     }
     const waiting = await pending.insert(
       { email, customerName: seen.customerName, planTier: plan, ...factsOf(seen) },

@@ -59,7 +59,7 @@ export type CheckedOut =
  * `closed`: the store or its merchant is inactive; `lapsed`: the merchant's subscription does not cover it (decisions
  * 36 and 93).
  */
-export type StoreStanding = 'selling' | 'lapsed' | 'closed'
+export type StoreStatus = 'selling' | 'lapsed' | 'closed'
 
 export interface CheckoutOptions {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
@@ -79,7 +79,7 @@ export interface CheckoutOptions {
   access(integration: Integration): StoreAccess
   /** Inactive ones too. */
   store(slug: string): Promise<Integration | null>
-  standing(integration: Integration): Promise<StoreStanding>
+  standing(integration: Integration): Promise<StoreStatus>
 }
 
 interface Priced {

@@ -18,7 +18,7 @@ import { readDestination } from '../payments/refunds/destination.ts'
 import { isGivenBack } from '../payments/refunds/store.ts'
 import { storefrontAdminOperations, storefrontMerchantOperations } from './merchant-operations.ts'
 import { Catalogs } from './catalogs.ts'
-import { Checkout, type CheckoutOptions, type StoreStanding } from './checkout.ts'
+import { Checkout, type CheckoutOptions, type StoreStatus } from './checkout.ts'
 import { ClaimStore } from './orders/claim-store.ts'
 import { OrderClaims } from './orders/claims.ts'
 import { ShopCredentials, type ShopCredentialsOptions } from './credentials.ts'
@@ -105,7 +105,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
   }
   const bySlug = (slug: string) => storefronts.bySlug(slug)
   const byId = (id: number) => storefronts.byId(id)
-  const standing = async (integration: Integration): Promise<StoreStanding> => {
+  const standing = async (integration: Integration): Promise<StoreStatus> => {
     const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
     if (merchant === null || !merchant.isActive) return 'closed'
     return (await gate.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'

@@ -235,7 +235,7 @@ function buying({
       body: RefundRequestBody,
       responses: {
         200: {
-          description: 'The order, with what was asked for. Asked again, the later address counts.',
+          description: 'The order, with what was asked for. PageRequest again, the later address counts.',
           schema: OrderStatusView
         },
         400: 'The store has the order, the money went back already, or the address is not one to pay this to.',

@@ -101,7 +101,7 @@ interface Setting {
 }
 
 /** What is asked for. */
-interface Asked {
+interface PageRequest {
   readonly path: string
   readonly body?: object
   /** Who is signed in, where that counts. */
@@ -118,7 +118,7 @@ interface Row {
   readonly header?: 'x-admin-key'
   /** What a 401 says where no key is asked for. */
   readonly refusal?: string
-  ask(setting: Setting): Asked | Promise<Asked>
+  ask(setting: Setting): PageRequest | Promise<PageRequest>
 }
 
 const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({
@@ -373,7 +373,7 @@ const rows: Readonly<Record<string, Row>> = {
   listSessions: { ...plain(anyone(401), '/api/auth/sessions'), refusal: 'Not signed in' },
   endSession: { ...plain(anyone(401), '/api/auth/sessions/a'), refusal: 'Not signed in' },
   goToAccount: { ...plain(anyone(401), '/api/auth/account', { merchantId: 1 }), refusal: 'Not signed in' },
-  // Asked for by no browser: nobody is told apart by a key here.
+  // PageRequest for by no browser: nobody is told apart by a key here.
   beginPasskeySignIn: { ...plain(anyone(409), '/api/auth/passkeys/sign-in/options') },
   signInWithPasskey: {
     ...plain(anyone(401), '/api/auth/passkeys/sign-in', {
@@ -653,7 +653,7 @@ async function assetOf(f: Setting, ending: string): Promise<string> {
 }
 
 /** Asks from an address of its own each time: failures are counted by address (contract, Authentication 6). */
-type Ask = (method: string, asked: Asked, key: string | null, header?: string) => Promise<Answer>
+type Ask = (method: string, asked: PageRequest, key: string | null, header?: string) => Promise<Answer>
 
 interface Opened {
   readonly gateway: TestGateway
@@ -868,7 +868,7 @@ interface SessionRow {
   readonly ask: Ask
   readonly operation: AnyOperation
   readonly known: Row
-  readonly asked: Asked
+  readonly asked: PageRequest
   readonly roles: ReadonlyArray<{ readonly role: Role; readonly cookie: string }>
   readonly operator: string
 }
@@ -933,7 +933,7 @@ function setting(
   gateway: TestGateway,
   owner: Account,
   other: Account,
-  ask: (method: string, asked: Asked, key: string) => Promise<Answer>
+  ask: (method: string, asked: PageRequest, key: string) => Promise<Answer>
 ): Setting {
   const asOwner: Setting['asOwner'] = async (method, path, body) => {
     const answer = await ask(method, body === undefined ? { path } : { path, body }, owner.apiKey)

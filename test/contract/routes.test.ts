@@ -1,7 +1,7 @@
 import t from 'tap'
 import { loadWithPlugins } from '../../src/app/cli/configuration.ts'
 import type { ChainEntryConfig, GatewayConfig } from '../../src/engine/config/schema.ts'
-import { rehearse } from '../../src/app/cli/rehearse.ts'
+import { dryRun } from '../../src/app/cli/dry-run.ts'
 import type { AnyOperation } from '../../src/engine/operations/operation.ts'
 import { Router } from '../../src/engine/pipeline/router.ts'
 import { rootFolder, startGateway } from '../support/gateway.ts'
@@ -146,7 +146,7 @@ for (const [name, file] of [
   ['in a file from before that spells all of it out', ALL_SPELT_OUT]
 ] as const) {
   t.test(`Limits | Policy | Applies to: who counts, gates and replays which operation, ${name}`, async t => {
-    const { config, operations } = await rehearse(await loadWithPlugins(file, {}))
+    const { config, operations } = await dryRun(await loadWithPlugins(file, {}))
     const chainOf = chainsByRequest(config)
     for (const operation of operations) {
       const { id, method, path, access } = operation

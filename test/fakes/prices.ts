@@ -203,7 +203,7 @@ export async function startFakePrices(options: FakePricesOptions = {}): Promise<
 /** Lines of gateway.yaml that point a gateway at it. */
 export function pricesYaml(fake: FakePrices): string {
   return [
-    '# Asked unless both sides of lightning are the sandbox.',
+    '# PageRequest unless both sides of lightning are the sandbox.',
     'prices:',
     '  urls:',
     ...['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'].map(name => `    ${name}: ${fake.url}`)

@@ -27,7 +27,7 @@ export type ReceiverAnswer =
 
 /** How a receiver behaves. */
 export interface ReceiverOptions {
-  /** Asked for each webhook; 200 unless said. */
+  /** PageRequest for each webhook; 200 unless said. */
   readonly answer?: (received: Received) => ReceiverAnswer
 }
 

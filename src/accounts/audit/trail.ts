@@ -5,7 +5,7 @@ import { rowId, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ActorKind, AuditEntry, SqlAuditStore } from './store.ts'
 
-export interface AuditTrailParts {
+export interface AuditTrailDependencies {
   readonly store: SqlAuditStore
   readonly clock: Clock
   readonly random: Random
@@ -14,15 +14,15 @@ export interface AuditTrailParts {
 
 /** Records changes before they run, then their outcomes. */
 export class AuditTrail implements Trail {
-  readonly #parts: AuditTrailParts
+  readonly #dependencies: AuditTrailDependencies
 
-  constructor(parts: AuditTrailParts) {
-    this.#parts = parts
+  constructor(dependencies: AuditTrailDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** @throws Unavailable while the database is down: the change must not run */
   async begin({ principal, operation, target, asked }: Change): ReturnType<Trail['begin']> {
-    const { clock, log, random, store } = this.#parts
+    const { clock, log, random, store } = this.#dependencies
     const at = clock.now()
     const [actorKind, actor] = actorOf(principal, target)
     const entry: AuditEntry = {

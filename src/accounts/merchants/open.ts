@@ -11,15 +11,15 @@ import { ApiKeys, KeyUses } from './api-keys.ts'
 import { AuthThrottle } from './auth-throttle.ts'
 import { countProxies, hasChallenge, hasPaidPayment } from './holdings.ts'
 import { apiKeyOperations } from './key-operations.ts'
-import { merchantOperations, type MerchantOperationParts } from './operations.ts'
+import { merchantOperations, type MerchantOperationDependencies } from './operations.ts'
 import { providerKeyOperations } from './provider-operations.ts'
 import { Merchants } from './service.ts'
-import { settingsOperation, type SettingsParts } from './settings-operation.ts'
+import { settingsOperation, type SettingsDependencies } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
 import { usageOperation } from './plan-caps.ts'
 
 export function openMerchants(
-  parts: Pick<MerchantOperationParts, 'production' | 'publicUrl'> & {
+  dependencies: Pick<MerchantOperationDependencies, 'production' | 'publicUrl'> & {
     readonly adminKey: Secret<string>
     readonly clock: Clock
     readonly database: Database
@@ -27,14 +27,14 @@ export function openMerchants(
     readonly log: Log
     readonly sealer: Sealer
     readonly state: State
-    readonly slotFacts: SettingsParts['slotFacts']
+    readonly slotFacts: SettingsDependencies['slotFacts']
     config(): Pick<GatewayConfig, 'plans'>
     readonly events: ProviderEvents
   }
 ) {
-  const { adminKey, clock, config, database, events, payees, sealer, state } = parts
+  const { adminKey, clock, config, database, events, payees, sealer, state } = dependencies
   const plans = (): GatewayConfig['plans'] => config().plans
-  const uses = new KeyUses(parts)
+  const uses = new KeyUses(dependencies)
   const apiKeys = new ApiKeys({ database, clock })
   const merchants = new Merchants({
     store: new SqlMerchantStore(database),
@@ -53,7 +53,7 @@ export function openMerchants(
     authThrottle: new AuthThrottle(state, clock),
     operations: [
       ...merchantOperations({
-        ...parts,
+        ...dependencies,
         merchants,
         plans,
         countProxies: id => countProxies(database.sql, id),
@@ -72,7 +72,10 @@ export function openMerchants(
       }),
       ...apiKeyOperations(apiKeys),
       ...usageOperation(database.sql, merchant => merchants.caps(merchant)),
-      ...settingsOperation({ slotFacts: parts.slotFacts, failure: (merchant, slot) => payees.failure(merchant, slot) })
+      ...settingsOperation({
+        slotFacts: dependencies.slotFacts,
+        failure: (merchant, slot) => payees.failure(merchant, slot)
+      })
     ],
     jobs: [],
     close: () => uses.drained()

@@ -21,7 +21,7 @@ import type { ProxyCounts } from './holdings.ts'
 import type { Merchants } from './service.ts'
 import { checkWebhookSecret, invalidWebhookUrl, webhookAddress, webhookSecretLength } from './webhook-address.ts'
 
-export interface MerchantOperationParts {
+export interface MerchantOperationDependencies {
   readonly merchants: Merchants
   /** Webhooks may target this machine outside production (decision 162). */
   readonly production: boolean
@@ -43,11 +43,16 @@ const common = { tag: 'Merchant', access: 'merchant' } as const
  * `/api/merchant` (contract, Merchant self-service; decisions 64 to 74). Without a subscription gate, so that an
  * account can be repaired (decision 36).
  */
-export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
-  return [...accountReads(parts), webhookOperation(parts), colourOperation(parts), regenerateOperation(parts)]
+export function merchantOperations(dependencies: MerchantOperationDependencies): AnyOperation[] {
+  return [
+    ...accountReads(dependencies),
+    webhookOperation(dependencies),
+    colourOperation(dependencies),
+    regenerateOperation(dependencies)
+  ]
 }
 
-function accountReads(parts: MerchantOperationParts): AnyOperation[] {
+function accountReads(dependencies: MerchantOperationDependencies): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -61,7 +66,10 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       responses: { 200: { description: 'The account.', schema: AccountView } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
-        return { status: 200, body: accountView(merchant, parts.plans(), await parts.countProxies(merchant.id)) }
+        return {
+          status: 200,
+          body: accountView(merchant, dependencies.plans(), await dependencies.countProxies(merchant.id))
+        }
       }
     }),
     defineOperation({
@@ -85,7 +93,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       summary: 'The plan, and how its subscription stands',
       description: 'Retired names of plans read as those of now. On the free plan the status is always active.',
       responses: { 200: { description: 'The subscription.', schema: SubscriptionView } },
-      handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), parts.plans()) })
+      handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), dependencies.plans()) })
     }),
     defineOperation({
       ...common,
@@ -112,13 +120,13 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
         const [proxies, challenged, paid] = await Promise.all([
-          parts.countProxies(merchant.id),
-          parts.hasChallenge(merchant.id),
-          parts.hasPaidPayment(merchant.id)
+          dependencies.countProxies(merchant.id),
+          dependencies.hasChallenge(merchant.id),
+          dependencies.hasPaidPayment(merchant.id)
         ])
         return {
           status: 200,
-          body: quickstart(merchant, { paid, sells: challenged || proxies.count > 0 }, parts.publicUrl())
+          body: quickstart(merchant, { paid, sells: challenged || proxies.count > 0 }, dependencies.publicUrl())
         }
       }
     })
@@ -126,7 +134,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
 }
 
 /** `PUT …/colour`: color of the merchant's payment pages. */
-function colourOperation(parts: MerchantOperationParts): AnyOperation {
+function colourOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
     ...common,
     id: 'setColour',
@@ -145,7 +153,7 @@ function colourOperation(parts: MerchantOperationParts): AnyOperation {
     }),
     responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
-      const { colour } = there(await parts.merchants.setColour(merchantOf(ctx).id, body.colour))
+      const { colour } = there(await dependencies.merchants.setColour(merchantOf(ctx).id, body.colour))
       return done(
         colour === null ? 'Pages have the usual colour from now on.' : `Pages have the colour ${colour} from now on.`
       )
@@ -173,7 +181,7 @@ const WebhookChange = Type.Object(
 )
 
 /** `PUT …/webhook-url`: omitted members stay, null or empty clears, and a URL always has a secret (decision 67). */
-function webhookOperation(parts: MerchantOperationParts): AnyOperation {
+function webhookOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
     ...common,
     id: 'setWebhook',
@@ -198,11 +206,15 @@ function webhookOperation(parts: MerchantOperationParts): AnyOperation {
       const { webhookUrl, webhookSecret } = body
       if (webhookUrl === undefined && webhookSecret === undefined)
         throw new ShortError(VALIDATION, 'webhookUrl or webhookSecret is required')
-      const url = cleared(webhookUrl) ? null : webhookUrl === undefined ? undefined : webhookAddress(webhookUrl, parts)
+      const url = cleared(webhookUrl)
+        ? null
+        : webhookUrl === undefined
+          ? undefined
+          : webhookAddress(webhookUrl, dependencies)
       if (!cleared(webhookSecret) && webhookSecret !== undefined) checkWebhookSecret(webhookSecret)
       const secret = cleared(webhookSecret) ? null : webhookSecret === undefined ? undefined : new Secret(webhookSecret)
       const { merchant, issued } = there(
-        await parts.merchants.changeWebhook(merchantOf(ctx).id, {
+        await dependencies.merchants.changeWebhook(merchantOf(ctx).id, {
           ...(url === undefined ? {} : { url }),
           ...(secret === undefined ? {} : { secret })
         })
@@ -230,7 +242,7 @@ function cleared(value: string | null | undefined): value is null | '' {
   return value === null || value === ''
 }
 
-function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
+function regenerateOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
     ...common,
     id: 'regenerateKey',
@@ -250,7 +262,7 @@ function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
       404: gone
     },
     handle: async ({ ctx }) => {
-      const { merchant, apiKey } = there(await parts.merchants.regenerateKey(merchantOf(ctx).id))
+      const { merchant, apiKey } = there(await dependencies.merchants.regenerateKey(merchantOf(ctx).id))
       const at = merchant.keyRotatedAt ?? merchant.keyCreatedAt
       return {
         status: 200,

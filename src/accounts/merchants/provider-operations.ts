@@ -51,19 +51,19 @@ interface ProviderKeyDependencies {
 }
 
 /** Provider keys of an account, and which of them makes its invoices. */
-export function providerKeyOperations(parts: ProviderKeyDependencies): AnyOperation[] {
+export function providerKeyOperations(dependencies: ProviderKeyDependencies): AnyOperation[] {
   return [
     ...(['primary', 'alternate'] as const).flatMap(slot => [
-      keyOperation(parts, slot),
-      removalOperation(parts, slot),
-      validateOperation(parts, slot)
+      keyOperation(dependencies, slot),
+      removalOperation(dependencies, slot),
+      validateOperation(dependencies, slot)
     ]),
-    providerOperation(parts)
+    providerOperation(dependencies)
   ]
 }
 
 /** A missing or blank key is `{error}`, not a problem (decision 1). */
-function keyOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
+function keyOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
   const { member, field, word } = slots[slot]
   const refuse = (error: ValidationError): GatewayError => {
     const missing =
@@ -102,19 +102,19 @@ function keyOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): AnyOp
     handle: async ({ ctx, body, query }) => {
       // The schema requires this member; its name is only known here.
       const key = new Secret((body as Record<typeof member, string>)[member])
-      const fault = key.reveal().trim() === '' ? null : parts.keyFault(key, slot)
+      const fault = key.reveal().trim() === '' ? null : dependencies.keyFault(key, slot)
       if (fault !== null) throw new ShortError(PROVIDER_KEY_TEST_FAILED, `The key was not saved. ${fault}`)
       const isTested = query.test === 'true' && key.reveal().trim() !== ''
-      const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
+      const tested = isTested ? await verdictOf(slot, () => dependencies.validateKey(key, slot)) : null
       if (tested?.isValid === false)
         throw new ShortError(PROVIDER_KEY_TEST_FAILED, `The key was not saved. ${tested.message}`)
-      there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
+      there(await dependencies.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
       return done(`The key for the ${slot} provider was saved.${tested === null ? '' : ` ${tested.message}`}`)
     }
   })
 }
 
-function removalOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
+function removalOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
   return defineOperation({
     ...common,
     id: `remove${slots[slot].word}Key`,
@@ -127,7 +127,7 @@ function removalOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): A
       'Payments made with the key can no longer be looked up or refunded here. The choice of a provider stays.',
     responses: { 200: { description: 'Removed, also where none was saved.', schema: Done }, 404: gone },
     handle: async ({ ctx }) => {
-      const merchant = there(await parts.merchants.removeProviderKey(merchantOf(ctx).id, slot))
+      const merchant = there(await dependencies.merchants.removeProviderKey(merchantOf(ctx).id, slot))
       const isUsed = providerOf(merchant) === slot
       return done(
         `The key for the ${slot} provider was removed.${isUsed ? ' No invoices can be made until another is saved or chosen.' : ''}`
@@ -136,7 +136,7 @@ function removalOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): A
   })
 }
 
-function providerOperation(parts: ProviderKeyDependencies): AnyOperation {
+function providerOperation(dependencies: ProviderKeyDependencies): AnyOperation {
   return defineOperation({
     ...common,
     id: 'setPaymentProvider',
@@ -151,7 +151,7 @@ function providerOperation(parts: ProviderKeyDependencies): AnyOperation {
     }),
     responses: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
-      const merchant = there(await parts.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
+      const merchant = there(await dependencies.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
       const hasKey = keyInSlot(merchant, body.provider) !== null
       return done(
         `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`
@@ -161,7 +161,7 @@ function providerOperation(parts: ProviderKeyDependencies): AnyOperation {
 }
 
 /** Always 200; the body has the verdict (contract, Validation rules). */
-function validateOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
+function validateOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
   return defineOperation({
     ...common,
     id: `validate${slots[slot].word}Key`,
@@ -175,7 +175,7 @@ function validateOperation(parts: ProviderKeyDependencies, slot: ProviderSlot): 
     responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
     handle: async ({ ctx }) => ({
       status: 200,
-      body: await verdictOf(slot, () => parts.validate(merchantOf(ctx), slot))
+      body: await verdictOf(slot, () => dependencies.validate(merchantOf(ctx), slot))
     })
   })
 }

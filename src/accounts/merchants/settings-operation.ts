@@ -68,7 +68,7 @@ const SettingsView = Type.Object(
 )
 export type SettingsView = Static<typeof SettingsView>
 
-export interface SettingsParts {
+export interface SettingsDependencies {
   /** Facts about a slot, without keys. */
   slotFacts(slot: ProviderSlot): readonly SlotFacts[]
   /** Why the last call with the account's key failed; null after a success. */
@@ -76,7 +76,7 @@ export interface SettingsParts {
 }
 
 /** Settings of an account, without secrets. */
-export async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsParts) {
+export async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsDependencies) {
   const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
   const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
   const { providerChoice } = merchant
@@ -116,7 +116,7 @@ function versionOf(key: Merchant['primaryKey']): string | null {
   return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
 }
 
-export function settingsOperation(parts: SettingsParts): AnyOperation[] {
+export function settingsOperation(dependencies: SettingsDependencies): AnyOperation[] {
   return [
     defineOperation({
       id: 'getSettings',
@@ -128,7 +128,7 @@ export function settingsOperation(parts: SettingsParts): AnyOperation[] {
       tag: 'Merchant',
       access: 'merchant',
       responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
-      handle: async ({ ctx }) => ({ status: 200, body: await merchantSettings(merchantOf(ctx), parts) })
+      handle: async ({ ctx }) => ({ status: 200, body: await merchantSettings(merchantOf(ctx), dependencies) })
     })
   ]
 }

@@ -50,7 +50,7 @@ const MOST_MINUTES = 60
 /** Milliseconds that a shutdown waits for the last write. */
 const LAST_WRITE = 2_000
 
-export interface RecorderParts {
+export interface RecorderDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -61,7 +61,7 @@ export interface RecorderParts {
 
 /** Writes this process's measurements to the database once a minute, usually in one statement. */
 export class TrafficRecorder {
-  readonly #parts: RecorderParts
+  readonly #dependencies: RecorderDependencies
   readonly #reading: TrafficReading
   readonly #id = freshId()
   readonly #startedAt: number
@@ -77,10 +77,10 @@ export class TrafficRecorder {
   #timer: Timer | null = null
   #writing: Promise<void> | null = null
 
-  constructor(parts: RecorderParts) {
-    this.#parts = parts
-    this.#reading = new TrafficReading(parts.metrics)
-    this.#startedAt = this.#since = parts.clock.now()
+  constructor(dependencies: RecorderDependencies) {
+    this.#dependencies = dependencies
+    this.#reading = new TrafficReading(dependencies.metrics)
+    this.#startedAt = this.#since = dependencies.clock.now()
   }
 
   /** Starts writing at the end of each minute. Idempotent. */
@@ -94,7 +94,7 @@ export class TrafficRecorder {
     this.#timer.cancel()
     this.#timer = null
     const late = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.after(LAST_WRITE, late.resolve)
+    const timer = this.#dependencies.clock.after(LAST_WRITE, late.resolve)
     await Promise.race([this.#last(), late.promise])
     timer.cancel()
   }
@@ -113,7 +113,7 @@ export class TrafficRecorder {
   }
 
   #wait(): void {
-    const { clock } = this.#parts
+    const { clock } = this.#dependencies
     this.#timer = clock.after(MINUTE - (clock.now() % MINUTE), () => {
       if (this.#timer !== null) this.#wait()
       void this.tell()
@@ -121,7 +121,7 @@ export class TrafficRecorder {
   }
 
   async #tell(): Promise<void> {
-    const { log, store } = this.#parts
+    const { log, store } = this.#dependencies
     await this.#read()
     try {
       do {
@@ -137,10 +137,10 @@ export class TrafficRecorder {
   }
 
   async #read(): Promise<void> {
-    const { clock, log } = this.#parts
+    const { clock, log } = this.#dependencies
     const at = Math.floor(this.#since / MINUTE) * MINUTE
     this.#since = clock.now()
-    this.#proxies.add(Math.floor(at / HOUR) * HOUR, this.#parts.metrics.tallies.take())
+    this.#proxies.add(Math.floor(at / HOUR) * HOUR, this.#dependencies.metrics.tallies.take())
     const rows = [...(await this.#reading.read())].map(([route, measured]) => ({ at, route, ...measured }))
     if (rows.length === 0) return
     this.#minutes.push(rows)
@@ -155,7 +155,7 @@ export class TrafficRecorder {
 
   /** The unsent batch; null when empty. */
   #batch(): TrafficBatch | null {
-    const { clock, generation, metrics } = this.#parts
+    const { clock, generation, metrics } = this.#dependencies
     const faults = metrics.faults.take()
     const rows = this.#minutes.flat()
     const proxies = this.#proxies.take()

@@ -92,7 +92,7 @@ export class RequestLogStore {
   }
 }
 
-export interface RequestLogParts {
+export interface RequestLogDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly requests: RecentRequests
@@ -101,17 +101,17 @@ export interface RequestLogParts {
 
 /** Writes finished requests every five seconds. Those that cannot be written are dropped: nothing waits for them. */
 export class RequestLogWriter {
-  readonly #parts: RequestLogParts
+  readonly #dependencies: RequestLogDependencies
   #timer: Timer | null = null
   #writing: Promise<void> | null = null
 
-  constructor(parts: RequestLogParts) {
-    this.#parts = parts
+  constructor(dependencies: RequestLogDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Idempotent. */
   start(): void {
-    this.#timer ??= this.#parts.clock.every(EVERY, () => void this.write())
+    this.#timer ??= this.#dependencies.clock.every(EVERY, () => void this.write())
   }
 
   /** Never throws. While a write is under way, its promise. */
@@ -128,13 +128,13 @@ export class RequestLogWriter {
     this.#timer.cancel()
     this.#timer = null
     const late = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.after(LAST_WRITE, late.resolve)
+    const timer = this.#dependencies.clock.after(LAST_WRITE, late.resolve)
     await Promise.race([this.#writing ?? this.write(), late.promise])
     timer.cancel()
   }
 
   async #write(): Promise<void> {
-    const { log, requests, store } = this.#parts
+    const { log, requests, store } = this.#dependencies
     const taken = requests.take()
     try {
       for (let at = 0; at < taken.length; at += AT_ONCE) await store.write(taken.slice(at, at + AT_ONCE))

@@ -4,7 +4,7 @@ import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import { systemClock } from '../../platform/system/clock.ts'
 import { ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
-import { noDatabase } from './rehearse.ts'
+import { noDatabase } from './dry-run.ts'
 
 const PATIENCE_MS = 5_000
 

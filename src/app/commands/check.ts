@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { formatProblem } from '../../engine/config/diagnose.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
-import { rehearse } from '../cli/rehearse.ts'
+import { dryRun } from '../cli/dry-run.ts'
 
 export const checkUsage = `boltgate check [--config FILE]
 
@@ -14,7 +14,7 @@ warnings do not count.`
 export async function check(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
-  const { config, warnings } = await rehearse(await loadWithPlugins(file, process.env))
+  const { config, warnings } = await dryRun(await loadWithPlugins(file, process.env))
   for (const warning of warnings) out.complain(`warning: ${formatProblem(warning)}`)
   out.print(
     `${file} is valid: ${config.routes.length} routes, ${new Set(config.routes.map(({ chain }) => chain)).size} chains, mode ${config.mode}.`

@@ -19,7 +19,7 @@ import {
 import { testKey, testUpstream } from '../cli/outside.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 import { openTerminal, type Ask } from '../cli/questions.ts'
-import { rehearse } from '../cli/rehearse.ts'
+import { dryRun } from '../cli/dry-run.ts'
 
 const KINDS = providerKinds.map(({ name }) => name)
 
@@ -117,7 +117,7 @@ export async function init(args: readonly string[], out: Output): Promise<number
   try {
     const answers = await complete(values, file, terminal?.ask ?? null, out)
     keyFile = await confirmed(answers, join(folder, 'lightning-key'), terminal?.ask ?? null, out)
-    await rehearsed(answers, file)
+    await dryRunResult(answers, file)
     // Fails if the file was created meanwhile.
     writeFileSync(file, gatewayYaml(answers), { flag: 'wx' })
     report(answers, file, values.config !== undefined, keyFile, out)
@@ -244,7 +244,7 @@ async function choice({ flag, given, question, choices, usual, ask, out }: Choic
 /** The key is only known at the start; everything else is checked now. */
 async function faultOf(answers: InitChoices, file: string): Promise<ConfigError | null> {
   try {
-    await rehearsed(answers, file)
+    await dryRunResult(answers, file)
     return null
   } catch (error) {
     if (error instanceof ConfigError) return error
@@ -252,10 +252,10 @@ async function faultOf(answers: InitChoices, file: string): Promise<ConfigError 
   }
 }
 
-async function rehearsed(answers: InitChoices, file: string): Promise<void> {
+async function dryRunResult(answers: InitChoices, file: string): Promise<void> {
   const text = gatewayYaml({ ...answers, provider: 'sandbox', production: false })
   const env = { [UPSTREAM_KEY_VARIABLE]: 'unknown' }
-  await rehearse(await withPlugins(options => loadConfigText(file, text, env, options)))
+  await dryRun(await withPlugins(options => loadConfigText(file, text, env, options)))
 }
 
 /**

@@ -5,7 +5,7 @@ import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { spelledOut } from '../../engine/config/spelled-out.ts'
 import { builtInChains, configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
-import { rehearse } from '../cli/rehearse.ts'
+import { dryRun } from '../cli/dry-run.ts'
 
 export const routesUsage = `boltgate routes [--config FILE] [--as-yaml]
 
@@ -22,7 +22,7 @@ export async function routes(args: readonly string[], out: Output): Promise<numb
     options: { config: { type: 'string', short: 'c' }, 'as-yaml': { type: 'boolean' } }
   })
   const file = configurationFile(values.config)
-  const { config } = await rehearse(await loadWithPlugins(file, process.env))
+  const { config } = await dryRun(await loadWithPlugins(file, process.env))
   if (values['as-yaml'] === true) {
     out.print(spelledOut(readFileSync(file, 'utf8'), config, builtInChains).trimEnd())
     return 0

@@ -6,7 +6,7 @@ import { takes } from '../../engine/config/presets.ts'
 import { watchConfig } from '../../engine/config/watch.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
-import { BufferCollector, setCollectorFlags, youngCollector } from '../../platform/system/collector.ts'
+import { BufferCollector, setCollectorFlags, garbageCollector } from '../../platform/system/collector.ts'
 import {
   isConnectionFault,
   openDatabase,
@@ -148,7 +148,7 @@ class Process {
     onStopSignal(stop)
     let app: App | null = null
     const growth = database.kind === 'postgres' ? new GrowthWatch(database, this.#clock, this.#log) : null
-    const collecting = new BufferCollector(this.#clock, youngCollector(), () => app?.active ?? 0)
+    const collecting = new BufferCollector(this.#clock, garbageCollector(), () => app?.active ?? 0)
     try {
       this.#publicUrl = publicUrlOf(config, config.server.listen.port)
       app = await compose(config, {

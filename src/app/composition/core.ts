@@ -18,14 +18,14 @@ import { openSales } from '../../selling/sales/open.ts'
 import { openSessions } from '../../selling/sessions/open.ts'
 import type { Closers } from './closers.ts'
 import type { Open } from './domain.ts'
-import type { Running, Surroundings } from './parts.ts'
+import type { Running, GatewayEnvironment } from './domains.ts'
 
 /** What every gateway opens: the pay-per-request core. */
 export type Core = Awaited<ReturnType<typeof openCore>>
 
-async function openGround(running: Running, around: Surroundings, closers: Closers) {
+async function openGround(running: Running, environment: GatewayEnvironment, closers: Closers) {
   const { config } = running
-  const { clock, database, log, publicUrl, secrets } = around
+  const { clock, database, log, publicUrl, secrets } = environment
   const production = config.mode === 'production'
   const metrics = new Metrics(clock)
   metrics.measureProcess()
@@ -67,10 +67,10 @@ async function openGround(running: Running, around: Surroundings, closers: Close
 }
 
 /** Opens engine, platform, providers, accounts and selling in order of their dependencies. */
-export async function openCore(running: Running, around: Surroundings, closers: Closers, opened: Open) {
-  const ground = await openGround(running, around, closers)
+export async function openCore(running: Running, environment: GatewayEnvironment, closers: Closers, opened: Open) {
+  const ground = await openGround(running, environment, closers)
   const { clock, forwarder, log, metrics, state } = ground
-  const { secrets, providerKinds } = around
+  const { secrets, providerKinds } = environment
   const providers = opened(openProviders({ ...ground, kinds: providerKinds }))
   const { events, payees } = providers
   const { merchants, adminKey, authThrottle } = opened(
@@ -145,10 +145,13 @@ export async function openCore(running: Running, around: Surroundings, closers: 
   }
 }
 
-type PageParts = Parameters<typeof import('../../web/pay/paywall.ts').openPaywall>[0]
+type PaywallDependencies = Parameters<typeof import('../../web/pay/paywall.ts').openPaywall>[0]
 
 /** Payment pages, loaded for the first browser that gets a 402. */
-function pagesOnDemand(known: Omit<PageParts, 'sandbox'>, sandbox: PageParts['sandbox']): ChallengePages {
+function pagesOnDemand(
+  known: Omit<PaywallDependencies, 'sandbox'>,
+  sandbox: PaywallDependencies['sandbox']
+): ChallengePages {
   let pages: Promise<ChallengePages> | undefined
   return async asked => {
     pages ??= import('../../web/pay/paywall.ts').then(({ openPaywall }) => openPaywall({ ...known, sandbox }))

@@ -63,7 +63,7 @@ export function TableBy<const Entry extends TSchema>(
 }
 
 /** An operator's price server, and the fields sent to it. Times in milliseconds. */
-export interface AskedPriceConfig {
+export interface PriceServerConfig {
   readonly from: string
   readonly timeout: number
   readonly cache: number
@@ -74,9 +74,9 @@ export interface AskedPriceConfig {
 export type PriceTable = FieldTable<number | FiatText>
 
 /** Whole satoshis, fiat, by a field of the request, or from a price server. */
-export type PriceConfig = number | FiatText | PriceTable | AskedPriceConfig
+export type PriceConfig = number | FiatText | PriceTable | PriceServerConfig
 
-const AskedPrice = Type.Object(
+const PriceServerSection = Type.Object(
   {
     from: Type.String({ 'x-format': 'http-url', description: 'Address of the price server, which gets a POST.' }),
     timeout: Duration({
@@ -141,7 +141,7 @@ export function isFree(price: PriceConfig): boolean {
 export function RequestPrice(options: { readonly description?: string } = {}): TUnsafe<PriceConfig> {
   const money = Money({ maximum: MAX_PRICE_SATS })
   return Type.Unsafe<PriceConfig>({
-    anyOf: [money, TableBy(money), AskedPrice],
+    anyOf: [money, TableBy(money), PriceServerSection],
     ...options
   })
 }

@@ -3,12 +3,12 @@ import { MalformedBody } from '../operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Keeping } from '../listener/allowance.ts'
 import { writeRefusal, type RefusalHost } from '../listener/connection.ts'
-import { askWhetherGone, takenBytes, Watch, type Watched } from '../listener/deadlines.ts'
+import { detectDisconnect, takenBytes, Watch, type Watched } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
 import type { Stopping } from '../message/wire.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
-import { IncomingBody, NoBody, type WireBody } from '../listener/request-body.ts'
+import { IncomingBody, EmptyBody, type WireBody } from '../listener/request-body.ts'
 import { RequestUpload, type UploadValve } from './upload.ts'
 
 export interface LaneHost extends RefusalHost {
@@ -140,7 +140,7 @@ export class Lane implements Watched, UploadValve {
   #body(bytes: Buffer, head: PlainHead, length: number): WireBody {
     let { end } = head
     let body: WireBody
-    if (length === 0) body = new NoBody()
+    if (length === 0) body = new EmptyBody()
     else {
       const upload = new RequestUpload(length, this)
       this.#upload = upload
@@ -179,7 +179,7 @@ export class Lane implements Watched, UploadValve {
     }
     // It may still read: pending requests are answered first.
     if (this.current === null) this.socket.end()
-    else askWhetherGone(this)
+    else detectDisconnect(this)
   }
 
   readonly #onClose = (): void => {

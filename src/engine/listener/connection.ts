@@ -3,7 +3,7 @@ import { Socket } from 'node:net'
 import { MalformedBody } from '../operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Keeping } from './allowance.ts'
-import { askWhetherGone, takenBytes, type Watch, type Watched } from './deadlines.ts'
+import { detectDisconnect, takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from '../lane/lane.ts'
 import { rawReply, rawReplyBytes } from './raw-reply.ts'
 import type { Stopping } from '../message/wire.ts'
@@ -112,7 +112,7 @@ export class Connection implements WireConnection, Watched {
   }
 
   readonly ended = (): void => {
-    askWhetherGone(this)
+    detectDisconnect(this)
   }
 
   /** The socket no longer belongs to the parser, so no message of it can be unfinished. */

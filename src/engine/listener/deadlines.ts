@@ -117,7 +117,7 @@ export interface Watched {
  * long wait it is probed now, since a response to a departed client is unpaid. A client that half-closes with its
  * request, as `nc` does, is probed by `enforce` later.
  */
-export function askWhetherGone({ current, watch }: Pick<Watched, 'current' | 'watch'>): void {
+export function detectDisconnect({ current, watch }: Pick<Watched, 'current' | 'watch'>): void {
   if (current !== null && watch.awaited === current) current.probe()
 }
 

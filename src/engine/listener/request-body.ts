@@ -309,7 +309,7 @@ export class IncomingBody implements WireBody {
   }
 }
 
-export class NoBody implements WireBody {
+export class EmptyBody implements WireBody {
   readonly length = 0
   readonly received = 0
   readonly pieces = 0

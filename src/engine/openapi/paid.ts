@@ -128,7 +128,7 @@ function offerJson(price: PriceConfig | null, description: string): Json {
   const sats = fixedSats(price)
   const offer = { intent: 'charge', method: 'lightning', amount: sats === null ? null : String(sats), currency: 'sat' }
   if (price === null || sats !== null) return { ...offer, description }
-  return { ...offer, description: `${description} (${priceWords(price)})`, price: toldPrice(price) }
+  return { ...offer, description: `${description} (${priceWords(price)})`, price: priceJson(price) }
 }
 
 function sessionJson(
@@ -147,7 +147,7 @@ function sessionJson(
   }
 }
 
-function toldPrice(price: PriceConfig): Json {
+function priceJson(price: PriceConfig): Json {
   if (typeof price !== 'object') return { mode: 'fixed', ...amountAndCurrency(price) }
   if (!isTable(price)) return { mode: 'asked' }
   const { by, of, else: rest } = price

@@ -4,7 +4,7 @@ import { prefersHtml } from '../message/accept.ts'
 import type { Context } from '../message/context.ts'
 import type { WholeReply } from '../message/reply.ts'
 import { NOT_FOUND } from './error-kinds.ts'
-import { errorReply, type ErrorSurroundings, type GatewayError } from './errors.ts'
+import { errorReply, type ErrorContext, type GatewayError } from './errors.ts'
 
 const STYLE = `:root{color-scheme:light dark}body{display:grid;place-content:center;min-height:90vh;margin:0 1rem;font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}main{max-width:34rem}a{color:inherit}code{font-size:.875rem}`
 
@@ -28,7 +28,7 @@ const PAGE_HEADERS: readonly string[] = Object.freeze([
 export function errorResponse(
   ctx: Pick<Context, 'headers' | 'method' | 'path' | 'query' | 'upgrade'>,
   error: GatewayError,
-  around: ErrorSurroundings
+  around: ErrorContext
 ): WholeReply {
   const isRead = (ctx.method === 'GET' || ctx.method === 'HEAD') && ctx.upgrade === null
   if (

@@ -25,7 +25,7 @@ import {
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
-export interface ErrorSurroundings {
+export interface ErrorContext {
   readonly correlationId: string
   /** Wall-clock milliseconds. */
   readonly now: number
@@ -66,7 +66,7 @@ export abstract class GatewayError extends Error {
   }
 
   /** The body's members in order; null for no body. */
-  abstract members(around: ErrorSurroundings): Record<string, unknown> | null
+  abstract members(around: ErrorContext): Record<string, unknown> | null
 }
 
 /** `{error}` (contract, Errors: Short). */
@@ -216,7 +216,7 @@ export class ValidationError extends GatewayError {
     return PROBLEM_TYPE
   }
 
-  members(around: ErrorSurroundings): Record<string, unknown> {
+  members(around: ErrorContext): Record<string, unknown> {
     return {
       type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
       title: this.message,
@@ -296,7 +296,7 @@ class Unhandled extends GatewayError {
     super(INTERNAL, 'An unexpected error occurred', [], cause)
   }
 
-  members(around: ErrorSurroundings): Record<string, unknown> {
+  members(around: ErrorContext): Record<string, unknown> {
     const base = {
       error: this.message,
       correlationId: around.correlationId,
@@ -327,7 +327,7 @@ export function asGatewayError(error: unknown): GatewayError {
   return foreseen(error) ?? new Unhandled(error)
 }
 
-export function errorReply(error: GatewayError, around: ErrorSurroundings): WholeReply {
+export function errorReply(error: GatewayError, around: ErrorContext): WholeReply {
   const members = error.members(around)
   if (members === null) return { status: error.status, headers: error.headers, body: null }
   return {

@@ -17,12 +17,12 @@ const BURST = 256
 /** Queue length before the database is known to be slow: thousands of redemptions in one burst are no overload. */
 const UNKNOWN = 2_048
 /** Queue limit after as many milliseconds of a slow database: a standing queue only adds latency. */
-const STANDING = 128
-const STANDING_AFTER = 500
+const QUEUE_LIMIT = 128
+const QUEUE_LIMIT_AFTER = 500
 /** Allowed queue growth per statement that the database answers in time. */
 const GROWTH = 64
 /** Milliseconds without a slow statement or a shed request until the database counts as recovered. */
-const CALM = 2_000
+const RECOVERY = 2_000
 /** Milliseconds over which completions are averaged. */
 const WINDOW = 500
 /** Multiple of the delay and queue length at which paid requests are shed. */
@@ -180,7 +180,7 @@ class DatabaseLoad {
   }
 
   full(now: number): void {
-    if (this.#behindSince !== null) this.#behindUntil = now + CALM
+    if (this.#behindSince !== null) this.#behindUntil = now + RECOVERY
   }
 
   tick(now: number, passed: number): void {
@@ -202,11 +202,11 @@ class DatabaseLoad {
 
   #fallBehind(now: number): void {
     this.#behindSince ??= now
-    this.#behindUntil = now + CALM
+    this.#behindUntil = now + RECOVERY
   }
 
   #limit(queue: RouteQueue, behindFor: number): number {
-    return Math.max(behindFor < STANDING_AFTER ? BURST : STANDING, queue.completing(WAIT))
+    return Math.max(behindFor < QUEUE_LIMIT_AFTER ? BURST : QUEUE_LIMIT, queue.completing(WAIT))
   }
 
   #probe(): void {

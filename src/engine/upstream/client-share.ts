@@ -4,7 +4,7 @@ export class ClientShare {
   running = 0
   inRound = false
   /** The tick when it last lost a connection for delaying others; null after a while. */
-  dawdledAt: number | null = null
+  stalledAt: number | null = null
   readonly waiting: QueuedCall[] = []
   readonly most: number
 
@@ -23,7 +23,7 @@ const REMEMBERED = 1024
  * Ticks for which a client that delayed others is deprioritized: a minute. Bounded by the connections lost in that
  * time.
  */
-const GRUDGE = 600
+const STALL_MEMORY = 600
 
 /**
  * Fair queue for connections. Clients take turns, one request each, and none exceeds its share, so that one address
@@ -34,7 +34,7 @@ const GRUDGE = 600
  */
 export class Round {
   readonly #most: number
-  readonly #mostBehind: number
+  readonly #maxQueued: number
   readonly #shares = new Map<string, ClientShare>()
   readonly #nobody = new ClientShare(Number.POSITIVE_INFINITY)
   #turns: ClientShare[] = []
@@ -42,10 +42,10 @@ export class Round {
   #runningBehind = 0
   #tick = 0
 
-  /** `most` connections per client, `mostBehind` for all deprioritized clients together. */
-  constructor(most: number, mostBehind: number) {
+  /** `most` connections per client, `maxQueued` for all deprioritized clients together. */
+  constructor(most: number, maxQueued: number) {
     this.#most = most
-    this.#mostBehind = mostBehind
+    this.#maxQueued = maxQueued
   }
 
   /** A request that may have a connection is queued, though it may be canceled. */
@@ -54,12 +54,12 @@ export class Round {
   }
 
   /** Deprioritized clients have all the connections they may have. */
-  get crowdedBehind(): boolean {
+  get isQueueFull(): boolean {
     return this.#roomBehind <= 0
   }
 
   get #roomBehind(): number {
-    return this.#mostBehind - this.#runningBehind
+    return this.#maxQueued - this.#runningBehind
   }
 
   wanted(enough: number): number {
@@ -77,8 +77,8 @@ export class Round {
   /** Deprioritizes a client that lost a connection for delaying others. */
   dawdled(share: ClientShare): void {
     if (share === this.#nobody) return
-    const known = share.dawdledAt !== null
-    share.dawdledAt = this.#tick
+    const known = share.stalledAt !== null
+    share.stalledAt = this.#tick
     if (known) return
     this.#runningBehind += share.running
     this.#move(share, this.#turns)
@@ -99,7 +99,7 @@ export class Round {
   take(share: ClientShare): QueuedCall | undefined {
     const call = share.waiting.shift()
     share.running++
-    if (share.dawdledAt !== null) this.#runningBehind++
+    if (share.stalledAt !== null) this.#runningBehind++
     const turns = this.#turnsOf(share)
     // Alone it keeps its place, which is the usual case.
     if (turns.length > 1) {
@@ -113,13 +113,13 @@ export class Round {
   claim(client: string): ClientShare {
     const share = this.#shareOf(client)
     share.running++
-    if (share.dawdledAt !== null) this.#runningBehind++
+    if (share.stalledAt !== null) this.#runningBehind++
     return share
   }
 
   release(share: ClientShare): void {
     share.running--
-    if (share.dawdledAt !== null) this.#runningBehind--
+    if (share.stalledAt !== null) this.#runningBehind--
     if (share.waiting.length > 0) this.#join(share)
   }
 
@@ -130,8 +130,8 @@ export class Round {
     for (const [client, share] of this.#shares) {
       const { waiting } = share
       if (waiting.some(isOver)) waiting.splice(0, waiting.length, ...waiting.filter(call => !isOver(call)))
-      if (share.dawdledAt !== null && tick - share.dawdledAt > GRUDGE) this.#forgive(share)
-      if (many && share.running === 0 && waiting.length === 0 && !share.inRound && share.dawdledAt === null)
+      if (share.stalledAt !== null && tick - share.stalledAt > STALL_MEMORY) this.#forgive(share)
+      if (many && share.running === 0 && waiting.length === 0 && !share.inRound && share.stalledAt === null)
         this.#shares.delete(client)
     }
   }
@@ -148,7 +148,7 @@ export class Round {
   }
 
   #forgive(share: ClientShare): void {
-    share.dawdledAt = null
+    share.stalledAt = null
     this.#runningBehind -= share.running
     this.#move(share, this.#behind)
   }
@@ -161,7 +161,7 @@ export class Round {
   }
 
   #turnsOf(share: ClientShare): ClientShare[] {
-    return share.dawdledAt === null ? this.#turns : this.#behind
+    return share.stalledAt === null ? this.#turns : this.#behind
   }
 
   #join(share: ClientShare): void {

@@ -114,12 +114,15 @@ export class ConnectionPool implements ConnectionOwner {
   #reclaim(): void {
     const all = this.#all.size
     const full = this.#idle.length === 0 && all >= this.#options.connections
-    if (!full && !this.#round.crowdedBehind) return
-    const wanted =
-      (full ? this.#round.wanted(all) : 0) + (this.#round.crowdedBehind ? this.#round.wantedBehind(all) : 0)
+    if (!full && !this.#round.isQueueFull) return
+    const wanted = (full ? this.#round.wanted(all) : 0) + (this.#round.isQueueFull ? this.#round.wantedBehind(all) : 0)
     if (wanted === 0) return
-    const kept = [...this.#all].filter(connection => connection.dawdling > PATIENCE && (full || hasDawdled(connection)))
-    kept.sort((one, other) => Number(hasDawdled(other)) - Number(hasDawdled(one)) || other.dawdling - one.dawdling)
+    const kept = [...this.#all].filter(
+      connection => connection.stalledTicks > PATIENCE && (full || hasStalled(connection))
+    )
+    kept.sort(
+      (one, other) => Number(hasStalled(other)) - Number(hasStalled(one)) || other.stalledTicks - one.stalledTicks
+    )
     for (const connection of kept.slice(0, wanted)) {
       if (connection.share !== null) this.#round.dawdled(connection.share)
       connection.giveUp()
@@ -250,8 +253,8 @@ function flush(pool: ConnectionPool): void {
   pool.flush()
 }
 
-function hasDawdled({ share }: UpstreamConnection): boolean {
-  return share !== null && share.dawdledAt !== null
+function hasStalled({ share }: UpstreamConnection): boolean {
+  return share !== null && share.stalledAt !== null
 }
 
 function remove(from: UpstreamConnection[], connection: UpstreamConnection): void {

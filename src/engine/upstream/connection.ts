@@ -28,7 +28,7 @@ export interface CallHandler {
   /** An address, or the network that counts as one client. Empty for none. */
   readonly client: string
   /** Ticks for which its client has stalled the connection; 0 while it does not. */
-  readonly dawdling: number
+  readonly stalledTicks: number
   /** The request must end, since its client stalls a connection that others wait for. */
   giveUp(): void
   onRequestStart(controller: CallController): void
@@ -193,8 +193,8 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.destroy()
   }
 
-  get dawdling(): number {
-    return this.#handler?.dawdling ?? 0
+  get stalledTicks(): number {
+    return this.#handler?.stalledTicks ?? 0
   }
 
   giveUp(): void {

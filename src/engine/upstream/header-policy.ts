@@ -11,7 +11,7 @@ import { pathFault } from './request-head.ts'
  * list. Responses: response-policy.ts.
  */
 
-type Fate =
+type HeaderFate =
   | 'strip'
   | 'connection'
   | 'authorization'
@@ -28,11 +28,11 @@ type Fate =
   | 'operator'
   | 'keep'
 
-function fatesOf(fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
-  const byName = new Map<string, Fate>()
+function fatesOf(fates: Readonly<Partial<Record<HeaderFate, readonly string[]>>>): NameTable<HeaderFate> {
+  const byName = new Map<string, HeaderFate>()
   for (const [fate, names] of Object.entries(fates)) {
     // The keys of the literal are fates; Object.entries forgets it.
-    for (const name of names) byName.set(name, fate as Fate)
+    for (const name of names) byName.set(name, fate as HeaderFate)
   }
   return tableOf(byName, 'keep')
 }
@@ -121,7 +121,7 @@ const REQUEST_NAMES = fatesOf({
  * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18). A spelling of a name above
  * is never passed on; other underscores only where the upstream accepts them.
  */
-const REQUEST = new NameTable<Fate>(name => {
+const REQUEST = new NameTable<HeaderFate>(name => {
   const dashed = name.replaceAll('_', '-')
   if (PAID_NAMES.has(dashed.toLowerCase())) return 'strip'
   if (dashed === name) return REQUEST_NAMES.of(name)

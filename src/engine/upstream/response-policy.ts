@@ -5,7 +5,7 @@ import { setsOwnCookie } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
 import { HOP_BY_HOP, OURS_ON_RESPONSES, stripListed, VIA } from './header-policy.ts'
 
-type Fate = 'strip' | 'connection' | 'encoding' | 'length' | 'cookie' | 'challenge' | 'link' | 'trusted' | 'keep'
+type HeaderFate = 'strip' | 'connection' | 'encoding' | 'length' | 'cookie' | 'challenge' | 'link' | 'trusted' | 'keep'
 
 const STRIPPED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -54,7 +54,7 @@ const TRUSTED_NAMES: ReadonlySet<string> = new Set([
 const TRUSTED_PREFIXES =
   /^(?:(?:sec|secure)-session-|attribution-reporting-|ad-auction-|x-accel-(?!buffering$)|x-sendfile|x-lighttpd-|x-litespeed-|x-reproxy-|x-esi|surrogate-control$|edge-control$)/
 
-const RESPONSE = new NameTable<Fate>(name => {
+const RESPONSE = new NameTable<HeaderFate>(name => {
   const lower = name.toLowerCase()
   if (STRIPPED.has(lower) || lower.startsWith('x-l402-')) return 'strip'
   if (TRUSTED_NAMES.has(lower) || TRUSTED_PREFIXES.test(lower)) return 'trusted'

@@ -131,7 +131,7 @@ export class Sink implements CallHandler, Waiting {
     return clientNetwork(this.#ctx.clientAddress)
   }
 
-  get dawdling(): number {
+  get stalledTicks(): number {
     const { tick } = this.#deadlines
     if (this.#headSeen) return this.#paused ? tick - this.#pausedAt : 0
     if (this.#body === null || this.#sent || this.#body.isPaused()) return 0

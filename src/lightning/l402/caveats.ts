@@ -322,7 +322,7 @@ export function checkGrant(grant: Grant, requirement: GrantRequirement, now: num
  * Checks a token without a request: expiry, flaws, unknown caveats; not merchant, path or price (decision 128). Null,
  * or the first failure.
  */
-export function checkStanding(grant: Grant, now: number): CaveatFailure | null {
+export function checkGrantTimes(grant: Grant, now: number): CaveatFailure | null {
   const flaws = grant.flaws
   if (flaws?.merchant_id !== undefined) return invalid('merchant_id', flaws.merchant_id)
   const expiry = checkExpiry(grant, now)

@@ -19,7 +19,7 @@ export interface FeedSource {
   readonly source: Pick<PriceSource, 'path' | 'read'>
 }
 
-export interface FeedParts {
+export interface FeedDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -69,16 +69,16 @@ const AHEAD = 60_000
  * until too old.
  */
 export class PriceFeed implements Quotes {
-  readonly #parts: FeedParts
+  readonly #dependencies: FeedDependencies
   readonly #lines: Readonly<Record<FiatCurrency, Line>> = { USD: freshLine(), EUR: freshLine(), GBP: freshLine() }
   /** Failing sources by name and currency, to log each outage once. */
   readonly #failing = new Set<string>()
   readonly #without = new Set<FiatCurrency>()
   readonly #answers
 
-  constructor(parts: FeedParts) {
-    this.#parts = parts
-    this.#answers = parts.metrics.counter(
+  constructor(dependencies: FeedDependencies) {
+    this.#dependencies = dependencies
+    this.#answers = dependencies.metrics.counter(
       'boltgate_price_answers_total',
       'Answers of price sources, by source and what became of them.',
       ['source', 'result']
@@ -92,7 +92,7 @@ export class PriceFeed implements Quotes {
 
   async quote(currency: FiatCurrency): Promise<Quote> {
     const line = this.#lines[currency]
-    const before = this.#parts.clock.monotonic()
+    const before = this.#dependencies.clock.monotonic()
     const fresh = line.found === null ? 0 : line.found.freshUntil - before
     if (fresh <= REFRESH * AHEAD_OF_END && line.restUntil <= before) {
       line.asking ??= this.#ask(currency, line).finally(() => {
@@ -101,17 +101,17 @@ export class PriceFeed implements Quotes {
     }
     // A fresh price never waits for its refresh.
     if (fresh <= 0 && line.asking !== null) await line.asking
-    const now = this.#parts.clock.monotonic()
+    const now = this.#dependencies.clock.monotonic()
     const { found } = line
     const rest = Math.max(line.restUntil - now, 0)
     if (found === null || found.goodUntil <= now) throw pricesUnavailable(Math.max(Math.ceil(rest / 1000), 1))
     const left = Math.min(found.goodUntil - now, found.freshUntil > now ? found.freshUntil - now : Math.max(rest, 1000))
-    return { price: found.price, at: found.at, expiresAt: Math.floor(this.#parts.clock.now() + left) }
+    return { price: found.price, at: found.at, expiresAt: Math.floor(this.#dependencies.clock.now() + left) }
   }
 
   /** Never rejects. */
   async #ask(currency: FiatCurrency, line: Line): Promise<void> {
-    const { clock, sources, log } = this.#parts
+    const { clock, sources, log } = this.#dependencies
     const answers = (await Promise.all(sources.map(source => this.#answer(source, currency)))).filter(
       answer => answer !== null
     )
@@ -142,7 +142,7 @@ export class PriceFeed implements Quotes {
 
   /** Never rejects. */
   async #answer({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
-    const { clock, ask } = this.#parts
+    const { clock, ask } = this.#dependencies
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
     const timer = clock.after(TIMEOUT, () => {
@@ -163,7 +163,7 @@ export class PriceFeed implements Quotes {
   }
 
   #note(name: SourceName, currency: FiatCurrency, result: Result, reason: string): void {
-    const { log } = this.#parts
+    const { log } = this.#dependencies
     this.#answers.inc({ source: name, result })
     const key = `${name} ${currency}`
     if (result === 'ok') {

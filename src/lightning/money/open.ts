@@ -12,7 +12,7 @@ export interface OpenedPrices extends Quotes {
 }
 
 /** `ask` is for tests. */
-export interface PriceSurroundings {
+export interface PriceContext {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -20,10 +20,7 @@ export interface PriceSurroundings {
 }
 
 /** Market prices, or fixed ones when both slots are the sandbox. Other gateways never use a made-up price. */
-export function openPrices(
-  config: Pick<GatewayConfig, 'lightning' | 'prices'>,
-  around: PriceSurroundings
-): OpenedPrices {
+export function openPrices(config: Pick<GatewayConfig, 'lightning' | 'prices'>, around: PriceContext): OpenedPrices {
   const { lightning, prices } = config
   if ([...lightning.primary, ...lightning.alternate].every(({ kind }) => kind === 'sandbox')) {
     return Object.assign(new FixedPrices(undefined, around.clock), { close: async () => {} })

@@ -10,9 +10,9 @@ import type { KindName } from './provider.ts'
  * Priority of a call: `keyed` for an account or job, `ahead` for future buyers, or a stranger, who must leave budget to
  * others.
  */
-export type CallStanding = 'keyed' | 'ahead' | Stranger
+export type CallPriority = 'keyed' | 'ahead' | AnonymousClient
 
-export interface Stranger {
+export interface AnonymousClient {
   readonly hasPaid: boolean
   /** Recent unpaid invoices; older ones decay to fractions. */
   readonly unpaid: number
@@ -62,7 +62,7 @@ export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
  * the budget. Under pressure, clients and places with the fewest go first, floods take the rest, and flooded places
  * share equally. Invoices made ahead come near last.
  */
-export function tokensToKeep(standing: CallStanding, bucket: Bucket): number {
+export function tokensToKeep(standing: CallPriority, bucket: Bucket): number {
   if (standing === 'keyed') return 0
   if (standing === 'ahead') return Math.min(bucket.burst - 1, bucket.burst * KEPT_FOR_WAITING)
   const reserve = standing.hasPaid ? RESERVE : RESERVE_OF_PAYING
@@ -74,7 +74,7 @@ export function tokensToKeep(standing: CallStanding, bucket: Bucket): number {
   )
 }
 
-export interface BudgetsParts {
+export interface BudgetsDependencies {
   readonly state: State
   readonly clock: Clock
   readonly metrics: Metrics
@@ -85,18 +85,18 @@ export interface BudgetsParts {
  * refusals still apply.
  */
 export class Budgets {
-  readonly #parts: BudgetsParts
+  readonly #dependencies: BudgetsDependencies
   readonly #budgets: CallBudget[] = []
 
-  constructor(parts: BudgetsParts) {
-    this.#parts = parts
+  constructor(dependencies: BudgetsDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Two slots at the same address share it. */
   of(kind: KindName, address: string, limits: CallLimits): CallBudget {
     const known = this.#budgets.find(budget => budget.kind === kind && budget.address === address)
     if (known !== undefined) return known
-    const budget = new CallBudget(kind, address, limits, this.#parts)
+    const budget = new CallBudget(kind, address, limits, this.#dependencies)
     this.#budgets.push(budget)
     return budget
   }
@@ -132,7 +132,7 @@ export class CallBudget {
     kind: KindName,
     address: string,
     limits: CallLimits,
-    { state, clock, metrics }: Omit<BudgetsParts, 'metrics'> & { readonly metrics: Metrics | null }
+    { state, clock, metrics }: Omit<BudgetsDependencies, 'metrics'> & { readonly metrics: Metrics | null }
   ) {
     this.kind = kind
     this.address = address
@@ -163,7 +163,7 @@ export class CallBudget {
    * Spends calls, one by default. `limit` names one of our address; the key's own always counts.
    * @throws NothingSent with the true wait when too little is left for this caller
    */
-  async spend(limit: string | undefined, key: string | null, standing: CallStanding, calls = 1): Promise<void> {
+  async spend(limit: string | undefined, key: string | null, standing: CallPriority, calls = 1): Promise<void> {
     if (calls === 0) return
     if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), standing, calls)
     await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing, calls)
@@ -181,7 +181,7 @@ export class CallBudget {
   }
 
   async report(): Promise<BudgetReport[]> {
-    const newcomer: Stranger = { hasPaid: false, unpaid: 0, inPlace: 0 }
+    const newcomer: AnonymousClient = { hasPaid: false, unpaid: 0, inPlace: 0 }
     const ofAddress = await Promise.all(
       Object.entries(this.#limits.ofAddress).map(async ([limit, bucket]) => {
         const { retryAfterMs } = await this.#ask(state =>
@@ -204,7 +204,7 @@ export class CallBudget {
     return { provider: this.kind, limit, exhausted: waitMs > 0, retryAfter: waitMs > 0 ? seconds(waitMs) : null }
   }
 
-  async #take(limit: string, name: string, bucket: Bucket, standing: CallStanding, calls: number): Promise<void> {
+  async #take(limit: string, name: string, bucket: Bucket, standing: CallPriority, calls: number): Promise<void> {
     // A cost above the bucket's size would block forever.
     const cost = Math.min(calls, bucket.burst)
     const keep = Math.min(tokensToKeep(standing, bucket), bucket.burst - cost)

@@ -4,7 +4,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { guardedConnector, plainConnector, type Connector } from '../../engine/upstream/connector.ts'
 import { AddressRefused, NameUnresolved, type AddressGuard } from '../../engine/upstream/guard.ts'
 import { readKeyForCall } from './address-key.ts'
-import { noBudget, type CallBudget, type CallStanding } from './budgets.ts'
+import { noBudget, type CallBudget, type CallPriority } from './budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
 import { WebSocketConnection } from './web-socket.ts'
@@ -136,7 +136,7 @@ export class KeyedCalls<Server extends KeyedServer> {
   async within<T>(
     key: Secret<string> | null,
     run: (...at: KeyedCall<Server>) => Promise<T>,
-    standing?: CallStanding
+    standing?: CallPriority
   ): Promise<T> {
     const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
     const isTrusted = this.#isTrusted(key, server)

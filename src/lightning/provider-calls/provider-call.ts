@@ -3,7 +3,7 @@ import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { plainConnector } from '../../engine/upstream/connector.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { CallBudget, CallStanding } from './budgets.ts'
+import type { CallBudget, CallPriority } from './budgets.ts'
 import {
   CallFailure,
   NothingSent,
@@ -139,7 +139,7 @@ export class ProviderHttp {
   async within<T>(
     key: Secret<string> | null,
     run: (call: CallProvider, limit: AbortSignal) => Promise<T>,
-    standing: CallStanding = 'keyed'
+    standing: CallPriority = 'keyed'
   ): Promise<T> {
     const limit = new AbortController()
     const timer = this.#options.clock.after(this.#options.timeout, () => {
@@ -156,7 +156,7 @@ export class ProviderHttp {
    * Calls with a key within another host's time limit.
    * @throws ProviderRefused as `within`
    */
-  under(limit: AbortSignal, key: Secret<string> | null, standing: CallStanding = 'keyed'): CallProvider {
+  under(limit: AbortSignal, key: Secret<string> | null, standing: CallPriority = 'keyed'): CallProvider {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text))
       throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
@@ -198,7 +198,7 @@ export class ProviderHttp {
     call: ProviderCall,
     key: string | null,
     limit: AbortSignal,
-    standing: CallStanding
+    standing: CallPriority
   ): Promise<ProviderResponse> {
     const exchange = async (): Promise<Reply> => {
       await this.#options.budget.spend(call.sharedLimit, key, standing, call.cost)
@@ -279,7 +279,7 @@ export class ProviderHttp {
     { status, body, location, retryAfter, isPage }: Reply,
     key: string | null
   ): ProviderResponse {
-    const said = saidInShort(body === undefined ? null : this.#options.messageOf(body), key)
+    const said = shortReason(body === undefined ? null : this.#options.messageOf(body), key)
     const response = { status, body: body ?? null, said, location }
     const meant = status < 400 ? null : this.#options.meaningOf?.(response, call.scope ?? null)
     if (meant !== null && meant !== undefined) throw meant
@@ -361,7 +361,7 @@ function codeOf(error: unknown): string {
 }
 
 /** A provider's message as one short line without the key; null when empty. */
-export function saidInShort(text: string | null, key: string | null): string | null {
+export function shortReason(text: string | null, key: string | null): string | null {
   if (text === null) return null
   const hidden = key === null ? text : text.replaceAll(key, '[redacted]')
   const line = hidden.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()

@@ -2,7 +2,7 @@ import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { CallStanding } from './budgets.ts'
+import type { CallPriority } from './budgets.ts'
 
 /** A kind's name in `gateway.yaml`, rows and metrics. Rows may name former kinds. */
 export type KindName = string
@@ -15,7 +15,7 @@ export interface ChargeRequest {
   /** Kinds may differ; `Charge.expiresAt` is authoritative. */
   readonly expirySeconds: number
   /** Sets how much budget to leave to others; `keyed` by default. */
-  readonly standing?: CallStanding
+  readonly standing?: CallPriority
   /** Order details for kinds that show them to payer and payee; not for challenges. */
   readonly order?: ChargeOrder
 }

@@ -1,6 +1,6 @@
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { CallStanding } from './budgets.ts'
+import type { CallPriority } from './budgets.ts'
 import { ProviderRefused } from './errors.ts'
 import { requireSats } from './lightning-charge.ts'
 import { feeLimit, payOnce, type LightningSend, type Sending, type SentPayment } from './pay-once.ts'
@@ -9,7 +9,7 @@ import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest
 /** Calls to a wallet, such as `KeyedCalls`. */
 export interface WalletCalls<At extends readonly unknown[]> {
   /** Runs calls under one time limit, on behalf of `standing`. */
-  within<T>(key: Secret<string> | null, run: (...at: At) => Promise<T>, standing?: CallStanding): Promise<T>
+  within<T>(key: Secret<string> | null, run: (...at: At) => Promise<T>, standing?: CallPriority): Promise<T>
   close(): Promise<void>
 }
 

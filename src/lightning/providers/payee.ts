@@ -17,7 +17,7 @@ import type {
   KindName
 } from '../provider-calls/provider.ts'
 
-export interface InvoicesAhead {
+export interface InvoiceStock {
   /** Names account and key: invoices of one key are never handed out after the key changes. */
   readonly account: string
   /** Per price and description, at least 1. */
@@ -36,7 +36,7 @@ export interface Payee extends InOrder<Payee> {
   readonly kind: KindName
   readonly capabilities: Capabilities
   /** Null to make none ahead. */
-  readonly ahead: InvoicesAhead | null
+  readonly ahead: InvoiceStock | null
   createInvoice(request: ChargeRequest): Promise<Charge>
   /** Null where the kind takes only satoshis. */
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
@@ -84,7 +84,7 @@ export class SeatedPayee implements Payee {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly capabilities: Capabilities
-  readonly ahead: InvoicesAhead | null
+  readonly ahead: InvoiceStock | null
   readonly instead: Payee | null
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   readonly #provider: Provider

@@ -84,7 +84,7 @@ export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
 export function ownPayout(refund: PaidOut, found: Payout | null): Payout | null {
   const isEarlier =
     found?.status === 'failed' &&
-    isUnheard(refund) &&
+    isUnknownToProvider(refund) &&
     found.processedAt !== null &&
     found.processedAt <= refund.createdAt - COARSEST_CLOCK
   return isEarlier ? null : found
@@ -101,6 +101,6 @@ export function isNothingSent(error: unknown): boolean {
 }
 
 /** Whether the provider's acceptance is unknown: response lost or pending. */
-export function isUnheard(refund: Pick<PaidOut, 'status' | 'providerRefundId'>): boolean {
+export function isUnknownToProvider(refund: Pick<PaidOut, 'status' | 'providerRefundId'>): boolean {
   return refund.status === 'pending' && refund.providerRefundId === null
 }

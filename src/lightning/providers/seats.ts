@@ -17,7 +17,7 @@ import { CodedError } from '../../platform/system/errors.ts'
 /**
  * Default invoices ahead per price and description: 20 suffice for 100 a second at 150 ms each; the rest is for bursts.
  */
-const MOST_AHEAD = 400
+const MAX_STOCK = 400
 
 export interface SeatOptions {
   readonly kinds: readonly ProviderKind[]
@@ -38,7 +38,7 @@ export interface SeatOptions {
   called?(slot: ProviderSlot, name: KindName, result: ProviderCallResult): void
 }
 
-export interface OpenedSeats {
+export interface OpenSeats {
   readonly seats: ProviderSeats
   /** Null where no slot has it. */
   readonly sandbox: SandboxProvider | null
@@ -51,7 +51,7 @@ export interface OpenedSeats {
  * they would exceed its limit.
  * @throws CodedError; what the kind throws for an unusable key or address
  */
-export function openSeats(options: SeatOptions): OpenedSeats {
+export function openSeats(options: SeatOptions): OpenSeats {
   const { kinds, lightning, mode, clock, database, dataDir } = options
   const network = lightning.network ?? (mode === 'production' ? 'mainnet' : null)
   const guard = new AddressGuard({ production: mode === 'production' })
@@ -110,7 +110,7 @@ export function openSeats(options: SeatOptions): OpenedSeats {
         }),
         key: ownKey,
         network,
-        invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MOST_AHEAD),
+        invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MAX_STOCK),
         polling: calls.polling(url)
       }
     }

@@ -29,7 +29,7 @@ export interface SettledAccount {
   lookUp(chargeId: string): Promise<ChargeState | null>
 }
 
-export interface ChargesParts {
+export interface ChargesDependencies {
   readonly ofPayments: Pick<PaymentCharges, 'byCharge'>
   readonly ofChallenges: Pick<ChallengeCharges, 'byCharge'>
   readonly payments: Pick<Payments, 'observe'>
@@ -39,10 +39,10 @@ export interface ChargesParts {
 const LONGEST_ID = 200
 
 export class Charges {
-  readonly #parts: ChargesParts
+  readonly #dependencies: ChargesDependencies
 
-  constructor(parts: ChargesParts) {
-    this.#parts = parts
+  constructor(dependencies: ChargesDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** What charges of this slot and kind pay for. Ids come from unauthenticated callers: unknown ones are left out. */
@@ -52,8 +52,8 @@ export class Charges {
     if (ids.length === 0) return []
     // Always both, so that timing does not reveal which one matched.
     const [payments, challenges] = await Promise.all([
-      this.#parts.ofPayments.byCharge(slot, kind, ids),
-      this.#parts.ofChallenges.byCharge(slot, kind, ids)
+      this.#dependencies.ofPayments.byCharge(slot, kind, ids),
+      this.#dependencies.ofChallenges.byCharge(slot, kind, ids)
     ])
     return [
       ...payments.map(({ chargeId, invoiceId, merchantId, status }): Charged => ({
@@ -79,8 +79,12 @@ export class Charges {
    */
   async observe(charged: Charged, seen: ChargeState, askedAt: number): Promise<void> {
     if (charged.type === 'payment')
-      await this.#parts.payments.observe({ merchantId: charged.owner, invoiceId: charged.invoiceId }, seen, askedAt)
-    else if (seen.status === 'paid') await this.#parts.settlements.settled(charged.paymentHash)
+      await this.#dependencies.payments.observe(
+        { merchantId: charged.owner, invoiceId: charged.invoiceId },
+        seen,
+        askedAt
+      )
+    else if (seen.status === 'paid') await this.#dependencies.settlements.settled(charged.paymentHash)
   }
 
   /**

@@ -5,7 +5,7 @@ import { recovered, resting, woken, type PollState } from './poll-plan.ts'
 import type { PollStore, Remembered } from './poll-store.ts'
 import { accountName, type Owner } from './subscriptions.ts'
 
-export interface PollMemoryParts {
+export interface PollMemoryDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly store: PollStore
@@ -16,34 +16,34 @@ export interface PollMemoryParts {
 const SAVES = 8
 
 export class PollMemory {
-  readonly #parts: PollMemoryParts
+  readonly #dependencies: PollMemoryDependencies
 
-  constructor(parts: PollMemoryParts) {
-    this.#parts = parts
+  constructor(dependencies: PollMemoryDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Ends the account's backoff after its key was saved or has proved valid (decision 179). Null: the operator. */
   async wake(owner: Owner): Promise<void> {
-    await this.change(before => woken(before, accountName(owner), this.#parts.clock.now()))
+    await this.change(before => woken(before, accountName(owner), this.#dependencies.clock.now()))
   }
 
   /** Ends the backoff of these accounts: their provider answers again. */
   async recovered(accounts: ReadonlySet<string>): Promise<void> {
-    await this.change(before => recovered(before, accounts, this.#parts.clock.now()))
+    await this.change(before => recovered(before, accounts, this.#dependencies.clock.now()))
   }
 
   async resting(): Promise<ReturnType<typeof resting>> {
-    return resting((await this.load()).state, this.#parts.clock.now())
+    return resting((await this.load()).state, this.#dependencies.clock.now())
   }
 
   load(): Promise<Remembered> {
-    const { slot, kind, store } = this.#parts
+    const { slot, kind, store } = this.#dependencies
     return store.load(slot, kind)
   }
 
   /** Compare-and-set; null when another run has written since. */
   save(state: PollState, over: number): Promise<Remembered | null> {
-    const { slot, kind, store } = this.#parts
+    const { slot, kind, store } = this.#dependencies
     return store.save(slot, kind, state, over)
   }
 

@@ -182,7 +182,7 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
   for (const { candidate, turn } of awake) {
     const { id } = candidate
     let count = 0
-    while (count < youngOf(candidate, rules) && take(id, rules.costs.lookUp, null)) count++
+    while (count < recentCount(candidate, rules) && take(id, rules.costs.lookUp, null)) count++
     if (count > 0) polls.push({ type: 'look up young', account: id, after: turn.youngCursor, count })
   }
   const listed = callsOfLists(
@@ -341,12 +341,12 @@ function* lookUps(
   }
 }
 
-function youngOf({ young }: Pick<Candidate, 'young'>, { youngPerRun }: PollRules): number {
-  return Math.min(young, youngPerRun)
+function recentCount({ young }: Pick<Candidate, 'young'>, { recentPerRun }: PollRules): number {
+  return Math.min(young, recentPerRun)
 }
 
 function youngInMinute(candidate: Pick<Candidate, 'young'>, rules: PollRules): number {
-  return Math.ceil((youngOf(candidate, rules) * rules.costs.lookUp * MINUTE) / rules.tick)
+  return Math.ceil((recentCount(candidate, rules) * rules.costs.lookUp * MINUTE) / rules.tick)
 }
 
 /** Calls per minute reserved for listings, at most four fifths of the budget. */

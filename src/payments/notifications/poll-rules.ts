@@ -12,13 +12,13 @@ export interface PollRules extends Polling {
   /** Looks up all open payments, or only those still payable. */
   readonly sweeps: 'all' | 'fresh'
   /** Young payments of each account that a run looks up; 0 where listings or notifications report them. */
-  readonly youngPerRun: number
+  readonly recentPerRun: number
   readonly tick: number
 }
 
 const MINUTE = 60_000
 /** Share of an account's calls for its young payments. */
-const YOUNG_SHARE = 0.75
+const RECENT_SHARE = 0.75
 
 /** Polling rules of a provider. `sharers` of one deployment split the budget of a shared host. */
 export function pollRules(
@@ -34,13 +34,13 @@ export function pollRules(
   if (!provider.capabilities.notifies) {
     // Polling is the only source here. The list holds the newest invoices, most of which are paid soon or never.
     const tick = 5_000
-    const inRun = (common.perMinute * YOUNG_SHARE * tick) / (MINUTE * polling.costs.lookUp)
+    const inRun = (common.perMinute * RECENT_SHARE * tick) / (MINUTE * polling.costs.lookUp)
     return {
       ...common,
       every: { fresh: 5_000, stale: 5 * MINUTE },
       sweepEvery: MINUTE,
       sweeps: common.hasList ? 'fresh' : 'all',
-      youngPerRun: common.hasList ? 0 : Math.floor(inRun),
+      recentPerRun: common.hasList ? 0 : Math.floor(inRun),
       tick
     }
   }
@@ -49,7 +49,7 @@ export function pollRules(
     every: { fresh: MINUTE, stale: 10 * MINUTE },
     sweepEvery: common.hasList ? 30 * MINUTE : MINUTE,
     sweeps: 'all',
-    youngPerRun: 0,
+    recentPerRun: 0,
     tick: 15_000
   }
 }

@@ -17,7 +17,7 @@ import type { PollRules } from './poll-rules.ts'
 import type { PollMemory } from './poll-memory.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-export interface PollerParts {
+export interface PollerDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly provider: Provider
@@ -38,7 +38,7 @@ export interface PollerParts {
 /** Concurrent polls of one run: on a shared host, and where each account has its own. */
 const AT_ONCE = { shared: 4, own: 32 }
 /** Open challenges are cached for this many times the duration of their query. */
-const LOOKED_OF = 50
+const PAUSE_FACTOR = 50
 const MAX_AWAY = 10_000
 
 /**
@@ -46,7 +46,7 @@ const MAX_AWAY = 10_000
  * `PollRules`. Its state is in the database, so that all processes of a deployment share one budget.
  */
 export class Poller {
-  readonly #parts: PollerParts
+  readonly #dependencies: PollerDependencies
   /** The operator's key may have changed while the gateway was down. */
   #isFirstRun = true
   /** Cached open challenges; `until` in monotonic milliseconds. */
@@ -54,17 +54,17 @@ export class Poller {
   /** Unreachable accounts by host, oldest first. */
   readonly #away = new Map<string, Set<string>>()
 
-  constructor(parts: PollerParts) {
-    this.#parts = parts
+  constructor(dependencies: PollerDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** One run of the periodic job. Rejects when the database is down; provider failures are logged and retried. */
   async run(signal: AbortSignal): Promise<void> {
-    const { provider, rules, memory, clock } = this.#parts
+    const { provider, rules, memory, clock } = this.#dependencies
     if (this.#isFirstRun) await memory.wake(null)
     this.#isFirstRun = false
     const candidates = await this.#candidates()
-    this.#parts.streams?.want(candidates.filter(({ isFresh }) => isFresh).map(({ id }) => id))
+    this.#dependencies.streams?.want(candidates.filter(({ isFresh }) => isFresh).map(({ id }) => id))
     const before = await memory.load()
     const now = clock.now()
     const { polls, state } = nextPolls(before.state, candidates, rules, now)
@@ -97,12 +97,12 @@ export class Poller {
     const accounts = this.#away.get(host)
     if (accounts === undefined) return false
     this.#away.delete(host)
-    await this.#parts.memory.recovered(accounts)
+    await this.#dependencies.memory.recovered(accounts)
     return true
   }
 
   async #candidates(): Promise<Candidate[]> {
-    const { slot, kind, clock, ofPayments, rules } = this.#parts
+    const { slot, kind, clock, ofPayments, rules } = this.#dependencies
     const now = clock.now()
     const found = new Map<string, Candidate>()
     for (const { merchantId, count, fresh, ending, young, since } of await ofPayments.open(slot, kind, now)) {
@@ -134,7 +134,7 @@ export class Poller {
    * The cache delays polls, and `since` errs on the early side. Its timeout must not block the polling of payments.
    */
   async #withChallenges(): Promise<readonly OpenChallenges[]> {
-    const { slot, kind, clock, log, ofChallenges } = this.#parts
+    const { slot, kind, clock, log, ofChallenges } = this.#dependencies
     const begun = clock.monotonic()
     if (this.#ofChallenges !== null && begun < this.#ofChallenges.until) return this.#ofChallenges.found
     const found = await ofChallenges.open(slot, kind, clock.now()).catch((error: unknown) => {
@@ -143,20 +143,20 @@ export class Poller {
       return this.#ofChallenges?.found ?? []
     })
     const ended = clock.monotonic()
-    this.#ofChallenges = { found, until: ended + LOOKED_OF * (ended - begun) }
+    this.#ofChallenges = { found, until: ended + PAUSE_FACTOR * (ended - begun) }
     return found
   }
 
   async #ask(provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
-    const { slot, kind, clock, log, payees } = this.#parts
+    const { slot, kind, clock, log, payees } = this.#dependencies
     const owner = ownerOfName(poll.account)
     if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
     let key: Secret<string> | null = null
     try {
-      const account = owner === null ? null : await this.#parts.merchant(owner)
+      const account = owner === null ? null : await this.#dependencies.merchant(owner)
       key = owner !== null && account === null ? null : payees.key(account, slot, kind)
       if (key === null) {
-        if (owner !== null) await this.#parts.payments.unaskable(owner, slot, kind)
+        if (owner !== null) await this.#dependencies.payments.unaskable(owner, slot, kind)
         return { type: 'failed', fault: 'refused' }
       }
       return poll.type === 'list'
@@ -186,7 +186,7 @@ export class Poller {
     owner: Owner,
     wanted: Poll & { type: 'list' }
   ): Promise<PollOutcome> {
-    const { slot, kind, charges, clock, log } = this.#parts
+    const { slot, kind, charges, clock, log } = this.#dependencies
     if (provider.listSettled === undefined) throw new TypeError(`${kind} has no list of what was settled`)
     const askedAt = clock.now()
     const {
@@ -207,7 +207,8 @@ export class Poller {
     if (found > 0)
       log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
     // Only after the list's payments were recorded.
-    if (isAnswered && reach === 'whole' && owner !== null) await this.#parts.payments.answered(owner, slot, kind, asOf)
+    if (isAnswered && reach === 'whole' && owner !== null)
+      await this.#dependencies.payments.answered(owner, slot, kind, asOf)
     return { type: 'listed', reach, asOf, position }
   }
 
@@ -217,7 +218,7 @@ export class Poller {
     poll: Exclude<Poll, { type: 'list' }>,
     signal: AbortSignal
   ): Promise<PollOutcome> {
-    const { slot, kind, rules, clock, charges, ofPayments } = this.#parts
+    const { slot, kind, rules, clock, charges, ofPayments } = this.#dependencies
     const { account, count } = poll
     const after = poll.type === 'look up ending' ? '' : poll.after
     const which = ({ 'look up': rules.sweeps, 'look up young': 'young', 'look up ending': 'ending' } as const)[

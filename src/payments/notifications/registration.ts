@@ -15,7 +15,7 @@ interface RegisteredSeat {
   readonly kind: KindName
 }
 
-export interface RegistrationParts {
+export interface RegistrationDependencies {
   readonly store: SubscriptionStore
   readonly payees: Pick<Payees, 'provider' | 'key'>
   readonly sealer: Sealer
@@ -30,7 +30,7 @@ type Subscribing = Provider & Required<Pick<Provider, 'subscribe'>>
 /** Milliseconds between attempts with one key. */
 const PAUSE = 600_000
 /** Milliseconds for which a registration is cached; bounds the delay of another process's change. */
-const BELIEVED = 3_600_000
+const CACHE_TTL = 3_600_000
 const REMEMBERED = 10_000
 
 /**
@@ -40,18 +40,18 @@ const REMEMBERED = 10_000
  * Charges never wait for it. The secret is reused, since the provider may still call the former registration.
  */
 export class Registration {
-  readonly #parts: RegistrationParts
+  readonly #dependencies: RegistrationDependencies
   readonly #remembered = new LRUCache<string, { readonly key: string; readonly until: number }>({ max: REMEMBERED })
   readonly #running = new Map<string, Promise<void>>()
   #closed = false
 
-  constructor(parts: RegistrationParts) {
-    this.#parts = parts
+  constructor(dependencies: RegistrationDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Called for each invoice; null account: the operator. Does not block and never throws. */
   charged(account: ChargedAccount | null, slot: ProviderSlot, kind: KindName): void {
-    const { payees, clock } = this.#parts
+    const { payees, clock } = this.#dependencies
     const provider = payees.provider(slot, kind)
     if (provider === null || !subscribes(provider) || this.#closed) return
     const id = `${accountName(account?.id ?? null)} ${slot} ${kind}`
@@ -68,8 +68,8 @@ export class Registration {
    * @throws UnsealError
    */
   async secretOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
-    const row = await this.#parts.store.find(owner, slot, kind)
-    return row === null ? null : this.#parts.sealer.open(row.secret, secretPlace(owner, slot))
+    const row = await this.#dependencies.store.find(owner, slot, kind)
+    return row === null ? null : this.#dependencies.sealer.open(row.secret, secretPlace(owner, slot))
   }
 
   async close(): Promise<void> {
@@ -84,7 +84,7 @@ export class Registration {
     id: string,
     key: string
   ): Promise<void> {
-    const { clock, log } = this.#parts
+    const { clock, log } = this.#dependencies
     let until = clock.now() + PAUSE
     try {
       until = await this.#register(provider, account, seat)
@@ -106,17 +106,17 @@ export class Registration {
     account: ChargedAccount | null,
     { slot, kind }: RegisteredSeat
   ): Promise<number> {
-    const { store, payees, sealer, clock, log } = this.#parts
+    const { store, payees, sealer, clock, log } = this.#dependencies
     const owner = account?.id ?? null
     const key = payees.key(account, slot, kind)
     if (key === null) return clock.now() + PAUSE
     // Names the receiver, for providers that send each receiver the events of the whole account (`Notifications`).
-    const url = `${this.#parts.publicUrl()}/api/webhooks/${slot}?account=${accountName(owner)}`
+    const url = `${this.#dependencies.publicUrl()}/api/webhooks/${slot}?account=${accountName(owner)}`
     const row = await store.find(owner, slot, kind)
-    const secret = this.#secretFor(row) ?? new Secret(randomToken(32, this.#parts.random))
+    const secret = this.#secretFor(row) ?? new Secret(randomToken(32, this.#dependencies.random))
     const keyMark = markOf(key, secret)
     if (row !== null && row.url === url && row.keyMark === keyMark) {
-      if (row.subscriptionId !== null) return clock.now() + BELIEVED
+      if (row.subscriptionId !== null) return clock.now() + CACHE_TTL
       if (row.attemptedAt + PAUSE > clock.now()) return row.attemptedAt + PAUSE
     }
     const attempt = {
@@ -134,13 +134,13 @@ export class Registration {
     const { subscriptionId } = await provider.subscribe(key, url, secret)
     await store.registered(attempt, subscriptionId, clock.now())
     log.info({ merchantId: owner, slot, provider: kind }, 'the receiver of notifications was registered')
-    return clock.now() + BELIEVED
+    return clock.now() + CACHE_TTL
   }
 
   #secretFor(row: Subscription | null): Secret<string> | null {
     if (row === null) return null
     try {
-      return this.#parts.sealer.open(row.secret, secretPlace(row.owner, row.slot))
+      return this.#dependencies.sealer.open(row.secret, secretPlace(row.owner, row.slot))
     } catch (error) {
       // The master secret changed: nothing can be verified with it.
       if (!(error instanceof UnsealError)) throw error

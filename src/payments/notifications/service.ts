@@ -16,7 +16,7 @@ import type { Charged, Charges } from './charges.ts'
 import type { Registration } from './registration.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-export interface NotificationsParts {
+export interface NotificationsDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
@@ -62,12 +62,12 @@ const PER_ACCOUNT = 2
  * account (Strike). Such foreign events are genuine and ignored: a refusal would be retried for days.
  */
 export class Notifications {
-  readonly #parts: NotificationsParts
+  readonly #dependencies: NotificationsDependencies
   readonly #nobody: Secret<string>
 
-  constructor(parts: NotificationsParts) {
-    this.#parts = parts
-    this.#nobody = new Secret(randomToken(32, parts.random))
+  constructor(dependencies: NotificationsDependencies) {
+    this.#dependencies = dependencies
+    this.#nobody = new Secret(randomToken(32, dependencies.random))
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -87,7 +87,7 @@ export class Notifications {
 
   /** @throws LongError 404 when no provider in the slot sends notifications */
   requireReceiver(slot: ProviderSlot): void {
-    if (this.#parts.payees.inOrder(slot).every(({ provider }) => provider.readNotification === undefined))
+    if (this.#dependencies.payees.inOrder(slot).every(({ provider }) => provider.readNotification === undefined))
       throw notFound()
   }
 
@@ -105,7 +105,9 @@ export class Notifications {
     this.requireReceiver(slot)
     const read: ReadNotification[] = []
     const unreadable: ProviderNotificationError[] = []
-    const seats = this.#parts.payees.inOrder(slot).filter(({ provider }) => provider.readNotification !== undefined)
+    const seats = this.#dependencies.payees
+      .inOrder(slot)
+      .filter(({ provider }) => provider.readNotification !== undefined)
     for (const seat of seats) {
       try {
         const notification = seat.provider.readNotification?.(headers, body, token) ?? null
@@ -122,7 +124,7 @@ export class Notifications {
 
   /** Of several providers that can read it, the one that made the charge counts. */
   async #take(slot: ProviderSlot, account: string | null, read: readonly ReadNotification[]): Promise<void> {
-    const { charges } = this.#parts
+    const { charges } = this.#dependencies
     for (const { seat, notification } of read) {
       const charged = await charges.find(slot, seat.name, [notification.chargeId])
       if (charged.length > 0) {
@@ -139,7 +141,7 @@ export class Notifications {
     notification: ProviderNotification,
     charged: readonly Charged[]
   ): Promise<void> {
-    const { database, jobs, log } = this.#parts
+    const { database, jobs, log } = this.#dependencies
     const { slot, name } = seat
     const { chargeId } = notification
     const owners = new Set(charged.map(({ owner }) => owner))
@@ -171,27 +173,30 @@ export class Notifications {
     try {
       return provider.subscribe === undefined
         ? await this.#keyOf(owner, slot, name)
-        : await this.#parts.registration.secretOf(owner, slot, name)
+        : await this.#dependencies.registration.secretOf(owner, slot, name)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      this.#parts.log.error({ err: error, merchantId: owner, slot }, 'the secret of notifications cannot be opened')
+      this.#dependencies.log.error(
+        { err: error, merchantId: owner, slot },
+        'the secret of notifications cannot be opened'
+      )
       return null
     }
   }
 
   async #keyOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
-    const account = owner === null ? null : await this.#parts.merchant(owner)
-    return owner !== null && account === null ? null : this.#parts.payees.key(account, slot, kind)
+    const account = owner === null ? null : await this.#dependencies.merchant(owner)
+    return owner !== null && account === null ? null : this.#dependencies.payees.key(account, slot, kind)
   }
 
   /** Errors that it throws are retried by the queue; permanent ones are logged. */
   async #reread({ slot, kind, chargeId }: Reread): Promise<void> {
-    for (const seat of this.#parts.payees.inOrder(slot))
+    for (const seat of this.#dependencies.payees.inOrder(slot))
       if (kind === undefined || kind === seat.name) await this.#rereadAt(seat, chargeId)
   }
 
   async #rereadAt(seat: SeatView, chargeId: string): Promise<void> {
-    const { charges, log } = this.#parts
+    const { charges, log } = this.#dependencies
     const { slot, name } = seat
     for (const charged of await charges.find(slot, name, [chargeId])) {
       try {
@@ -207,9 +212,9 @@ export class Notifications {
   }
 
   async #look({ provider, slot, name }: SeatView, charged: Charged): Promise<void> {
-    const { charges, log } = this.#parts
+    const { charges, log } = this.#dependencies
     const key = await this.#keyOf(charged.owner, slot, name)
-    const askedAt = this.#parts.clock.now()
+    const askedAt = this.#dependencies.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
     if (seen !== null) await charges.observe(charged, seen, askedAt)
     else

@@ -9,7 +9,7 @@ import type { KindName, Provider, SettledCharge } from '../../lightning/provider
 import { lookedUp, type Charges } from './charges.ts'
 import { ownerOfName, type Owner } from './subscriptions.ts'
 
-export interface StreamsParts {
+export interface StreamsDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly provider: Provider
@@ -46,18 +46,18 @@ const MAX_GATHERED = 200
  * poller's next listing finds what a stream misses. A lease in the database lets one process follow an account.
  */
 export class Streams {
-  readonly #parts: StreamsParts
+  readonly #dependencies: StreamsDependencies
   readonly #holder = freshId()
   readonly #followed = new Map<string, Followed>()
   #isClosed = false
 
-  constructor(parts: StreamsParts) {
-    this.#parts = parts
+  constructor(dependencies: StreamsDependencies) {
+    this.#dependencies = dependencies
   }
 
   want(accounts: readonly string[]): void {
-    if (this.#isClosed || this.#parts.provider.follow === undefined) return
-    const wantedUntil = this.#parts.clock.now() + WANTED
+    if (this.#isClosed || this.#dependencies.provider.follow === undefined) return
+    const wantedUntil = this.#dependencies.clock.now() + WANTED
     for (const account of accounts) {
       const known = this.#followed.get(account)
       const owner = ownerOfName(account)
@@ -79,7 +79,7 @@ export class Streams {
 
   /** Follows an account until it is unwanted or leased to another process. Never rejects. */
   async #keep(account: string, followed: Followed): Promise<void> {
-    const { clock, log, slot, kind } = this.#parts
+    const { clock, log, slot, kind } = this.#dependencies
     const { end, owner } = followed
     let rest = RESTS.first
     try {
@@ -96,7 +96,7 @@ export class Streams {
         rest = clock.monotonic() - since > RESTS.longest ? RESTS.first : Math.min(rest * 2, RESTS.longest)
         await this.#pause(rest, end.signal)
       }
-      await this.#parts.database
+      await this.#dependencies.database
         .sql`delete from provider_streams where seat = ${this.#seat} and account = ${account} and holder = ${this.#holder}`
     } catch (error) {
       log.warn({ err: error, slot, provider: kind }, 'the lease of a stream could not be written; it is tried again')
@@ -106,7 +106,7 @@ export class Streams {
   }
 
   async #follow(account: string, followed: Followed, key: Secret<string>): Promise<void> {
-    const { slot, kind, clock, provider, log, charges } = this.#parts
+    const { slot, kind, clock, provider, log, charges } = this.#dependencies
     const { owner, end } = followed
     const ofOwner = { slot, kind, owner, lookUp: (chargeId: string) => lookedUp(provider, key, chargeId) }
     const over = new AbortController()
@@ -155,7 +155,7 @@ export class Streams {
     try {
       if (await this.#isHeld(account, followed, key)) return
     } catch (error) {
-      this.#parts.log.warn(
+      this.#dependencies.log.warn(
         { err: error, merchantId: followed.owner },
         'the lease of a stream could not be renewed; it ends'
       )
@@ -165,18 +165,18 @@ export class Streams {
 
   /** Whether the account is wanted, its key unchanged and its lease renewed. */
   async #isHeld(account: string, { owner, wantedUntil }: Followed, key: Secret<string>): Promise<boolean> {
-    if (wantedUntil <= this.#parts.clock.now()) return false
+    if (wantedUntil <= this.#dependencies.clock.now()) return false
     return (await this.#key(owner))?.reveal() === key.reveal() && (await this.#lease(account))
   }
 
   async #key(owner: Owner): Promise<Secret<string> | null> {
-    const { slot, kind, payees, merchant } = this.#parts
+    const { slot, kind, payees, merchant } = this.#dependencies
     const account = owner === null ? null : await merchant(owner)
     return owner !== null && account === null ? null : payees.key(account, slot, kind)
   }
 
   async #lease(account: string): Promise<boolean> {
-    const taken = await this.#parts.database.sql`
+    const taken = await this.#dependencies.database.sql`
       insert into provider_streams as held (seat, account, holder, until)
       values (${this.#seat}, ${account}, ${this.#holder}, now() + ${LEASE} * interval '1 s')
       on conflict (seat, account) do update set holder = excluded.holder, until = excluded.until
@@ -185,13 +185,13 @@ export class Streams {
   }
 
   get #seat(): string {
-    return `${this.#parts.slot} ${this.#parts.kind}`
+    return `${this.#dependencies.slot} ${this.#dependencies.kind}`
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return
     const over = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.after(ms, over.resolve)
+    const timer = this.#dependencies.clock.after(ms, over.resolve)
     signal.addEventListener('abort', () => {
       over.resolve()
     })

@@ -18,7 +18,7 @@ export interface PaymentKey {
   readonly invoiceId: string
 }
 
-export interface ChangeParts {
+export interface ChangeDependencies {
   readonly store: PaymentStore
   readonly database: Database
   readonly clock: Clock
@@ -36,10 +36,10 @@ function isSold(status: PaymentStatus): boolean {
  * notified by its commit. Repeated and outdated news change nothing.
  */
 export class PaymentChanges {
-  readonly #parts: ChangeParts
+  readonly #dependencies: ChangeDependencies
 
-  constructor(parts: ChangeParts) {
-    this.#parts = parts
+  constructor(dependencies: ChangeDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -54,7 +54,7 @@ export class PaymentChanges {
     facts: ChangeFacts,
     tellMerchant: boolean
   ): Promise<Payment> {
-    const { store, database, clock } = this.#parts
+    const { store, database, clock } = this.#dependencies
     const now = clock.now()
     const changed = stepped(
       payment,
@@ -62,7 +62,7 @@ export class PaymentChanges {
       now
     )
     await store.update(sql, changed, now)
-    await this.#parts.changed?.(sql, { payment: changed, from: payment.status, tellMerchant })
+    await this.#dependencies.changed?.(sql, { payment: changed, from: payment.status, tellMerchant })
     await database.notify(PAYMENT_CHANNEL, payment.invoiceId, sql)
     return changed
   }
@@ -79,11 +79,11 @@ export class PaymentChanges {
       const receivedSats = moreReceived(now, seen.receivedSats)
       if (receivedSats === null) return now
       now = { ...now, receivedSats }
-      await this.#parts.store.update(sql, now, this.#parts.clock.now())
+      await this.#dependencies.store.update(sql, now, this.#dependencies.clock.now())
       return now
     })
     // After the commit. A payment refunded in one step was paid in between.
-    if (after !== null && before !== null && !isSold(before) && isSold(after.status)) this.#parts.paid?.(after)
+    if (after !== null && before !== null && !isSold(before) && isSold(after.status)) this.#dependencies.paid?.(after)
     return after
   }
 
@@ -109,7 +109,7 @@ export class PaymentChanges {
   }
 
   #locked(key: PaymentKey, run: (sql: TransactionSql, payment: Payment) => Promise<Payment>): Promise<Payment | null> {
-    const { store, database } = this.#parts
+    const { store, database } = this.#dependencies
     return database.transaction(async sql => {
       const payment = await store.lock(sql, key.merchantId, key.invoiceId)
       return payment === null ? null : await run(sql, payment)

@@ -35,7 +35,7 @@ const GRACE = 120_000
 const ENDING = 120_000
 
 /** Milliseconds after creation for which the buyer may be waiting. */
-const YOUNG = 600_000
+const RECENT = 600_000
 
 interface PaymentRow {
   charge_id: string
@@ -67,7 +67,7 @@ export class PaymentCharges {
     >`
       select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh,
         (count(*) filter (where ${isEnding(sql, now)}))::int as ending,
-        (count(*) filter (where ${isYoung(sql, now)}))::int as young, min(created_at) as since
+        (count(*) filter (where ${isRecent(sql, now)}))::int as young, min(created_at) as since
       from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind}
       group by merchant_id`
@@ -117,11 +117,11 @@ function isEnding(sql: Sql, now: number) {
   return sql`(status = 'unpaid' and expires_at <= ${new Date(now + ENDING)})`
 }
 
-function isYoung(sql: Sql, now: number) {
-  return sql`(status in ('processing', 'unpaid') and created_at > ${new Date(now - YOUNG)})`
+function isRecent(sql: Sql, now: number) {
+  return sql`(status in ('processing', 'unpaid') and created_at > ${new Date(now - RECENT)})`
 }
 
-const OF_KIND = { all: (sql: Sql) => sql`true`, fresh: isFresh, ending: isEnding, young: isYoung }
+const OF_KIND = { all: (sql: Sql) => sql`true`, fresh: isFresh, ending: isEnding, young: isRecent }
 
 function read(row: PaymentRow): PaymentOfCharge {
   return { chargeId: row.charge_id, invoiceId: row.invoice_id, merchantId: row.merchant_id, status: row.status }

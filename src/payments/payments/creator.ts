@@ -55,18 +55,18 @@ type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { re
 
 /** Creates payments with their invoices; `Payments.create` lists its errors. */
 export class PaymentCreator {
-  readonly #parts: CreatorDependencies
+  readonly #dependencies: CreatorDependencies
 
-  constructor(parts: CreatorDependencies) {
-    this.#parts = parts
+  constructor(dependencies: CreatorDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Holds the order id, asks the provider outside any transaction, releases the order id on failure (decision 45). */
   async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
-    const { clock, random, store } = this.#parts
+    const { clock, random, store } = this.#dependencies
     const details = checkInput(input)
     if (details.currency === 'EUR' || details.currency === 'GBP') {
-      const refusal = await this.#parts.refusal(merchant, 'multi_currency', clock.now())
+      const refusal = await this.#dependencies.refusal(merchant, 'multi_currency', clock.now())
       if (refusal !== null) throw refusal
     }
     const now = clock.now()
@@ -87,9 +87,9 @@ export class PaymentCreator {
   }
 
   async #make(merchant: Merchant, details: PaymentDetails): Promise<Maker> {
-    const { clock, demo, payees, prices } = this.#parts
+    const { clock, demo, payees, prices } = this.#dependencies
     const description = onInvoice(details)
-    const { expiry } = this.#parts.settings()
+    const { expiry } = this.#dependencies.settings()
     if (details.amount === '0') {
       const charge = demo.create(description)
       return {
@@ -115,7 +115,7 @@ export class PaymentCreator {
   }
 
   async #write(details: PaymentDetails, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
-    const { clock, random, store } = this.#parts
+    const { clock, random, store } = this.#dependencies
     const payment = {
       ...details,
       ...made,
@@ -146,9 +146,9 @@ export class PaymentCreator {
 
   async #release(reservation: Reservation): Promise<void> {
     try {
-      await this.#parts.store.release(reservation)
+      await this.#dependencies.store.release(reservation)
     } catch (error) {
-      this.#parts.log.warn(
+      this.#dependencies.log.warn(
         { err: error, merchantId: reservation.merchantId },
         'an order id could not be given back; it is free in two minutes'
       )

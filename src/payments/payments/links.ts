@@ -31,7 +31,7 @@ export interface PaymentLink {
   readonly createdAt: number
 }
 
-export interface PaymentLinkParts {
+export interface PaymentLinkDependencies {
   readonly clock: Clock
   readonly database: Database
   readonly gate: SubscriptionGate
@@ -57,10 +57,10 @@ const linkRows: Records<PaymentLink> = records({
 })
 
 export class PaymentLinks {
-  readonly #parts: PaymentLinkParts
+  readonly #dependencies: PaymentLinkDependencies
 
-  constructor(parts: PaymentLinkParts) {
-    this.#parts = parts
+  constructor(dependencies: PaymentLinkDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** @throws ValidationError 400, ShortError 400 for an amount that its currency does not allow, and for too many links */
@@ -74,8 +74,8 @@ export class PaymentLinks {
       readonly amount?: number | string | null
     }
   ): Promise<PaymentLink> {
-    const { clock, database, random } = this.#parts
-    const fixed = amount === null ? null : wished({ amount, currency }).amount
+    const { clock, database, random } = this.#dependencies
+    const fixed = amount === null ? null : requestedPrice({ amount, currency }).amount
     const link: PaymentLink = {
       linkId: randomToken(16, random),
       merchantId,
@@ -97,22 +97,22 @@ export class PaymentLinks {
 
   /** Newest first. */
   list({ id }: Merchant): Promise<PaymentLink[]> {
-    return linkRows.all(this.#parts.database.sql`
+    return linkRows.all(this.#dependencies.database.sql`
       select * from payment_links where merchant_id = ${id} order by created_at desc, link_id`)
   }
 
   /** @throws ShortError 404 */
   async remove({ id }: Merchant, linkId: string): Promise<void> {
-    const gone = await this.#parts.database.sql`
+    const gone = await this.#dependencies.database.sql`
       delete from payment_links where merchant_id = ${id} and link_id = ${storable(linkId)}`
     if (gone.count === 0) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment link not found')
   }
 
   /** Null for an unknown link, and while its merchant may take no payments. */
   async find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null> {
-    const { clock, database, gate } = this.#parts
+    const { clock, database, gate } = this.#dependencies
     const link = await linkRows.one(database.sql`select * from payment_links where link_id = ${storable(linkId)}`)
-    const merchant = link === null ? null : await this.#parts.merchant(link.merchantId)
+    const merchant = link === null ? null : await this.#dependencies.merchant(link.merchantId)
     if (link === null || merchant === null) return null
     return (await gate.refusal(merchant, null, clock.now())) === null ? { link, merchant } : null
   }
@@ -124,9 +124,9 @@ export class PaymentLinks {
    */
   async pay(merchant: Merchant, link: PaymentLink, amount: string, key: string): Promise<Payment> {
     const { linkId, currency, description } = link
-    const given = link.amount ?? wished({ amount, currency }).amount
+    const given = link.amount ?? requestedPrice({ amount, currency }).amount
     const order = `link-${linkId}-`
-    const { clock, database, payments } = this.#parts
+    const { clock, database, payments } = this.#dependencies
     const [row] = await database.sql<Array<{ open: number }>>`
       select count(*)::int as open from payments
       where merchant_id = ${merchant.id} and status = 'unpaid' and expires_at > ${new Date(clock.now())}
@@ -165,7 +165,7 @@ export class PaymentLinks {
 const LONGEST_INVOICE = 86_400_000
 
 /** @throws ValidationError 400, ShortError 400. An amount of 0 would be a demo, which pays itself. */
-function wished({ amount, currency }: Pick<PaymentInput, 'amount' | 'currency'>) {
+function requestedPrice({ amount, currency }: Pick<PaymentInput, 'amount' | 'currency'>) {
   if (readDecimal(amount)?.digits === 0n) throw invalidField('/amount', 'Must be more than 0.')
   return checkInput({ orderId: 'link', amount, currency })
 }

@@ -9,7 +9,7 @@ import { paymentListOperations } from './listing.ts'
 import { paymentOperations } from './operations.ts'
 import { linkOperations } from './link-operations.ts'
 import { PaymentLinks } from './links.ts'
-import { Payments, type PaymentsParts } from './service.ts'
+import { Payments, type PaymentsDependencies } from './service.ts'
 import { SqlPaymentStore } from './store-sql.ts'
 import type { ProviderSeatName } from './store.ts'
 import { PaymentWatch } from './watch.ts'
@@ -17,7 +17,7 @@ import { PaymentWatch } from './watch.ts'
 type Taken = 'clock' | 'database' | 'log' | 'payees' | 'prices' | 'publicUrl' | 'random'
 
 export function openPayments(
-  parts: Pick<PaymentsParts, Taken> & {
+  dependencies: Pick<PaymentsDependencies, Taken> & {
     /** Called in this order in the transaction of each status change. */
     readonly changed: readonly OnPaymentChange[]
     readonly gate: SubscriptionGate
@@ -28,7 +28,7 @@ export function openPayments(
     sold(amountSats: number): void
   }
 ) {
-  const { changed, clock, config, database, events, gate, log, merchants, payees, sold } = parts
+  const { changed, clock, config, database, events, gate, log, merchants, payees, sold } = dependencies
   const polled = (['primary', 'alternate'] as const).flatMap(slot =>
     payees
       .inOrder(slot)
@@ -36,7 +36,7 @@ export function openPayments(
   )
   const store = new SqlPaymentStore(database)
   const payments = new Payments({
-    ...parts,
+    ...dependencies,
     store,
     demo: openDemoInvoices(config().data, clock),
     watch: new PaymentWatch(database, log),
@@ -56,7 +56,7 @@ export function openPayments(
   })
   const settled = (paymentHash: string): Promise<void> => payments.settled(paymentHash)
   events.listen({ paid: settled, changed: settled })
-  const links = new PaymentLinks({ ...parts, payments, merchant: id => merchants.byId(id) })
+  const links = new PaymentLinks({ ...dependencies, payments, merchant: id => merchants.byId(id) })
   return {
     payments,
     links,
@@ -67,7 +67,7 @@ export function openPayments(
       ...paymentOperations(payments),
       ...paymentListOperations(payments),
       ...checkoutOperations(payments),
-      ...linkOperations(links, parts.publicUrl)
+      ...linkOperations(links, dependencies.publicUrl)
     ],
     jobs: payments.jobs,
     close: () => payments.close()

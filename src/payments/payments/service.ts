@@ -9,7 +9,7 @@ import type { TransactionSql } from '../../platform/database/database.ts'
 import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'
-import { PaymentChanges, type ChangeFacts, type ChangeParts, type PaymentKey } from './changes.ts'
+import { PaymentChanges, type ChangeFacts, type ChangeDependencies, type PaymentKey } from './changes.ts'
 import { RESERVED_FOR, PaymentCreator, type CreatorDependencies } from './creator.ts'
 import { paymentView, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
@@ -24,7 +24,7 @@ import {
 import { ANSWERLESS, Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
 
-export interface PaymentsParts extends ChangeParts, CreatorDependencies {
+export interface PaymentsDependencies extends ChangeDependencies, CreatorDependencies {
   readonly watch: PaymentWatch
   publicUrl(): string
   /** The account of a payment without a request; null when it is gone. */
@@ -43,21 +43,21 @@ const ANSWERED_BATCH = 100
  * database is down.
  */
 export class Payments {
-  readonly #parts: PaymentsParts
+  readonly #dependencies: PaymentsDependencies
   readonly #changes: PaymentChanges
   readonly #creator: PaymentCreator
   readonly #sweeper: Sweeper
 
-  constructor(parts: PaymentsParts) {
-    this.#parts = parts
-    this.#changes = new PaymentChanges(parts)
-    this.#creator = new PaymentCreator(parts)
+  constructor(dependencies: PaymentsDependencies) {
+    this.#dependencies = dependencies
+    this.#changes = new PaymentChanges(dependencies)
+    this.#creator = new PaymentCreator(dependencies)
     this.#sweeper = new Sweeper({
-      store: parts.store,
-      clock: parts.clock,
-      log: parts.log,
+      store: dependencies.store,
+      clock: dependencies.clock,
+      log: dependencies.log,
       polled: () => this.#polled,
-      record: key => this.#changes.recordDue(key, parts.clock.now()),
+      record: key => this.#changes.recordDue(key, dependencies.clock.now()),
       ask: key => this.#asked(key)
     })
   }
@@ -81,7 +81,7 @@ export class Payments {
   async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
     const payment = await this.#creator.create(merchant, input, idempotency)
     this.#sweeper.wakeAt(payment.confirmsAt ?? payment.expiresAt)
-    if (payment.confirmsAt === null) this.#parts.created?.(merchant, payment)
+    if (payment.confirmsAt === null) this.#dependencies.created?.(merchant, payment)
     return payment
   }
 
@@ -99,11 +99,11 @@ export class Payments {
     return once(
       idempotency,
       async key => {
-        const kept = await this.#parts.store.byKey(merchant.id, operation, key)
+        const kept = await this.#dependencies.store.byKey(merchant.id, operation, key)
         return kept === null ? null : { ...kept, made: await this.#current(kept.made) }
       },
       () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }),
-      this.#parts.clock.now()
+      this.#dependencies.clock.now()
     )
   }
 
@@ -115,7 +115,7 @@ export class Payments {
   async byOrder(merchant: Merchant, orderId: string): Promise<Payment> {
     // Never stored; the database rejects some of them.
     const known = orderId.length <= 200 && !orderId.includes('\0')
-    const payment = known ? await this.#parts.store.byOrder(merchant.id, orderId) : null
+    const payment = known ? await this.#dependencies.store.byOrder(merchant.id, orderId) : null
     return await this.#current(payment ?? notFound())
   }
 
@@ -124,7 +124,7 @@ export class Payments {
    * @throws ShortError 404
    */
   async status(invoiceId: string): Promise<PaymentStatus> {
-    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.byId(invoiceId) : null
+    const payment = isInvoiceId(invoiceId) ? await this.#dependencies.store.byId(invoiceId) : null
     return (await this.#current(payment ?? notFound())).status
   }
 
@@ -160,7 +160,7 @@ export class Payments {
 
   /** Null for an unknown token. */
   async byPayToken(token: string): Promise<Payment | null> {
-    const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#parts.store.byPayToken(token) : null
+    const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#dependencies.store.byPayToken(token) : null
     return payment === null ? null : await this.#current(payment)
   }
 
@@ -171,12 +171,12 @@ export class Payments {
   async settled(paymentHash: string): Promise<void> {
     if (!isHex32(paymentHash)) return
     try {
-      const payment = await this.#parts.store.byPaymentHash(paymentHash)
+      const payment = await this.#dependencies.store.byPaymentHash(paymentHash)
       if (payment === null || payment.kind === 'demo') return
-      const merchant = await this.#parts.merchant(payment.merchantId)
+      const merchant = await this.#dependencies.merchant(payment.merchantId)
       if (merchant !== null) await this.#lookUp(merchant, payment)
     } catch (error) {
-      this.#parts.log.warn({ paymentHash, err: error }, 'a settled payment could not be looked up')
+      this.#dependencies.log.warn({ paymentHash, err: error }, 'a settled payment could not be looked up')
     }
   }
 
@@ -195,7 +195,7 @@ export class Payments {
   async answered(merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
     let page: DuePayment[]
     do {
-      page = await this.#parts.store.unexpired(
+      page = await this.#dependencies.store.unexpired(
         { by: askedAt, merchantId, seat: `${slot} ${kind}` },
         null,
         ANSWERED_BATCH
@@ -206,7 +206,7 @@ export class Payments {
 
   /** Expires payments that ended a while ago and whose provider has no key any more (decision 178). */
   async unaskable(merchantId: number, slot: ProviderSlot, kind: KindName): Promise<void> {
-    await this.answered(merchantId, slot, kind, this.#parts.clock.now() - ANSWERLESS)
+    await this.answered(merchantId, slot, kind, this.#dependencies.clock.now() - ANSWERLESS)
   }
 
   /**
@@ -214,9 +214,9 @@ export class Payments {
    * @throws as `sync`, except for an unknown payment
    */
   async refundable(merchantId: number, invoiceId: string): Promise<Payment | null> {
-    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchantId, invoiceId) : null
+    const payment = isInvoiceId(invoiceId) ? await this.#dependencies.store.get(merchantId, invoiceId) : null
     if (payment === null || payment.kind === 'demo' || payment.status !== 'unpaid') return payment
-    const merchant = await this.#parts.merchant(merchantId)
+    const merchant = await this.#dependencies.merchant(merchantId)
     return merchant === null ? payment : await this.#lookUp(merchant, payment)
   }
 
@@ -240,22 +240,22 @@ export class Payments {
    * @throws Unavailable when the database is down
    */
   async list(filter: Omit<PaymentFilter, 'now'>, page: KeysetPage): Promise<Payment[]> {
-    const now = this.#parts.clock.now()
-    return (await this.#parts.store.list({ ...filter, now }, page)).map(payment => asOf(payment, now))
+    const now = this.#dependencies.clock.now()
+    return (await this.#dependencies.store.list({ ...filter, now }, page)).map(payment => asOf(payment, now))
   }
 
   /** @throws Unavailable when the database is down */
   async sum(filter: Omit<PaymentFilter, 'now'>): Promise<ListTotal> {
-    return await this.#parts.store.sum({ ...filter, now: this.#parts.clock.now() })
+    return await this.#dependencies.store.sum({ ...filter, now: this.#dependencies.clock.now() })
   }
 
   view(payment: Payment): PaymentView {
-    return paymentView(asOf(payment, this.#parts.clock.now()), this.#parts.publicUrl())
+    return paymentView(asOf(payment, this.#dependencies.clock.now()), this.#dependencies.publicUrl())
   }
 
   /** Calls `changed` after each change by any process, until unsubscribed. */
   watch(invoiceId: string, changed: () => void): () => void {
-    return this.#parts.watch.watch(invoiceId, changed)
+    return this.#dependencies.watch.watch(invoiceId, changed)
   }
 
   /** Confirms and expires due payments now. Never rejects. */
@@ -265,7 +265,7 @@ export class Payments {
 
   /** Starts listening and sweeping. Rejects when the database is down; can be retried. */
   async start(): Promise<void> {
-    await this.#parts.watch.start()
+    await this.#dependencies.watch.start()
     this.#sweeper.start()
   }
 
@@ -279,28 +279,28 @@ export class Payments {
 
   /** Deletes reservations of dead creates (decision 45). Not needed for correctness: a new create replaces them. */
   async purgeReservations(): Promise<void> {
-    const { clock, store } = this.#parts
+    const { clock, store } = this.#dependencies
     await everyBatch(PURGE_BATCH, size => store.purgeReservations(clock.now() - RESERVED_FOR, size))
   }
 
   async close(): Promise<void> {
     await this.#sweeper.close()
-    await this.#parts.watch.close()
+    await this.#dependencies.watch.close()
   }
 
   get #polled(): readonly ProviderSeatName[] {
-    return this.#parts.polled?.() ?? []
+    return this.#dependencies.polled?.() ?? []
   }
 
   async #asked(key: PaymentKey): Promise<void> {
-    const { merchant: find, store, payees } = this.#parts
+    const { merchant: find, store, payees } = this.#dependencies
     const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
     if (merchant === null || payment === null) return
     if (payees.isKeyed(merchant, payment.slot, payment.kind)) await this.#lookUp(merchant, payment)
   }
 
   async #own(merchant: Merchant, invoiceId: string): Promise<Payment> {
-    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchant.id, invoiceId) : null
+    const payment = isInvoiceId(invoiceId) ? await this.#dependencies.store.get(merchant.id, invoiceId) : null
     return payment ?? notFound()
   }
 
@@ -309,7 +309,7 @@ export class Payments {
    * the stored state.
    */
   async #current(payment: Payment): Promise<Payment> {
-    const { clock, log, store } = this.#parts
+    const { clock, log, store } = this.#dependencies
     const step = due(payment, clock.now())
     if (step === null || this.#polled.includes(`${payment.slot} ${payment.kind}`)) return payment
     try {
@@ -326,7 +326,7 @@ export class Payments {
   }
 
   async #lookUp(merchant: Merchant, payment: Payment): Promise<Payment> {
-    const { clock, payees, log } = this.#parts
+    const { clock, payees, log } = this.#dependencies
     const askedAt = clock.now()
     const maker = payees.maker(merchant, payment.slot, payment.kind)
     const seen = maker === null ? null : await maker.lookUp(payment.chargeId)

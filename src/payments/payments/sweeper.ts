@@ -15,7 +15,7 @@ const BATCH = 100
 export const ANSWERLESS = 15 * 60_000
 const SILENT = 12 * 3_600_000
 
-export interface SweeperParts {
+export interface SweeperDependencies {
   readonly store: PaymentStore
   readonly clock: Clock
   readonly log: Log
@@ -32,7 +32,7 @@ export interface SweeperParts {
  * (decision 178).
  */
 export class Sweeper {
-  readonly #parts: SweeperParts
+  readonly #dependencies: SweeperDependencies
   #running: Promise<void> | null = null
   #timer: Timer | null = null
   #timerAt = 0
@@ -40,22 +40,22 @@ export class Sweeper {
   /** Start of this gateway, in milliseconds since the epoch. */
   readonly #asksSince: number
 
-  constructor(parts: SweeperParts) {
-    this.#parts = parts
-    this.#asksSince = parts.clock.now()
+  constructor(dependencies: SweeperDependencies) {
+    this.#dependencies = dependencies
+    this.#asksSince = dependencies.clock.now()
   }
 
   /** Idempotent. */
   start(): void {
     if (this.#started) return
     this.#started = true
-    this.wakeAt(this.#parts.clock.now())
+    this.wakeAt(this.#dependencies.clock.now())
   }
 
   /** Sweeps at this time (milliseconds since the epoch) or a little later. */
   wakeAt(time: number): void {
     if (!this.#started) return
-    const { clock } = this.#parts
+    const { clock } = this.#dependencies
     const now = clock.now()
     const at = Math.min(Math.max(time, now + SHORTEST), now + REGULARLY)
     if (this.#timer !== null) {
@@ -106,16 +106,16 @@ export class Sweeper {
 
   /** Returns the next sweep in milliseconds since the epoch. */
   async #sweep(): Promise<number> {
-    const { store, clock, log } = this.#parts
+    const { store, clock, log } = this.#dependencies
     const now = clock.now()
     let soonest = now + REGULARLY
     try {
       await this.#each(
         (after, limit) => store.unconfirmed(now, after, limit),
-        payment => this.#parts.record(payment)
+        payment => this.#dependencies.record(payment)
       )
       await this.#expiries()
-      soonest = (await store.nextDue(now, soonest, this.#parts.polled())) ?? soonest
+      soonest = (await store.nextDue(now, soonest, this.#dependencies.polled())) ?? soonest
     } catch (error) {
       log.warn({ err: error }, 'payments could not be swept; it is tried again soon')
     }
@@ -123,7 +123,7 @@ export class Sweeper {
   }
 
   async #expiries(failed: (error: unknown) => void = () => {}): Promise<void> {
-    const { store, clock, polled, record, ask } = this.#parts
+    const { store, clock, polled, record, ask } = this.#dependencies
     const now = clock.now()
     // A gateway that has just started has yet to ask.
     const [answerless, silent] = [ANSWERLESS, SILENT].map(pause =>
@@ -152,7 +152,7 @@ export class Sweeper {
         try {
           await deal(payment)
         } catch (error) {
-          this.#parts.log.warn(
+          this.#dependencies.log.warn(
             { err: error, invoiceId: payment.invoiceId },
             'a payment that is due could not be written; it is tried again soon'
           )

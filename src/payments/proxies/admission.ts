@@ -67,7 +67,7 @@ interface Prepared {
   readonly place: string
 }
 
-interface Asked {
+interface PageRequest {
   readonly proxy: ListedProxy
   readonly prepared: Prepared
   readonly price: ProxyPrice
@@ -168,7 +168,7 @@ export class ProxyAdmission {
       )
     ctx.upstreamTarget = this.#target(ctx, proxy, prepared, rest)
     if (price.amountSats === 0) return this.#give(ctx, prepared, closed)
-    const request: Asked = { proxy, prepared, price, rest, path, merged, closed }
+    const request: PageRequest = { proxy, prepared, price, rest, path, merged, closed }
     if (price.price === null) {
       return this.#sell(ctx, request, { amount: price.amountSats, by: null, value: null }, terms)
     }
@@ -186,7 +186,7 @@ export class ProxyAdmission {
 
   #sell(
     ctx: Context,
-    { proxy: { row, merchant }, prepared, price, rest, path, merged, closed }: Asked,
+    { proxy: { row, merchant }, prepared, price, rest, path, merged, closed }: PageRequest,
     chosen: ChosenAmount,
     { renewal, order, releaseOn, afterCrash }: RouteTerms
   ): void | Reply {
@@ -219,7 +219,7 @@ export class ProxyAdmission {
       bindsDigest: price.meter === null,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
       order,
-      grace: graceOf(row.formerPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
+      grace: graceOf(row.previousPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
       releaseOn,
       afterCrash,
       closed: closed ? CLOSED : null,

@@ -15,12 +15,12 @@ import { ProxyDirectory } from './directory.ts'
 import { listedApis } from './listing.ts'
 import { proxyOperations } from './operations.ts'
 import { MAX_TIMEOUT_SECONDS, type ProbeView } from './schema.ts'
-import { openAuthValue, ProxyService, type ProxyServiceParts, type Probe } from './service.ts'
+import { openAuthValue, ProxyService, type ProxyServiceDependencies, type Probe } from './service.ts'
 import { SqlProxyStore } from './store.ts'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 
 export function openProxies(
-  parts: Pick<ProxyServiceParts, 'production' | 'publicUrl'> & {
+  dependencies: Pick<ProxyServiceDependencies, 'production' | 'publicUrl'> & {
     readonly call: OutboundCall
     readonly clock: Clock
     readonly database: Database
@@ -34,7 +34,7 @@ export function openProxies(
     settings(): ChallengeSettings
   }
 ) {
-  const { call, clock, config, database, log, merchants, metrics, sealer, settings } = parts
+  const { call, clock, config, database, log, merchants, metrics, sealer, settings } = dependencies
   const store = new SqlProxyStore(database)
   const directory = new ProxyDirectory({
     store,
@@ -46,9 +46,9 @@ export function openProxies(
     open: row => openAuthValue(sealer, row)
   })
   const proxies = new ProxyService({
-    ...parts,
+    ...dependencies,
     store,
-    proxyUrl: () => config().server.proxyUrl || parts.publicUrl(),
+    proxyUrl: () => config().server.proxyUrl || dependencies.publicUrl(),
     defaults: () => ({
       tokenValiditySeconds: Math.floor(config().payment.tokenValidity / 1000),
       timeoutSeconds: MAX_TIMEOUT_SECONDS

@@ -3,14 +3,15 @@ import { amountOf } from '../../selling/offers/request-price.ts'
 import type { MeterConfig } from '../../engine/checks/meter.ts'
 import { meterOf } from './meter.ts'
 import { amountsIn, amountOfText, sameRequestIn, type ChosenAmount, type ProxyPriceText } from './price.ts'
-import type { ProxyEndpoint, FormerPrices } from './schema.ts'
+import type { ProxyEndpoint, PreviousPrices } from './schema.ts'
 
 /** Former prices need no token validity. */
-type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds' | 'meter'>>
+type PricedEndpoint = PreviousPrices['endpoints'][number] &
+  Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds' | 'meter'>>
 
 // Bounds evaluation per request and the size of each refresh.
 const MOST_FORMER = 50
-const MOST_FORMER_PRICES = 500
+const MAX_PREVIOUS_PRICES = 500
 const LONGEST_GRACE = 30 * 86_400_000
 
 export interface ProxyPrice {
@@ -102,7 +103,7 @@ export function priceOfEither(prices: Priced, method: string, path: string, merg
 
 /** Former prices that a payment may still be of; null without a grace period. */
 export function graceOf(
-  former: readonly FormerPrices[],
+  former: readonly PreviousPrices[],
   graceSeconds: number,
   { method, path, merged }: { readonly method: string; readonly path: string; readonly merged: string },
   chosen: ChosenAmount
@@ -121,22 +122,22 @@ export function graceOf(
   }
 }
 
-type Prices = Pick<FormerPrices, 'endpoints' | 'defaultPriceSats' | 'defaultPrice'>
+type Prices = Pick<PreviousPrices, 'endpoints' | 'defaultPriceSats' | 'defaultPrice'>
 
 /**
  * Former prices after a change at `now`, latest first; the same list without a price change. At most 50 lists with 500
  * prices in total, but always the last one. A repeated price keeps its last place.
  */
-export function withFormer(
-  former: readonly FormerPrices[],
+export function withPrevious(
+  former: readonly PreviousPrices[],
   before: Prices,
   after: Prices,
   now: number
-): readonly FormerPrices[] {
+): readonly PreviousPrices[] {
   const old = pricesIn(before)
   if (isSame(old, after)) return former
   const others = former.filter(prices => prices.until > now - LONGEST_GRACE && !isSame(prices, old))
-  let room = MOST_FORMER_PRICES - countOf(old)
+  let room = MAX_PREVIOUS_PRICES - countOf(old)
   const tooMany = others.findIndex(prices => (room -= countOf(prices)) < 0)
   return [{ until: now, ...old }, ...(tooMany < 0 ? others : others.slice(0, tooMany))].slice(0, MOST_FORMER)
 }

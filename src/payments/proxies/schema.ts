@@ -175,7 +175,7 @@ export interface ProxyEndpoint {
 const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> =>
   Type.Unsafe<string | null>({ type: [type, 'null'] })
 
-export interface FormerPrices {
+export interface PreviousPrices {
   /** Milliseconds since the epoch. */
   readonly until: number
   readonly defaultPriceSats: number

@@ -26,12 +26,12 @@ import {
 } from './schema.ts'
 import { meterOf, type EndpointMeter } from './meter.ts'
 import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
-import { withFormer } from './pricing.ts'
+import { withPrevious } from './pricing.ts'
 import { type ProxyRow, type ProxyStore } from './store.ts'
 
 export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
 
-export interface ProxyServiceParts {
+export interface ProxyServiceDependencies {
   readonly store: ProxyStore
   readonly sealer: Sealer
   readonly clock: Clock
@@ -79,17 +79,17 @@ const RESERVED_HEADERS = new Set([
 
 /** Proxies of merchants (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
 export class ProxyService {
-  readonly #parts: ProxyServiceParts
+  readonly #dependencies: ProxyServiceDependencies
 
-  constructor(parts: ProxyServiceParts) {
-    this.#parts = parts
+  constructor(dependencies: ProxyServiceDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** @throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a refused target */
   async create(merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
     this.#checkPrices(merchant, input)
-    const now = this.#parts.clock.now()
-    const defaults = this.#parts.defaults()
+    const now = this.#dependencies.clock.now()
+    const defaults = this.#dependencies.defaults()
     const row: Omit<ProxyRow, 'proxyId' | 'authValue'> = {
       merchantId: merchant.id,
       name: input.name,
@@ -102,7 +102,7 @@ export class ProxyService {
       timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
       renewal: input.renewal ?? 'default',
       priceGraceSeconds: input.priceGrace ?? 0,
-      formerPrices: [],
+      previousPrices: [],
       allowedMethods: input.allowedMethods ?? [],
       allowedPaths: patternsOf(input.allowedPaths ?? []),
       blockedPaths: patternsOf(input.blockedPaths ?? []),
@@ -114,17 +114,22 @@ export class ProxyService {
       updatedAt: now
     }
     checkMost(row)
-    const caps = this.#parts.caps(merchant)
+    const caps = this.#dependencies.caps(merchant)
     const inserted = async (attemptsLeft: number): Promise<ProxyRow> => {
-      const proxyId = newProxyId(input.name, this.#parts.random)
+      const proxyId = newProxyId(input.name, this.#dependencies.random)
       const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
       checkAuth(whole)
       try {
-        const held = await this.#parts.store.insert(whole, caps.endpoints, countEndpoints)
+        const held = await this.#dependencies.store.insert(whole, caps.endpoints, countEndpoints)
         if (held === null) return whole
         throw (
-          overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ??
-          notFound()
+          overCap(
+            'endpoint',
+            merchant,
+            caps,
+            { current: held, requested: 1 },
+            `${this.#dependencies.publicUrl()}/problems`
+          ) ?? notFound()
         )
       } catch (error) {
         if (attemptsLeft === 0 || !isUniqueViolation(error, 'proxies_pkey')) throw error
@@ -135,7 +140,7 @@ export class ProxyService {
   }
 
   async list(merchant: Merchant): Promise<ProxyView[]> {
-    return await Promise.all((await this.#parts.store.list(merchant.id)).map(row => this.#view(merchant, row)))
+    return await Promise.all((await this.#dependencies.store.list(merchant.id)).map(row => this.#view(merchant, row)))
   }
 
   async get(merchant: Merchant, proxyId: string): Promise<ProxyView> {
@@ -146,25 +151,28 @@ export class ProxyService {
   async update(merchant: Merchant, proxyId: string, change: ProxyChange): Promise<ProxyView> {
     this.#checkPrices(merchant, change)
     const next = isProxyId(proxyId)
-      ? await this.#parts.store.update(merchant.id, proxyId, row => this.#changed(row, change))
+      ? await this.#dependencies.store.update(merchant.id, proxyId, row => this.#changed(row, change))
       : null
     if (next === null) throw proxyNotFound()
-    if (change.targetBaseUrl !== undefined) await quietly(this.#parts.state.delete(testOf(proxyId)))
-    await this.#parts.changed?.(proxyId)
+    if (change.targetBaseUrl !== undefined) await quietly(this.#dependencies.state.delete(testOf(proxyId)))
+    await this.#dependencies.changed?.(proxyId)
     return await this.#view(merchant, next)
   }
 
   async delete(merchant: Merchant, proxyId: string): Promise<void> {
-    if (!isProxyId(proxyId) || !(await this.#parts.store.delete(merchant.id, proxyId, this.#parts.clock.now())))
+    if (
+      !isProxyId(proxyId) ||
+      !(await this.#dependencies.store.delete(merchant.id, proxyId, this.#dependencies.clock.now()))
+    )
       throw proxyNotFound()
-    await this.#parts.changed?.(proxyId)
+    await this.#dependencies.changed?.(proxyId)
   }
 
   /** Sends one GET to the target; answers also when the target does not (decision 90). */
   async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
     const row = await this.#own(merchant, proxyId)
-    const seen = await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
-    const { state } = this.#parts
+    const seen = await this.#dependencies.probe(row, openAuthValue(this.#dependencies.sealer, row))
+    const { state } = this.#dependencies
     const key = testOf(proxyId)
     await quietly(seen.statusCode === null ? state.set(key, seen.message, TEST_KEPT) : state.delete(key))
     return seen
@@ -173,7 +181,7 @@ export class ProxyService {
   /** @throws ShortError 400 for an unsellable endpoint */
   #endpoints(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
     const metered = inputs.findIndex(({ meter }) => meter !== undefined)
-    if (metered >= 0 && !this.#parts.canMeter())
+    if (metered >= 0 && !this.#dependencies.canMeter())
       throw new ShortError(
         VALIDATION,
         `endpoints[${metered}] has a meter, and no route of this gateway takes from balances: the operator must add meter to the chain of its proxies.`
@@ -182,7 +190,7 @@ export class ProxyService {
   }
 
   async #own(merchant: Merchant, proxyId: string): Promise<ProxyRow> {
-    const row = isProxyId(proxyId) ? await this.#parts.store.get(merchant.id, proxyId) : null
+    const row = isProxyId(proxyId) ? await this.#dependencies.store.get(merchant.id, proxyId) : null
     if (row === null) throw proxyNotFound()
     return row
   }
@@ -209,16 +217,16 @@ export class ProxyService {
       isActive: change.isActive ?? row.isActive,
       isListed: change.isListed ?? row.isListed,
       examples: change.examples ?? row.examples,
-      updatedAt: this.#parts.clock.now()
+      updatedAt: this.#dependencies.clock.now()
     }
     checkAuth(next)
     checkMost(next)
-    return { ...next, formerPrices: withFormer(row.formerPrices, row, next, next.updatedAt) }
+    return { ...next, previousPrices: withPrevious(row.previousPrices, row, next, next.updatedAt) }
   }
 
   #target(text: string): string {
     try {
-      const url = checkTargetUrl(text, { production: this.#parts.production })
+      const url = checkTargetUrl(text, { production: this.#dependencies.production })
       return url.href.endsWith('/') ? url.href.slice(0, -1) : url.href
     } catch (error) {
       if (error instanceof AddressRefused) throw new ShortError(ADDRESS_BLOCKED, `targetBaseUrl: ${error.message}`)
@@ -234,23 +242,23 @@ export class ProxyService {
     const refusal = overCap(
       'price',
       merchant,
-      this.#parts.caps(merchant),
+      this.#dependencies.caps(merchant),
       { current: 0, requested: highest },
-      `${this.#parts.publicUrl()}/problems`
+      `${this.#dependencies.publicUrl()}/problems`
     )
     if (refusal !== null) throw refusal
   }
 
   #sealed(value: string | null, proxyId: string): string | null {
-    return value === null || value === '' ? null : this.#parts.sealer.seal(value, place(proxyId))
+    return value === null || value === '' ? null : this.#dependencies.sealer.seal(value, place(proxyId))
   }
 
   async #view(merchant: Merchant, row: ProxyRow): Promise<ProxyView> {
-    const tested = await quietly(this.#parts.state.get(testOf(row.proxyId)))
+    const tested = await quietly(this.#dependencies.state.get(testOf(row.proxyId)))
     const problem = keyInSlot(merchant) === null ? NO_PROVIDER_KEY : (tested ?? null)
     return {
       proxyId: row.proxyId,
-      proxyUrl: `${this.#parts.proxyUrl()}/l402/proxy/${row.proxyId}/`,
+      proxyUrl: `${this.#dependencies.proxyUrl()}/l402/proxy/${row.proxyId}/`,
       name: row.name,
       description: row.description,
       targetBaseUrl: row.targetBaseUrl,

@@ -15,7 +15,7 @@ import {
 } from '../../platform/database/rows.ts'
 import type { Renewal } from '../../selling/offers/offer.ts'
 import type { ProxyPriceText } from './price.ts'
-import type { ProxyEndpoint, ProxyExample, FormerPrices } from './schema.ts'
+import type { ProxyEndpoint, ProxyExample, PreviousPrices } from './schema.ts'
 
 /** Times are milliseconds since the epoch. */
 export interface ProxyRow {
@@ -33,7 +33,7 @@ export interface ProxyRow {
   readonly renewal: 'default' | Renewal
   readonly priceGraceSeconds: number
   /** Latest first. */
-  readonly formerPrices: readonly FormerPrices[]
+  readonly previousPrices: readonly PreviousPrices[]
   readonly allowedMethods: readonly string[]
   readonly allowedPaths: readonly string[]
   readonly blockedPaths: readonly string[]
@@ -98,7 +98,7 @@ const proxyRows: Records<ProxyRow> = records({
     String
   ),
   priceGraceSeconds: integer(),
-  formerPrices: json((stored: readonly FormerPrices[]) => stored),
+  previousPrices: json((stored: readonly PreviousPrices[]) => stored),
   allowedMethods: texts(),
   allowedPaths: texts(),
   blockedPaths: texts(),

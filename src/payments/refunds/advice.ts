@@ -1,4 +1,4 @@
-import { isUnheard } from '../../lightning/providers/payout-states.ts'
+import { isUnknownToProvider } from '../../lightning/providers/payout-states.ts'
 import type { Refund } from './schema.ts'
 
 /** Milliseconds for which an open refund is looked up; then an administrator must settle it. */
@@ -9,7 +9,7 @@ export const LOOKED_UP_FOR = 30 * 86_400_000
  * again: it may have been paid.
  */
 export function adviceOn(refund: Refund, now: number): string | null {
-  if (!isUnheard(refund)) return null
+  if (!isUnknownToProvider(refund)) return null
   const search =
     now < refund.createdAt + LOOKED_UP_FOR
       ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`

@@ -3,20 +3,20 @@ import type { Payments } from '../payments/service.ts'
 import type { PaymentStore } from '../payments/store.ts'
 import { refundAdminOperations } from './admin-operations.ts'
 import { refundOperations } from './operations.ts'
-import { Refunds, type RefundsParts } from './service.ts'
+import { Refunds, type RefundsDependencies } from './service.ts'
 import { RefundSettlements } from './settlement.ts'
 import { allSources, paymentSources, type RefundSources } from './source.ts'
 import { SqlRefundStore } from './store.ts'
 
 export function openRefunds(
-  parts: Omit<RefundsParts, 'merchant' | 'sources' | 'store'> & {
+  dependencies: Omit<RefundsDependencies, 'merchant' | 'sources' | 'store'> & {
     readonly merchants: Merchants
     /** Refundable money other than payments. */
     readonly others: readonly RefundSources[]
     readonly payments: { readonly payments: Payments; readonly store: PaymentStore }
   }
 ) {
-  const { clock, database, log, merchants, onConfirmed, others, payments } = parts
+  const { clock, database, log, merchants, onConfirmed, others, payments } = dependencies
   const store = new SqlRefundStore(database)
   const sources = allSources(
     paymentSources({
@@ -27,7 +27,7 @@ export function openRefunds(
     }),
     ...others
   )
-  const refunds = new Refunds({ ...parts, store, sources, merchant: id => merchants.byId(id) })
+  const refunds = new Refunds({ ...dependencies, store, sources, merchant: id => merchants.byId(id) })
   const settlements = new RefundSettlements({ store, sources, onConfirmed, database, clock, log })
   return {
     operations: [...refundOperations(refunds), ...refundAdminOperations(settlements)],

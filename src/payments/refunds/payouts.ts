@@ -35,15 +35,15 @@ export interface PayoutDependencies {
 
 /** Sends reserved refunds through their providers, looks them up, and writes what became of them. */
 export class RefundPayouts {
-  readonly #parts: PayoutDependencies
+  readonly #dependencies: PayoutDependencies
 
-  constructor(parts: PayoutDependencies) {
-    this.#parts = parts
+  constructor(dependencies: PayoutDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Asks the provider exactly once; an uncertain outcome stays pending (decision 57). */
   async send(payee: Payee, source: RefundSource, refund: Refund): Promise<Refund> {
-    const { clock, log } = this.#parts
+    const { clock, log } = this.#dependencies
     const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
     let payout: Payout
     try {
@@ -92,7 +92,7 @@ export class RefundPayouts {
       await this.#apply(refund, afterRefusal, true)
     } catch (error) {
       // The client must see the provider's refusal; a later look-up releases the row.
-      this.#parts.log.error(
+      this.#dependencies.log.error(
         { err: error, refundId: refund.refundId },
         'a refund was not sent and could not be written as failed; it is looked up'
       )
@@ -100,7 +100,7 @@ export class RefundPayouts {
   }
 
   async lookUp(merchant: Merchant, refund: Refund): Promise<Refund> {
-    const { payees } = this.#parts
+    const { payees } = this.#dependencies
     const payee = payees.maker(merchant, refund.slot, refund.kind)
     if (payee === null) {
       // Another provider's "unknown" does not prove that it was never sent.
@@ -110,7 +110,7 @@ export class RefundPayouts {
         `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${namesIn(payees, refund.slot)} now.`
       )
     }
-    const { sources, clock } = this.#parts
+    const { sources, clock } = this.#dependencies
     const source = await sources.get(refund.merchantId, refund.invoiceId, clock.now())
     if (source === null) {
       if (isOpen(refund)) throw new TypeError('what a refund gives back is gone')
@@ -130,7 +130,7 @@ export class RefundPayouts {
    * idempotency key: the client learns that nothing was sent (decision 19).
    */
   async #apply(seen: Refund, change: (refund: Refund, now: number) => Refund, isRefused = false): Promise<Refund> {
-    const { database, sources, store, clock, log, onConfirmed } = this.#parts
+    const { database, sources, store, clock, log, onConfirmed } = this.#dependencies
     return await database.transaction(async sql => {
       const now = clock.now()
       const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)

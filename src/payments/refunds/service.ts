@@ -31,7 +31,7 @@ const REFUND_UNSUPPORTED = defineError('BG_REFUND_UNSUPPORTED', {
   fix: 'Use another `refundType`, or configure the provider of the payment again.'
 })
 
-export interface RefundsParts extends PayoutDependencies {
+export interface RefundsDependencies extends PayoutDependencies {
   readonly random: Random
   readonly invoiceFor: InvoiceFor
   /** The account of a followed-up refund; null when it is gone. */
@@ -46,18 +46,18 @@ const FOLLOW_UP_LIMIT = 100
  * up and never sent again. Merchant methods throw `Unavailable` 503 while the database is down.
  */
 export class Refunds {
-  readonly #parts: RefundsParts
+  readonly #dependencies: RefundsDependencies
   readonly #payouts: RefundPayouts
 
-  constructor(parts: RefundsParts) {
-    this.#parts = parts
-    this.#payouts = new RefundPayouts(parts)
+  constructor(dependencies: RefundsDependencies) {
+    this.#dependencies = dependencies
+    this.#payouts = new RefundPayouts(dependencies)
   }
 
   get jobs(): readonly JobDeclaration[] {
     return [
       periodic('refunds-follow-up', 30_000, 'Looks up refunds that are under way', () =>
-        this.followUp(this.#parts.clock.now())
+        this.followUp(this.#dependencies.clock.now())
       )
     ]
   }
@@ -69,7 +69,7 @@ export class Refunds {
    * provider cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
    */
   async create(merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
-    const { sources, payees, clock, invoiceFor } = this.#parts
+    const { sources, payees, clock, invoiceFor } = this.#dependencies
     const source = await sources.get(merchant.id, input.invoiceId, clock.now())
     if (source === null) throw new ShortError(VALIDATION, 'Invoice not found')
     requireRefundable(source)
@@ -91,19 +91,19 @@ export class Refunds {
   }
 
   byKey(merchant: Merchant, key: string): Promise<Kept<Refund> | null> {
-    return this.#parts.store.byKey(merchant.id, key)
+    return this.#dependencies.store.byKey(merchant.id, key)
   }
 
   /** @throws ShortError 404 */
   async get(merchant: Merchant, refundId: string): Promise<Refund> {
-    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
+    const refund = isRefundId(refundId) ? await this.#dependencies.store.get(merchant.id, refundId) : null
     if (refund === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Refund not found')
     return refund
   }
 
   /** Newest first (decisions 11 and 12). */
   list(merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
-    return this.#parts.store.list(merchant.id, query, pageOf(query))
+    return this.#dependencies.store.list(merchant.id, query, pageOf(query))
   }
 
   /**
@@ -111,10 +111,10 @@ export class Refunds {
    * @throws ShortError 404 for an unknown invoice
    */
   async ofInvoice(merchant: Merchant, invoiceId: string): Promise<Refund[]> {
-    const { sources, clock } = this.#parts
+    const { sources, clock } = this.#dependencies
     if ((await sources.get(merchant.id, invoiceId, clock.now())) === null)
       throw new ShortError(RESOURCE_NOT_FOUND, 'Invoice not found')
-    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
+    return await this.#dependencies.store.ofInvoice(merchant.id, invoiceId)
   }
 
   /**
@@ -136,11 +136,11 @@ export class Refunds {
    * @returns how many were looked up
    */
   async followUp(now: number): Promise<number> {
-    const { store, log } = this.#parts
+    const { store, log } = this.#dependencies
     const due = await store.takeDue(now, SEND_WITHIN, LOOKED_UP_FOR, FOLLOW_UP_LIMIT)
     for (const refund of due) {
       try {
-        const merchant = await this.#parts.merchant(refund.merchantId)
+        const merchant = await this.#dependencies.merchant(refund.merchantId)
         if (merchant === null) throw new TypeError('the account of a refund is gone')
         const seen = await this.#payouts.lookUp(merchant, refund)
         if (isOpen(seen)) await store.checkAt(seen.refundId, nextCheck(seen, now))
@@ -157,14 +157,14 @@ export class Refunds {
 
   /** Adds the merchant's advice to a provider error about an unacknowledged refund. */
   #advised(error: unknown, refund: Refund): unknown {
-    const advice = adviceOn(refund, this.#parts.clock.now())
+    const advice = adviceOn(refund, this.#dependencies.clock.now())
     return error instanceof ProviderUnavailable && advice !== null
       ? new ProviderUnavailable(`${error.message} ${advice}`, error.retryAfter, error, error.fault)
       : error
   }
 
   #draft(source: RefundSource, payee: Payee, input: RefundInput): Refund {
-    const { clock, random } = this.#parts
+    const { clock, random } = this.#dependencies
     return {
       refundId: numericId(random),
       merchantId: source.merchantId,
@@ -194,7 +194,7 @@ export class Refunds {
     amount: number | null,
     idempotency: Idempotency | null
   ): Promise<Refund> {
-    const { database, sources, store, clock } = this.#parts
+    const { database, sources, store, clock } = this.#dependencies
     try {
       return await database.transaction(async sql => {
         const now = clock.now()

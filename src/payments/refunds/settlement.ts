@@ -36,7 +36,7 @@ export interface SettledRefund {
 export const REFUND_VIEWS = ['lost', 'open', 'settled'] as const
 export type RefundViewName = (typeof REFUND_VIEWS)[number]
 
-export interface RefundSettlementsParts {
+export interface RefundSettlementsDependencies {
   readonly store: RefundStore
   readonly sources: RefundSources
   /** As for refunds that their provider confirms. */
@@ -51,21 +51,21 @@ export interface RefundSettlementsParts {
  * late provider answer and an administrator's entry the first wins.
  */
 export class RefundSettlements {
-  readonly #parts: RefundSettlementsParts
+  readonly #dependencies: RefundSettlementsDependencies
 
-  constructor(parts: RefundSettlementsParts) {
-    this.#parts = parts
+  constructor(dependencies: RefundSettlementsDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Oldest first; `settled` newest first. `lost` excludes refunds that may still be in flight. */
   list(view: RefundViewName, query: { readonly skip?: number; readonly take?: number }): Promise<SettledRefund[]> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     return store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageOf(query))
   }
 
   /** @throws LongError 404 */
   async get(refundId: string): Promise<SettledRefund> {
-    const found = isRefundId(refundId) ? await this.#parts.store.forAdmin(refundId) : null
+    const found = isRefundId(refundId) ? await this.#dependencies.store.forAdmin(refundId) : null
     if (found === null) throw new LongError(RESOURCE_NOT_FOUND, 'Refund not found', 'There is no refund with this id.')
     return found
   }
@@ -76,7 +76,7 @@ export class RefundSettlements {
    * or the request may be in flight
    */
   async settle(refundId: string, settlement: RefundSettlement): Promise<SettledRefund> {
-    const { database, store, sources, onConfirmed, log } = this.#parts
+    const { database, store, sources, onConfirmed, log } = this.#dependencies
     const {
       refund: { merchantId, invoiceId }
     } = await this.get(refundId)

@@ -64,14 +64,14 @@ interface AttemptDependencies {
  * at the time of sending (decision 159).
  */
 export class WebhookAttempts {
-  readonly #parts: AttemptDependencies
+  readonly #dependencies: AttemptDependencies
   readonly #made: Counter<'result'>
   readonly #alive: number
 
-  constructor(parts: AttemptDependencies) {
-    this.#parts = parts
-    this.#alive = parts.times.timeout + AROUND
-    this.#made = parts.metrics.counter(
+  constructor(dependencies: AttemptDependencies) {
+    this.#dependencies = dependencies
+    this.#alive = dependencies.times.timeout + AROUND
+    this.#made = dependencies.metrics.counter(
       'boltgate_webhook_attempts_total',
       'Attempts to deliver a webhook, by result: delivered, retried, failed for good.',
       ['result']
@@ -102,7 +102,7 @@ export class WebhookAttempts {
       const data: AttemptData = { delivery: added.id, attempt: 1 }
       return { data, key: `${added.id}:1`, group: groupOf(added), pace: paceOf(added, now) }
     })
-    if (attempts.length > 0) await this.#parts.jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
+    if (attempts.length > 0) await this.#dependencies.jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
   }
 
   /**
@@ -111,12 +111,12 @@ export class WebhookAttempts {
    * uncounted.
    */
   async attempt({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
-    const { store, clock, log } = this.#parts
+    const { store, clock, log } = this.#dependencies
     const now = clock.now()
     const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + this.#alive })
     if (claimed === null) {
       // The lease of a killed process's job lapses before its claim: the attempt must not wait for `recover`.
-      const held = await store.claimedElsewhere(delivery, attempt)
+      const held = await store.claimedByOther(delivery, attempt)
       if (held !== null) await this.#again(held, attempt, held.claimedUntil)
       return
     }
@@ -150,7 +150,7 @@ export class WebhookAttempts {
 
   /** Safety net for lost jobs, below the queue's own. */
   async recover(): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     const now = clock.now()
     for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE))
       await this.#again(lost, attempt, now)
@@ -158,7 +158,7 @@ export class WebhookAttempts {
 
   /** A job that waits for a slot has the same key, and is not added twice. */
   async #again(delivery: PacedDelivery, attempt: number, startAfter: number): Promise<void> {
-    const { database, clock } = this.#parts
+    const { database, clock } = this.#dependencies
     const { id } = delivery
     const options = { key: `${id}:${attempt}`, pace: paceOf(delivery, clock.now()), startAfter }
     await this.enqueue(database.sql, delivery, { delivery: id, attempt }, options)
@@ -170,12 +170,12 @@ export class WebhookAttempts {
     data: AttemptData,
     options: { readonly key: string; readonly pace: Pace; readonly startAfter?: number }
   ): Promise<void> {
-    await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: groupOf(of) })
+    await this.#dependencies.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: groupOf(of) })
   }
 
   /** @throws the reason of `signal`; errors of reading the destination */
   async #send(id: string, { merchantId, endpointId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
-    const { database, endpoints, merchants, sender } = this.#parts
+    const { database, endpoints, merchants, sender } = this.#dependencies
     let destination: WebhookTarget | null
     if (endpointId === null) {
       const merchant = await merchants.byId(merchantId)
@@ -197,12 +197,12 @@ export class WebhookAttempts {
     verdict: Verdict,
     job: string
   ): Promise<'delivered' | 'retried' | 'failed' | null> {
-    const { clock, database, jobs, store } = this.#parts
+    const { clock, database, jobs, store } = this.#dependencies
     const endedAt = clock.now()
     const next =
       verdict.error === null || verdict.final || !claimed.retries
         ? null
-        : nextAttemptAt(claimed.attempt, endedAt, this.#parts.times.backoff)
+        : nextAttemptAt(claimed.attempt, endedAt, this.#dependencies.times.backoff)
     const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
     const { url, responseStatus, responseBody, error, took } = verdict
     return await database.transaction(async sql => {
@@ -220,7 +220,7 @@ export class WebhookAttempts {
       // A resend by hand shows its result, and what was removed or paused is known.
       if (result === 'failed' && claimed.retries && url !== null) {
         const { merchantId, event } = claimed
-        await this.#parts.failed?.(sql, { merchantId, event, host: new URL(url).host, reason: error ?? '' })
+        await this.#dependencies.failed?.(sql, { merchantId, event, host: new URL(url).host, reason: error ?? '' })
       }
       const before = paceOf(claimed, endedAt)
       const group = groupOf(claimed)

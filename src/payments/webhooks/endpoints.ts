@@ -33,7 +33,7 @@ export interface IssuedEndpoint {
 
 export type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
 
-export interface WebhookEndpointsParts {
+export interface WebhookEndpointsDependencies {
   readonly database: Database
   readonly store: Pick<WebhookStore, 'abandon'>
   readonly merchants: Pick<Merchants, 'caps'>
@@ -66,10 +66,10 @@ const endpointRows: Records<WebhookEndpoint> = records({
  * Webhook endpoints beside the contract's webhook URL. Deliveries use the address and secret at the time of sending.
  */
 export class WebhookEndpoints {
-  readonly #parts: WebhookEndpointsParts
+  readonly #dependencies: WebhookEndpointsDependencies
 
-  constructor(parts: WebhookEndpointsParts) {
-    this.#parts = parts
+  constructor(dependencies: WebhookEndpointsDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -78,7 +78,7 @@ export class WebhookEndpoints {
    */
   async list(merchantId: number): Promise<WebhookEndpoint[]> {
     return await endpointRows.all(
-      this.#parts.database
+      this.#dependencies.database
         .sql`select * from webhook_endpoints where merchant_id = ${merchantId} order by created_at, id`
     )
   }
@@ -92,12 +92,12 @@ export class WebhookEndpoints {
 
   /** @throws UnsealError */
   secretOf({ id, secret }: WebhookEndpoint): Secret<string> {
-    return this.#parts.sealer.open(secret, placeOf(id))
+    return this.#dependencies.sealer.open(secret, placeOf(id))
   }
 
   /** @throws GateError 403 at the plan's limit; ShortError 400 for a refused address */
   async create(merchant: Merchant, choice: EndpointChoice): Promise<IssuedEndpoint> {
-    const { clock, database, merchants, production, random } = this.#parts
+    const { clock, database, merchants, production, random } = this.#dependencies
     const createdAt = clock.now()
     const id = rowId(createdAt, random)
     const { secret, sealed } = this.#newSecret(id)
@@ -122,7 +122,7 @@ export class WebhookEndpoints {
    * @throws ShortError 400, 404
    */
   async change(merchantId: number, id: string, choice: Partial<EndpointChoice>): Promise<WebhookEndpoint> {
-    const { clock, database, production, store } = this.#parts
+    const { clock, database, production, store } = this.#dependencies
     const url = choice.url === undefined ? {} : { url: webhookAddress(choice.url, { production }) }
     return await database.transaction(async sql => {
       const held = await this.#locked(sql, merchantId, id)
@@ -138,7 +138,7 @@ export class WebhookEndpoints {
    * @throws ShortError 404
    */
   async rotate(merchantId: number, id: string): Promise<IssuedEndpoint> {
-    return await this.#parts.database.transaction(async sql => {
+    return await this.#dependencies.database.transaction(async sql => {
       const held = await this.#locked(sql, merchantId, id)
       const { secret, sealed } = this.#newSecret(held.id)
       await sql`update webhook_endpoints set secret = ${sealed} where id = ${held.id}`
@@ -151,7 +151,7 @@ export class WebhookEndpoints {
    * @throws ShortError 404
    */
   async remove(merchantId: number, id: string): Promise<void> {
-    const { clock, database, store } = this.#parts
+    const { clock, database, store } = this.#dependencies
     await database.transaction(async sql => {
       await this.#locked(sql, merchantId, id)
       await sql`delete from webhook_endpoints where id = ${id}`
@@ -169,8 +169,8 @@ export class WebhookEndpoints {
   }
 
   #newSecret(id: string): { readonly secret: Secret<string>; readonly sealed: string } {
-    const secret = newWebhookSecret(this.#parts.random)
-    return { secret, sealed: this.#parts.sealer.seal(secret.reveal(), placeOf(id)) }
+    const secret = newWebhookSecret(this.#dependencies.random)
+    return { secret, sealed: this.#dependencies.sealer.seal(secret.reveal(), placeOf(id)) }
   }
 }
 

@@ -1,16 +1,17 @@
 import { sentWebhooks } from './events.ts'
 import { endpointOperations } from './endpoint-operations.ts'
-import { WebhookEndpoints, type WebhookEndpointsParts } from './endpoints.ts'
+import { WebhookEndpoints, type WebhookEndpointsDependencies } from './endpoints.ts'
 import { webhookOperations } from './operations.ts'
-import { Webhooks, type WebhooksParts } from './service.ts'
+import { Webhooks, type WebhooksDependencies } from './service.ts'
 import { SqlWebhookStore } from './store.ts'
 
 export function openWebhooks(
-  parts: Omit<WebhooksParts, 'store' | 'endpoints' | 'times'> & Omit<WebhookEndpointsParts, 'store'>
+  dependencies: Omit<WebhooksDependencies, 'store' | 'endpoints' | 'times'> &
+    Omit<WebhookEndpointsDependencies, 'store'>
 ) {
-  const store = new SqlWebhookStore(parts.database)
-  const endpoints = new WebhookEndpoints({ ...parts, store })
-  const webhooks = new Webhooks({ ...parts, store, endpoints })
+  const store = new SqlWebhookStore(dependencies.database)
+  const endpoints = new WebhookEndpoints({ ...dependencies, store })
+  const webhooks = new Webhooks({ ...dependencies, store, endpoints })
   return {
     /** Write events in the caller's transaction. */
     paymentChanged: webhooks.paymentChanged.bind(webhooks),

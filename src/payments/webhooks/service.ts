@@ -36,7 +36,7 @@ const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
   fix: 'Set one with `PUT /api/merchant/webhook-url`, or resume it with `PUT /api/merchant/webhooks/endpoints/{endpointId}`.'
 })
 
-export interface WebhooksParts {
+export interface WebhooksDependencies {
   readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore
   readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
@@ -62,23 +62,23 @@ const PURGED_AT_ONCE = 1_000
  * other way to learn of it.
  */
 export class Webhooks {
-  readonly #parts: WebhooksParts
+  readonly #dependencies: WebhooksDependencies
   readonly attempts: WebhookAttempts
   readonly #sender: WebhookSender
 
-  constructor(parts: WebhooksParts) {
-    const times = parts.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
+  constructor(dependencies: WebhooksDependencies) {
+    const times = dependencies.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
     const sender = new WebhookSender(
-      parts.endpoints,
-      parts.merchants,
-      parts.call,
-      parts.clock,
-      parts.log,
+      dependencies.endpoints,
+      dependencies.merchants,
+      dependencies.call,
+      dependencies.clock,
+      dependencies.log,
       times.timeout
     )
-    this.#parts = parts
+    this.#dependencies = dependencies
     this.#sender = sender
-    this.attempts = new WebhookAttempts({ ...parts, sender, times })
+    this.attempts = new WebhookAttempts({ ...dependencies, sender, times })
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -153,7 +153,13 @@ export class Webhooks {
     const { endpoint = null, invoiceId = null, status = null } = query
     if (endpoint !== null && endpoint !== 'first' && !isWebhookId(endpoint))
       throw invalidField('/endpoint', 'Must be first or the id of a webhook endpoint.')
-    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, endpoint, invoiceId, status, since })
+    const { rows, total } = await this.#dependencies.store.list(merchant.id, {
+      ...page,
+      endpoint,
+      invoiceId,
+      status,
+      since
+    })
     return { deliveries: rows.map(deliveryView), total, ...page }
   }
 
@@ -162,7 +168,7 @@ export class Webhooks {
    * @throws ShortError 404 for an unknown one and for another merchant's; Unavailable
    */
   async get(merchant: Merchant, id: string): Promise<DeliverySentView> {
-    const sent = isWebhookId(id) ? await this.#parts.store.sent(merchant.id, id) : null
+    const sent = isWebhookId(id) ? await this.#dependencies.store.sent(merchant.id, id) : null
     if (sent === null) throw notFound()
     return { ...deliveryView(sent.delivery), body: sent.body }
   }
@@ -174,7 +180,7 @@ export class Webhooks {
    * removed endpoint; Unavailable
    */
   async resend(merchant: Merchant, id: string): Promise<DeliveryView> {
-    const { database, endpoints, store, clock } = this.#parts
+    const { database, endpoints, store, clock } = this.#dependencies
     if (!isWebhookId(id)) throw notFound()
     const resent = await database.transaction(async sql => {
       const made = await store.resend(sql, merchant.id, id, clock.now())
@@ -205,7 +211,7 @@ export class Webhooks {
    * @throws ShortError 400 without a webhook URL, 404 for an unknown endpoint
    */
   async test(merchant: Merchant, endpointId: string | null): Promise<TestView> {
-    const { clock, database, endpoints, random } = this.#parts
+    const { clock, database, endpoints, random } = this.#dependencies
     const endpoint = endpointId === null ? null : await endpoints.find(database.sql, merchant.id, endpointId)
     if (endpointId !== null && endpoint === null) throw endpointMissing()
     const destination = endpoint === null ? this.#sender.first(merchant) : this.#sender.further(endpoint)
@@ -229,13 +235,13 @@ export class Webhooks {
   }
 
   async purge(): Promise<void> {
-    const before = this.#parts.clock.now() - KEEP
-    await everyBatch(PURGED_AT_ONCE, size => this.#parts.store.purge(before, size))
+    const before = this.#dependencies.clock.now() - KEEP
+    await everyBatch(PURGED_AT_ONCE, size => this.#dependencies.store.purge(before, size))
   }
 
   async #add(sql: TransactionSql | Sql, events: ReadonlyArray<Omit<NewDelivery, 'id' | 'createdAt'>>): Promise<void> {
     if (events.length === 0) return
-    const { store, clock, random } = this.#parts
+    const { store, clock, random } = this.#dependencies
     const createdAt = clock.now()
     const deliveries = events.map(event => ({ id: rowId(createdAt, random), createdAt, ...event }))
     await this.attempts.enqueueFirst(sql, await store.add(sql, deliveries), createdAt)

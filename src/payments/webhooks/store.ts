@@ -87,7 +87,7 @@ export interface Resend extends EndpointTimes {
 
 export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
 
-export interface ClaimedElsewhere extends PacedDelivery {
+export interface ClaimedDelivery extends PacedDelivery {
   /** Milliseconds since the epoch. */
   readonly claimedUntil: number
 }
@@ -106,7 +106,7 @@ export interface WebhookStore {
    */
   claim(claim: Claim): Promise<ClaimedAttempt | null>
   /** A pending attempt that another process has claimed, and may never finish. */
-  claimedElsewhere(id: string, attempt: number): Promise<ClaimedElsewhere | null>
+  claimedByOther(id: string, attempt: number): Promise<ClaimedDelivery | null>
   unclaim(id: string, attempt: number): Promise<void>
   /** Writes the outcome of a claimed attempt. False, and nothing written, when that number had ended. */
   finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
@@ -166,7 +166,7 @@ const claimRows = records({
 })
 const addedColumns = { id: text(), merchantId: integer(), endpointId: optional(text()), ...paceColumns }
 const addedRows: Records<PacedDelivery> = records(addedColumns)
-const claimedRows: Records<ClaimedElsewhere> = records({ ...addedColumns, claimedUntil: moment() })
+const claimedRows: Records<ClaimedDelivery> = records({ ...addedColumns, claimedUntil: moment() })
 const overdueRows: Records<Overdue> = records({ ...addedColumns, attempt: integer() })
 
 const ADD = overRows<NewDelivery>(
@@ -220,7 +220,7 @@ export class SqlWebhookStore implements WebhookStore {
     return { ...rest, attempt: attempts + 1, retries: retries && status === 'pending' }
   }
 
-  async claimedElsewhere(id: string, attempt: number): Promise<ClaimedElsewhere | null> {
+  async claimedByOther(id: string, attempt: number): Promise<ClaimedDelivery | null> {
     return await claimedRows.one(this.#database.sql`
       select id, merchant_id, endpoint_id, claimed_until,
         ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}

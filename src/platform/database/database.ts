@@ -262,12 +262,12 @@ export function databaseOn(
     // Its own tables would grow with each probe without vacuum; a database in memory has no disk.
     probe: folder === null ? { fault: async () => null } : folderProbe(folder, options.clock),
     listen: async (channel, heard) => {
-      const hearers = channels.get(channel) ?? new Set()
-      channels.set(channel, hearers)
-      hearers.add(heard)
-      if (hearers.size === 1) await client`listen ${client(channel)}`
+      const subscribers = channels.get(channel) ?? new Set()
+      channels.set(channel, subscribers)
+      subscribers.add(heard)
+      if (subscribers.size === 1) await client`listen ${client(channel)}`
       return async () => {
-        if (!hearers.delete(heard) || hearers.size > 0) return
+        if (!subscribers.delete(heard) || subscribers.size > 0) return
         channels.delete(channel)
         await client`unlisten ${client(channel)}`
       }

@@ -11,7 +11,7 @@ export interface WriteProbe {
 }
 
 /** Milliseconds for which a good result is cached, and a bad one. */
-const BELIEVED = { good: 30_000, bad: 5_000 }
+const CACHE_TTL = { good: 30_000, bad: 5_000 }
 /** Free bytes that the embedded database needs: below that its next writes fail. */
 const LEAST_FREE = 16 * 1024 * 1024
 /**
@@ -85,7 +85,7 @@ class Remembered implements WriteProbe {
   async fault(): Promise<string | null> {
     if (this.#clock.monotonic() < this.#until) return this.#known
     this.#known = await this.#look()
-    this.#until = this.#clock.monotonic() + (this.#known === null ? BELIEVED.good : BELIEVED.bad)
+    this.#until = this.#clock.monotonic() + (this.#known === null ? CACHE_TTL.good : CACHE_TTL.bad)
     return this.#known
   }
 }

@@ -3,12 +3,12 @@ import vm from 'node:vm'
 import type { Clock, Timer } from './clock.ts'
 
 /** Bytes of buffers that may accumulate before a collection. */
-const GATHERED = 8 * 1024 * 1024
+const NURSERY = 8 * 1024 * 1024
 const LOOK_MS = 5
 /** Idle checks after which the timer stops until the next request: starting one per request costs more. */
-const IDLE_LOOKS = 20
+const IDLE_CHECKS = 20
 
-export type CollectYoung = () => void
+export type CollectGarbage = () => void
 
 /**
  * V8's minor collector, exposed at runtime. V8 counts a buffer as its small handle: a stream of 64 KiB pieces
@@ -17,7 +17,7 @@ export type CollectYoung = () => void
  * The V8 of Node 24 turns a minor collection requested during marking into a full one of 40 to 60 ms instead of one.
  * The second flag allows both together, as in Node 20.
  */
-export function youngCollector(): CollectYoung {
+export function garbageCollector(): CollectGarbage {
   v8.setFlagsFromString('--expose-gc')
   v8.setFlagsFromString('--no-separate-gc-phases')
   // The global of a new context is made after the flag was set; that of this one was made before.
@@ -57,14 +57,14 @@ function bufferBytes(): number {
  */
 export class BufferCollector {
   readonly #clock: Clock
-  readonly #collect: CollectYoung
+  readonly #collect: CollectGarbage
   readonly #active: () => number
   readonly #used: () => number
   #kept: number
   #idle = 0
   #timer: Timer | null = null
 
-  constructor(clock: Clock, collect: CollectYoung, active: () => number, used: () => number = bufferBytes) {
+  constructor(clock: Clock, collect: CollectGarbage, active: () => number, used: () => number = bufferBytes) {
     this.#clock = clock
     this.#collect = collect
     this.#active = active
@@ -86,12 +86,12 @@ export class BufferCollector {
   #look(): void {
     const now = this.#used()
     if (now < this.#kept) this.#kept = now
-    if (now - this.#kept >= GATHERED) {
+    if (now - this.#kept >= NURSERY) {
       this.#collect()
       this.#kept = this.#used()
     }
     this.#idle = this.#active() === 0 ? this.#idle + 1 : 0
-    if (this.#idle < IDLE_LOOKS) return
+    if (this.#idle < IDLE_CHECKS) return
     this.#idle = 0
     this.cancel()
   }

@@ -62,7 +62,7 @@ export interface Entry extends NewEntry {
 /** A slice is this fraction of the deposits if free, or what is asked for if more. */
 export const SLICES = 32
 
-export interface Grab {
+export interface SliceRequest {
   readonly balanceId: string
   /** Slice to extend or create. */
   readonly sliceId: string
@@ -75,7 +75,7 @@ export interface Grab {
   readonly now: number
 }
 
-export interface Grabbed {
+export interface GrantedSlice {
   /** 0 if less than `need` is free. */
   readonly granted: number
   readonly leftMsat: number

@@ -305,7 +305,7 @@ export class Ledger {
 
   #giveBack(balanceId: string): void {
     const slice = this.#slices.current(balanceId)
-    if (slice === undefined || slice.isGrabbing || slice.free === 0) return
+    if (slice === undefined || slice.isRequesting || slice.free === 0) return
     slice.isAskedFor = true
     this.#writes.now(slice)
   }

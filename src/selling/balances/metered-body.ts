@@ -8,14 +8,14 @@ import { JsonUsage } from '../usage/json.ts'
 import type { Usage, UsageReader } from '../usage/usage.ts'
 import { codingOf, isEventStream } from './metered-head.ts'
 
-export interface ReadParts {
+export interface ReadOptions {
   readonly usage: UsageConfig | 'pieces'
   readonly form: UsageForm | null
   readonly input: number
 }
 
 /** The body must come uncompressed. */
-export function readsBody({ usage, form }: Pick<ReadParts, 'usage' | 'form'>): boolean {
+export function readsBody({ usage, form }: Pick<ReadOptions, 'usage' | 'form'>): boolean {
   return form !== null || usage === 'events' || usage === 'pieces'
 }
 
@@ -31,7 +31,7 @@ export class MeteredBody {
   readonly #reader: EventReader | null = null
 
   /** Calls `unreadable` with a content coding that the upstream was asked not to use. */
-  constructor(head: Head, { usage, form, input }: ReadParts, unreadable: (coding: string) => void) {
+  constructor(head: Head, { usage, form, input }: ReadOptions, unreadable: (coding: string) => void) {
     const coding = codingOf(head)
     const reads = readsBody({ usage, form })
     this.isStream = coding === null && isEventStream(head)

@@ -74,7 +74,7 @@ export function usedUp(): LongError {
   return new LongError(BALANCE_USED_UP, 'Balance used up', 'The balance was used up while the response was sent.')
 }
 
-export function balanceAway(): Unavailable {
+export function balanceUnavailable(): Unavailable {
   return new Unavailable(
     'Balance unavailable',
     'The balance could not be asked for more while the response was sent.',

@@ -9,7 +9,7 @@ import { HeldStream } from './held-stream.ts'
 import type { GrowthResult, Settled } from './ledger.ts'
 import {
   BALANCE_HEADER,
-  balanceAway,
+  balanceUnavailable,
   balanceEvent,
   dropOurHeaders,
   LAST_CHARGED_HEADER,
@@ -164,7 +164,7 @@ export class MeteredRequest {
     this.#asking = null
     if (grown === 'grown' || this.#charge.isSettled) return
     if (grown === 'away') {
-      await this.#end(balanceAway())
+      await this.#end(balanceUnavailable())
       return
     }
     this.#isUsedUp = true

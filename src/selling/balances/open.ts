@@ -16,8 +16,8 @@ import { Ledger } from './ledger.ts'
 import { Balances } from './service.ts'
 import { BalanceStore } from './store.ts'
 
-const ENTRIES_KEPT = 90 * 86_400_000
-const BALANCES_KEPT = 90 * 86_400_000
+const ENTRY_RETENTION = 90 * 86_400_000
+const BALANCE_RETENTION = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
 export function openBalances(parts: {
@@ -45,8 +45,8 @@ export function openBalances(parts: {
   const balances = new Balances({ ...parts, store, ledger, quotes: prices })
   const purge = async (): Promise<void> => {
     const now = clock.now()
-    await everyBatch(PURGE_BATCH, size => store.purgeEntries(now - ENTRIES_KEPT, size))
-    await everyBatch(PURGE_BATCH, size => store.purge(now - BALANCES_KEPT, size))
+    await everyBatch(PURGE_BATCH, size => store.purgeEntries(now - ENTRY_RETENTION, size))
+    await everyBatch(PURGE_BATCH, size => store.purge(now - BALANCE_RETENTION, size))
   }
   return {
     balances,

@@ -31,7 +31,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export interface BalancesParts {
+export interface BalancesDependencies {
   readonly store: BalanceStore
   readonly ledger: Ledger
   readonly challenges: Pick<Challenges, 'answer'>
@@ -49,13 +49,13 @@ export interface SessionShort extends Refused {
 
 /** Meters requests that take from a balance: reserves before forwarding, settles at the end. */
 export class Balances {
-  readonly #parts: BalancesParts
+  readonly #dependencies: BalancesDependencies
   readonly #meters = new WeakMap<MeterConfig, Meter>()
   readonly #underWay: RequestsUnderWay
 
-  constructor(parts: BalancesParts) {
-    this.#parts = parts
-    this.#underWay = new RequestsUnderWay(parts.clock)
+  constructor(dependencies: BalancesDependencies) {
+    this.#dependencies = dependencies
+    this.#underWay = new RequestsUnderWay(dependencies.clock)
   }
 
   /**
@@ -89,7 +89,7 @@ export class Balances {
     const metering = meter === null ? unitsOf(unitMsat) : await meter.begin(ctx)
     let answer: BalanceReservation | Refused
     try {
-      answer = await this.#parts.ledger.reserve(balanceId, metering.reservedMsat)
+      answer = await this.#dependencies.ledger.reserve(balanceId, metering.reservedMsat)
     } catch (error) {
       throw error instanceof GatewayError ? error : away(error)
     }
@@ -108,14 +108,14 @@ export class Balances {
   #meterOf(config: MeterConfig): Meter {
     let meter = this.#meters.get(config)
     if (meter === undefined) {
-      meter = new Meter(config, this.#parts.quotes)
+      meter = new Meter(config, this.#dependencies.quotes)
       this.#meters.set(config, meter)
     }
     return meter
   }
 
   #reserve(ctx: Context, payment: RequestPayment, meter: Meter, metering: Metering): Maybe<MeteredRequest | Reply> {
-    const reserved = this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
+    const reserved = this.#dependencies.ledger.reserve(payment.paymentHash, metering.reservedMsat)
     return reserved instanceof Promise
       ? this.#later(reserved, ctx, payment, meter, metering)
       : this.#forward(ctx, payment, meter, metering, reserved)
@@ -162,8 +162,8 @@ export class Balances {
       comes = await turn
     } finally {
       if (!comes)
-        await this.#parts.ledger.settle(reservation, 0, {
-          at: this.#parts.clock.now(),
+        await this.#dependencies.ledger.settle(reservation, 0, {
+          at: this.#dependencies.clock.now(),
           request: ctx.correlationId.slice(0, 100),
           model,
           input: null,
@@ -175,7 +175,7 @@ export class Balances {
   }
 
   #left(balanceId: string): number {
-    return Math.max(0, this.#parts.ledger.left(balanceId) ?? 0)
+    return Math.max(0, this.#dependencies.ledger.left(balanceId) ?? 0)
   }
 
   async #later(
@@ -189,7 +189,7 @@ export class Balances {
     try {
       answer = await pending
       if (answer.kind === 'refused' && answer.why === 'unknown' && (await this.#open(payment, meter)))
-        answer = await this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
+        answer = await this.#dependencies.ledger.reserve(payment.paymentHash, metering.reservedMsat)
     } catch (error) {
       throw error instanceof GatewayError ? error : away(error)
     }
@@ -200,8 +200,8 @@ export class Balances {
   async #usedUp(ctx: Context, payment: RequestPayment, metering: Metering, balanceMsat: number): Promise<Reply> {
     const { offer } = ctx
     if (offer === null) throw new TypeError('a metered request has an offer')
-    await this.#requireBearable(offer, metering)
-    return await this.#parts.challenges.answer(ctx, offer, {
+    await this.#requireAffordable(offer, metering)
+    return await this.#dependencies.challenges.answer(ctx, offer, {
       kind: 'used-up',
       scheme: payment.scheme,
       balanceMsat,
@@ -210,8 +210,8 @@ export class Balances {
   }
 
   /** Refuses what a fresh balance could not bear: buying one would not help. Sessions can be topped up instead. */
-  async #requireBearable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
-    const bundleMsat = 1000 * (await this.#parts.offers.inSatoshis(offer))
+  async #requireAffordable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
+    const bundleMsat = 1000 * (await this.#dependencies.offers.inSatoshis(offer))
     if (offer.sessions !== null || reservedMsat <= bundleMsat) return
     throw new LongError(
       BALANCE_TOO_SMALL,
@@ -222,10 +222,10 @@ export class Balances {
 
   /** Opens the balance of a payment, once; the payment is its first deposit. */
   async #open(payment: RequestPayment, meter: Meter): Promise<boolean> {
-    const challenge = await this.#parts.claims.find(payment.paymentHash)
-    const now = this.#parts.clock.now()
+    const challenge = await this.#dependencies.claims.find(payment.paymentHash)
+    const now = this.#dependencies.clock.now()
     if (challenge === null || challenge.scheme === null || challenge.tokenExpiresAt <= now) return false
-    await this.#parts.store.open({
+    await this.#dependencies.store.open({
       id: challenge.paymentHash,
       kind: 'bundle',
       merchantId: challenge.merchantId,
@@ -250,14 +250,14 @@ export class Balances {
     ctx.isReserved = true
     return new MeteredRequest({
       ctx,
-      ledger: this.#parts.ledger,
-      clock: this.#parts.clock,
+      ledger: this.#dependencies.ledger,
+      clock: this.#dependencies.clock,
       metering,
       reservation,
       usage: meter?.config.usage ?? 'pieces',
       form: meter?.form ?? null,
       isHeld,
-      log: this.#parts.log,
+      log: this.#dependencies.log,
       underWay: meter?.isReported === true ? this.#underWay : null
     })
   }

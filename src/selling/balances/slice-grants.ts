@@ -2,10 +2,10 @@ import { isConnectionFault } from '../../platform/database/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { LeaseTimes, HeldReservation, Refused, Slice, Slices, GrantWaiter } from './slice.ts'
 import type { SliceWrites } from './slice-writes.ts'
-import type { BalanceState, Grabbed } from './balance.ts'
+import type { BalanceState, GrantedSlice } from './balance.ts'
 import type { BalanceStore } from './store.ts'
 
-export interface SliceGrantsParts {
+export interface SliceGrantsDependencies {
   readonly store: BalanceStore
   readonly slices: Slices
   readonly writes: SliceWrites
@@ -20,24 +20,24 @@ export interface SliceGrantsParts {
 const ASK_AGAIN = [50, 150, 400] as const
 
 export class SliceGrants {
-  readonly #parts: SliceGrantsParts
+  readonly #dependencies: SliceGrantsDependencies
 
-  constructor(parts: SliceGrantsParts) {
-    this.#parts = parts
+  constructor(dependencies: SliceGrantsDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Reserves beyond the slice's free part. Rejects if the database is down; nothing is known to be reserved then. */
   hold(slice: Slice, msat: number, isPartial: boolean): Promise<HeldReservation | Refused> {
     const { promise, resolve, reject } = Promise.withResolvers<HeldReservation | Refused>()
     slice.waiting.push({ msat, isPartial, resolve, reject })
-    if (!slice.isGrabbing) void this.#serve(slice)
+    if (!slice.isRequesting) void this.#serve(slice)
     return promise
   }
 
   /** Serves waiters in order, with as few statements as possible. */
   async #serve(slice: Slice): Promise<void> {
-    const { writes } = this.#parts
-    slice.isGrabbing = true
+    const { writes } = this.#dependencies
+    slice.isRequesting = true
     let tries = 0
     while (slice.waiting.length > 0) {
       const [first] = slice.waiting
@@ -52,15 +52,15 @@ export class SliceGrants {
         first.resolve(writes.hold(slice, first.msat))
         continue
       }
-      let grabbed: Grabbed | null
+      let grantedSlice: GrantedSlice | null
       try {
-        grabbed = await this.#grab(slice, first)
+        grantedSlice = await this.#grab(slice, first)
       } catch (error) {
         // They all wait for the same database.
         for (const { reject } of slice.waiting.splice(0)) reject(error)
         break
       }
-      if (grabbed !== null && grabbed.granted > 0) {
+      if (grantedSlice !== null && grantedSlice.granted > 0) {
         tries = 0
         // A partial one takes what there is; another grant would get no more.
         if (first.isPartial && slice.free < first.msat) {
@@ -69,25 +69,25 @@ export class SliceGrants {
         }
         continue
       }
-      if (grabbed !== null && !first.isPartial && (await this.#othersGive(slice, grabbed, first, tries))) {
+      if (grantedSlice !== null && !first.isPartial && (await this.#othersGive(slice, grantedSlice, first, tries))) {
         tries++
         continue
       }
       tries = 0
-      this.#refuse(slice, grabbed, first)
+      this.#refuse(slice, grantedSlice, first)
     }
-    slice.isGrabbing = false
+    slice.isRequesting = false
     // Without a grant there is nothing to write.
-    if (!slice.isGranted && slice.waiting.length === 0) this.#parts.slices.forget(slice)
+    if (!slice.isGranted && slice.waiting.length === 0) this.#dependencies.slices.forget(slice)
   }
 
-  async #grab(slice: Slice, first: GrantWaiter): Promise<Grabbed | null> {
-    const { store, clock, gateway, times } = this.#parts
+  async #grab(slice: Slice, first: GrantWaiter): Promise<GrantedSlice | null> {
+    const { store, clock, gateway, times } = this.#dependencies
     const now = clock.now()
     const { free } = slice
     const wanted = slice.waiting.reduce((sum, { msat }) => sum + msat, 0)
     const keptUntil = now + times.kept
-    const grabbed = await store.grab({
+    const grantedSlice = await store.grab({
       balanceId: slice.balanceId,
       sliceId: slice.id,
       gateway,
@@ -96,42 +96,42 @@ export class SliceGrants {
       keptUntil,
       now
     })
-    if (grabbed === null) return null
+    if (grantedSlice === null) return null
     // It includes our concurrent writes, or their own answers will report them.
-    slice.leftInDatabase = grabbed.leftMsat
-    if (grabbed.granted > 0) {
-      slice.amount += grabbed.granted
+    slice.leftInDatabase = grantedSlice.leftMsat
+    if (grantedSlice.granted > 0) {
+      slice.amount += grantedSlice.granted
       slice.keptUntil = keptUntil
     }
-    return grabbed
+    return grantedSlice
   }
 
   /** Asks other gateways for what could be enough, and waits a little. */
-  async #othersGive(slice: Slice, grabbed: Grabbed, first: GrantWaiter, tries: number): Promise<boolean> {
+  async #othersGive(slice: Slice, grantedSlice: GrantedSlice, first: GrantWaiter, tries: number): Promise<boolean> {
     const pause = ASK_AGAIN[tries]
-    const others = grabbed.heldMsat - slice.amount - (slice.writing?.spent ?? 0) - slice.spent
-    if (pause === undefined || others <= 0 || grabbed.state !== 'open') return false
-    if (grabbed.leftMsat - slice.reserved - slice.spent < first.msat) return false
+    const others = grantedSlice.heldMsat - slice.amount - (slice.writing?.spent ?? 0) - slice.spent
+    if (pause === undefined || others <= 0 || grantedSlice.state !== 'open') return false
+    if (grantedSlice.leftMsat - slice.reserved - slice.spent < first.msat) return false
     try {
-      await this.#parts.askOthers(slice.balanceId)
+      await this.#dependencies.askOthers(slice.balanceId)
     } catch (error) {
       if (!isConnectionFault(error)) throw error
       return false
     }
     await new Promise<void>(resolve => {
-      this.#parts.clock.after(pause, resolve)
+      this.#dependencies.clock.after(pause, resolve)
     })
     return true
   }
 
   /** Refuses the first waiter and all that ask for as much or more. */
-  #refuse(slice: Slice, grabbed: Grabbed | null, first: GrantWaiter): void {
+  #refuse(slice: Slice, grantedSlice: GrantedSlice | null, first: GrantWaiter): void {
     const why: Refused['why'] =
-      grabbed === null
+      grantedSlice === null
         ? 'unknown'
-        : (whyNot(grabbed.state, grabbed.expiresAt, this.#parts.clock.now()) ?? 'insufficient')
+        : (whyNot(grantedSlice.state, grantedSlice.expiresAt, this.#dependencies.clock.now()) ?? 'insufficient')
     // Others have reserved what they hold; else they would have returned it.
-    const free = grabbed === null ? 0 : grabbed.leftMsat - grabbed.heldMsat + slice.free
+    const free = grantedSlice === null ? 0 : grantedSlice.leftMsat - grantedSlice.heldMsat + slice.free
     const leftMsat = Math.max(0, free)
     const all = new Set(
       slice.waiting.filter(

@@ -6,7 +6,7 @@ import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
 import type { SliceWrite } from './balance.ts'
 import type { BalanceStore } from './store.ts'
 
-export interface SliceWritesParts {
+export interface SliceWritesDependencies {
   readonly store: BalanceStore
   readonly slices: Slices
   readonly clock: Clock
@@ -24,19 +24,19 @@ const RETRY = 1_000
  * answered.
  */
 export class SliceWrites {
-  readonly #parts: SliceWritesParts
+  readonly #dependencies: SliceWritesDependencies
   #dirty = new Set<Slice>()
   readonly #running = new Map<Slice, Promise<void>>()
   #timer: Timer | null = null
   #isClosed = false
 
-  constructor(parts: SliceWritesParts) {
-    this.#parts = parts
+  constructor(dependencies: SliceWritesDependencies) {
+    this.#dependencies = dependencies
   }
 
   hold(slice: Slice, msat: number): HeldReservation {
     this.soon(slice)
-    return slice.hold(msat, this.#parts.clock.now())
+    return slice.hold(msat, this.#dependencies.clock.now())
   }
 
   /** Schedules a batched write within `WRITE_EVERY`. */
@@ -44,7 +44,7 @@ export class SliceWrites {
     slice.isDirty = true
     this.#dirty.add(slice)
     if (this.#isClosed) return
-    this.#timer ??= this.#parts.clock.after(WRITE_EVERY, () => {
+    this.#timer ??= this.#dependencies.clock.after(WRITE_EVERY, () => {
       this.#timer = null
       this.#write()
     })
@@ -72,9 +72,9 @@ export class SliceWrites {
     this.#isClosed = true
     this.#timer?.cancel()
     this.#timer = null
-    for (const slice of this.#parts.slices.all) {
+    for (const slice of this.#dependencies.slices.all) {
       if (!slice.isGranted) continue
-      this.#parts.slices.retire(slice)
+      this.#dependencies.slices.retire(slice)
       this.#dirty.add(slice)
     }
     // Twice, for slices with a write in flight.
@@ -82,7 +82,7 @@ export class SliceWrites {
       this.#write()
       await this.written()
     }
-    await this.#parts.store.drained()
+    await this.#dependencies.store.drained()
   }
 
   #write(): void {
@@ -100,9 +100,9 @@ export class SliceWrites {
   }
 
   async #writeSlice(slice: Slice): Promise<void> {
-    const { clock, slices, times } = this.#parts
+    const { clock, slices, times } = this.#dependencies
     const now = clock.now()
-    const isUnused = slice.reserved === 0 && slice.waiting.length === 0 && !slice.isGrabbing
+    const isUnused = slice.reserved === 0 && slice.waiting.length === 0 && !slice.isRequesting
     const isLast = isUnused && (slice.state !== 'current' || now - slice.usedAt >= times.idle)
     const back = slice.state !== 'current' || isLast || slice.isAskedFor ? slice.free : 0
     const keptUntil = now + times.kept
@@ -137,7 +137,7 @@ export class SliceWrites {
 
   /** Retries a write until it is answered; null if the slice is gone or the database refuses it. */
   async #answered(slice: Slice, write: SliceWrite): Promise<number | null> {
-    const { store, clock, log } = this.#parts
+    const { store, clock, log } = this.#dependencies
     for (;;) {
       try {
         return await store.write(write)
@@ -160,8 +160,8 @@ export class SliceWrites {
 
   /** Marks a slice swept, or its write refused: nothing more is spent from it. */
   #lose(slice: Slice, write: SliceWrite): void {
-    this.#parts.log.error(
-      { balance: slice.balanceId, gateway: this.#parts.gateway, msat: write.spent + slice.spent },
+    this.#dependencies.log.error(
+      { balance: slice.balanceId, gateway: this.#dependencies.gateway, msat: write.spent + slice.spent },
       'A slice of a balance was lost; what was served from it since its last write is not charged'
     )
     slice.state = 'lost'
@@ -171,6 +171,6 @@ export class SliceWrites {
 
   #forget(slice: Slice): void {
     this.#dirty.delete(slice)
-    this.#parts.slices.forget(slice)
+    this.#dependencies.slices.forget(slice)
   }
 }

@@ -57,7 +57,7 @@ export class Slice {
   /** Another gateway needs it: the next write returns what is not reserved. */
   isAskedFor = false
   waiting: GrantWaiter[] = []
-  isGrabbing = false
+  isRequesting = false
 
   constructor(balanceId: string, now: number) {
     this.balanceId = balanceId

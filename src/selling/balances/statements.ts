@@ -1,5 +1,5 @@
 import { overRows } from '../../platform/database/given-rows.ts'
-import { SLICES, type Grab, type SliceWrite } from './balance.ts'
+import { SLICES, type SliceRequest, type SliceWrite } from './balance.ts'
 
 /**
  * Every statement locks the balance before its slices, to avoid deadlocks, in `found`. Its rows are those read after
@@ -25,7 +25,7 @@ export const EACH_ENTRY = `(
     from (select more::jsonb as others offset 0) as parsed
       cross join generate_series(0, jsonb_array_length(others->'request') - 1) as at) as entry) as each_entry`
 
-export const GRAB = overRows<Grab>(
+export const GRANT_SLICES = overRows<SliceRequest>(
   {
     balance: ['text', row => row.balanceId],
     slice: ['text', row => row.sliceId],

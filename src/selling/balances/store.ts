@@ -2,15 +2,15 @@ import { isRevoked } from '../verifying/revocations.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, flag, moment, optional, records, text, type Records, type Row } from '../../platform/database/rows.ts'
-import { EACH_ENTRY, GRAB, WRITE } from './statements.ts'
+import { EACH_ENTRY, GRANT_SLICES, WRITE } from './statements.ts'
 import type {
   BalanceKind,
   BalanceNow,
   BalanceState,
   Entry,
   EntryBasis,
-  Grab,
-  Grabbed,
+  SliceRequest,
+  GrantedSlice,
   NewBalance,
   Page,
   SliceWrite,
@@ -34,7 +34,7 @@ const balanceColumns = {
 }
 const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount(), isRevoked: flag() })
 
-const grabs: Records<Grabbed> = records({
+const grabs: Records<GrantedSlice> = records({
   granted: amount('msat'),
   leftMsat: amount('remaining'),
   heldMsat: amount(),
@@ -71,12 +71,12 @@ const ENTRY_BYTES = 50
  */
 export class BalanceStore {
   readonly #database: Database
-  readonly #grabs: Batch<Grab, Row | null>
+  readonly #grabs: Batch<SliceRequest, Row | null>
   readonly #writes: Batch<SliceWrite, Row | null>
 
   constructor(database: Database) {
     this.#database = database
-    this.#grabs = new Batch({ key: grab => grab.balanceId, write: given => GRAB.one(database.sql, given) })
+    this.#grabs = new Batch({ key: grab => grab.balanceId, write: given => GRANT_SLICES.one(database.sql, given) })
     this.#writes = new Batch({
       key: write => write.balanceId,
       size: write => WRITE_BYTES + write.entries.count * ENTRY_BYTES,
@@ -137,7 +137,7 @@ export class BalanceStore {
    * Grants to a slice, batched with others; null for an unknown balance. A lost answer may grant more than the gateway
    * knows; ending the slice returns it.
    */
-  async grab(grab: Grab): Promise<Grabbed | null> {
+  async grab(grab: SliceRequest): Promise<GrantedSlice | null> {
     const row = await this.#grabs.add(grab)
     return row === null ? null : grabs.read(row)
   }

@@ -21,11 +21,11 @@ import { ChallengeStore } from '../holding/store.ts'
 import type { OnPaid } from '../holding/challenge.ts'
 import { ChallengeUpkeep } from '../holding/upkeep.ts'
 import { Minting } from '../minting/minting.ts'
-import { countedOf, lookUpOf, payeeOf, type FindPayee, type FindPayeeParts } from '../minting/payee.ts'
+import { countedOf, lookUpOf, payeeOf, type FindPayee, type FindPayeeDependencies } from '../minting/payee.ts'
 import { ClientReputation } from '../minting/client-reputation.ts'
 import { Offers } from '../offers/offers.ts'
 import { challengeSettings, type ChallengeSettings } from '../offers/settings.ts'
-import { Paywall, type PaywallSurroundings } from '../paywall/paywall.ts'
+import { Paywall, type PaywallContext } from '../paywall/paywall.ts'
 import type { AskServer } from '../prices/price-server.ts'
 import { Revocations } from '../verifying/revocations.ts'
 import { Verifier } from '../verifying/verify.ts'
@@ -51,7 +51,7 @@ export interface SellingOptions extends ChallengeRules {
   /** Queries price servers; default: over HTTP. */
   readonly askServer?: AskServer
   /** Checkout pages for browsers; without it they get what programs get. */
-  readonly paywall?: PaywallSurroundings
+  readonly paywall?: PaywallContext
   /** Called once for each challenge, at its first successful verification. */
   readonly paid?: OnPaid
   /** Store of client reputation and free calls; default: this process' memory. */
@@ -138,7 +138,7 @@ export function openSelling(options: SellingOptions) {
 }
 
 export function openChallenges(
-  parts: Omit<FindPayeeParts, 'charged'> & {
+  dependencies: Omit<FindPayeeDependencies, 'charged'> & {
     readonly clock: Clock
     readonly database: Database
     readonly keys: TokenKeyRing
@@ -147,14 +147,14 @@ export function openChallenges(
     readonly metrics: Metrics
     readonly events: ProviderEvents
     readonly prices: Prices
-    readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
+    readonly paywall: Pick<PaywallContext, 'pages' | 'sandbox'>
     readonly state: State
     requireSellable(ctx: Context): void
     config(): GatewayConfig
     publicUrl(): string
   }
 ) {
-  const { clock, config, database, events, keys, log, merchants, metrics, state } = parts
+  const { clock, config, database, events, keys, log, merchants, metrics, state } = dependencies
   const listeners: OnPaid[] = []
   const selling = openSelling({
     clock,
@@ -166,20 +166,20 @@ export function openChallenges(
       for (const listener of listeners) await listener(tx, paid)
     },
     payee: payeeOf({
-      ...parts,
+      ...dependencies,
       charged: (account, slot, kind) => {
         events.charged(account, slot, kind)
       }
     }),
     paywall: {
-      ...parts.paywall,
-      isSecure: () => parts.publicUrl().startsWith('https:'),
-      lookUp: lookUpOf(parts),
-      countedOf: countedOf(parts)
+      ...dependencies.paywall,
+      isSecure: () => dependencies.publicUrl().startsWith('https:'),
+      lookUp: lookUpOf(dependencies),
+      countedOf: countedOf(dependencies)
     },
-    rates: parts.prices,
+    rates: dependencies.prices,
     requireSellable: ctx => {
-      parts.requireSellable(ctx)
+      dependencies.requireSellable(ctx)
     },
     settings: challengeSettings(config()),
     state
@@ -214,7 +214,7 @@ export function openChallenges(
     },
     operations: [
       ...challengeOperations({
-        ...parts,
+        ...dependencies,
         ...selling,
         countProxies: async (sql, merchantId) => (await countProxies(sql, merchantId)).count
       }),

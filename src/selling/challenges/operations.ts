@@ -6,8 +6,8 @@ import type { ValidationError } from '../../engine/operations/errors.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { priceList } from './pricing.ts'
 import { invalidInput } from './problems.ts'
-import { Producer, type ProducerParts } from './producer.ts'
-import { ProducerVerifier, type ProducerVerifierParts } from './producer-verify.ts'
+import { Producer, type ProducerDependencies } from './producer.ts'
+import { ProducerVerifier, type ProducerVerifierDependencies } from './producer-verify.ts'
 import {
   ChallengeInput,
   ChallengePage,
@@ -25,7 +25,7 @@ import {
   TokenVerdict
 } from './schema.ts'
 
-export interface ChallengeOperationParts extends ProducerParts, ProducerVerifierParts {
+export interface ChallengeOperationDependencies extends ProducerDependencies, ProducerVerifierDependencies {
   config(): GatewayConfig
 }
 
@@ -73,15 +73,15 @@ function headerKey(headers: ReadonlyHeaders): string | null {
 }
 
 /** Producer API, price list, token status and ping (contract, Pay-per-request gating). */
-export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
-  const producer = new Producer(parts)
-  const verifier = new ProducerVerifier(parts)
+export function challengeOperations(dependencies: ChallengeOperationDependencies): AnyOperation[] {
+  const producer = new Producer(dependencies)
+  const verifier = new ProducerVerifier(dependencies)
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
   return [
     ...challengeRows(producer, refuse),
     ...endpointRows(producer, refuse),
     ...verifications(verifier, refuse),
-    ...publicOperations(parts, verifier)
+    ...publicOperations(dependencies, verifier)
   ]
 }
 
@@ -266,7 +266,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
   ]
 }
 
-function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVerifier): AnyOperation[] {
+function publicOperations(dependencies: ChallengeOperationDependencies, verifier: ProducerVerifier): AnyOperation[] {
   return [
     defineOperation({
       id: 'getPricing',
@@ -279,7 +279,7 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       tag: 'L402',
       access: 'public',
       responses: { 200: { description: 'The price list.', schema: PriceList } },
-      handle: () => ({ status: 200, body: priceList(parts.config()) })
+      handle: () => ({ status: 200, body: priceList(dependencies.config()) })
     }),
     defineOperation({
       id: 'getTokenStatus',

@@ -24,7 +24,7 @@ import {
   type PaymentRefusedVerdict
 } from '../verifying/verdict.ts'
 
-export interface ProducerVerifierParts {
+export interface ProducerVerifierDependencies {
   readonly claims: Claims
   readonly clock: Clock
   readonly counters: ChallengeCounters
@@ -45,10 +45,10 @@ interface GoodToken {
  * and 109).
  */
 export class ProducerVerifier {
-  readonly #parts: ProducerVerifierParts
+  readonly #dependencies: ProducerVerifierDependencies
 
-  constructor(parts: ProducerVerifierParts) {
-    this.#parts = parts
+  constructor(dependencies: ProducerVerifierDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -58,7 +58,7 @@ export class ProducerVerifier {
    */
   async verify(merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
     const token = await this.#asked(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
-    this.#parts.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
+    this.#dependencies.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
     if ('kind' in token) return { valid: false, error: token.detail }
     const { paymentHash, amountSats } = token.challenge
     return { valid: true, resource: token.resource, merchantId: merchant.id, amountSats, paymentHash }
@@ -69,7 +69,7 @@ export class ProducerVerifier {
    * @throws ProducerProblem 503 without the database; the same call may be repeated
    */
   async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
-    const { clock, counters, settings } = this.#parts
+    const { clock, counters, settings } = this.#dependencies
     const consumed = await this.#asked(() => this.#consume(merchant, input))
     counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
     if ('kind' in consumed)
@@ -86,7 +86,7 @@ export class ProducerVerifier {
 
   /** The request carries a valid classic token; path, price and merchant are not compared (decision 128). */
   async status(headers: ReadonlyHeaders): Promise<TokenStatus> {
-    const { tokens } = this.#parts.verifier
+    const { tokens } = this.#dependencies.verifier
     const credential = readCredential(headers.pairs)
     if (credential.kind === 'malformed') return { authenticated: false, message: credential.message }
     if (credential.kind !== 'classic') return { authenticated: false, message: 'No L402 credential was sent' }
@@ -112,7 +112,7 @@ export class ProducerVerifier {
   }
 
   async #token(merchant: Merchant, macaroon: string, preimage: string): Promise<GoodToken | ClassicRefused> {
-    const { claims, clock, verifier } = this.#parts
+    const { claims, clock, verifier } = this.#dependencies
     const off = this.#classicOff()
     if (off !== null) return off
     if (!isHex32(preimage)) return invalidToken('malformed', 'The preimage must be exactly 64 hex characters')
@@ -142,7 +142,7 @@ export class ProducerVerifier {
   }
 
   async #consume(merchant: Merchant, input: CredentialInput): Promise<Challenge | PaymentRefusedVerdict> {
-    const { claims, revocations, verifier } = this.#parts
+    const { claims, revocations, verifier } = this.#dependencies
     const read = readPaymentValue(input.credential.trim().replace(/^payment[ \t]+/i, ''))
     if (read.kind !== 'modern') {
       return paymentRefused(
@@ -179,7 +179,7 @@ export class ProducerVerifier {
   }
 
   #classicOff(): ClassicRefused | null {
-    return this.#parts.settings().schemes.includes('l402')
+    return this.#dependencies.settings().schemes.includes('l402')
       ? null
       : invalidToken('disabled', 'L402 is not enabled on this server')
   }
@@ -189,7 +189,7 @@ export class ProducerVerifier {
       return await step()
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
-      throw new ProducerProblem(`${this.#parts.publicUrl()}/problems`, 'service-unavailable', error.message, {
+      throw new ProducerProblem(`${this.#dependencies.publicUrl()}/problems`, 'service-unavailable', error.message, {
         retryAfter: Number(error.headers[1] ?? 5),
         cause: error
       })

@@ -37,7 +37,7 @@ import { sentAgain } from '../minting/wording.ts'
 /** Services caveat of producers' tokens (decision 113). */
 export const PRODUCER_SERVICE = serviceCaveat('producer')
 
-export interface ProducerParts {
+export interface ProducerDependencies {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Minting
   readonly revocations: Revocations
@@ -82,20 +82,20 @@ class KeyTaken extends Error {}
  * Errors are problems of `{publicUrl}/problems`; a database outage is 503.
  */
 export class Producer {
-  readonly #parts: ProducerParts
+  readonly #dependencies: ProducerDependencies
   readonly #store: ProducerStore
   // Creates in progress by merchant and key: duplicates wait instead of making wasted invoices. Covers the lookup of
   // the key's challenge, which could miss a create that ends meanwhile.
   readonly #running = new Map<string, Running>()
 
-  constructor(parts: ProducerParts) {
-    this.#parts = parts
-    this.#store = new ProducerStore(parts.database)
+  constructor(dependencies: ProducerDependencies) {
+    this.#dependencies = dependencies
+    this.#store = new ProducerStore(dependencies.database)
   }
 
   /** Decision 103. */
   get problemBase(): string {
-    return `${this.#parts.publicUrl()}/problems`
+    return `${this.#dependencies.publicUrl()}/problems`
   }
 
   /**
@@ -128,7 +128,7 @@ export class Producer {
   }
 
   async list(merchant: Merchant, query: ChallengeQuery): Promise<ChallengePage> {
-    const { clock } = this.#parts
+    const { clock } = this.#dependencies
     const page = clamped(query)
     const now = clock.now()
     const since = query.since === undefined ? null : this.#time(query.since)
@@ -152,7 +152,7 @@ export class Producer {
         'challenge-not-found',
         'This account has no challenge with this payment hash.'
       )
-    return challengeAt(row, this.#parts.clock.now())
+    return challengeAt(row, this.#dependencies.clock.now())
   }
 
   /** Includes retired ones. */
@@ -172,7 +172,7 @@ export class Producer {
 
   /** Ends new challenges for a resource and frees its place under the cap. Paid tokens stay valid. */
   async retire(merchant: Merchant, resource: string): Promise<void> {
-    const now = this.#parts.clock.now()
+    const now = this.#dependencies.clock.now()
     const known = resource.isWellFormed() && (await this.#asked(() => this.#store.retire(merchant.id, resource, now)))
     if (!known)
       throw new ProducerProblem(
@@ -201,7 +201,7 @@ export class Producer {
    * @throws ProducerProblem 409 if it was made for something else
    */
   async #bound(merchant: Merchant, request: CreateRequest): Promise<SentChallenge | null> {
-    const bound = await this.#store.byKey(this.#parts.database.sql, merchant.id, request.key ?? '')
+    const bound = await this.#store.byKey(this.#dependencies.database.sql, merchant.id, request.key ?? '')
     const held = bound === null ? null : this.#held(bound)
     if (held === null) return null
     if (held.resource === request.resource && held.amountSats === request.priceSats) return held
@@ -214,7 +214,7 @@ export class Producer {
 
   /** A bound challenge that can still be paid: invoice and keys are live, and it is not revoked. */
   #held(challenge: Challenge): SentChallenge | null {
-    const { clock, keys, revocations } = this.#parts
+    const { clock, keys, revocations } = this.#dependencies
     return isPayableAt(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
   }
 
@@ -237,7 +237,7 @@ export class Producer {
   }
 
   async #make(merchant: Merchant, request: CreateRequest, key: string | null): Promise<SentChallenge> {
-    const { database, minting } = this.#parts
+    const { database, minting } = this.#dependencies
     // Without a lock first, so that a reached cap costs no invoice; the check under the lock decides.
     await this.#recorded(() => this.#check(database.sql, merchant, request))
     try {
@@ -273,7 +273,7 @@ export class Producer {
       if (bound !== null && this.#held(bound) !== null) throw new KeyTaken()
     }
     await this.#check(tx, merchant, request)
-    await this.#parts.challengeStore.insert(tx, made)
+    await this.#dependencies.challengeStore.insert(tx, made)
     await store.addEndpoint(tx, merchant.id, request.resource, made.createdAt)
     if (request.key !== null) await store.bindKey(tx, merchant.id, request.key, made.paymentHash)
   }
@@ -283,8 +283,8 @@ export class Producer {
    * @throws ProblemError 402, 409
    */
   async #check(sql: Sql, merchant: Merchant, request: CreateRequest): Promise<void> {
-    const { clock } = this.#parts
-    const caps = planCaps(this.#parts.config().plans, merchant.tier)
+    const { clock } = this.#dependencies
+    const caps = planCaps(this.#dependencies.config().plans, merchant.tier)
     const base = this.problemBase
     const tooDear = overCap('price', merchant, caps, { current: 0, requested: request.priceSats }, base)
     if (tooDear !== null) throw tooDear
@@ -297,14 +297,15 @@ export class Producer {
       if (tooMany !== null) throw tooMany
     }
     if (endpoint === null && caps.endpoints !== null) {
-      const current = (await countEndpoints(sql, merchant.id)) + (await this.#parts.countProxies(sql, merchant.id))
+      const current =
+        (await countEndpoints(sql, merchant.id)) + (await this.#dependencies.countProxies(sql, merchant.id))
       const tooMany = overCap('endpoint', merchant, caps, { current, requested: 1 }, base)
       if (tooMany !== null) throw tooMany
     }
   }
 
   #offer(merchant: Merchant, request: CreateRequest): Offer {
-    const { tokenValidity, invoiceExpiry } = this.#parts.settings()
+    const { tokenValidity, invoiceExpiry } = this.#dependencies.settings()
     return {
       amountSats: request.priceSats,
       source: 'producer',
@@ -328,7 +329,7 @@ export class Producer {
 
   #created(challenge: SentChallenge, replayed: boolean): Created {
     const { invoice, macaroon, paymentHash, expiresAt, resource, amountSats } = challenge
-    const line = this.#parts.settings().schemes.includes('payment') ? paymentLine(challenge) : null
+    const line = this.#dependencies.settings().schemes.includes('payment') ? paymentLine(challenge) : null
     const body = { invoice, macaroon, paymentHash, expiresAt: iso(expiresAt), resource, priceSats: amountSats }
     return { body: line === null ? body : { ...body, mppChallenge: line }, replayed }
   }

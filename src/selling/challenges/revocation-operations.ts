@@ -11,7 +11,7 @@ import type { AmbiguousLease } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 
-export interface RevocationParts {
+export interface RevocationDependencies {
   readonly claims: Pick<Claims, 'find'>
   readonly revocations: Pick<Revocations, 'revoke'>
   /** Null for an unknown proxy. */
@@ -50,11 +50,11 @@ const missing = (what: string) => ({
  * Revokes one payment, or everything issued for a proxy or account until now: the operator for all, merchants for their
  * own. Open to every plan, so that a leaked token can always be stopped.
  */
-export function revocationOperations(parts: RevocationParts): AnyOperation[] {
-  return [...ofOperator(parts), ...ofMerchants(parts)]
+export function revocationOperations(dependencies: RevocationDependencies): AnyOperation[] {
+  return [...ofOperator(dependencies), ...ofMerchants(dependencies)]
 }
 
-function ofOperator(parts: RevocationParts): AnyOperation[] {
+function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
   const common = {
     tag: 'Admin',
     access: 'admin',
@@ -72,7 +72,7 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       params: PaymentHash,
       responses: { ...one, ...missing('payment') },
       handle: async ({ params }) => {
-        await revokePayment(parts, params.paymentHash, null)
+        await revokePayment(dependencies, params.paymentHash, null)
         return { status: 204, body: null }
       }
     }),
@@ -86,8 +86,8 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       params: ProxyId,
       responses: { ...all, ...missing('proxy') },
       handle: async ({ params }) => {
-        if ((await parts.ownerOf(params.proxyId)) === null) throw proxyNotFound()
-        return { status: 200, body: await revokeAll(parts, 'proxy', params.proxyId) }
+        if ((await dependencies.ownerOf(params.proxyId)) === null) throw proxyNotFound()
+        return { status: 200, body: await revokeAll(dependencies, 'proxy', params.proxyId) }
       }
     }),
     defineOperation({
@@ -100,15 +100,15 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       params: MerchantId,
       responses: { ...all, ...missing('merchant') },
       handle: async ({ params: { merchantId } }) => {
-        if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await parts.isMerchant(Number(merchantId))))
+        if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await dependencies.isMerchant(Number(merchantId))))
           throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
-        return { status: 200, body: await revokeAll(parts, 'merchant', merchantId) }
+        return { status: 200, body: await revokeAll(dependencies, 'merchant', merchantId) }
       }
     })
   ]
 }
 
-function ofMerchants(parts: RevocationParts): AnyOperation[] {
+function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
   const common = { access: 'merchant', method: 'DELETE' } as const
   return [
     defineOperation({
@@ -122,7 +122,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       params: PaymentHash,
       responses: { ...one, ...missing('payment') },
       handle: async ({ ctx, params }) => {
-        await revokePayment(parts, params.paymentHash, merchantOf(ctx).id)
+        await revokePayment(dependencies, params.paymentHash, merchantOf(ctx).id)
         return { status: 204, body: null }
       }
     }),
@@ -136,7 +136,10 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       description:
         'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay anew.',
       responses: all,
-      handle: async ({ ctx }) => ({ status: 200, body: await revokeAll(parts, 'merchant', String(merchantOf(ctx).id)) })
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: await revokeAll(dependencies, 'merchant', String(merchantOf(ctx).id))
+      })
     }),
     defineOperation({
       ...common,
@@ -149,8 +152,8 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       params: ProxyId,
       responses: { ...all, ...missing('proxy') },
       handle: async ({ ctx, params }) => {
-        if ((await parts.ownerOf(params.proxyId)) !== merchantOf(ctx).id) throw proxyNotFound()
-        return { status: 200, body: await revokeAll(parts, 'proxy', params.proxyId) }
+        if ((await dependencies.ownerOf(params.proxyId)) !== merchantOf(ctx).id) throw proxyNotFound()
+        return { status: 200, body: await revokeAll(dependencies, 'proxy', params.proxyId) }
       }
     })
   ]
@@ -158,7 +161,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
 
 /** @param merchantId required owner of the payment; null for the operator, who may revoke any */
 async function revokePayment(
-  { claims, revocations }: RevocationParts,
+  { claims, revocations }: RevocationDependencies,
   paymentHash: string,
   merchantId: number | null
 ): Promise<void> {
@@ -169,7 +172,7 @@ async function revokePayment(
 }
 
 async function revokeAll(
-  { revocations }: RevocationParts,
+  { revocations }: RevocationDependencies,
   kind: 'proxy' | 'merchant',
   id: string
 ): Promise<{ issuedUntil: string }> {

@@ -89,7 +89,7 @@ export class Claims {
    * For an L402 token, without reading the whole row.
    * @throws Unavailable
    */
-  async claimInBrief(
+  async claimSummary(
     paymentHash: string,
     condition: ClaimCondition,
     merchantId: string | null,

@@ -26,7 +26,7 @@ import {
 import { Claiming, NotifyingClaiming } from './sql/claiming.ts'
 import { ambiguousLeases, challengeRows, openRows, revocationList, sales, type OpenRow } from './sql/rows.ts'
 import {
-  BRIEF_ROW,
+  SUMMARY_COLUMNS,
   claimRows,
   CONSUME_PAYMENTS,
   EXTEND_LEASES,
@@ -53,7 +53,7 @@ const MAX_PRICE = 21e14
  * Replaces CHECK constraints, which PostgreSQL would load for every statement, even one that changes none of their
  * columns.
  */
-function requireSound({ paymentHash, tokenId, amountSats }: NewChallenge): void {
+function requireValid({ paymentHash, tokenId, amountSats }: NewChallenge): void {
   if (!HASH.test(paymentHash))
     throw new TypeError('The payment hash of a challenge must be 64 lower-case hex characters')
   if (!HASH.test(tokenId)) throw new TypeError('The token id of a challenge must be 64 lower-case hex characters')
@@ -90,9 +90,9 @@ export class ChallengeStore {
   constructor(database: Database) {
     this.#database = database
     this.#claims = new NotifyingClaiming(database, claimRows(WHOLE_ROW))
-    this.#claimsInBrief = new Claiming(database, sales, claimRows(BRIEF_ROW))
+    this.#claimsInBrief = new Claiming(database, sales, claimRows(SUMMARY_COLUMNS))
     this.#leases = new NotifyingClaiming(database, leaseRows(WHOLE_ROW))
-    this.#leasesInBrief = new Claiming(database, sales, leaseRows(BRIEF_ROW))
+    this.#leasesInBrief = new Claiming(database, sales, leaseRows(SUMMARY_COLUMNS))
     this.#consumptions = new NotifyingClaiming(database, CONSUME_PAYMENTS)
     this.#inserts = new Batch({
       key: row => row.paymentHash,
@@ -125,7 +125,7 @@ export class ChallengeStore {
 
   /** Resolves when durable. Throws a unique violation for a known payment hash. */
   async insert(sql: Sql, challenge: NewChallenge): Promise<void> {
-    requireSound(challenge)
+    requireValid(challenge)
     if (sql === this.#database.sql) await this.#inserts.add(challenge)
     else await INSERT_CHALLENGES.one(sql, [challenge])
   }

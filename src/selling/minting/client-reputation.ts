@@ -1,5 +1,5 @@
 import { StateUnavailable, type Maybe, type State } from '../../platform/state/state.ts'
-import type { Stranger } from '../../lightning/provider-calls/budgets.ts'
+import type { AnonymousClient } from '../../lightning/provider-calls/budgets.ts'
 
 /** Half-life of unpaid invoices: an eighth counts after an hour. */
 const UNPAID_HALF_LIFE = 20 * 60_000
@@ -12,7 +12,7 @@ const REFUSED = 0.02
 
 /** A client's request for an invoice, ranked among clients without a key. */
 export interface InvoiceRequest {
-  readonly stranger: Stranger
+  readonly stranger: AnonymousClient
   /** Call if no invoice was made. */
   refused(): void
 }

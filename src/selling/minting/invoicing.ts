@@ -9,7 +9,7 @@ import {
   PROVIDER_UNAVAILABLE
 } from '../../lightning/provider-calls/errors.ts'
 import { byFirst } from '../../lightning/providers/failover.ts'
-import type { CallStanding } from '../../lightning/provider-calls/budgets.ts'
+import type { CallPriority } from '../../lightning/provider-calls/budgets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
@@ -22,12 +22,12 @@ import type { ClientReputation, InvoiceRequest } from './client-reputation.ts'
 
 export type PricedOffer = Offer & { readonly amountSats: number }
 
-interface Sound {
+interface StockedInvoice {
   readonly charge: MadeCharge
   readonly invoice: Invoice
 }
 
-export interface Invoiced extends Sound {
+export interface Invoiced extends StockedInvoice {
   readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
 }
 
@@ -57,7 +57,7 @@ const REFUSED_MS = 600_000
 /** Makes invoices and checks them against the price. Those made ahead have no row until they are handed out. */
 export class Invoicing {
   readonly #options: InvoicingOptions
-  readonly #stock: Stock<Sound & Perishable>
+  readonly #stock: Stock<StockedInvoice & Perishable>
 
   constructor(options: InvoicingOptions) {
     this.#options = options
@@ -108,7 +108,7 @@ export class Invoicing {
    * Takes a stocked invoice of this price and description; null on a miss. None while the circuit breaker is open,
    * since payability is unknown.
    */
-  #ready(payee: ChallengePayee, offer: PricedOffer): Sound | null {
+  #ready(payee: ChallengePayee, offer: PricedOffer): StockedInvoice | null {
     const { ahead = null } = payee
     if (ahead === null || !FIXED.has(offer.source)) return null
     const payable = payableSeconds(offer)
@@ -128,7 +128,7 @@ export class Invoicing {
    * Makes an invoice with twice the usual life. It is handed out in its first half, so that a 402 promises as much as
    * without a stock.
    */
-  async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<Sound & Perishable> {
+  async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<StockedInvoice & Perishable> {
     const asked = this.#options.clock.now()
     const charge = await this.#charge(payee, offer, 2 * payable, 'ahead')
     const invoice = this.#checked(payee, offer, charge)
@@ -142,7 +142,7 @@ export class Invoicing {
     payee: ChallengePayee,
     { amountSats, description, tokenPath, fiat }: PricedOffer,
     expirySeconds: number,
-    standing: CallStanding
+    standing: CallPriority
   ): Promise<MadeCharge> {
     return await this.#inTime(
       payee.createInvoice({

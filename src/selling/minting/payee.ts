@@ -2,7 +2,7 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
-import type { InvoicesAhead, Payee } from '../../lightning/providers/payee.ts'
+import type { InvoiceStock, Payee } from '../../lightning/providers/payee.ts'
 import type { InOrder } from '../../lightning/providers/failover.ts'
 import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'
 import type { Offer } from '../offers/offer.ts'
@@ -14,7 +14,7 @@ export interface ChallengePayee extends InOrder<ChallengePayee> {
   readonly slot: string
   readonly kind: string
   /** Null or absent: no invoices made ahead. */
-  readonly ahead?: InvoicesAhead | null
+  readonly ahead?: InvoiceStock | null
   createInvoice(request: ChargeRequest): Promise<MadeCharge>
   lookUp?(chargeId: string): Promise<ChargeState | null>
 }
@@ -22,14 +22,14 @@ export interface ChallengePayee extends InOrder<ChallengePayee> {
 /** @throws ProviderKeyRequired, ConfigurationMissing */
 export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePayee>
 
-export interface FindPayeeParts {
+export interface FindPayeeDependencies {
   readonly merchants: Pick<Merchants, 'byId'>
   readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'maker' | 'inOrder'>
   /** Called for each invoice a provider made; account null for the operator. Never throws. */
   charged(account: Merchant | null, slot: ProviderSlot, kind: KindName): void
 }
 
-export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPayee {
+export function payeeOf({ merchants, payees, charged }: FindPayeeDependencies): FindPayee {
   const charging = (account: Merchant | null, payee: Payee): ChallengePayee => ({
     slot: payee.slot,
     kind: payee.kind,
@@ -53,7 +53,7 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
 }
 
 /** Looks up a charge at the account that made it; null if that is gone. Throws as `Payee.lookUp`. */
-export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants' | 'payees'>) {
+export function lookUpOf({ merchants, payees }: Pick<FindPayeeDependencies, 'merchants' | 'payees'>) {
   return async (challenge: Challenge): Promise<ChargeState | null> => {
     const { merchantId, providerSlot, providerKind, chargeId } = challenge
     const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
@@ -65,7 +65,7 @@ export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants'
 }
 
 /** Rate limit of a challenge's provider: of one account, or of all. */
-export function countedOf({ payees }: Pick<FindPayeeParts, 'payees'>) {
+export function countedOf({ payees }: Pick<FindPayeeDependencies, 'payees'>) {
   return ({ merchantId, providerSlot, providerKind }: Challenge): string => {
     // Only payees' slots are written.
     const seat = payees.inOrder(providerSlot as ProviderSlot).find(({ name }) => name === providerKind)

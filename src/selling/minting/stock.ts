@@ -20,14 +20,14 @@ export interface StockRequest<T extends Perishable> {
 /** `unused`: items that expired or were discarded. */
 export type StockResult = 'hit' | 'miss' | 'unused'
 
-export interface StockParts {
+export interface StockDependencies {
   readonly clock: Clock
   counted(result: StockResult, count: number): void
   /** Milliseconds of back-off after a failure. */
   pauseAfter(error: unknown): number
 }
 
-interface Shelf<T> {
+interface StockEntry<T> {
   /** Oldest first. */
   readonly ready: T[]
   making: number
@@ -62,21 +62,21 @@ const BURST_LEAVES = 1 / 4
  * provider.
  */
 export class Stock<T extends Perishable> {
-  readonly #parts: StockParts
+  readonly #dependencies: StockDependencies
   /** Least recently used first. */
-  readonly #shelves = new Map<string, Shelf<T>>()
+  readonly #shelves = new Map<string, StockEntry<T>>()
   readonly #makers = new Map<string, number>()
   #ready = 0
   #making = 0
   /** Refills that wait for the end of a burst. */
-  readonly #postponed = new Map<Shelf<T>, StockRequest<T>>()
+  readonly #postponed = new Map<StockEntry<T>, StockRequest<T>>()
   #timer: Timer | null = null
   #burstSince = -Infinity
   #takenAt = -Infinity
   #isClosed = false
 
-  constructor(parts: StockParts) {
-    this.#parts = parts
+  constructor(dependencies: StockDependencies) {
+    this.#dependencies = dependencies
   }
 
   get level(): number {
@@ -87,7 +87,7 @@ export class Stock<T extends Perishable> {
   /** Null on a miss. */
   take(request: StockRequest<T>): T | null {
     if (this.#isClosed) return null
-    const { clock, counted } = this.#parts
+    const { clock, counted } = this.#dependencies
     const now = clock.monotonic()
     const shelf = this.#shelf(request.key)
     this.#dropOld(shelf)
@@ -119,7 +119,7 @@ export class Stock<T extends Perishable> {
     this.clear()
   }
 
-  #shelf(key: string): Shelf<T> {
+  #shelf(key: string): StockEntry<T> {
     const known = this.#shelves.get(key)
     if (known !== undefined) {
       this.#shelves.delete(key)
@@ -131,7 +131,7 @@ export class Stock<T extends Perishable> {
       this.#shelves.delete(oldest[0])
       this.#throw(oldest[1])
     }
-    const shelf: Shelf<T> = {
+    const shelf: StockEntry<T> = {
       ready: [],
       making: 0,
       size: 0,
@@ -143,15 +143,15 @@ export class Stock<T extends Perishable> {
     return shelf
   }
 
-  #throw(shelf: Shelf<T>): void {
+  #throw(shelf: StockEntry<T>): void {
     shelf.isGone = true
     this.#unused(shelf.ready.length)
     this.#ready -= shelf.ready.length
     shelf.ready.length = 0
   }
 
-  #dropOld(shelf: Shelf<T>): void {
-    const now = this.#parts.clock.now()
+  #dropOld(shelf: StockEntry<T>): void {
+    const now = this.#dependencies.clock.now()
     const old = shelf.ready.findIndex(({ handOutUntil }) => handOutUntil >= now)
     const count = old < 0 ? shelf.ready.length : old
     if (count === 0) return
@@ -166,15 +166,15 @@ export class Stock<T extends Perishable> {
   }
 
   #unused(count: number): void {
-    if (count > 0) this.#parts.counted('unused', count)
+    if (count > 0) this.#dependencies.counted('unused', count)
   }
 
-  #fill(shelf: Shelf<T>, request: StockRequest<T>): void {
+  #fill(shelf: StockEntry<T>, request: StockRequest<T>): void {
     if (shelf.isGone || shelf.ready.length + shelf.making >= Math.min(shelf.size, request.most)) return
     const burst = shelf.ready.length > shelf.size * BURST_LEAVES ? this.#burstLasts() : 0
     if (burst > 0) {
       this.#postponed.set(shelf, request)
-      this.#timer ??= this.#parts.clock.after(burst, () => {
+      this.#timer ??= this.#dependencies.clock.after(burst, () => {
         this.#timer = null
         const postponed = [...this.#postponed]
         this.#postponed.clear()
@@ -186,7 +186,7 @@ export class Stock<T extends Perishable> {
     while (
       !shelf.isGone &&
       shelf.ready.length + shelf.making < Math.min(shelf.size, request.most) &&
-      this.#parts.clock.monotonic() >= shelf.restsUntil &&
+      this.#dependencies.clock.monotonic() >= shelf.restsUntil &&
       this.#ready + this.#making < MOST &&
       this.#making < AT_ONCE &&
       (this.#makers.get(request.maker) ?? 0) < AT_ONCE_OF_MAKER
@@ -197,12 +197,12 @@ export class Stock<T extends Perishable> {
   /** Milliseconds until the burst may end; 0 without one. */
   #burstLasts(): number {
     if (this.#takenAt === this.#burstSince) return 0
-    const now = this.#parts.clock.monotonic()
+    const now = this.#dependencies.clock.monotonic()
     return Math.max(0, Math.min(this.#takenAt + BURST_GAP, this.#burstSince + BURST) - now)
   }
 
-  async #make(shelf: Shelf<T>, request: StockRequest<T>): Promise<void> {
-    const { clock, pauseAfter } = this.#parts
+  async #make(shelf: StockEntry<T>, request: StockRequest<T>): Promise<void> {
+    const { clock, pauseAfter } = this.#dependencies
     this.#count(request.maker, 1)
     shelf.making++
     try {

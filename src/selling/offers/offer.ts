@@ -29,7 +29,7 @@ export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
 /** What releases a single-use credential: upstream statuses, or a client that left before the head. */
 export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
 
-/** Fate of a single-use credential if its gateway dies during the request (decision 183). */
+/** HeaderFate of a single-use credential if its gateway dies during the request (decision 183). */
 export type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**

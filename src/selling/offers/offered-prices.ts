@@ -72,7 +72,7 @@ export class OfferedPrices {
     await this.#syncing.ended()
     if (!this.#started) return
     // Tells processes with other prices until when these were offered.
-    await this.#quietly(() => (this.#unwritten ? this.#sync() : this.#writeAsked(this.#database.sql, this.#now)))
+    await this.#quietly(() => (this.#unwritten ? this.#sync() : this.#writePrices(this.#database.sql, this.#now)))
   }
 
   /** Writes and rereads. Never rejects. */
@@ -113,7 +113,7 @@ export class OfferedPrices {
     }
     // A process with another price may have ended since; its price would count as offered until the next change.
     const overtaken = [...this.#now].filter(([place, price]) => (latest.get(place)?.price ?? price) !== price)
-    if (overtaken.length > 0) await this.#writeAsked(this.#database.sql, overtaken)
+    if (overtaken.length > 0) await this.#writePrices(this.#database.sql, overtaken)
   }
 
   #asked(place: string, price: string, until: number): void {
@@ -142,13 +142,13 @@ export class OfferedPrices {
         from unnest(${now.map(([place]) => place)}::text[], ${now.map(([, price]) => price)}::text[]) as asked (place, price)
         where offered_prices.place = asked.place and offered_prices.price <> asked.price and offered_prices.asked_until < ${new Date(at)}
           and offered_prices.asked_until = (select max(last.asked_until) from offered_prices last where last.place = asked.place)`
-      await this.#writeAsked(tx, now)
+      await this.#writePrices(tx, now)
       await tx`delete from offered_prices where asked_until < ${new Date(at - 2 * LONGEST_GRACE)} and not place = any(${now.map(([place]) => place)})`
     })
   }
 
   /** Marks these prices as offered now, later than what they follow: each becomes the last of its place. */
-  async #writeAsked(sql: Sql, prices: Iterable<readonly [place: string, price: string]>): Promise<void> {
+  async #writePrices(sql: Sql, prices: Iterable<readonly [place: string, price: string]>): Promise<void> {
     const asked = [...prices]
     if (asked.length === 0) return
     await sql`

@@ -72,9 +72,9 @@ export function requestPricer(
       const named = server.price(ctx)
       return named instanceof Promise
         ? named.then(({ amount, question, description }) =>
-            askedTerms(amount, question, description, before, priceGrace)
+            quotedTerms(amount, question, description, before, priceGrace)
           )
-        : askedTerms(named.amount, named.question, named.description, before, priceGrace)
+        : quotedTerms(named.amount, named.question, named.description, before, priceGrace)
     }
   }
 }
@@ -95,7 +95,7 @@ function termsOf(amount: number | FiatText, grace: PriceGrace | null): PriceTerm
  * Terms of a price server's price. When it changed is unknown, so earlier payments for the same question are accepted
  * for the grace after their issuance.
  */
-function askedTerms(
+function quotedTerms(
   amount: number | FiatText,
   question: string,
   description: string | null,

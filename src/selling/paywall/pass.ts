@@ -154,7 +154,7 @@ export class PassClaims {
     }
     if (isToken) {
       const issuedAfter = revocations.until(offer.proxyId, merchantId)
-      const claimed = await claims.claimInBrief(
+      const claimed = await claims.claimSummary(
         paymentHash,
         { chargeId, tokenId, price, issuedAfter },
         merchantId,

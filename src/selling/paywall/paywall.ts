@@ -44,14 +44,14 @@ export interface MadePage {
 
 export type ChallengePages = (asked: PayPageRequest) => Promise<MadePage>
 
-export interface PaywallSurroundings extends Pick<ChargePollsOptions, 'lookUp' | 'countedOf'> {
+export interface PaywallContext extends Pick<ChargePollsOptions, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
   /** Pays sandbox invoices, in development only. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
   isSecure(): boolean
 }
 
-export interface PaywallOptions extends PaywallSurroundings, VerifierOptions {
+export interface PaywallOptions extends PaywallContext, VerifierOptions {
   readonly log: Log
   readonly random: Random
   readonly verifier: Verifier
@@ -141,7 +141,7 @@ export class Paywall {
     })
     const schemes = offeredSchemes(settings(), ctx.headers, { order: offer.order })
     const seconds = Math.max(1, Math.floor((Math.max(challenge.tokenExpiresAt, challenge.expiresAt) - now) / 1000))
-    const cookie = passCookie(offer, [pass, ...this.#stillHoped(known, offer, pass, now)], seconds, isSecure)
+    const cookie = passCookie(offer, [pass, ...this.#pendingPasses(known, offer, pass, now)], seconds, isSecure)
     return {
       status: 402,
       headers: [
@@ -269,7 +269,7 @@ export class Paywall {
    * Passes that a new one must not replace: their invoices may still be reported as paid, or their payments still buy
    * something.
    */
-  #stillHoped(known: readonly Challenge[], offer: Offer, pass: Pass, now: number): Pass[] {
+  #pendingPasses(known: readonly Challenge[], offer: Offer, pass: Pass, now: number): Pass[] {
     return known
       .filter(
         challenge =>

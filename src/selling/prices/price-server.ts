@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { Agent, buildConnector, request } from 'undici'
-import type { AskedPriceConfig } from '../../engine/checks/price.ts'
+import type { PriceServerConfig } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { Maybe } from '../../platform/state/state.ts'
@@ -29,7 +29,7 @@ export interface NamedPrice extends ServerPrice {
 /** Sends a question; returns the body of a 200. Rejects on anything else, or when `signal` aborts. */
 export type AskServer = (url: string, body: string, signal: AbortSignal) => Promise<Uint8Array>
 
-export interface PriceServerParts {
+export interface PriceServerDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly ask: AskServer
@@ -52,15 +52,15 @@ interface Known {
  * synchronous. Any fault is 503, never a price of our own.
  */
 export class PriceServer {
-  readonly #config: AskedPriceConfig
-  readonly #parts: PriceServerParts
+  readonly #config: PriceServerConfig
+  readonly #dependencies: PriceServerDependencies
   readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
   readonly #asking = new Map<string, Promise<NamedPrice>>()
   #isFailing = false
 
-  constructor(config: AskedPriceConfig, parts: PriceServerParts) {
+  constructor(config: PriceServerConfig, dependencies: PriceServerDependencies) {
     this.#config = config
-    this.#parts = parts
+    this.#dependencies = dependencies
   }
 
   /**
@@ -80,11 +80,11 @@ export class PriceServer {
     const question = JSON.stringify({
       method: ctx.method,
       path: ctx.path,
-      headers: Object.fromEntries(headers.map(name => [name.toLowerCase(), toldHeader(ctx, name)])),
+      headers: Object.fromEntries(headers.map(name => [name.toLowerCase(), quotedHeader(ctx, name)])),
       fields: Object.fromEntries(fields.map((field, index) => [nameOf(field), values[index] ?? null]))
     })
     const known = this.#known.get(question)
-    if (known !== undefined && known.until > this.#parts.clock.monotonic()) return known.named
+    if (known !== undefined && known.until > this.#dependencies.clock.monotonic()) return known.named
     const asking = this.#asking.get(question)
     if (asking !== undefined) return asking
     if (this.#asking.size >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} questions are under way`))
@@ -94,7 +94,7 @@ export class PriceServer {
   }
 
   async #ask(question: string): Promise<NamedPrice> {
-    const { clock, ask } = this.#parts
+    const { clock, ask } = this.#dependencies
     const { from, timeout, cache } = this.#config
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
@@ -124,11 +124,14 @@ export class PriceServer {
     if (this.#isFailing) return
     this.#isFailing = true
     const reason = error instanceof Error ? error.message : String(error)
-    this.#parts.log.error({ from: this.#config.from, reason }, 'a price server names no price; what it prices is 503')
+    this.#dependencies.log.error(
+      { from: this.#config.from, reason },
+      'a price server names no price; what it prices is 503'
+    )
   }
 
   #isGood(): void {
-    if (this.#isFailing) this.#parts.log.info({ from: this.#config.from }, 'a price server names prices again')
+    if (this.#isFailing) this.#dependencies.log.info({ from: this.#config.from }, 'a price server names prices again')
     this.#isFailing = false
   }
 }
@@ -141,18 +144,18 @@ export class PriceServers {
     maxResponseSize: MAX_ANSWER,
     connect: overInterim(buildConnector({ allowH2: false }))
   })
-  readonly #parts: PriceServerParts
+  readonly #dependencies: PriceServerDependencies
 
-  constructor(parts: Omit<PriceServerParts, 'ask'> & Partial<PriceServerParts>) {
-    this.#parts = { ask: (url, body, signal) => this.#send(url, body, signal), ...parts }
+  constructor(dependencies: Omit<PriceServerDependencies, 'ask'> & Partial<PriceServerDependencies>) {
+    this.#dependencies = { ask: (url, body, signal) => this.#send(url, body, signal), ...dependencies }
   }
 
   /** Equal configurations share a server. */
-  of(config: AskedPriceConfig): PriceServer {
+  of(config: PriceServerConfig): PriceServer {
     const key = JSON.stringify(config)
     let server = this.#servers.get(key)
     if (server === undefined) {
-      server = new PriceServer(config, this.#parts)
+      server = new PriceServer(config, this.#dependencies)
       this.#servers.set(key, server)
     }
     return server
@@ -177,7 +180,7 @@ export class PriceServers {
   }
 }
 
-function toldHeader(ctx: Context, name: string): string | null {
+function quotedHeader(ctx: Context, name: string): string | null {
   const read = headerValue(ctx.headers, name)
   if (read.kind === 'fault') throw unreadable(read.message)
   return read.kind === 'missing' ? null : String(read.value)

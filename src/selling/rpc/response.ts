@@ -7,7 +7,7 @@ import type { CallsUnderWay } from './calls.ts'
 import { encodeEvent } from '../../engine/formats/event-stream.ts'
 import { EventLines, withData, type StreamPiece } from './event-lines.ts'
 
-export interface ResponseParts {
+export interface RpcResponseOptions {
   readonly calls: CallsUnderWay
   /** Responses to calls of a batch that were not forwarded. */
   readonly own: readonly string[]
@@ -31,7 +31,7 @@ type Mode = 'passing' | 'whole' | 'events'
 export class RpcResponder implements Responder {
   onDrain: (() => void) | null = null
   readonly #real: Responder
-  readonly #parts: ResponseParts
+  readonly #options: RpcResponseOptions
   readonly #events: EventLines
   #mode: Mode = 'passing'
   #status = 200
@@ -43,9 +43,9 @@ export class RpcResponder implements Responder {
   /** Back-pressure from the client. */
   #isFull = false
 
-  constructor(real: Responder, parts: ResponseParts) {
+  constructor(real: Responder, options: RpcResponseOptions) {
     this.#real = real
-    this.#parts = parts
+    this.#options = options
     this.#events = new EventLines(MESSAGE_LIMIT)
     real.onDrain = () => {
       this.#isFull = false
@@ -81,7 +81,7 @@ export class RpcResponder implements Responder {
   }
 
   head(status: number, headers: HeaderList): void | Promise<void> {
-    const { calls, own } = this.#parts
+    const { calls, own } = this.#options
     const [type = ''] = (headers.get('content-type') ?? '').toLowerCase().split(';')
     const coding = headers.get('content-encoding')?.toLowerCase() ?? 'identity'
     const isReadable = status === 200 && coding === 'identity'
@@ -94,7 +94,7 @@ export class RpcResponder implements Responder {
     if (isReadable && type.trim() === 'text/event-stream') {
       this.#mode = 'events'
       for (const name of BODY_FIELDS) headers.delete(name)
-      this.#parts.paidHead(headers)
+      this.#options.paidHead(headers)
       const pending = this.#real.head(status, headers)
       const begin = (): void => {
         for (const text of own) this.#real.write(Buffer.from(encodeEvent({ data: text })))
@@ -102,7 +102,7 @@ export class RpcResponder implements Responder {
       return pending === undefined ? begin() : pending.then(begin)
     }
     if (calls.isIdle) return this.#real.head(status, headers)
-    if (status < 300) this.#parts.paidHead(headers)
+    if (status < 300) this.#options.paidHead(headers)
     return (status < 300 ? calls.sellAll() : calls.returnAll()).then(() => this.#real.head(status, headers))
   }
 
@@ -125,7 +125,7 @@ export class RpcResponder implements Responder {
 
   fail(reason: Error): void {
     // The end of the request decides the payments of a client that left.
-    if (this.#parts.calls.isIdle || reason instanceof ClientGone) this.#real.fail(reason)
+    if (this.#options.calls.isIdle || reason instanceof ClientGone) this.#real.fail(reason)
     else this.#inTurn(() => this.#broken(reason))
   }
 
@@ -175,13 +175,13 @@ export class RpcResponder implements Responder {
   }
 
   async #broken(reason: Error): Promise<void> {
-    await this.#parts.calls.finish(this.isResumable)
+    await this.#options.calls.finish(this.isResumable)
     this.#real.fail(reason)
   }
 
   /** Passes events in order from `at`; a promise once one waits for a payment. */
   #pass(pieces: readonly StreamPiece[], at: number): void | Promise<void> {
-    const { calls } = this.#parts
+    const { calls } = this.#options
     for (let index = at; index < pieces.length; index++) {
       // The index is within the list.
       const piece = pieces[index] as StreamPiece
@@ -202,23 +202,23 @@ export class RpcResponder implements Responder {
 
   async #lastEvents(): Promise<void> {
     await this.#pass(this.#events.end(), 0)
-    await this.#parts.calls.finish(this.isResumable)
+    await this.#options.calls.finish(this.isResumable)
   }
 
   /** A JSON body too long to read: forwards what was kept, then the rest. */
   async #tooLong(): Promise<void> {
     const headers = this.#headers
-    await this.#parts.calls.sellAll()
+    await this.#options.calls.sellAll()
     this.#mode = 'passing'
     if (headers === null) return
-    this.#parts.paidHead(headers)
+    this.#options.paidHead(headers)
     await this.#real.head(this.#status, headers)
     for (const piece of this.#kept) this.#write(piece)
     this.#kept = []
   }
 
   async #whole(): Promise<void> {
-    const { calls, own } = this.#parts
+    const { calls, own } = this.#options
     const headers = this.#headers
     const body = Buffer.concat(this.#kept)
     this.#kept = []
@@ -238,7 +238,7 @@ export class RpcResponder implements Responder {
       }
       headers.set('Content-Length', String(out.byteLength))
     }
-    if (calls.hasSold) this.#parts.paidHead(headers)
+    if (calls.hasSold) this.#options.paidHead(headers)
     await this.#real.head(this.#status, headers)
     if (out.byteLength > 0) this.#real.write(out)
   }

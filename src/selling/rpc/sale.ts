@@ -21,7 +21,7 @@ import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } f
 import { RpcResponder } from './response.ts'
 import { CREDENTIAL, errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
 
-export interface RpcSaleParts {
+export interface RpcSaleDependencies {
   readonly challenges: Challenges
   readonly clock: Clock
   readonly route: RouteConfig
@@ -47,15 +47,15 @@ const MCP_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTI
 const PLAIN_METHODS: ReadonlySet<string> = new Set(['OPTIONS'])
 
 export class RpcSale {
-  readonly #parts: RpcSaleParts
+  readonly #dependencies: RpcSaleDependencies
   readonly #offers: RouteOffers
 
   /** @throws TypeError for contradictory settings */
-  constructor(parts: RpcSaleParts) {
-    const fault = settingsFault(parts.prices)
+  constructor(dependencies: RpcSaleDependencies) {
+    const fault = settingsFault(dependencies.prices)
     if (fault !== null) throw new TypeError(fault)
-    this.#parts = parts
-    this.#offers = parts.challenges.routeOffers(parts.route)
+    this.#dependencies = dependencies
+    this.#offers = dependencies.challenges.routeOffers(dependencies.route)
   }
 
   /**
@@ -63,7 +63,7 @@ export class RpcSale {
    * gets what the request's end must finish.
    */
   handle(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): void | Promise<void | Reply> {
-    const { prices, forward } = this.#parts
+    const { prices, forward } = this.#dependencies
     if (ctx.upgrade !== null) throw notTaken('Calls are sold over POST; there is no upgrade.')
     if (ctx.method === 'POST') return this.#post(ctx, responder, begun)
     if (!(prices.protocol === 'mcp' ? MCP_METHODS : PLAIN_METHODS).has(ctx.method))
@@ -75,7 +75,7 @@ export class RpcSale {
   }
 
   async #post(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): Promise<void | Reply> {
-    const { prices, forward } = this.#parts
+    const { prices, forward } = this.#dependencies
     const routing = prices.protocol === 'mcp' ? routingHeaders(ctx) : null
     const fault = codingFault(ctx)
     if (fault !== null) return refusal(fault)
@@ -92,7 +92,7 @@ export class RpcSale {
     if (isUntouched && initializes.length === 0 && messages.every(({ kind }) => kind === 'free'))
       return forward(ctx, responder, null)
 
-    const { challenges, clock } = this.#parts
+    const { challenges, clock } = this.#dependencies
     const { protocol, toolErrors } = prices
     const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, initializes)
     begun({ calls, responder: null })
@@ -147,7 +147,7 @@ export class RpcSale {
   }
 
   async #judge(ctx: Context, call: PricedCall): Promise<PaidCall | Answered> {
-    const { challenges } = this.#parts
+    const { challenges } = this.#dependencies
     const offer = offerOf(ctx, this.#offers.ofCall(ctx, call.amount, call.label), call)
     try {
       if (call.credential !== undefined && readCredential(ctx.headers.pairs).kind !== 'none')
@@ -175,8 +175,8 @@ export class RpcSale {
 
   /** The HTTP challenge, for clients that pay that way. */
   #lines(ctx: Context, challenge: SentChallenge): string[] {
-    const { settings } = this.#parts.challenges
-    const order = this.#parts.route.order ?? null
+    const { settings } = this.#dependencies.challenges
+    const order = this.#dependencies.route.order ?? null
     return challengeLines(challenge, offeredSchemes(settings, ctx.headers, { order }), settings)
   }
 }

@@ -12,7 +12,7 @@ import type { Earned, Earnings } from './earnings.ts'
 import { stepsOf } from './steps.ts'
 import { SALE_SOURCES, SALE_STATES, type SoldChallenge, type SalesOwner, type SaleStore } from './store.ts'
 
-export interface SalesOperationParts {
+export interface SalesOperationDependencies {
   readonly store: SaleStore
   readonly earnings: Earnings
   readonly clock: Clock
@@ -173,11 +173,11 @@ function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly o
   return merchantId !== undefined ? { merchantId } : own === true ? 'gateway' : 'all'
 }
 
-export function salesOperations(parts: SalesOperationParts): AnyOperation[] {
-  return [...saleLists(parts), ...earningSums(parts)]
+export function salesOperations(dependencies: SalesOperationDependencies): AnyOperation[] {
+  return [...saleLists(dependencies), ...earningSums(dependencies)]
 }
 
-function saleLists({ store }: SalesOperationParts): AnyOperation[] {
+function saleLists({ store }: SalesOperationDependencies): AnyOperation[] {
   const listing = (owner: SalesOwner, query: SaleQuery) => {
     const { source = null, scheme = null, state = null, proxyId = null, text = null } = query
     const filter = { owner, period: periodOf(query), source, scheme, state, proxyId, text }
@@ -228,7 +228,7 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
   ]
 }
 
-function earningSums({ earnings, clock }: SalesOperationParts): AnyOperation[] {
+function earningSums({ earnings, clock }: SalesOperationDependencies): AnyOperation[] {
   const answer = async (ctx: Context, owner: SalesOwner, query: EarningsQuery): Promise<Result> => {
     const { by = 'day', of = 'source', proxyId } = query
     if (proxyId !== undefined && of !== 'proxy') throw invalidField('/proxyId', 'Must be given with of=proxy alone.')

@@ -15,7 +15,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { SessionActionRefused } from './refused.ts'
 
-export interface DepositParts {
+export interface DepositDependencies {
   readonly claims: Claims
   readonly revocations: Revocations
   readonly settlements: Pick<Settlements, 'settled'>
@@ -31,7 +31,7 @@ export interface DepositParts {
  * @throws Unavailable
  */
 async function depositOf(
-  { claims, keys, revocations }: DepositParts,
+  { claims, keys, revocations }: DepositDependencies,
   { echo, request }: SessionCredential
 ): Promise<Challenge | null> {
   const slots = { ...echo, expires: echo.expires ?? '' }
@@ -47,13 +47,13 @@ async function depositOf(
  * @throws Unavailable if that cannot be known
  */
 export async function paidDeposit(
-  parts: DepositParts,
+  dependencies: DepositDependencies,
   credential: SessionCredential,
   preimage: string
 ): Promise<Challenge> {
-  const { clock } = parts
+  const { clock } = dependencies
   const { echo, expiresAt, request } = credential
-  const challenge = await depositOf(parts, credential)
+  const challenge = await depositOf(dependencies, credential)
   if (challenge === null)
     throw new SessionActionRefused(
       'lightning/unknown-challenge',
@@ -62,7 +62,7 @@ export async function paidDeposit(
   const isPreimage = preimageMatches(preimage, request.paymentHash)
   const isLate = challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt)
   // Query the provider only for real preimages.
-  if (isLate && !(isPreimage && (await hasMoney(parts, challenge))))
+  if (isLate && !(isPreimage && (await hasMoney(dependencies, challenge))))
     throw new SessionActionRefused(
       'lightning/challenge-expired',
       `The challenge was good until ${echo.expires ?? 'some time'}`
@@ -79,7 +79,7 @@ export async function paidDeposit(
  * The provider reports the deposit's invoice as paid.
  * @throws Unavailable
  */
-async function hasMoney({ payees, settlements, log }: DepositParts, challenge: Challenge): Promise<boolean> {
+async function hasMoney({ payees, settlements, log }: DepositDependencies, challenge: Challenge): Promise<boolean> {
   const { paymentHash, settledAt, providerSlot, providerKind, chargeId } = challenge
   if (settledAt !== null) return true
   const maker = payees.maker(null, providerSlot as ProviderSlot, providerKind)

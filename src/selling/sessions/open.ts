@@ -10,7 +10,7 @@ import { SessionNews } from './news.ts'
 import { prepaidOperations } from './operations.ts'
 import { RefundOverrides } from './refund-overrides.ts'
 import { SessionRefunds } from './refunds.ts'
-import { PrepaidSessions, type PrepaidSessionsParts } from './service.ts'
+import { PrepaidSessions, type PrepaidSessionsDependencies } from './service.ts'
 import { SessionStore } from './store.ts'
 
 /** Milliseconds that an ended session is kept. */
@@ -18,20 +18,23 @@ const KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
 export function openSessions(
-  parts: Omit<PrepaidSessionsParts, 'store' | 'refunds' | 'overrides' | 'news' | 'counters' | 'payees'> & {
+  dependencies: Omit<
+    PrepaidSessionsDependencies,
+    'store' | 'refunds' | 'overrides' | 'news' | 'counters' | 'payees'
+  > & {
     readonly ledger: Ledger
     readonly metrics: Metrics
     readonly payees: Payees
     readonly random: Random
   }
 ) {
-  const { balanceStore, clock, database, log, metrics } = parts
+  const { balanceStore, clock, database, log, metrics } = dependencies
   const store = new SessionStore(database)
   const counters = sessionCounters(metrics, () => store.counts(clock.now() - UNKNOWN_GRACE))
   const news = new SessionNews(database, log)
-  const refunds = new SessionRefunds({ ...parts, store, balances: balanceStore, news, counters })
+  const refunds = new SessionRefunds({ ...dependencies, store, balances: balanceStore, news, counters })
   const overrides = new RefundOverrides({ store, refunds, database, clock, log })
-  const prepaid = new PrepaidSessions({ ...parts, store, refunds, overrides, news, counters })
+  const prepaid = new PrepaidSessions({ ...dependencies, store, refunds, overrides, news, counters })
   return {
     prepaid,
     operations: prepaidOperations({ store, refunds, overrides, clock }),

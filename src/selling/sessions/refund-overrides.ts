@@ -16,7 +16,7 @@ export interface SessionSettlement {
   readonly reason: string
 }
 
-export interface RefundOverridesParts {
+export interface RefundOverridesDependencies {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
   readonly database: Database
@@ -26,10 +26,10 @@ export interface RefundOverridesParts {
 
 /** Changes refunds at the request of an operator, or of the client, which may name another invoice. */
 export class RefundOverrides {
-  readonly #parts: RefundOverridesParts
+  readonly #dependencies: RefundOverridesDependencies
 
-  constructor(parts: RefundOverridesParts) {
-    this.#parts = parts
+  constructor(dependencies: RefundOverridesDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -37,7 +37,7 @@ export class RefundOverrides {
    * @throws LongError 404; 409 if it may have been sent; 400 for an invoice that cannot take it or is another session's
    */
   async sendAgain(id: string, invoice: string | null): Promise<PrepaidSession> {
-    const { database, store, clock, refunds } = this.#parts
+    const { database, store, clock, refunds } = this.#dependencies
     await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       if (session === null) throw notFound()
@@ -66,7 +66,7 @@ export class RefundOverrides {
    * @throws LongError 404; 409 if settled, accepted by the provider, or possibly in flight
    */
   async settle(id: string, { outcome, settledBy, reason }: SessionSettlement): Promise<PrepaidSession> {
-    const { database, store, clock, log, refunds } = this.#parts
+    const { database, store, clock, log, refunds } = this.#dependencies
     const settled = await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       if (session === null) throw notFound()

@@ -3,7 +3,7 @@ import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-c
 import type { Capabilities, PayoutRequest } from '../../lightning/provider-calls/provider.ts'
 import {
   afterUnknown,
-  isUnheard,
+  isUnknownToProvider,
   nextCheck,
   SEND_WITHIN,
   UNKNOWN_GRACE
@@ -94,7 +94,9 @@ export function refundingOf(session: PrepaidSession): Refunding | null {
 /** The request may be in flight, and its sender has not reported an unknown outcome yet. */
 export function isBeingSent(session: PrepaidSession, now: number): boolean {
   const refund = refundingOf(session)
-  return refund !== null && isUnheard(refund) && session.toldStatus === null && now - refund.askedAt < SEND_WITHIN
+  return (
+    refund !== null && isUnknownToProvider(refund) && session.toldStatus === null && now - refund.askedAt < SEND_WITHIN
+  )
 }
 
 /** The same for each attempt and lookup, so that the provider recognizes it. */
@@ -117,7 +119,7 @@ export function isSentAgain(refund: Refunding, now: number): boolean {
   const { createdAt, askedAt } = refund
   const isRepeated = askedAt > createdAt
   return (
-    isUnheard(refund) &&
+    isUnknownToProvider(refund) &&
     now - askedAt >= SEND_WITHIN &&
     now - createdAt < (isRepeated ? UNKNOWN_GRACE : SENT_AGAIN_WITHIN)
   )
@@ -126,7 +128,7 @@ export function isSentAgain(refund: Refunding, now: number): boolean {
 /** A refund unknown to its provider was certainly not sent; another reference is safe. */
 export function isNeverSent(refund: Refunding, now: number): boolean {
   const silence = now - refund.askedAt
-  return isUnheard(refund) && silence >= UNKNOWN_GRACE && silence < SENT_AGAIN_WITHIN
+  return isUnknownToProvider(refund) && silence >= UNKNOWN_GRACE && silence < SENT_AGAIN_WITHIN
 }
 
 /** The refund after its provider does not know it; the grace period begins with the last request. */
@@ -136,7 +138,7 @@ export function afterSilence(refund: Refunding, now: number): Refunding {
 
 /** An operator may settle the refund: its outcome is unknown and no request can be in flight. */
 export function isLost(refund: Refunding, now: number): boolean {
-  return isUnheard(refund) && now - refund.askedAt >= UNKNOWN_GRACE
+  return isUnknownToProvider(refund) && now - refund.askedAt >= UNKNOWN_GRACE
 }
 
 /** Why nothing can be done about a refund now. */
@@ -145,6 +147,6 @@ export function standingOf(session: PrepaidSession): string {
   if (session.closedAt === null) return 'The session is open.'
   if (session.refundStatus === null) return 'It has not begun, or waits for its next attempt.'
   if (refund?.status !== 'pending') return `It is ${session.refundStatus}.`
-  if (!isUnheard(refund)) return 'The provider took it, so it says itself what becomes of it.'
+  if (!isUnknownToProvider(refund)) return 'The provider took it, so it says itself what becomes of it.'
   return `It is looked up; what the provider never acknowledges can be settled from ${new Date(refund.askedAt + UNKNOWN_GRACE).toISOString()} on.`
 }

@@ -13,7 +13,7 @@ import {
   afterRefusal,
   isNothingSent,
   isOpen,
-  isUnheard,
+  isUnknownToProvider,
   nextCheck,
   ownPayout,
   SEND_WITHIN,
@@ -38,7 +38,7 @@ import {
 import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
 import type { SessionNews } from './news.ts'
 
-export interface SessionRefundsParts {
+export interface SessionRefundsDependencies {
   readonly store: SessionStore
   readonly balances: Pick<BalanceStore, 'close' | 'refunded'>
   readonly ledger: Pick<Ledger, 'letGo'>
@@ -58,7 +58,7 @@ export const TOUCH_EACH = 0.1
 const HELD_WAIT = 5_000
 const LOOK_EVERY = 100
 const BATCH = 100
-const UNHEARD = 'The provider has never heard of it: nothing was sent.'
+const NEVER_SENT = 'The provider has never heard of it: nothing was sent.'
 /** Milliseconds that one process has to look up a refund. */
 const LOOK = 60_000
 
@@ -68,10 +68,10 @@ const LOOK = 60_000
  * too often, or an operator settles it. An uncertain one is looked up, and resent if it cannot pay twice (decision 340).
  */
 export class SessionRefunds {
-  readonly #parts: SessionRefundsParts
+  readonly #dependencies: SessionRefundsDependencies
 
-  constructor(parts: SessionRefundsParts) {
-    this.#parts = parts
+  constructor(dependencies: SessionRefundsDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Closes an open session without a refund; false if it was closed before or `still` fails. */
@@ -81,7 +81,7 @@ export class SessionRefunds {
     challenge: string | null = null,
     still: (session: PrepaidSession) => boolean = () => true
   ): Promise<boolean> {
-    const { database, balances, store, clock, ledger, news, counters, log } = this.#parts
+    const { database, balances, store, clock, ledger, news, counters, log } = this.#dependencies
     const closed = await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       if (session === null || session.closedAt !== null || !still(session)) return false
@@ -101,7 +101,7 @@ export class SessionRefunds {
    * the protocol has no word for it. Never sends twice: waits while another gateway sends.
    */
   async refund(id: string): Promise<SessionRefund> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     for (let waited = 0; ; waited += LOOK_EVERY) {
       const session = await store.find(id)
       if (session === null) throw new TypeError('a session is gone that was to be refunded')
@@ -121,7 +121,7 @@ export class SessionRefunds {
 
   /** Closes and refunds idle and expired sessions. */
   async sweep(): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     const now = clock.now()
     const isOver = ({ usedAt, idleMs, heldMsat, expiresAt }: PrepaidSession): boolean =>
       heldMsat === 0 && (expiresAt <= now || usedAt + idleMs * (1 + TOUCH_EACH) < now)
@@ -132,13 +132,13 @@ export class SessionRefunds {
   }
 
   async begin(): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     for (const id of await store.unrefunded(clock.now(), BATCH)) await this.#careful(id, () => this.send(id))
   }
 
   /** Looks up refunds with unknown outcomes; resends those certainly lost. */
   async followUp(): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     for (const id of await store.takeDue(clock.now(), LOOK, BATCH)) await this.#careful(id, () => this.#lookUp(id))
   }
 
@@ -151,13 +151,13 @@ export class SessionRefunds {
       const begun = await this.#reserve(id)
       if (begun === null) return null
       const after = await this.#ask(begun.session, begun.refund)
-      if (after === null || !isDue(after, this.#parts.clock.now())) return after
+      if (after === null || !isDue(after, this.#dependencies.clock.now())) return after
     }
   }
 
   /** Writes that the refund is being sent, or why it cannot be; null if there is nothing to send. */
   async #reserve(id: string): Promise<{ readonly session: PrepaidSession; readonly refund: Refunding } | null> {
-    const { database, store, balances, clock, counters } = this.#parts
+    const { database, store, balances, clock, counters } = this.#dependencies
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const now = clock.now()
@@ -179,7 +179,7 @@ export class SessionRefunds {
   }
 
   draft(session: PrepaidSession): Refunding {
-    const { clock, random } = this.#parts
+    const { clock, random } = this.#dependencies
     const now = clock.now()
     return {
       type: 'ln',
@@ -204,7 +204,7 @@ export class SessionRefunds {
     refund: Refunding,
     askedBefore: number | null = null
   ): Promise<PrepaidSession | null> {
-    const { clock, log, store } = this.#parts
+    const { clock, log, store } = this.#dependencies
     const { id } = session
     let payout: Payout
     try {
@@ -226,7 +226,7 @@ export class SessionRefunds {
   }
 
   async #lookUp(id: string): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     const session = await store.find(id)
     const refund = session === null ? null : refundingOf(session)
     if (session === null || refund === null || !isOpen(refund)) return
@@ -235,10 +235,11 @@ export class SessionRefunds {
     const now = clock.now()
     const isOnce = payee.capabilities.payout.once === true
     if (payout !== null) await this.#heard(id, refund, payout)
-    else if (isOnce && isSentAgain(refund, now)) await this.#sendLost(id, refund)
-    else if (isOnce && isNeverSent(refund, now)) await this.#unsent(id, refund, new ProviderRefused('request', UNHEARD))
+    else if (isOnce && isSentAgain(refund, now)) await this.#resendLost(id, refund)
+    else if (isOnce && isNeverSent(refund, now))
+      await this.#unsent(id, refund, new ProviderRefused('request', NEVER_SENT))
     else {
-      await this.#change(id, refund, afterSilence, UNHEARD)
+      await this.#change(id, refund, afterSilence, NEVER_SENT)
       await store.checkAt(id, nextCheck(refund, now))
     }
   }
@@ -247,12 +248,12 @@ export class SessionRefunds {
    * Resends the same request that the provider does not know, by one gateway at a time. Only for providers that pay it
    * at most once.
    */
-  async #sendLost(id: string, seen: Refunding): Promise<void> {
-    const { database, store, clock, log } = this.#parts
+  async #resendLost(id: string, seen: Refunding): Promise<void> {
+    const { database, store, clock, log } = this.#dependencies
     const lost = await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const refund = session === null ? null : refundingOf(session)
-      if (session === null || refund === null || !isUnheard(refund)) return null
+      if (session === null || refund === null || !isUnknownToProvider(refund)) return null
       if (refund.reference !== seen.reference || refund.askedAt !== seen.askedAt) return null
       const asked = { ...refund, askedAt: clock.now() }
       await store.refund(sql, id, asked, null, asked.askedAt + SEND_WITHIN)
@@ -282,7 +283,7 @@ export class SessionRefunds {
     cause: unknown,
     payout: Payout | null = null
   ): Promise<PrepaidSession | null> {
-    const { database, store, clock, log } = this.#parts
+    const { database, store, clock, log } = this.#dependencies
     const fault = cause instanceof Error ? cause.message : String(cause)
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
@@ -290,7 +291,7 @@ export class SessionRefunds {
       if (session === null || current === null || current.reference !== seen.reference || !isOpen(current))
         return session
       // A later request decides.
-      if (payout === null && (current.askedAt !== seen.askedAt || !isUnheard(current))) return session
+      if (payout === null && (current.askedAt !== seen.askedAt || !isUnknownToProvider(current))) return session
       const now = clock.now()
       const { retryAt, refusals } = afterUnsent(session, cause, this.#payoutOf(session), now)
       const fields = { session: id, reference: seen.reference, refundSats: seen.amountSats, err: cause }
@@ -314,7 +315,7 @@ export class SessionRefunds {
     change: (refund: Refunding, now: number) => Refunding,
     fault: string | null
   ): Promise<PrepaidSession | null> {
-    const { database, store, clock } = this.#parts
+    const { database, store, clock } = this.#dependencies
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const refund = session === null ? null : refundingOf(session)
@@ -335,7 +336,7 @@ export class SessionRefunds {
     next: Refunding,
     fault: string | null
   ): Promise<void> {
-    const { store, balances, clock, counters, log } = this.#parts
+    const { store, balances, clock, counters, log } = this.#dependencies
     await store.refund(sql, session.id, next, fault, isOpen(next) ? nextCheck(next, clock.now()) : null)
     if (next.status === session.refundStatus) return
     if (next.status === 'confirmed') await balances.refunded(session.id, next.amountSats * 1000, sql)
@@ -348,7 +349,7 @@ export class SessionRefunds {
 
   /** Account that took the deposit, null if not configured: another kind in its slot is another account. */
   #maker({ providerSlot, providerKind }: PrepaidSession): Payee | null {
-    return this.#parts.payees.maker(null, providerSlot as ProviderSlot, providerKind)
+    return this.#dependencies.payees.maker(null, providerSlot as ProviderSlot, providerKind)
   }
 
   #payoutOf(session: PrepaidSession): Capabilities['payout'] | null {
@@ -368,7 +369,7 @@ export class SessionRefunds {
     try {
       await run()
     } catch (error) {
-      this.#parts.log.warn(
+      this.#dependencies.log.warn(
         { session: id, err: error },
         'The refund of a session could not be seen to; it is tried again'
       )

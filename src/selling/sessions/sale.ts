@@ -11,7 +11,7 @@ import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 import { SessionStream } from './stream.ts'
 
-export interface SessionSaleParts {
+export interface SessionSaleDependencies {
   readonly ctx: Context
   readonly id: string
   readonly metered: MeteredRequest
@@ -24,25 +24,25 @@ export interface SessionSaleParts {
 
 export class SessionSale {
   kept: KeptOpen | null = null
-  readonly #parts: SessionSaleParts
+  readonly #dependencies: SessionSaleDependencies
   #stream: SessionStream | null = null
 
-  constructor(parts: SessionSaleParts) {
-    this.#parts = parts
+  constructor(dependencies: SessionSaleDependencies) {
+    this.#dependencies = dependencies
   }
 
   forwarding(out: UpstreamRequest): void {
-    this.#parts.metered.forwarding(out)
+    this.#dependencies.metered.forwarding(out)
   }
 
   head(head: Head): void | Promise<void> {
-    const pending = this.#parts.metered.head(head)
+    const pending = this.#dependencies.metered.head(head)
     if (pending !== undefined) return pending.then(() => this.#head(head))
     this.#head(head)
   }
 
   #head(head: Head): void {
-    const { ctx, id, clock, metered } = this.#parts
+    const { ctx, id, clock, metered } = this.#dependencies
     keepPrivate(head.headers)
     if (head.status >= 200 && head.status <= 299)
       head.headers.set('Payment-Receipt', encodeSessionReceipt(id, Math.floor(clock.now() / 1000)))
@@ -52,24 +52,24 @@ export class SessionSale {
     // Events are added.
     head.headers.delete('content-length')
     ctx.response.filter(out => {
-      this.#stream = new SessionStream({ ...this.#parts, held }, out)
+      this.#stream = new SessionStream({ ...this.#dependencies, held }, out)
       return this.#stream
     })
   }
 
   chunk(bytes: Uint8Array): void | Promise<void> {
     this.kept?.chunk(bytes)
-    return this.#parts.metered.chunk(bytes)
+    return this.#dependencies.metered.chunk(bytes)
   }
 
   last(): Uint8Array | null {
-    return this.#parts.metered.last()
+    return this.#dependencies.metered.last()
   }
 
   done(outcome: Outcome): void {
     this.#stream?.close()
     this.kept?.done(outcome)
-    this.#parts.metered.done(outcome)
-    this.#parts.used()
+    this.#dependencies.metered.done(outcome)
+    this.#dependencies.used()
   }
 }

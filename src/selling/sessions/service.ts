@@ -28,7 +28,7 @@ import {
 } from '../../lightning/payment-scheme/session-messages.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
 import type { SessionCounters } from './counters.ts'
-import { networkOf, paidDeposit, type DepositParts } from './deposits.ts'
+import { networkOf, paidDeposit, type DepositDependencies } from './deposits.ts'
 import type { SessionNews } from './news.ts'
 import type { RefundOverrides } from './refund-overrides.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
@@ -43,7 +43,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export interface PrepaidSessionsParts extends DepositParts {
+export interface PrepaidSessionsDependencies extends DepositDependencies {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
   readonly overrides: RefundOverrides
@@ -80,11 +80,11 @@ const LONGEST = 90 * 86_400_000
  * A credential is validated before anything is consumed; uncertainty is 503.
  */
 export class PrepaidSessions {
-  readonly #parts: PrepaidSessionsParts
+  readonly #dependencies: PrepaidSessionsDependencies
   readonly #known = new LRUCache<string, Known>({ max: KNOWN })
 
-  constructor(parts: PrepaidSessionsParts) {
-    this.#parts = parts
+  constructor(dependencies: PrepaidSessionsDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -112,7 +112,7 @@ export class PrepaidSessions {
       // A free request needs no session.
       if (offer === null) return null
       const { slug, message: detail, shortage } = error
-      return await this.#parts.challenges.answer(ctx, offer, {
+      return await this.#dependencies.challenges.answer(ctx, offer, {
         kind: 'session',
         slug,
         detail,
@@ -136,15 +136,15 @@ export class PrepaidSessions {
   }
 
   async #open(ctx: Context, offers: RouteOffers, credential: Credential<'open'>): Promise<SessionSale | Reply | null> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#dependencies
     const { echo, payload, request } = credential
-    const challenge = await paidDeposit(this.#parts, credential, payload.preimage)
+    const challenge = await paidDeposit(this.#dependencies, credential, payload.preimage)
     const id = challenge.paymentHash
     const offer = await offers.due(ctx)
     if (offer === null) return null
     const before = await store.find(id)
     if (before === null) {
-      const unitSats = offer.meter === null ? await this.#parts.offers.inSatoshis(offer) : 1
+      const unitSats = offer.meter === null ? await this.#dependencies.offers.inSatoshis(offer) : 1
       if (challenge.amountSats < Math.max(unitSats, request.unitSats))
         throw new SessionActionRefused(
           'lightning/insufficient-balance',
@@ -176,7 +176,7 @@ export class PrepaidSessions {
     idleMs: number,
     offer: Offer
   ): Promise<void> {
-    const { store, balanceStore, challengeStore, claims, database, clock, counters, log } = this.#parts
+    const { store, balanceStore, challengeStore, claims, database, clock, counters, log } = this.#dependencies
     const now = clock.now()
     const { paymentHash: id, amountSats } = challenge
     const { paymentHash: returnHash, expiresAt } = decodeInvoice(returnInvoice, { zeroAmount: true })
@@ -237,7 +237,7 @@ export class PrepaidSessions {
    * the money; a response that was not kept is served again.
    */
   async #kept(ctx: Context, challengeId: string): Promise<Reply | KeptOpen | null> {
-    const { state, log } = this.#parts
+    const { state, log } = this.#dependencies
     const key = `session open ${challengeId}`
     const fingerprint = hash(
       'sha256',
@@ -256,7 +256,7 @@ export class PrepaidSessions {
   }
 
   async #bearer(ctx: Context, offers: RouteOffers, id: string, preimage: string): Promise<SessionSale | Reply | null> {
-    const { balances, clock, news, counters, offers: prices } = this.#parts
+    const { balances, clock, news, counters, offers: prices } = this.#dependencies
     const known = this.#known.get(id) ?? (await this.#find(id))
     if (!preimageMatches(preimage, id))
       throw new SessionActionRefused('lightning/invalid-preimage', 'The preimage is not that of the session')
@@ -284,7 +284,7 @@ export class PrepaidSessions {
       clock,
       news,
       counters,
-      standing: async () => await this.#parts.store.find(id),
+      standing: async () => await this.#dependencies.store.find(id),
       used: () => {
         this.#touch(id, known)
       }
@@ -293,7 +293,7 @@ export class PrepaidSessions {
 
   /** A revoked session serves nothing; it is closed when idle or by its client. */
   #refuseRevoked(id: string): void {
-    if (this.#parts.revocations.hasPayment(id))
+    if (this.#dependencies.revocations.hasPayment(id))
       throw new SessionActionRefused(
         'lightning/session-closed',
         'The session was revoked; what is left of it is paid back'
@@ -301,7 +301,7 @@ export class PrepaidSessions {
   }
 
   async #find(id: string): Promise<Known> {
-    const session = await this.#parts.store.find(id)
+    const session = await this.#dependencies.store.find(id)
     if (session === null) throw unknownRefusal()
     if (session.closedAt !== null) throw closedRefusal()
     const known = { idleMs: session.idleMs, touchedAt: session.usedAt }
@@ -310,7 +310,7 @@ export class PrepaidSessions {
   }
 
   #touch(id: string, known: Known): void {
-    const { store, clock, log } = this.#parts
+    const { store, clock, log } = this.#dependencies
     const now = clock.now()
     if (now - known.touchedAt < known.idleMs * TOUCH_EACH) return
     known.touchedAt = now
@@ -320,10 +320,10 @@ export class PrepaidSessions {
   }
 
   async #topUp(credential: Credential<'topUp'>): Promise<Reply> {
-    const { store, balanceStore, challengeStore, claims, database, clock, counters, news, log } = this.#parts
+    const { store, balanceStore, challengeStore, claims, database, clock, counters, news, log } = this.#dependencies
     const { payload } = credential
     const { sessionId: id } = payload
-    const challenge = await paidDeposit(this.#parts, credential, payload.topUpPreimage)
+    const challenge = await paidDeposit(this.#dependencies, credential, payload.topUpPreimage)
     const { paymentHash, amountSats } = challenge
     if ((await store.find(id)) === null) throw unknownRefusal()
     this.#refuseRevoked(id)
@@ -347,7 +347,7 @@ export class PrepaidSessions {
   }
 
   async #close(challengeId: string, { sessionId: id, preimage, returnInvoice }: PayloadOf<'close'>): Promise<Reply> {
-    const { store, refunds, overrides, clock } = this.#parts
+    const { store, refunds, overrides, clock } = this.#dependencies
     const session = await store.find(id)
     if (session === null) throw unknownRefusal()
     const isOpener = session.openChallenge === challengeId
@@ -376,7 +376,7 @@ export class PrepaidSessions {
   }
 
   #replied(id: string, body: object | null, refund: SessionRefund | null): Reply {
-    const receipt = encodeSessionReceipt(id, Math.floor(this.#parts.clock.now() / 1000), refund)
+    const receipt = encodeSessionReceipt(id, Math.floor(this.#dependencies.clock.now() / 1000), refund)
     return {
       status: 200,
       headers: [

@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
-import type { SessionRefund as ToldRefund } from '../../lightning/payment-scheme/session-messages.ts'
+import type { SessionRefund as ReportedRefund } from '../../lightning/payment-scheme/session-messages.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-states.ts'
 
@@ -35,7 +35,7 @@ export interface PrepaidSession extends NewSession {
   /** Challenge by which a client closed it, and the answer it got. */
   readonly closeChallenge: string | null
   readonly toldSats: number | null
-  readonly toldStatus: ToldRefund['refundStatus'] | null
+  readonly toldStatus: ReportedRefund['refundStatus'] | null
   /** Null until the refund begins, and between attempts; `skipped` if too little was left. */
   readonly refundStatus: RefundStatus | 'skipped' | null
   readonly refundReference: string | null
@@ -84,7 +84,7 @@ const columns = {
   closedBy: optional(text<ClosedBy>()),
   closeChallenge: optional(text()),
   toldSats: optional(amount()),
-  toldStatus: optional(text<ToldRefund['refundStatus']>()),
+  toldStatus: optional(text<ReportedRefund['refundStatus']>()),
   returnInvoice: text(),
   returnHash: text(),
   refundStatus: optional(text<RefundStatus | 'skipped'>()),
@@ -156,10 +156,10 @@ export class SessionStore {
   }
 
   /** Records and returns the answer to a closing client: the refund as it is now, final once it has succeeded. */
-  async tell(id: string, { refundSats, refundStatus }: ToldRefund): Promise<ToldRefund> {
+  async tell(id: string, { refundSats, refundStatus }: ReportedRefund): Promise<ReportedRefund> {
     const told = records({
       refundSats: amount('told_sats'),
-      refundStatus: text<ToldRefund['refundStatus']>('told_status')
+      refundStatus: text<ReportedRefund['refundStatus']>('told_status')
     })
     const [row] = await told.all(this.#database.sql`
       update sessions set

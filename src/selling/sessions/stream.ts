@@ -10,7 +10,7 @@ import type { SessionCounters } from './counters.ts'
 import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 
-export interface SessionStreamParts {
+export interface SessionStreamDependencies {
   readonly id: string
   readonly held: HeldStream
   readonly clock: Clock
@@ -39,7 +39,7 @@ const CHOICES = Buffer.from('"choices"')
  * client is notified and the stream waits for a deposit. The receipt comes last, before a `[DONE]`.
  */
 export class SessionStream implements BodyFilter {
-  readonly #parts: SessionStreamParts
+  readonly #dependencies: SessionStreamDependencies
   readonly #out: (bytes: Uint8Array) => void
   readonly #reader: EventReader
   /** Start of an event, as copies. */
@@ -60,8 +60,8 @@ export class SessionStream implements BodyFilter {
   /** The client has left, or the stream ended without a deposit. */
   #isOver = false
 
-  constructor(parts: SessionStreamParts, out: (bytes: Uint8Array) => void) {
-    this.#parts = parts
+  constructor(dependencies: SessionStreamDependencies, out: (bytes: Uint8Array) => void) {
+    this.#dependencies = dependencies
     this.#out = out
     this.#reader = new EventReader({
       boundary: (end, kind) => {
@@ -152,7 +152,7 @@ export class SessionStream implements BodyFilter {
 
   /** Whether the client gets it, and whether it is covered. */
   #admit({ bytes }: Piece): [isHidden: boolean, grown: GrowthResult | Promise<GrowthResult>] {
-    const { held } = this.#parts
+    const { held } = this.#dependencies
     const grown = held.admit(bytes)
     return [held.isHidden, grown]
   }
@@ -172,7 +172,7 @@ export class SessionStream implements BodyFilter {
   /** Waits for coverage; false if the stream ended meanwhile. */
   async #isCovered(first: GrowthResult): Promise<boolean> {
     if (first === 'grown') return true
-    const { clock, held, counters, standing, id } = this.#parts
+    const { clock, held, counters, standing, id } = this.#dependencies
     const until = clock.monotonic() + WAIT
     let isTold = false
     for (let grown: GrowthResult = first; ; grown = await held.cover()) {
@@ -209,7 +209,7 @@ export class SessionStream implements BodyFilter {
 
   /** Resolves at the session's next change or after `ms`. */
   async #news(ms: number): Promise<void> {
-    const { clock, news, id } = this.#parts
+    const { clock, news, id } = this.#dependencies
     const { promise, resolve } = Promise.withResolvers<void>()
     const unwait = news.wait(id, resolve)
     this.#timer = clock.after(Math.max(1, ms), resolve)
@@ -228,7 +228,7 @@ export class SessionStream implements BodyFilter {
 
   /** Sends the receipt, then the held `[DONE]`. */
   async #finish(isWhole: boolean): Promise<void> {
-    const { clock, id } = this.#parts
+    const { clock, id } = this.#dependencies
     const { units, msat } = await this.#settled(isWhole)
     this.#write(receiptEvent(id, Math.floor(clock.now() / 1000), Math.ceil(msat / 1000), units))
     if (isWhole && this.#done !== null) this.#out(this.#done)
@@ -237,7 +237,7 @@ export class SessionStream implements BodyFilter {
   }
 
   async #settled(isWhole: boolean) {
-    return await this.#parts.held.finish(isWhole)
+    return await this.#dependencies.held.finish(isWhole)
   }
 
   #write({ event, data }: { readonly event: string; readonly data: string }): void {
@@ -249,6 +249,6 @@ export class SessionStream implements BodyFilter {
   #over(): void {
     this.#isOver = true
     this.#queue.length = 0
-    this.#parts.held.cut()
+    this.#dependencies.held.cut()
   }
 }

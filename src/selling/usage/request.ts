@@ -7,7 +7,7 @@ const WANTED = new WantedMembers(NAMES)
 const MARK = Buffer.from('"stream"')
 /** Start of an escaped letter. */
 const ESCAPED = Buffer.from('\\u00')
-const ASKED = '"include_usage":true'
+const INCLUDE_USAGE = '"include_usage":true'
 
 /**
  * Adds `stream_options.include_usage` to a streaming request for OpenAI completions. Null if it is there or the request
@@ -28,13 +28,13 @@ function changedBody(bytes: Buffer, { values, starts }: JsonScan): Buffer | null
   if (values[STREAM] !== true || (values[MESSAGES] === undefined && values[PROMPT] === undefined)) return null
   const options = values[OPTIONS]
   const at = starts[OPTIONS] ?? -1
-  if (options === undefined) return spliced(bytes, bytes.indexOf('{') + 1, 0, `"stream_options":{${ASKED}},`)
+  if (options === undefined) return spliced(bytes, bytes.indexOf('{') + 1, 0, `"stream_options":{${INCLUDE_USAGE}},`)
   // `null` is also read for an empty object.
-  if (options === null && bytes[at] === 0x6e) return spliced(bytes, at, 4, `{${ASKED}}`)
+  if (options === null && bytes[at] === 0x6e) return spliced(bytes, at, 4, `{${INCLUDE_USAGE}}`)
   if (options !== null && options !== FILLED) return null
   const include = values[INCLUDE]
   if (include === undefined && bytes[at] === 0x7b)
-    return spliced(bytes, at + 1, 0, options === FILLED ? `${ASKED},` : ASKED)
+    return spliced(bytes, at + 1, 0, options === FILLED ? `${INCLUDE_USAGE},` : INCLUDE_USAGE)
   if (include !== false && include !== null) return null
   return spliced(bytes, starts[INCLUDE] ?? -1, include === false ? 5 : 4, 'true')
 }

@@ -1,4 +1,4 @@
-import { checkGrant, checkStanding, readGrant, type CaveatFailure, type Grant } from '../../lightning/l402/caveats.ts'
+import { checkGrant, checkGrantTimes, readGrant, type CaveatFailure, type Grant } from '../../lightning/l402/caveats.ts'
 import type { Credential } from '../../lightning/codecs/credential.ts'
 import {
   decodeIdentifier,
@@ -112,7 +112,7 @@ export class ClassicTokens {
   standing(token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
     const { revocations, clock } = this.#options
     if (revocations.hasPayment(token.paymentHash)) return revoked()
-    const failure = checkStanding(token.grant, clock.now() / 1000)
+    const failure = checkGrantTimes(token.grant, clock.now() / 1000)
     if (failure !== null) return caveatRefused(failure)
     return revocations.until(proxyOf(token), token.grant.merchantId) === null ? null : this.#standsSince(token)
   }
@@ -130,7 +130,7 @@ export class ClassicTokens {
       const refused = challenge === null ? null : this.unfit(token.grant, challenge.asked, offer, challenge.createdAt)
       if (refused !== null) return refused
     }
-    const claimed = await claims.claimInBrief(
+    const claimed = await claims.claimSummary(
       token.paymentHash,
       this.#conditionOf(token, offer.proxyId),
       token.grant.merchantId,

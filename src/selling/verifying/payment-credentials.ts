@@ -60,7 +60,7 @@ export class PaymentCredentials {
     const own = this.#ownPayment(parsed)
     if ('kind' in own) return own
     if (offer.meter !== null) return this.#keyToBalance(own, offer, key)
-    const atOnce = await this.#leaseAtOnce(own, offer)
+    const atOnce = await this.#leaseFast(own, offer)
     if (atOnce !== null) return atOnce
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
@@ -103,7 +103,7 @@ export class PaymentCredentials {
    * Leases in one statement that compares everything. Null if anything differs or the body must be read; the slow path
    * then finds the reason in the contract's order.
    */
-  async #leaseAtOnce({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
+  async #leaseFast({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
     const { paymentHash, amountSats } = credential.charge
     // The digest is part of the id: our id without an echoed digest is of a challenge without one.
     if (

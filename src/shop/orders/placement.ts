@@ -51,9 +51,9 @@ const SEARCH_LAG = 30_000
 /** Milliseconds after an order's creation until it is first polled. */
 export const FIRST_CHECK = 20_000
 /** Milliseconds for which an order of uncertain outcome is looked for, and the shortest pause between two searches. */
-const LOOKED_FOR = 7 * 86_400_000
+const LOOKUP_WINDOW = 7 * 86_400_000
 const LOOK_PAUSE = 30_000
-const LOOKS = 50
+const MAX_LOOKUPS = 50
 
 /**
  * Makes the platform's order of a paid order, at most once, without losing any (contract, Storefront order; decision
@@ -96,7 +96,7 @@ export class OrderPlacement {
     const { claims, orders, clock, log, platform } = this.#options
     const now = clock.now()
     let found = 0
-    for (const orderId of await claims.takeUnsure(now - LOOKED_FOR, now, LOOK_PAUSE, LOOKS)) {
+    for (const orderId of await claims.takeUnsure(now - LOOKUP_WINDOW, now, LOOK_PAUSE, MAX_LOOKUPS)) {
       const order = await orders.get(orderId)
       const integration = order === null ? null : await this.#options.integration(order.storefrontId)
       if (integration === null) continue

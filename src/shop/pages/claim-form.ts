@@ -56,7 +56,7 @@ export interface SentForm {
   readonly change: boolean
 }
 
-const MOST_PARTS = 32
+const MAX_PARTS = 32
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
@@ -65,8 +65,8 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
  */
 export function readForm(bytes: Uint8Array): SentForm {
   const given = new Map<string, string>()
-  const parts = decoded(bytes).split('&', MOST_PARTS + 1)
-  if (parts.length > MOST_PARTS) throw unreadable(`it has more than ${MOST_PARTS} parts`)
+  const parts = decoded(bytes).split('&', MAX_PARTS + 1)
+  if (parts.length > MAX_PARTS) throw unreadable(`it has more than ${MAX_PARTS} parts`)
   for (const part of parts) {
     if (part === '') continue
     const at = part.indexOf('=')

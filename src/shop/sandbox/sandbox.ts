@@ -34,7 +34,7 @@ export const SANDBOX_SIGNATURE = 'x-sandbox-signature'
 /** Rejected credentials, to try that. */
 const INVALID = 'sandbox-invalid'
 /** First labels of hosts that fail in one way each. */
-const AWAY = 'away'
+const UNAVAILABLE = 'away'
 const UNKNOWN = 'unknown'
 const FOREIGN = 'euro'
 /** A state without a computable tax. */
@@ -198,7 +198,7 @@ export function signSandboxNotification(secret: Secret<string>, body: Uint8Array
 /** @throws StorePlatformError for simulated faults */
 function open(store: StoreAccess): void {
   switch (labelOf(store)) {
-    case AWAY:
+    case UNAVAILABLE:
       throw new StorePlatformError('away', `The shop ${store.domain} does not answer.`, { upstreamStatus: 503 })
     case UNKNOWN:
       throw new StorePlatformError('shop', `There is no shop at ${store.domain}.`, { upstreamStatus: 404 })

@@ -10,7 +10,7 @@ import {
   type CartQuestion
 } from '../platform.ts'
 import type { OrderTax, TaxLine } from '../schema.ts'
-import { isShopHost, shopHandle, plainWords } from './http.ts'
+import { isShopHost, shopHandle, redactedLine } from './http.ts'
 import { money, mutationPayload, requireDone, SHIPPING_TITLE, taxRate, variantGid } from './orders.ts'
 import { Cents, Dollars, NumericId, requireShopify, unusableShopify, ShopMoney, Share } from './responses.ts'
 
@@ -191,7 +191,7 @@ const Warning = mapped(
   Type.Object({ field: Type.String(), errorCode: Type.String(), message: Type.String() }),
   ({ field, errorCode, message }) => {
     if (!/address|region|tax/i.test(`${field} ${errorCode}`)) return message
-    throw new StorePlatformError('refused', `The store platform did not work out tax: ${plainWords(message)}`, {
+    throw new StorePlatformError('refused', `The store platform did not work out tax: ${redactedLine(message)}`, {
       upstreamStatus: 200
     })
   }

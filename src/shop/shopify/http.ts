@@ -117,7 +117,7 @@ const DEFAULT_WAIT = 5
 const REFUSED_CODE = /^(?:[a-z][A-Za-z]+|MAX_COST_EXCEEDED|BAD_REQUEST|BAD_USER_INPUT|GRAPHQL_VALIDATION_FAILED)$/
 
 /** A foreign message in one line, with secrets removed. */
-export function plainWords(text: string, hidden: readonly string[] = []): string {
+export function redactedLine(text: string, hidden: readonly string[] = []): string {
   const clean = hidden.reduce((left, secret) => (secret === '' ? left : left.replaceAll(secret, '[redacted]')), text)
   const line = clean.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
   return line.length > MAX_WORDS ? `${line.slice(0, MAX_WORDS)}…` : line
@@ -181,7 +181,7 @@ const GraphErrors = orNull(Type.Array(GraphError))
 export function graphFault(errors: unknown, purpose: string, hidden: readonly string[]): StorePlatformError {
   const faults = (readResponse(GraphErrors, errors) ?? []).map(error => ({
     code: error?.extensions?.code ?? null,
-    words: typeof error?.message === 'string' ? plainWords(error.message, hidden) : 'it did not say why',
+    words: typeof error?.message === 'string' ? redactedLine(error.message, hidden) : 'it did not say why',
     isBadVariable: (error?.extensions?.problems ?? null) !== null
   }))
   const options = { upstreamStatus: 200 }

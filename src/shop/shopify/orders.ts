@@ -2,7 +2,7 @@ import { Type, type StaticDecode } from 'typebox'
 import { nullable } from '../../engine/formats/response-schema.ts'
 import { StorePlatformError, type NewPlatformOrder, type PlatformOrder, type HoldRequest } from '../platform.ts'
 import type { TaxLine } from '../schema.ts'
-import { plainWords } from './http.ts'
+import { redactedLine } from './http.ts'
 import { CURRENCY, requireShopify, unusableShopify, IsoTime } from './responses.ts'
 
 const GATEWAY = 'Lightning'
@@ -175,7 +175,7 @@ export function mutationPayload(data: unknown, field: string): StaticDecode<type
 export function requireDone(errors: StaticDecode<typeof UserErrors>, purpose: string): void {
   if (errors.length === 0) return
   const codes = errors.map(({ code }) => code)
-  const words = plainWords(errors.map(({ message }) => message).join(' '))
+  const words = redactedLine(errors.map(({ message }) => message).join(' '))
   if (codes.includes('SHOP_DORMANT'))
     throw new StorePlatformError('shop', 'The store platform says that this shop is dormant.', { upstreamStatus: 200 })
   if (codes.includes('INVENTORY_CLAIM_FAILED'))

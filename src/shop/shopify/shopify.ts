@@ -22,7 +22,7 @@ import {
   readCalculation
 } from './catalog.ts'
 import { readFulfilments, readShopifyNotification } from './fulfilment.ts'
-import { plainWords, type ShopifySettings } from './http.ts'
+import { redactedLine, type ShopifySettings } from './http.ts'
 import {
   CATALOG_PAGE,
   CREATE_ORDER,
@@ -177,7 +177,7 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
         if (words.every(text => /already been taken/i.test(text))) continue
         throw new StorePlatformError(
           'refused',
-          `The store platform refused to send webhooks: ${plainWords(words.join(' '))}`,
+          `The store platform refused to send webhooks: ${redactedLine(words.join(' '))}`,
           { upstreamStatus: 200 }
         )
       }

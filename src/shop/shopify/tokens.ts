@@ -14,7 +14,7 @@ const MOST = 10_000
 /** Milliseconds before its end at which a token is replaced; half its life where that is shorter. */
 const MARGIN = 5 * 60_000
 /** Seconds of a token's life without a hint; a 401 fetches another one anyway. */
-const UNSAID = 3600
+const DEFAULT_TTL = 3600
 const LONGEST = 86_400
 
 const TokenBody = Type.Object({ access_token: Type.String(), expires_in: nullable(SafeInteger) })
@@ -103,7 +103,7 @@ export class ShopifyTokens {
     if (status !== 200) throw statusFault(status, 'give a token')
     const { access_token: token, expires_in } = requireShopify(TokenBody, jsonOrUndefined(body), 'token')
     requireSendable(token)
-    const seconds = expires_in ?? UNSAID
+    const seconds = expires_in ?? DEFAULT_TTL
     return { token: new Secret(token), lifetime: Math.min(Math.max(seconds, 1), LONGEST) * 1000 }
   }
 }

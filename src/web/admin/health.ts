@@ -26,7 +26,7 @@ const HealthView = Type.Object(
 
 export type AdminHealth = Static<typeof HealthView>
 
-export interface HealthParts {
+export interface HealthDependencies {
   readonly clock: Clock
   readonly database: Database
   readonly jobs: Pick<Jobs, 'queues'>
@@ -43,13 +43,16 @@ export interface HealthParts {
 }
 
 /** Milliseconds for which failures of merchants' upstreams are reported. */
-const LATELY = 600_000
+const RECENT = 600_000
 
 const nowRows = records({ at: moment() })
 
 /** Runs all checks independently. Never rejects. */
-export async function checkHealth(parts: HealthParts, firstSeen: Parameters<typeof judge>[1]): Promise<AdminHealth> {
-  const { clock, database, free = freeBytes, jobs, providers, running, serving, state, traffic } = parts
+export async function checkHealth(
+  dependencies: HealthDependencies,
+  firstSeen: Parameters<typeof judge>[1]
+): Promise<AdminHealth> {
+  const { clock, database, free = freeBytes, jobs, providers, running, serving, state, traffic } = dependencies
   const { config, reload } = running()
   const health = await database.health()
   const isThere = health.status !== 'unhealthy'
@@ -63,7 +66,7 @@ export async function checkHealth(parts: HealthParts, firstSeen: Parameters<type
     read(() => openWork(database.sql, clock.now())),
     read(() => jobs.queues()),
     read(() => free(config.data), false),
-    read(() => clockSkew(parts)),
+    read(() => clockSkew(dependencies)),
     read(() => traffic.processes())
   ])
   const now = clock.now()
@@ -73,7 +76,7 @@ export async function checkHealth(parts: HealthParts, firstSeen: Parameters<type
       database: health,
       isEmbedded: database.kind === 'pglite',
       redis,
-      upstreams: parts.upstreams().filter(one => isLive(config, one, now)),
+      upstreams: dependencies.upstreams().filter(one => isLive(config, one, now)),
       providers: known,
       reload,
       traffic: lately,
@@ -94,21 +97,21 @@ function isLive(
   { lastAt, origin, route, tenant }: UpstreamTrouble,
   now: number
 ): boolean {
-  if (tenant !== '') return now - lastAt < LATELY
+  if (tenant !== '') return now - lastAt < RECENT
   return routes.some(
     ({ name, upstream }) => name === route && upstream.kind === 'url' && new URL(upstream.url).origin === origin
   )
 }
 
 /** Milliseconds that the database's clock is ahead. */
-async function clockSkew({ clock, database }: Pick<HealthParts, 'clock' | 'database'>): Promise<number> {
+async function clockSkew({ clock, database }: Pick<HealthDependencies, 'clock' | 'database'>): Promise<number> {
   const before = clock.now()
   const found = await nowRows.one(database.sql`select clock_timestamp() as at`)
   // The query takes time: assume half of it before the reading.
   return Math.round((found?.at ?? before) - (before + clock.now()) / 2)
 }
 
-export function adminHealthOperations(parts: HealthParts): AnyOperation[] {
+export function adminHealthOperations(dependencies: HealthDependencies): AnyOperation[] {
   const firstSeen: Parameters<typeof judge>[1] = new Map()
   return [
     defineOperation({
@@ -122,7 +125,7 @@ export function adminHealthOperations(parts: HealthParts): AnyOperation[] {
       tag: 'Admin',
       access: 'admin',
       responses: { 200: { description: 'As seen by the process that responds.', schema: HealthView } },
-      handle: async () => ({ status: 200, body: await checkHealth(parts, firstSeen) })
+      handle: async () => ({ status: 200, body: await checkHealth(dependencies, firstSeen) })
     })
   ]
 }

@@ -10,16 +10,18 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { openWork, type OpenWork, type OpenWorkName } from './open-work.ts'
 import { configurationOperations } from './live.ts'
 import type { RunningConfiguration } from './configuration.ts'
-import { adminHealthOperations, type HealthParts } from './health.ts'
+import { adminHealthOperations, type HealthDependencies } from './health.ts'
 import { jobsOperations } from './jobs-operations.ts'
 import { dashboardOperations } from './jobs-dashboard.ts'
 import { adminOperations } from './operations.ts'
-import { overviewOperations, type OverviewParts } from './overview.ts'
+import { overviewOperations, type OverviewDependencies } from './overview.ts'
 import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
-export interface OpenAdminParts
-  extends Pick<OverviewParts, 'earnedSince' | 'providers'>, Pick<HealthParts, 'serving' | 'state' | 'upstreams'> {
+export interface OpenAdminDependencies
+  extends
+    Pick<OverviewDependencies, 'earnedSince' | 'providers'>,
+    Pick<HealthDependencies, 'serving' | 'state' | 'upstreams'> {
   /** Called in this order in the transaction of each approval. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
@@ -52,7 +54,7 @@ export function openAdmin({
   state,
   traffic,
   upstreams
-}: OpenAdminParts) {
+}: OpenAdminDependencies) {
   const gauge = (name: string, help: string, valueOf: (work: OpenWork[OpenWorkName]) => number): void => {
     metrics.sampled(name, help, ['kind'], async () =>
       Object.entries(await openWork(database.sql, clock.now())).map(([kind, one]) => ({

@@ -19,7 +19,7 @@ import {
   RegeneratedKey,
   Rejection
 } from './schema.ts'
-import { Administration, type AdministrationParts } from './service.ts'
+import { Administration, type AdministrationDependencies } from './service.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 // Malformed ids are 404 like unknown ones (decision 10).
@@ -34,8 +34,8 @@ const pendingMissing = 'There is no such pending subscription.'
 const refuse = (error: ValidationError): GatewayError =>
   error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
-export function adminOperations(parts: AdministrationParts): AnyOperation[] {
-  const administration = new Administration(parts)
+export function adminOperations(dependencies: AdministrationDependencies): AnyOperation[] {
+  const administration = new Administration(dependencies)
   return [...accounts(administration), ...acts(administration), ...pendingSubscriptions(administration)]
 }
 

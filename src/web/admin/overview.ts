@@ -79,7 +79,7 @@ export type ProviderState = Static<typeof ProviderView>
 
 export type EarnedSums = Static<typeof Sums>
 
-export interface OverviewParts {
+export interface OverviewDependencies {
   readonly database: Database
   readonly clock: Clock
   /** Sums over all owners since a time in milliseconds since the epoch. */
@@ -101,7 +101,7 @@ export async function overview({
   database: { sql },
   earnedSince,
   traffic
-}: Omit<OverviewParts, 'providers'>): Promise<Static<typeof OverviewView>> {
+}: Omit<OverviewDependencies, 'providers'>): Promise<Static<typeof OverviewView>> {
   const now = clock.now()
   const today = Math.floor(now / DAY) * DAY
   const [counts, work, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
@@ -131,7 +131,7 @@ export async function overview({
   }
 }
 
-export function overviewOperations(parts: OverviewParts): AnyOperation[] {
+export function overviewOperations(dependencies: OverviewDependencies): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [
     defineOperation({
@@ -142,7 +142,7 @@ export function overviewOperations(parts: OverviewParts): AnyOperation[] {
       summary: 'How the gateway stands: accounts, earnings, and what waits for somebody',
       description: 'What is not 0 under waiting wants somebody to look; each member names the list that shows it.',
       responses: { 200: { description: 'As of now.', schema: OverviewView } },
-      handle: async () => ({ status: 200, body: await overview(parts) })
+      handle: async () => ({ status: 200, body: await overview(dependencies) })
     }),
     defineOperation({
       ...common,
@@ -153,7 +153,7 @@ export function overviewOperations(parts: OverviewParts): AnyOperation[] {
       description:
         'Budgets are shared by all processes; hosts that do not answer are what the one process has seen that answers this.',
       responses: { 200: { description: 'A bare array, the primary slot first.', schema: Type.Array(ProviderView) } },
-      handle: async () => ({ status: 200, body: await parts.providers() })
+      handle: async () => ({ status: 200, body: await dependencies.providers() })
     })
   ]
 }

@@ -32,7 +32,7 @@ import type { AdminStore } from './store.ts'
 import { linkMessage, pendingView, time } from './views.ts'
 import { type GivenSettings, type AccountSettings, writeSettings, givenKey, known } from './account-settings.ts'
 
-export interface AdministrationParts {
+export interface AdministrationDependencies {
   readonly database: Database
   readonly store: AdminStore
   readonly merchants: Merchants
@@ -50,10 +50,10 @@ export type ApprovalOutcome = { readonly created: CreatedMerchant } | { readonly
 
 /** Administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each action is one transaction. */
 export class Administration {
-  readonly #parts: AdministrationParts
+  readonly #dependencies: AdministrationDependencies
 
-  constructor(parts: AdministrationParts) {
-    this.#parts = parts
+  constructor(dependencies: AdministrationDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Newest first: all, or one page with `limit` or `after`, with the total count. */
@@ -62,7 +62,7 @@ export class Administration {
     readonly total: number
     readonly next: { readonly limit: number; readonly after: number } | null
   }> {
-    const { store } = this.#parts
+    const { store } = this.#dependencies
     const { search = null, isActive = null, planTier: tier = null } = query
     const filter = { search, isActive, tier }
     if (Object.keys(query).length === 0) {
@@ -96,8 +96,8 @@ export class Administration {
 
   async merchant(idText: string): Promise<MerchantDetail> {
     const id = idOf(idText)
-    const merchant = known(id === null ? null : await this.#parts.merchants.byId(id))
-    const account = await this.#parts.account(merchant)
+    const merchant = known(id === null ? null : await this.#dependencies.merchants.byId(id))
+    const account = await this.#dependencies.account(merchant)
     return {
       ...account,
       features: { ...account.features, slaUptimePercentage: planFeatures[merchant.tier].slaUptimePercentage },
@@ -117,7 +117,7 @@ export class Administration {
   async create(input: MerchantInput): Promise<CreatedMerchant> {
     const { name, email } = input
     const settings = this.#settings(input)
-    return await this.#parts.database.transaction(async tx => await this.#open(tx, { name, email }, settings))
+    return await this.#dependencies.database.transaction(async tx => await this.#open(tx, { name, email }, settings))
   }
 
   /**
@@ -130,8 +130,8 @@ export class Administration {
     const settings = this.#settings(change)
     const tier = change.planTier === undefined ? null : parseTier(change.planTier)
     const subscription = subscriptionOf(change)
-    const changed = await this.#parts.database.transaction(async tx => {
-      const merchants = this.#parts.merchants.within(tx)
+    const changed = await this.#dependencies.database.transaction(async tx => {
+      const merchants = this.#dependencies.merchants.within(tx)
       known(await merchants.rename(id, picked(change, 'name', 'email')))
       if (tier !== null) await merchants.setTier(id, tier)
       if (subscription !== null) await merchants.setSubscription(id, subscription)
@@ -150,11 +150,11 @@ export class Administration {
    * @throws ShortError 404
    */
   async regenerateKey(idText: string): Promise<RegeneratedKey> {
-    const { merchant, apiKey } = known(await this.#parts.merchants.regenerateKey(known(idOf(idText))))
+    const { merchant, apiKey } = known(await this.#dependencies.merchants.regenerateKey(known(idOf(idText))))
     return {
       merchantId: merchant.id,
       apiKey: apiKey.reveal(),
-      regeneratedAt: time(merchant.keyRotatedAt ?? this.#parts.clock.now())
+      regeneratedAt: time(merchant.keyRotatedAt ?? this.#dependencies.clock.now())
     }
   }
 
@@ -163,7 +163,7 @@ export class Administration {
    * @throws ShortError 404
    */
   async deactivate(idText: string): Promise<void> {
-    known(await this.#parts.merchants.deactivate(known(idOf(idText))))
+    known(await this.#dependencies.merchants.deactivate(known(idOf(idText))))
   }
 
   /**
@@ -171,17 +171,17 @@ export class Administration {
    * @throws ShortError 404
    */
   async reactivate(idText: string): Promise<void> {
-    known(await this.#parts.merchants.reactivate(known(idOf(idText))))
+    known(await this.#dependencies.merchants.reactivate(known(idOf(idText))))
   }
 
   /** Newest first; `includeProcessed` adds reviewed ones. */
   async pendingSubscriptions(includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
-    return (await this.#parts.store.list(includeProcessed)).map(pendingView)
+    return (await this.#dependencies.store.list(includeProcessed)).map(pendingView)
   }
 
   async pendingSubscription(idText: string): Promise<PendingSubscriptionView> {
     const id = idOf(idText)
-    return pendingView(knownPending(id === null ? null : await this.#parts.store.byId(id)))
+    return pendingView(knownPending(id === null ? null : await this.#dependencies.store.byId(id)))
   }
 
   /**
@@ -194,20 +194,20 @@ export class Administration {
   async approve(idText: string, approval: Approval): Promise<ApprovalOutcome> {
     const id = knownPending(idOf(idText))
     const settings = this.#settings(approval)
-    const approved = await this.#parts.database.transaction(async tx => {
+    const approved = await this.#dependencies.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
       const created = await this.#openFor(tx, subscription, approval.merchantName, settings)
       const outcome: ApprovalOutcome =
         created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
       const merchantId = 'created' in outcome ? outcome.created.merchantId : outcome.linked.merchantId
-      const reviewed = await this.#parts.store.review(tx, id, {
+      const reviewed = await this.#dependencies.store.review(tx, id, {
         state: 'approved',
-        at: this.#parts.clock.now(),
+        at: this.#dependencies.clock.now(),
         merchantId
       })
-      if (this.#parts.approved !== undefined) {
-        const merchant = known(await this.#parts.merchants.within(tx).byId(merchantId))
-        await this.#parts.approved(tx, { merchant, subscription: reviewed, linked: created === null })
+      if (this.#dependencies.approved !== undefined) {
+        const merchant = known(await this.#dependencies.merchants.within(tx).byId(merchantId))
+        await this.#dependencies.approved(tx, { merchant, subscription: reviewed, linked: created === null })
       }
       return { outcome, merchantId }
     })
@@ -218,15 +218,15 @@ export class Administration {
   /** @throws ShortError 404, 400 when already processed */
   async reject(idText: string, reason: string | null): Promise<void> {
     const id = knownPending(idOf(idText))
-    await this.#parts.database.transaction(async tx => {
+    await this.#dependencies.database.transaction(async tx => {
       await this.#waiting(tx, id)
-      await this.#parts.store.review(tx, id, { state: 'rejected', at: this.#parts.clock.now(), reason })
+      await this.#dependencies.store.review(tx, id, { state: 'rejected', at: this.#dependencies.clock.now(), reason })
     })
   }
 
   /** Locks a pending subscription. */
   async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
-    const subscription = knownPending(await this.#parts.store.lock(tx, id))
+    const subscription = knownPending(await this.#dependencies.store.lock(tx, id))
     if (subscription.state !== 'pending')
       throw new ShortError(INVALID_STATE, `This pending subscription has already been ${subscription.state}`)
     return subscription
@@ -240,7 +240,7 @@ export class Administration {
     settings: AccountSettings
   ): Promise<CreatedMerchant | null> {
     const { email, customerName, planTier } = subscription
-    if ((await this.#parts.merchants.within(tx).byEmail(email)) !== null) return null
+    if ((await this.#dependencies.merchants.within(tx).byEmail(email)) !== null) return null
     // Billing passes the buyer's name on, which may be blank.
     const wanted = {
       name: name ?? (customerName?.trim() || email),
@@ -257,7 +257,7 @@ export class Administration {
   }
 
   async #open(tx: TransactionSql, wanted: CreateMerchant, settings: AccountSettings): Promise<CreatedMerchant> {
-    const merchants = this.#parts.merchants.within(tx)
+    const merchants = this.#dependencies.merchants.within(tx)
     const { merchant, apiKey } = await merchants.create(wanted)
     const made = await writeSettings(merchants, merchant.id, settings)
     return {
@@ -275,7 +275,7 @@ export class Administration {
     subscription: PendingSubscription,
     settings: AccountSettings
   ): Promise<LinkedMerchant> {
-    const merchants = this.#parts.merchants.within(tx)
+    const merchants = this.#dependencies.merchants.within(tx)
     const { id } = known(await merchants.byEmail(subscription.email))
     known(await merchants.setTier(id, subscription.planTier))
     const { billingCustomerId, ...others } = facts(subscription)
@@ -306,8 +306,8 @@ export class Administration {
   }
 
   async #keysSaved(merchantId: number, { primaryKey, alternateKey }: AccountSettings): Promise<void> {
-    if (primaryKey !== null) await this.#parts.merchants.keySaved(merchantId, 'primary')
-    if (alternateKey !== null) await this.#parts.merchants.keySaved(merchantId, 'alternate')
+    if (primaryKey !== null) await this.#dependencies.merchants.keySaved(merchantId, 'primary')
+    if (alternateKey !== null) await this.#dependencies.merchants.keySaved(merchantId, 'alternate')
   }
 
   /** Validates settings before anything is written, as far as possible without the account. */
@@ -317,7 +317,12 @@ export class Administration {
     return {
       primaryKey: givenKey(primaryApiKey),
       alternateKey: givenKey(alternateApiKey),
-      url: callbackUrl === undefined ? undefined : callbackUrl === '' ? null : webhookAddress(callbackUrl, this.#parts),
+      url:
+        callbackUrl === undefined
+          ? undefined
+          : callbackUrl === ''
+            ? null
+            : webhookAddress(callbackUrl, this.#dependencies),
       secret: webhookSecret === undefined ? undefined : webhookSecret === '' ? null : new Secret(webhookSecret)
     }
   }

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import type { AuditPage } from '../../accounts/audit/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
-import type { Asked, PageContent } from './page.ts'
+import type { PageRequest, PageContent } from './page.ts'
 import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
 import { auditSentence } from './audit-sentence.ts'
 import { count, timeOf } from './words.ts'
@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 /** Audit log, newest first. `address`: the list's operation; all accounts with `isOperator`. */
 export async function changesPage(
-  { api, link, query, root }: Asked,
+  { api, link, query, root }: PageRequest,
   address: string,
   isOperator: boolean
 ): Promise<PageContent> {
@@ -47,7 +47,7 @@ export async function changesPage(
     },
     ...(isOperator ? [whose] : []),
     { title: 'Result', cell: result },
-    { title: 'Asked for', cell: askedFor }
+    { title: 'PageRequest for', cell: askedFor }
   ]
   return {
     title: 'Changes',

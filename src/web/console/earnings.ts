@@ -3,7 +3,7 @@ import type { EarningsView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import { columnChart, type ChartStep } from './chart.ts'
-import type { Asked } from './page.ts'
+import type { PageRequest } from './page.ts'
 import { choice, figure, kept } from './parts.ts'
 import { count, sats } from './words.ts'
 
@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 /** Earnings over time: filter form, sums and chart. A single kind cannot be split. */
 export async function earningsSection(
-  { api, query, root }: Asked,
+  { api, query, root }: PageRequest,
   address: string,
   kinds: readonly string[],
   whose: Readonly<Record<string, string | number>> = {}

@@ -80,42 +80,42 @@ const PAGES: readonly ConsolePage[] = [
   operatorChanges
 ]
 
-export interface OpenConsoleParts {
+export interface OpenConsoleDependencies {
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
   readonly clock: Clock
   readonly prices: Pick<Quotes, 'quote'>
   readonly merchants: Pick<Merchants, 'byId'>
-  readonly sessions: Pick<Sessions, 'standInCookie' | 'tokenOf'>
+  readonly sessions: Pick<Sessions, 'impersonationCookie' | 'tokenOf'>
   readonly trail: Trail
   publicUrl(): string
 }
 
 /** Opens the consoles of merchants and the operator. All their data is from the API. */
-export function openConsole(parts: OpenConsoleParts) {
+export function openConsole(dependencies: OpenConsoleDependencies) {
   const signedIn = (ctx: Context) => {
-    const token = parts.sessions.tokenOf(ctx)
+    const token = dependencies.sessions.tokenOf(ctx)
     return {
       who: whoIs(ctx),
       form: token === null ? null : formToken(token),
-      cookie: parts.sessions.standInCookie(ctx)
+      cookie: dependencies.sessions.impersonationCookie(ctx)
     }
   }
   const viewer = async (id: string, by: Principal | null): Promise<MerchantPrincipal | null> => {
     if (by?.kind !== 'admin' || !/^[1-9]\d{0,8}$/.test(id)) return null
-    const merchant = await parts.merchants.byId(Number(id))
+    const merchant = await dependencies.merchants.byId(Number(id))
     return merchant === null
       ? null
       : { kind: 'merchant', id, merchant, role: 'viewer', by: { kind: 'member', email: by.id } }
   }
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
   const known = {
-    ask: parts.ask,
-    worth: (satoshis: number, languages: string) => readersWorth(parts, satoshis, languages),
-    publicUrl: () => parts.publicUrl(),
+    ask: dependencies.ask,
+    worth: (satoshis: number, languages: string) => readersWorth(dependencies, satoshis, languages),
+    publicUrl: () => dependencies.publicUrl(),
     signedIn,
     viewer,
-    trail: parts.trail,
+    trail: dependencies.trail,
     assets: { style, script }
   }
   return {

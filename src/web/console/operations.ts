@@ -7,7 +7,14 @@ import { defineOperation, type AnyOperation, type Result } from '../../engine/op
 import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
-import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
+import {
+  DONE,
+  type PageRequest,
+  type ConsolePage,
+  type RedirectTo,
+  type FormProblem,
+  type PageContent
+} from './page.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { passkeyOffer } from './passkeys.ts'
 
@@ -16,7 +23,7 @@ const CONSOLE_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value => (value === 'no-referrer' ? 'same-origin' : value))
 )
 
-export interface ConsoleParts {
+export interface ConsoleDependencies {
   /** Value of satoshis in the currency of `languages`; null where it is not known. */
   worth(satoshis: number, languages: string): Promise<string | null>
   /** Calls the gateway's API in-process. */
@@ -51,11 +58,11 @@ export const PAGE_RESPONSES = {
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
 /** Operations of pages: one GET each, and one POST for its forms. */
-export function consoleOperations(parts: ConsoleParts, pages: readonly ConsolePage[]): AnyOperation[] {
-  return pages.flatMap(page => operationsOf(parts, page))
+export function consoleOperations(dependencies: ConsoleDependencies, pages: readonly ConsolePage[]): AnyOperation[] {
+  return pages.flatMap(page => operationsOf(dependencies, page))
 }
 
-function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
+function operationsOf(dependencies: ConsoleDependencies, page: ConsolePage): AnyOperation[] {
   const home = homeOf(page.console)
   const path = `/${home}${page.path === '' ? '' : `/${page.path}`}`
   const names = [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name)
@@ -82,7 +89,7 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       ...PAGE_RESPONSES,
       304: { description: 'The parts are as they were.' }
     },
-    handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
+    handle: async ({ ctx, params }) => await shown(dependencies, page, asked(dependencies, page, ctx, params, null))
   })
   const { act } = page
   if (act === undefined) return [read]
@@ -103,14 +110,14 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       ...FAILED
     },
     handle: async ({ ctx, params }) => {
-      const request = asked(parts, page, ctx, params, await sentForm(ctx, MOST_FORM))
+      const request = asked(dependencies, page, ctx, params, await sentForm(ctx, MOST_FORM))
       try {
         const result = await act.call(page, request)
-        return 'to' in result ? go(request, result) : await written(parts, page, request, result, 200)
+        return 'to' in result ? go(request, result) : await written(dependencies, page, request, result, 200)
       } catch (error) {
         if (!(error instanceof ApiRefusal)) throw error
         const problem = problemOf(error)
-        return await shown(parts, page, { ...request, problem }, 422)
+        return await shown(dependencies, page, { ...request, problem }, 422)
       }
     }
   })
@@ -127,14 +134,14 @@ function problemOf({ message, fields }: ApiRefusal): FormProblem {
 
 /** `view`: of another's account, with its home below the root. */
 export function asked(
-  parts: ConsoleParts,
+  dependencies: ConsoleDependencies,
   page: ConsolePage,
   ctx: Context,
   params: unknown,
   form: URLSearchParams | null,
   view: { readonly home: string; readonly principal: Principal } | null = null
-): Asked {
-  const { ask, publicUrl } = parts
+): PageRequest {
+  const { ask, publicUrl } = dependencies
   const root = rootOf(ctx.path)
   const home = view?.home ?? homeOf(page.console)
   return {
@@ -147,15 +154,15 @@ export function asked(
     root,
     link: to => `${root}${home}${to === '' ? '' : `/${to}`}`,
     address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
-    worth: satoshis => parts.worth(satoshis, ctx.headers.get('accept-language') ?? ''),
+    worth: satoshis => dependencies.worth(satoshis, ctx.headers.get('accept-language') ?? ''),
     isRenewal: ctx.method === 'GET' && ctx.headers.has('x-live-parts'),
     problem: null,
     viewing: null,
     viewAs: async merchantId => {
-      const principal = await parts.viewer(merchantId, ctx.principal)
+      const principal = await dependencies.viewer(merchantId, ctx.principal)
       return principal === null
         ? null
-        : asked(parts, page, ctx, {}, null, { home: `operator/merchants/${merchantId}/as`, principal })
+        : asked(dependencies, page, ctx, {}, null, { home: `operator/merchants/${merchantId}/as`, principal })
     }
   }
 }
@@ -165,16 +172,21 @@ function rootOf(path: string): string {
   return '../'.repeat(path.split('/').length - 2) || './'
 }
 
-export async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, status = 200): Promise<Result> {
+export async function shown(
+  dependencies: ConsoleDependencies,
+  page: ConsolePage,
+  request: PageRequest,
+  status = 200
+): Promise<Result> {
   try {
-    return await written(parts, page, request, await page.show(request), status)
+    return await written(dependencies, page, request, await page.show(request), status)
   } catch (error) {
     if (!(error instanceof ApiRefusal)) throw error
     const told = TOLD[error.status] ?? { status: 502, title: 'This cannot be shown now' }
     const words = told.status === 404 ? 'It may have been removed, or the address is not whole.' : error.message
     const plan = told.status === 403 && page.console === 'merchant' ? request.link('plan') : null
     const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>Your plan, and how to pay for it</a></p>`}`
-    return await written(parts, page, { ...request, problem: null }, { title: told.title, content }, told.status)
+    return await written(dependencies, page, { ...request, problem: null }, { title: told.title, content }, told.status)
   }
 }
 
@@ -188,9 +200,9 @@ const TOLD: Readonly<Record<number, { readonly status: number; readonly title: s
 }
 
 async function written(
-  { assets, signedIn }: ConsoleParts,
+  { assets, signedIn }: ConsoleDependencies,
   { console, path }: ConsolePage,
-  request: Asked,
+  request: PageRequest,
   content: PageContent,
   status: number
 ): Promise<Result> {
@@ -228,7 +240,7 @@ function renewed(ctx: Context, body: string, status: number): Result {
   return ctx.headers.get('if-none-match') === etag ? { status: 304, body: null, headers } : { status, body, headers }
 }
 
-function go({ link }: Asked, { to, done }: GoTo): Result {
+function go({ link }: PageRequest, { to, done }: RedirectTo): Result {
   const address = link(to)
   const query = done === undefined ? '' : `${address.includes('?') ? '&' : '?'}done=${done}`
   return { status: 303, body: null, headers: ['Location', `${address}${query}`, ...CONSOLE_HEADERS] }

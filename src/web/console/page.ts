@@ -5,7 +5,7 @@ import type { PageApi } from './api.ts'
 export type Console = 'merchant' | 'operator'
 
 /** Request for a page or one of its forms. */
-export interface Asked {
+export interface PageRequest {
   readonly ctx: Context
   readonly api: PageApi
   readonly params: Readonly<Record<string, string>>
@@ -27,7 +27,7 @@ export interface Asked {
   /** A merchant's page that an operator sees; null for the reader's own. */
   readonly viewing: { readonly banner: VNode; readonly home: string } | null
   /** The API and links of a merchant's console as a viewer; null without such an account. */
-  viewAs(merchantId: string): Promise<Asked | null>
+  viewAs(merchantId: string): Promise<PageRequest | null>
 }
 
 /** Why a change was refused. */
@@ -46,7 +46,7 @@ export interface PageContent {
 }
 
 /** Redirect after a change; `done` names its success message. */
-export interface GoTo {
+export interface RedirectTo {
   readonly to: string
   readonly done?: keyof typeof DONE
 }
@@ -72,10 +72,10 @@ export interface ConsolePage {
   readonly path: string
   readonly summary: string
   /** @throws ApiRefusal */
-  show(asked: Asked): Promise<PageContent>
+  show(asked: PageRequest): Promise<PageContent>
   /**
    * Absent without forms.
    * @throws ApiRefusal
    */
-  act?(asked: Asked): Promise<GoTo | PageContent>
+  act?(asked: PageRequest): Promise<RedirectTo | PageContent>
 }

@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../kit/document.ts'
-import type { Asked } from './page.ts'
+import type { PageRequest } from './page.ts'
 
 export interface TableColumn<T> {
   readonly title: string
@@ -125,7 +125,7 @@ export interface FormField {
  * Fields of the form with this `do`: what was typed, or the known value, and the error. Forms of a page may share names;
  * the API names entries of lists.
  */
-export function fieldsOf({ form, problem }: Pick<Asked, 'form' | 'problem'>, does: string) {
+export function fieldsOf({ form, problem }: Pick<PageRequest, 'form' | 'problem'>, does: string) {
   const isSent = form.get('do') === does
   return (name: string, known = '', at: RegExp | null = null) => ({
     name,

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/schema.ts'
 import { html } from '../kit/document.ts'
 import { ApiRefusal, expectUnchanged } from './api.ts'
-import type { Asked, Console, ConsolePage } from './page.ts'
+import type { PageRequest, Console, ConsolePage } from './page.ts'
 import { action, badge, danger, field, table } from './parts.ts'
 import { timeOf } from './words.ts'
 
@@ -13,7 +13,7 @@ function pathIn(console: Console): string {
 
 /** Offer of a passkey after a sign-in by mail without one; else null. */
 export async function passkeyOffer(
-  { api, link, query }: Pick<Asked, 'api' | 'link' | 'query'>,
+  { api, link, query }: Pick<PageRequest, 'api' | 'link' | 'query'>,
   console: Console
 ): Promise<VNode | null> {
   if (!query.has('welcome')) return null

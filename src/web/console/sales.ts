@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import type { SalePage, SaleView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
-import type { Asked, PageContent } from './page.ts'
+import type { PageRequest, PageContent } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
 import { orderState } from './status.ts'
 import { presets, totals } from './totals.ts'
@@ -21,7 +21,7 @@ const STATE_WORDS: Readonly<Record<string, string>> = {
 }
 
 /** Confirmation and button that revoke a payment's credentials; returns to the same part of the list. */
-export function revocation({ query }: Pick<Asked, 'query'>, paymentHash: string, words: string): VNode {
+export function revocation({ query }: Pick<PageRequest, 'query'>, paymentHash: string, words: string): VNode {
   return danger(
     'Revoke',
     words,
@@ -44,7 +44,7 @@ function listQuery(query: URLSearchParams): URLSearchParams {
 
 /** Sales, newest first. `address`: the list's operation; `act`: action of a row. */
 export async function salesPage(
-  asked: Asked,
+  asked: PageRequest,
   address: string,
   sources: readonly string[],
   act: (sale: SaleView) => VNode | null

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
-import type { Asked } from './page.ts'
+import type { PageRequest } from './page.ts'
 import { figure } from './parts.ts'
 import { count, percent, sats } from './words.ts'
 
@@ -24,7 +24,7 @@ function periods(now: number): ReadonlyArray<readonly [name: string, from: strin
 }
 
 /** Links that choose a common period and keep the other filters. */
-export function presets({ ctx, link }: Pick<Asked, 'ctx' | 'link'>, path: string, filter: Filter): VNode {
+export function presets({ ctx, link }: Pick<PageRequest, 'ctx' | 'link'>, path: string, filter: Filter): VNode {
   return html`
     <nav class="pager" aria-label="Periods (UTC)">${periods(ctx.now).map(
       ([name, from]) =>
@@ -37,7 +37,12 @@ export function presets({ ctx, link }: Pick<Asked, 'ctx' | 'link'>, path: string
  * @param list operation of the list, which takes `sum`
  * @throws ApiRefusal
  */
-export async function totals({ api, ctx, worth }: Asked, list: string, filter: Filter, what: string): Promise<VNode> {
+export async function totals(
+  { api, ctx, worth }: PageRequest,
+  list: string,
+  filter: Filter,
+  what: string
+): Promise<VNode> {
   const of = async (span: Filter): Promise<ListTotal> => {
     const target = `${list}${queryOf({ ...filter, ...span, sum: 'true', limit: 1 })}`
     return (await api.get<{ readonly total?: ListTotal }>(target)).total ?? { count: 0, sats: 0 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { html } from '../kit/document.ts'
-import { asked, PAGE_RESPONSES, shown, type ConsoleParts } from './operations.ts'
+import { asked, PAGE_RESPONSES, shown, type ConsoleDependencies } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 
 /** Pages about the reader and not the account. */
@@ -16,7 +16,7 @@ const VIEW = 'viewAsMerchant'
  * The merchant's console as the operator sees it: GET alone, with a viewer's rights, and an entry in the audit log for
  * each page. The API answers a viewer, so no secret is shown, and no operation here takes a form.
  */
-export function viewAsOperations(parts: ConsoleParts, pages: readonly ConsolePage[]): AnyOperation[] {
+export function viewAsOperations(dependencies: ConsoleDependencies, pages: readonly ConsolePage[]): AnyOperation[] {
   const shownPages = pages.filter(({ console, path }) => console === 'merchant' && !PERSONAL.has(path))
   return [0, 1, 2, 3].map(depth => {
     const names = SEGMENTS.slice(0, depth)
@@ -38,18 +38,21 @@ export function viewAsOperations(parts: ConsoleParts, pages: readonly ConsolePag
         const { merchantId = '', ...rest } = params as Readonly<Record<string, string>>
         const path = names.map(name => rest[name] ?? '').join('/')
         const found = shownPages.flatMap(page => matched(page, path))[0]
-        const viewer = await parts.viewer(merchantId, ctx.principal)
+        const viewer = await dependencies.viewer(merchantId, ctx.principal)
         if (found === undefined || viewer === null) throw notFound()
-        const end = await parts.trail.begin({
+        const end = await dependencies.trail.begin({
           principal: ctx.principal,
           operation: VIEW,
           target: { merchantId, page: path === '' ? 'overview' : path },
           asked: {}
         })
         const home = `operator/merchants/${merchantId}`
-        const request = asked(parts, found.page, ctx, found.params, null, { home: `${home}/as`, principal: viewer })
+        const request = asked(dependencies, found.page, ctx, found.params, null, {
+          home: `${home}/as`,
+          principal: viewer
+        })
         const banner = html`<p class="notice wait">You see the console of <bdi>${viewer.merchant.name}</bdi> as a viewer. Nothing can be changed here. <a href=${`${request.root}${home}`}>Back to the account</a></p>`
-        const result = await shown(parts, found.page, {
+        const result = await shown(dependencies, found.page, {
           ...request,
           isRenewal: false,
           viewing: { banner, home: `${request.root}${home}/as` }

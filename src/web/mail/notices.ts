@@ -28,7 +28,7 @@ const NoticeSettings = Type.Object(
 )
 export type NoticeSettings = Static<typeof NoticeSettings>
 
-export interface NoticeParts {
+export interface NoticeDependencies {
   readonly clock: Pick<Clock, 'now'>
   readonly database: Pick<Database, 'sql' | 'transaction'>
   readonly log: Log
@@ -38,15 +38,15 @@ export interface NoticeParts {
 
 /** Mails an account what happened to it; at most one of a kind in each hour. Contains no secrets and no full addresses. */
 export class Notices {
-  readonly #parts: NoticeParts
+  readonly #dependencies: NoticeDependencies
 
-  constructor(parts: NoticeParts) {
-    this.#parts = parts
+  constructor(dependencies: NoticeDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Queues a mail in the caller's transaction. */
   async queue(sql: TransactionSql, merchantId: number, name: NoticeName, facts: readonly Fact[]): Promise<void> {
-    const merchant = await this.#parts.merchants.within(sql).byId(merchantId)
+    const merchant = await this.#dependencies.merchants.within(sql).byId(merchantId)
     if (merchant === null || !isMailAddress(merchant.email)) return
     const [off] = await sql`select 1 from notices_off where merchant_id = ${merchantId} and name = ${name}`
     if (off !== undefined) return
@@ -59,17 +59,17 @@ export class Notices {
       facts: facts.map(([key, value]) => [key, oneLine(value)] as const),
       why: 'You can turn these mails off in the settings of your account. Answers to this mail are not read.',
       // The queue takes an id once.
-      id: `notice.${name}.${merchantId}.${Math.floor(this.#parts.clock.now() / HOUR)}`
+      id: `notice.${name}.${merchantId}.${Math.floor(this.#dependencies.clock.now() / HOUR)}`
     })
-    await this.#parts.outbox.queue(sql, mail, `notice ${name} of merchant ${merchantId}`)
+    await this.#dependencies.outbox.queue(sql, mail, `notice ${name} of merchant ${merchantId}`)
   }
 
   /** Outside a transaction. Never rejects: what it reports must not wait for it. */
   async send(merchantId: number, name: NoticeName, facts: readonly Fact[]): Promise<void> {
     try {
-      await this.#parts.database.transaction(sql => this.queue(sql, merchantId, name, facts))
+      await this.#dependencies.database.transaction(sql => this.queue(sql, merchantId, name, facts))
     } catch (error) {
-      this.#parts.log.warn({ err: error, merchantId, notice: name }, 'a mail to a merchant could not be queued')
+      this.#dependencies.log.warn({ err: error, merchantId, notice: name }, 'a mail to a merchant could not be queued')
     }
   }
 
@@ -77,13 +77,16 @@ export class Notices {
   async signedIn({ by, merchant }: MerchantPrincipal, browser: string, network: string): Promise<void> {
     const actor = by.kind === 'member' ? by.email : by.keyId
     try {
-      const [known] = await this.#parts.database.sql`
+      const [known] = await this.#dependencies.database.sql`
         select 1 from audit where merchant_id = ${merchant.id} and actor = ${actor}
           and operation in ('signInWithKey', 'useSignInLink', 'signInWithPasskey')
           and coalesce(change->>'browser', '') = ${browser} limit 1`
       if (known !== undefined) return
     } catch (error) {
-      this.#parts.log.warn({ err: error, merchantId: merchant.id }, 'a sign-in could not be compared with earlier ones')
+      this.#dependencies.log.warn(
+        { err: error, merchantId: merchant.id },
+        'a sign-in could not be compared with earlier ones'
+      )
       return
     }
     await this.send(merchant.id, 'signIn', [
@@ -94,7 +97,7 @@ export class Notices {
   }
 
   get operations(): AnyOperation[] {
-    const { database } = this.#parts
+    const { database } = this.#dependencies
     const common = { path: '/api/merchant/notices', tag: 'Merchant', access: 'merchant' } as const
     const responses = { 200: { description: 'What is set.', schema: NoticeSettings } }
     return [

@@ -15,7 +15,7 @@ import type { Mailer, Sender } from './mail.ts'
 import { FolderMailer } from './folder.ts'
 
 /** Default sender of mail files. */
-const NOBODY: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })
+const DEFAULT_SENDER: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })
 
 /** The mail server, or files in the folder `mail` of the data folder. */
 export async function openMailer(
@@ -24,7 +24,7 @@ export async function openMailer(
 ): Promise<Mailer> {
   const { clock, log } = around
   const production = config.mode === 'production'
-  const from = parseSender(config.mail.from) ?? NOBODY
+  const from = parseSender(config.mail.from) ?? DEFAULT_SENDER
   if (config.mail.smtp !== '') {
     // Lazy, to save memory.
     const { SmtpMailer } = await import('./smtp.ts')

@@ -7,7 +7,7 @@ import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
 
 export const MAIL_QUEUE = 'mail'
 
-export interface OutboxParts {
+export interface OutboxDependencies {
   readonly jobs: Pick<Jobs, 'enqueue'>
   readonly database: Pick<Database, 'sql'>
   readonly mailer: Mailer
@@ -36,10 +36,10 @@ const CONCURRENCY = 4
  * crash after sending may duplicate a mail, with the same Message-ID.
  */
 export class Outbox {
-  readonly #parts: OutboxParts
+  readonly #dependencies: OutboxDependencies
 
-  constructor(parts: OutboxParts) {
-    this.#parts = parts
+  constructor(dependencies: OutboxDependencies) {
+    this.#dependencies = dependencies
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -52,19 +52,19 @@ export class Outbox {
 
   /** Sends a mail after the commit of `sql`. `about` contains no addresses or secrets. */
   async queue(sql: TransactionSql | Sql, mail: Mail, about: string): Promise<void> {
-    const sealed = this.#parts.sealer.seal(JSON.stringify(mail), placeOf(mail.id))
+    const sealed = this.#dependencies.sealer.seal(JSON.stringify(mail), placeOf(mail.id))
     await this.#enqueue(sql, { id: mail.id, about, attempt: 1, sealed, last: null })
   }
 
   async #enqueue(sql: TransactionSql | Sql, job: MailJob, startAfter?: number): Promise<void> {
-    await this.#parts.jobs.enqueue(sql, MAIL_QUEUE, job, {
+    await this.#dependencies.jobs.enqueue(sql, MAIL_QUEUE, job, {
       key: `${job.id} ${job.attempt}`,
       ...(startAfter === undefined ? {} : { startAfter })
     })
   }
 
   async #send(job: MailJob, signal: AbortSignal): Promise<void> {
-    const { mailer, sealer, database, clock, log } = this.#parts
+    const { mailer, sealer, database, clock, log } = this.#dependencies
     // Written by `queue` and authenticated by its seal.
     const mail = JSON.parse(sealer.open(job.sealed, placeOf(job.id)).reveal()) as Mail
     try {

@@ -6,7 +6,7 @@ import { factsMail, type Fact } from './facts-mail.ts'
 import type { Outbox } from './outbox.ts'
 import { oneLine, shortSubject } from './plain-text.ts'
 
-export interface ReceiptParts {
+export interface ReceiptDependencies {
   readonly outbox: Pick<Outbox, 'queue'>
   /** Reads in the transaction; null for an unknown merchant. */
   merchantName(sql: TransactionSql, merchantId: number): Promise<string | null>
@@ -16,7 +16,7 @@ export interface ReceiptParts {
  * Queues the customer's receipt when a payment becomes paid (contract, Create payment body: customerEmail). In the
  * transaction of the change, so that each payment with an address gets exactly one.
  */
-export function receipts({ outbox, merchantName }: ReceiptParts): OnPaymentChange {
+export function receipts({ outbox, merchantName }: ReceiptDependencies): OnPaymentChange {
   return async (sql, change) => {
     const { payment } = change
     if (!isDue(change)) return

@@ -4,13 +4,13 @@ import { isMailAddress, type Mail } from './mail.ts'
 import type { Refund } from '../../payments/refunds/schema.ts'
 import { factsMail, type Fact } from './facts-mail.ts'
 import { oneLine, shortSubject } from './plain-text.ts'
-import type { ReceiptParts } from './receipt.ts'
+import type { ReceiptDependencies } from './receipt.ts'
 
 /** Notifies the customer of a confirmed refund, at the address given with it. Queued in the confirming transaction. */
 export function refundMails({
   outbox,
   merchantName
-}: ReceiptParts): (sql: TransactionSql, refund: Refund) => Promise<void> {
+}: ReceiptDependencies): (sql: TransactionSql, refund: Refund) => Promise<void> {
   return async (sql, refund) => {
     if (refund.email === null || !isMailAddress(refund.email)) return
     const mail = refundMail(refund, refund.email, (await merchantName(sql, refund.merchantId)) ?? 'The merchant')

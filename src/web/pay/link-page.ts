@@ -13,7 +13,7 @@ import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { merchantLine } from '../kit/merchant-line.ts'
 import { missingPage } from './pay-page.ts'
 
-export interface LinkPageParts {
+export interface LinkPageDependencies {
   readonly links: {
     find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null>
     pay(merchant: Merchant, link: PaymentLink, amount: string, key: string): Promise<Payment>
@@ -25,7 +25,7 @@ const ROOT = '../../'
 const MOST_FORM = 2048
 
 /** Public page of a payment link, and its form, which makes the payer's own payment. */
-export function linkPageOperations({ links, assets }: LinkPageParts): AnyOperation[] {
+export function linkPageOperations({ links, assets }: LinkPageDependencies): AnyOperation[] {
   const common = {
     path: '/pay/to/:linkId',
     tag: 'pages',

@@ -1,14 +1,14 @@
-import { pageOperations, type PageParts } from './operations.ts'
+import { pageOperations, type PayPageDependencies } from './operations.ts'
 
 export function openPages(
-  parts: Omit<PageParts, 'merchant' | 'watch'> & {
-    readonly merchants: { byId: PageParts['merchant'] }
-    readonly payments: PageParts['payments'] & PageParts['watch']
+  dependencies: Omit<PayPageDependencies, 'merchant' | 'watch'> & {
+    readonly merchants: { byId: PayPageDependencies['merchant'] }
+    readonly payments: PayPageDependencies['payments'] & PayPageDependencies['watch']
   }
 ) {
-  const { merchants, payments } = parts
+  const { merchants, payments } = dependencies
   return {
-    operations: pageOperations({ ...parts, watch: payments, merchant: id => merchants.byId(id) }),
+    operations: pageOperations({ ...dependencies, watch: payments, merchant: id => merchants.byId(id) }),
     jobs: [],
     close: () => {}
   }

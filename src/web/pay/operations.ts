@@ -11,18 +11,18 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
 import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
-import { linkPageOperations, type LinkPageParts } from './link-page.ts'
+import { linkPageOperations, type LinkPageDependencies } from './link-page.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
 import { sandboxPayCommand } from './sandbox-command.ts'
 
-export interface PageParts {
+export interface PayPageDependencies {
   readonly payments: {
     /** Null for an unknown token. */
     byPayToken(token: string): Promise<Payment | null>
   }
-  readonly links: LinkPageParts['links']
+  readonly links: LinkPageDependencies['links']
   /** Other payables; default: payments only. */
   readonly others?: readonly PayableSource[]
   readonly watch: {
@@ -45,12 +45,12 @@ const TOKEN = /^[A-Za-z0-9_-]{43}$/
 const PayToken = Type.Object({ payToken: Type.String() })
 
 /** Hosted checkout page, its events and assets. The address is the only authorization. */
-export function pageOperations(parts: PageParts): AnyOperation[] {
-  const { watch, clock, log } = parts
+export function pageOperations(dependencies: PayPageDependencies): AnyOperation[] {
+  const { watch, clock, log } = dependencies
   const assets = new PageAssets()
   const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
   const find = (token: string): Promise<Shown | null> =>
-    TOKEN.test(token) ? shownBy(parts, token) : Promise.resolve(null)
+    TOKEN.test(token) ? shownBy(dependencies, token) : Promise.resolve(null)
   return [
     defineOperation({
       id: 'getPayPage',
@@ -73,8 +73,8 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
         if (found === null) return missing
         const now = clock.now()
         const payment = asOf(found.payable, now)
-        const isSandbox = parts.sandbox !== null && payment.kind === 'sandbox'
-        const sandboxCommand = isSandbox ? sandboxPayCommand(parts.publicUrl(), payment.invoice) : null
+        const isSandbox = dependencies.sandbox !== null && payment.kind === 'sandbox'
+        const sandboxCommand = isSandbox ? sandboxPayCommand(dependencies.publicUrl(), payment.invoice) : null
         const sandboxAction =
           isSandbox && payment.status === 'unpaid' && isLocalCaller(ctx) ? `${params.payToken}/sandbox` : null
         return {
@@ -164,22 +164,22 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       },
       async handle({ ctx, params }) {
         const found = await find(params.payToken)
-        if (found === null || parts.sandbox === null || found.payable.kind !== 'sandbox')
+        if (found === null || dependencies.sandbox === null || found.payable.kind !== 'sandbox')
           throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
         if (!isLocalCaller(ctx))
           throw new LongError(FORBIDDEN, 'Forbidden', "The button pays from the gateway's own machine alone.")
         const status = statusAt(found.payable, clock.now())
-        if (!isFinalStatus(status)) await parts.sandbox.pay(found.payable.invoice)
+        if (!isFinalStatus(status)) await dependencies.sandbox.pay(found.payable.invoice)
         return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
       }
     }),
-    ...linkPageOperations({ links: parts.links, assets: assets.names }),
+    ...linkPageOperations({ links: dependencies.links, assets: assets.names }),
     ...assets.operations()
   ]
 }
 
 /** The payable of a token: a payment, else another source's. */
-async function shownBy({ payments, merchant, others = [] }: PageParts, token: string): Promise<Shown | null> {
+async function shownBy({ payments, merchant, others = [] }: PayPageDependencies, token: string): Promise<Shown | null> {
   const payment = await payments.byPayToken(token)
   if (payment !== null) {
     const payee = await merchant(payment.merchantId)

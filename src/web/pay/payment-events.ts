@@ -8,7 +8,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { Payable } from './payable.ts'
 
-export interface PaymentEventParts {
+export interface PaymentEventDependencies {
   /** Null for an unknown token. */
   byPayToken(token: string): Promise<Payable | null>
   /** Calls `changed` after each change of the payment, until unsubscribed. */
@@ -24,11 +24,11 @@ const LOOK_EVERY = 30_000
  * Server-sent events `status` with `{status}`: one initially, one per change, including changes by time. Ends after a
  * final status, and when the database is down; clients then poll.
  */
-export function paymentEvents(payment: Payable, parts: PaymentEventParts): StreamBody {
+export function paymentEvents(payment: Payable, dependencies: PaymentEventDependencies): StreamBody {
   return eventStream({
-    clock: parts.clock,
+    clock: dependencies.clock,
     begin(events) {
-      const follower = new Follower(payment, parts, events)
+      const follower = new Follower(payment, dependencies, events)
       return () => {
         follower.stop()
       }
@@ -37,7 +37,7 @@ export function paymentEvents(payment: Payable, parts: PaymentEventParts): Strea
 }
 
 class Follower {
-  readonly #parts: PaymentEventParts
+  readonly #dependencies: PaymentEventDependencies
   readonly #events: EventSink
   readonly #token: string
   readonly #unwatch: () => void
@@ -49,15 +49,15 @@ class Follower {
   #stopped = false
 
   /** Subscribes before reading, so that no change is missed. */
-  constructor(payment: Payable, parts: PaymentEventParts, events: EventSink) {
-    this.#parts = parts
+  constructor(payment: Payable, dependencies: PaymentEventDependencies, events: EventSink) {
+    this.#dependencies = dependencies
     this.#events = events
     this.#token = payment.payToken
     const look = (): void => {
       void this.#reading.run()
     }
-    this.#unwatch = parts.watch(payment.invoiceId, look)
-    this.#looks = parts.clock.every(LOOK_EVERY, look)
+    this.#unwatch = dependencies.watch(payment.invoiceId, look)
+    this.#looks = dependencies.clock.every(LOOK_EVERY, look)
     look()
   }
 
@@ -72,9 +72,9 @@ class Follower {
   async #look(): Promise<void> {
     if (this.#stopped) return
     try {
-      this.#tell(await this.#parts.byPayToken(this.#token))
+      this.#tell(await this.#dependencies.byPayToken(this.#token))
     } catch (error) {
-      this.#parts.log.warn({ err: error }, 'the status of a payment could not be read for its page')
+      this.#dependencies.log.warn({ err: error }, 'the status of a payment could not be read for its page')
       this.#events.end()
     }
   }
@@ -85,7 +85,7 @@ class Follower {
       this.#events.end()
       return
     }
-    const now = this.#parts.clock.now()
+    const now = this.#dependencies.clock.now()
     const status = statusAt(payment, now)
     if (status !== this.#sent) {
       this.#sent = status
@@ -101,7 +101,7 @@ class Follower {
     this.#due?.cancel()
     this.#due =
       status === 'unpaid' && due > now
-        ? this.#parts.clock.after(due - now, () => {
+        ? this.#dependencies.clock.after(due - now, () => {
             void this.#reading.run()
           })
         : null

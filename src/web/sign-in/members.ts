@@ -10,7 +10,7 @@ import { LINK_LIFE } from './tokens.ts'
 import type { SignIns } from './service.ts'
 import type { SqlSignInStore } from './store.ts'
 
-export interface MembersParts {
+export interface MembersDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
@@ -47,10 +47,10 @@ const memberRows: Records<AccountMember> = records({
  * the next request; a removed member is signed out.
  */
 export class Members {
-  readonly #parts: MembersParts
+  readonly #dependencies: MembersDependencies
 
-  constructor(parts: MembersParts) {
-    this.#parts = parts
+  constructor(dependencies: MembersDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -58,7 +58,7 @@ export class Members {
    * @throws Unavailable
    */
   async list(merchantId: number): Promise<AccountMember[]> {
-    return await memberRows.all(this.#parts.database.sql`
+    return await memberRows.all(this.#dependencies.database.sql`
       select b.*, p.email from members b join people p on p.id = b.person_id where b.merchant_id = ${merchantId}
       order by array_position(array['owner', 'editor', 'viewer'], b.role), p.email`)
   }
@@ -69,7 +69,7 @@ export class Members {
    * Unavailable
    */
   async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
-    const { clock, database, invited, people, random, signIns } = this.#parts
+    const { clock, database, invited, people, random, signIns } = this.#dependencies
     const now = clock.now()
     return await database.transaction(async sql => {
       await lock(sql, merchant.id)
@@ -106,7 +106,7 @@ export class Members {
    * @throws ShortError 409 for the last owner, Unavailable
    */
   async setRole(merchantId: number, memberId: number, role: Role): Promise<AccountMember | null> {
-    return await this.#parts.database.transaction(async sql => {
+    return await this.#dependencies.database.transaction(async sql => {
       await lock(sql, merchantId)
       const member = await memberOf(sql, merchantId, memberId)
       if (member === null) return null
@@ -121,7 +121,7 @@ export class Members {
    * @throws ShortError 409 for the last owner, Unavailable
    */
   async remove(merchantId: number, memberId: number): Promise<boolean> {
-    return await this.#parts.database.transaction(async sql => {
+    return await this.#dependencies.database.transaction(async sql => {
       await lock(sql, merchantId)
       const member = await memberOf(sql, merchantId, memberId)
       if (member === null) return false

@@ -9,7 +9,7 @@ import { memberOperations } from './member-operations.ts'
 import type { Notices } from '../mail/notices.ts'
 import { signInOperations } from './operations.ts'
 import { SignInRecord } from './record.ts'
-import { SignIns, type SignInParts } from './service.ts'
+import { SignIns, type SignInDependencies } from './service.ts'
 import { passkeyOperations } from './passkeys/operations.ts'
 import { Passkeys } from './passkeys/service.ts'
 import { SqlPasskeyStore } from './passkeys/store.ts'
@@ -19,7 +19,7 @@ import { SqlSessionStore } from './session-store.ts'
 import { SqlSignInStore } from './store.ts'
 
 export function openSignIn(
-  parts: Omit<SignInParts, 'store' | 'sessions' | 'operators'> & {
+  dependencies: Omit<SignInDependencies, 'store' | 'sessions' | 'operators'> & {
     readonly adminKey: AdminKey
     readonly authThrottle: AuthThrottle
     readonly trail: Trail
@@ -27,17 +27,17 @@ export function openSignIn(
     config(): Pick<GatewayConfig, 'data' | 'mode' | 'operators' | 'pages'>
   }
 ) {
-  const { authThrottle, clock, config, database, notices, publicUrl, trail } = parts
+  const { authThrottle, clock, config, database, notices, publicUrl, trail } = dependencies
   const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
-  const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
+  const sessions = new Sessions({ ...dependencies, operators, store: new SqlSessionStore(database) })
   const store = new SqlSignInStore(database)
-  const signIns = new SignIns({ ...parts, operators, sessions, store })
-  const record = new SignInRecord(parts)
-  const firstKeys = new FirstKeys(database, parts.merchants)
+  const signIns = new SignIns({ ...dependencies, operators, sessions, store })
+  const record = new SignInRecord(dependencies)
+  const firstKeys = new FirstKeys(database, dependencies.merchants)
   const members = new Members({
     clock,
     database,
-    random: parts.random,
+    random: dependencies.random,
     signIns,
     people: store,
     invited: (sql, merchantId, email, role) =>
@@ -46,7 +46,13 @@ export function openSignIn(
         ['Role', role]
       ])
   })
-  const passkeys = new Passkeys({ ...parts, operators, sessions, people: store, store: new SqlPasskeyStore(database) })
+  const passkeys = new Passkeys({
+    ...dependencies,
+    operators,
+    sessions,
+    people: store,
+    store: new SqlPasskeyStore(database)
+  })
   return {
     /** Mails the link of an approval in its transaction; a new account waits for its key. */
     invite: (async (sql, approval) => {
@@ -58,7 +64,7 @@ export function openSignIn(
     record,
     sessions,
     operations: [
-      ...signInOperations({ ...parts, signIns, sessions, passkeys, record, firstKeys }),
+      ...signInOperations({ ...dependencies, signIns, sessions, passkeys, record, firstKeys }),
       ...sessionOperations({ sessions, record, publicUrl }),
       ...passkeyOperations({ passkeys, sessions, authThrottle, trail, record, publicUrl }),
       ...memberOperations(members),

@@ -228,10 +228,10 @@ export function signInOperations(parts: {
           ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
           browserOf(ctx)
         )
-        if (signedIn?.isStandIn === true) {
+        if (signedIn?.isImpersonated === true) {
           // Not awaited: the database is away.
           void record.principal(ctx, 'signInWithKey', { kind: 'admin', id: 'admin' }, 303)
-          return go('../operator', ...sessions.standInCookies(signedIn).flatMap(cookie => ['Set-Cookie', cookie]))
+          return go('../operator', ...sessions.impersonationCookies(signedIn).flatMap(cookie => ['Set-Cookie', cookie]))
         }
         if (signedIn !== null) return await land(ctx, 'signInWithKey', signedIn)
         await record.failed(ctx, 'signInWithKey', 401)

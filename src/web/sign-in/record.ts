@@ -12,7 +12,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export interface SignInRecordParts {
+export interface SignInRecordDependencies {
   readonly notices?: Pick<Notices, 'signedIn'>
   readonly trail: Trail
   readonly clock: Clock
@@ -42,12 +42,12 @@ const MOST_BROWSER = 200
  * lock anyone out.
  */
 export class SignInRecord {
-  readonly #parts: SignInRecordParts
+  readonly #dependencies: SignInRecordDependencies
   readonly #tallies = new Map<string, Tally>()
   #minute = 0
 
-  constructor(parts: SignInRecordParts) {
-    this.#parts = parts
+  constructor(dependencies: SignInRecordDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Records the start or end of a session; nothing for a session without access. */
@@ -71,8 +71,13 @@ export class SignInRecord {
     const browser = headers.get('user-agent')?.slice(0, MOST_BROWSER)
     try {
       if (SIGN_INS.has(operation) && principal.kind === 'merchant')
-        await this.#parts.notices?.signedIn(principal, browser ?? '', target.address)
-      const end = await this.#parts.trail.begin({ principal, operation, target, asked: browser ? { browser } : {} })
+        await this.#dependencies.notices?.signedIn(principal, browser ?? '', target.address)
+      const end = await this.#dependencies.trail.begin({
+        principal,
+        operation,
+        target,
+        asked: browser ? { browser } : {}
+      })
       await end(status, {})
     } catch (error) {
       this.#failedToWrite(error, operation)
@@ -81,7 +86,7 @@ export class SignInRecord {
 
   /** One row per client network, operation and minute. */
   async failed({ clientAddress }: Pick<Context, 'clientAddress'>, operation: string, status: number): Promise<void> {
-    const minute = Math.floor(this.#parts.clock.now() / MINUTE)
+    const minute = Math.floor(this.#dependencies.clock.now() / MINUTE)
     if (minute !== this.#minute) this.#tallies.clear()
     this.#minute = minute
     const address = clientNetwork(clientAddress)
@@ -107,7 +112,7 @@ export class SignInRecord {
     tally.isWriting = true
     const { address, attempts, operation } = tally
     try {
-      tally.end ??= await this.#parts.trail.begin({ principal: null, operation, target: { address }, asked: {} })
+      tally.end ??= await this.#dependencies.trail.begin({ principal: null, operation, target: { address }, asked: {} })
       await tally.end(status, { attempts })
     } catch (error) {
       this.#failedToWrite(error, operation)
@@ -119,6 +124,9 @@ export class SignInRecord {
   }
 
   #failedToWrite(error: unknown, operation: string): void {
-    this.#parts.log.error({ err: error, operation }, 'a sign-in or sign-out could not be written to the audit log')
+    this.#dependencies.log.error(
+      { err: error, operation },
+      'a sign-in or sign-out could not be written to the audit log'
+    )
   }
 }

@@ -1,14 +1,14 @@
 import type { Context } from '../../engine/message/context.ts'
 
 /** Origin data of a request. */
-type Asked = Pick<Context, 'headers' | 'host' | 'method' | 'secure'>
+type SameSiteRequest = Pick<Context, 'headers' | 'host' | 'method' | 'secure'>
 
 function isSafe(method: string): boolean {
   return method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
 }
 
 /** Whether an `Origin` is the gateway's public or requested one. */
-function isOwnOrigin(origin: string, { host, secure }: Asked, publicUrl: string): boolean {
+function isOwnOrigin(origin: string, { host, secure }: SameSiteRequest, publicUrl: string): boolean {
   return [new URL(publicUrl).origin, `${secure ? 'https' : 'http'}://${host}`].includes(origin)
 }
 
@@ -17,7 +17,7 @@ function isOwnOrigin(origin: string, { host, secure }: Asked, publicUrl: string)
  * HTTP; without either it is refused. A read may also be a followed link or typed address, never a cross-site
  * subresource.
  */
-export function mayActByCookie(ctx: Asked, publicUrl: string): boolean {
+export function mayActByCookie(ctx: SameSiteRequest, publicUrl: string): boolean {
   const site = ctx.headers.get('sec-fetch-site')
   const origin = ctx.headers.get('origin')
   if (site === 'same-origin') return origin === undefined || isOwnOrigin(origin, ctx, publicUrl)

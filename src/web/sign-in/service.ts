@@ -15,7 +15,7 @@ import type { Mail } from '../mail/mail.ts'
 
 const SIGN_IN_QUEUE = 'sign-in'
 
-export interface SignInParts {
+export interface SignInDependencies {
   readonly store: SqlSignInStore
   readonly sessions: Sessions
   readonly database: Database
@@ -41,14 +41,14 @@ const HOUR = 3_600_000
 
 /** Sign-in by mail (decisions 155 and 170) with single-use links. */
 export class SignIns {
-  readonly #parts: SignInParts
+  readonly #dependencies: SignInDependencies
 
-  constructor(parts: SignInParts) {
-    this.#parts = parts
+  constructor(dependencies: SignInDependencies) {
+    this.#dependencies = dependencies
   }
 
   get jobs(): readonly JobDeclaration[] {
-    const { store, sessions, clock } = this.#parts
+    const { store, sessions, clock } = this.#dependencies
     return [
       queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job =>
         this.#send(job.data)
@@ -65,7 +65,7 @@ export class SignIns {
    * @throws Unavailable 503 while the database is down
    */
   async request(email: string): Promise<void> {
-    const { clock, database, jobs, random, sealer } = this.#parts
+    const { clock, database, jobs, random, sealer } = this.#dependencies
     const id = rowId(clock.now(), random)
     const job: LinkJob = { id, sealed: sealer.seal(email.trim().toLowerCase(), placeOf(id)) }
     await jobs.enqueue(database.sql, SIGN_IN_QUEUE, job)
@@ -78,7 +78,7 @@ export class SignIns {
   ): Promise<void> {
     // Linking a subscription does not reactivate an account.
     if (!merchant.isActive) return
-    const { clock, store } = this.#parts
+    const { clock, store } = this.#dependencies
     const person = await store.person(sql, merchant.email, clock.now())
     await this.mail(sql, {
       person,
@@ -94,7 +94,10 @@ export class SignIns {
    * @throws Unavailable
    */
   async isGood(token: string): Promise<boolean> {
-    return isSignInToken(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
+    return (
+      isSignInToken(token) &&
+      (await this.#dependencies.store.link(digestOf(token), this.#dependencies.clock.now())) !== null
+    )
   }
 
   /**
@@ -103,7 +106,7 @@ export class SignIns {
    */
   async signIn(token: string, browser: Browser = NO_BROWSER): Promise<SignedIn | null> {
     if (!isSignInToken(token)) return null
-    const { clock, database, sessions, store } = this.#parts
+    const { clock, database, sessions, store } = this.#dependencies
     return await database.transaction(async sql => {
       const target = await store.useLink(sql, digestOf(token), clock.now())
       return target === null ? null : await sessions.open(sql, { kind: 'person', ...target, passkeyId: null }, browser)
@@ -116,7 +119,7 @@ export class SignIns {
    * @returns whether it was mailed
    */
   async mail(sql: TransactionSql, { person, merchantId, name, requestId, reason }: LinkFacts): Promise<boolean> {
-    const { clock, log, outbox, publicUrl, random, store } = this.#parts
+    const { clock, log, outbox, publicUrl, random, store } = this.#dependencies
     const now = clock.now()
     if (reason !== 'approval' && (await store.recentLinks(sql, person.id, now - LINK_LIFE)) >= MOST_LINKS) {
       log.warn({ merchantId }, 'no further sign-in link was mailed to somebody who was given many')
@@ -142,7 +145,7 @@ export class SignIns {
 
   /** Idempotent. */
   async #send({ id, sealed }: LinkJob): Promise<void> {
-    const { clock, database, log, merchants, operators, sealer, store } = this.#parts
+    const { clock, database, log, merchants, operators, sealer, store } = this.#dependencies
     const email = sealer.open(sealed, placeOf(id)).reveal()
     const account = await store.accountOf(email)
     if (account === null && !operators().includes(email)) {

@@ -21,12 +21,12 @@ import { noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { SIGN_IN_HEADERS, SignInPages } from './pages.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
-import { STAND_IN_LIFE, StandIns } from './stand-in.ts'
+import { STAND_IN_LIFE, Impersonations } from './stand-in.ts'
 import { SESSION_LIFE, digestOf, isSignInToken } from './tokens.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { HTML_TYPE } from '../kit/document.ts'
 
-export interface SessionsParts {
+export interface SessionsDependencies {
   readonly store: SqlSessionStore
   readonly database: Database
   readonly merchants: Merchants
@@ -45,7 +45,7 @@ export interface SignedIn {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
   /** An operator's sign-in while the database is unavailable: the token opens status pages alone. */
-  readonly isStandIn?: true
+  readonly isImpersonated?: true
 }
 
 export interface Browser {
@@ -88,20 +88,20 @@ const MOST_BROWSER = 200
  * the operator's address.
  */
 export class Sessions implements BrowserSessions {
-  readonly #parts: SessionsParts
-  readonly #standIns: StandIns
+  readonly #dependencies: SessionsDependencies
+  readonly #impersonations: Impersonations
   /** Principals that the database has not proven. */
   readonly #unproven = new WeakSet<object>()
   #pages: SignInPages | null = null
 
-  constructor(parts: SessionsParts) {
-    this.#parts = parts
-    this.#standIns = new StandIns(parts)
+  constructor(dependencies: SessionsDependencies) {
+    this.#dependencies = dependencies
+    this.#impersonations = new Impersonations(dependencies)
   }
 
   /** Opens a session in the caller's transaction, and ends the browser's former one. */
   async open(sql: TransactionSql, opener: Opener, browser: Browser): Promise<SignedIn> {
-    const { clock, random, store } = this.#parts
+    const { clock, random, store } = this.#dependencies
     const now = clock.now()
     const token = randomToken(32, random)
     const expiresAt = now + SESSION_LIFE
@@ -120,14 +120,18 @@ export class Sessions implements BrowserSessions {
    * @throws Unavailable
    */
   async openWithKey(key: string, browser: Browser): Promise<SignedIn | null> {
-    const { adminKey, database, merchants } = this.#parts
+    const { adminKey, database, merchants } = this.#dependencies
     if (adminKey.matches(key))
       return await database
         .transaction(sql => this.open(sql, { kind: 'admin', mark: adminKey.mark }, browser))
         .catch((error: unknown): SignedIn => {
           if (!isAway(error)) throw error
-          const token = randomToken(32, this.#parts.random)
-          return { token: new Secret(token), expiresAt: this.#parts.clock.now() + STAND_IN_LIFE, isStandIn: true }
+          const token = randomToken(32, this.#dependencies.random)
+          return {
+            token: new Secret(token),
+            expiresAt: this.#dependencies.clock.now() + STAND_IN_LIFE,
+            isImpersonated: true
+          }
         })
     const holder = await merchants.holderOf(key)
     if (holder === null) return null
@@ -162,26 +166,26 @@ export class Sessions implements BrowserSessions {
   ): Promise<MerchantPrincipal | AdminPrincipal | null> {
     const token = this.tokenOf(ctx)
     if (token === null) return null
-    const operator = as === 'admin' ? this.#standIns.operatorOf(ctx, token, this.#isSecure()) : null
+    const operator = as === 'admin' ? this.#impersonations.operatorOf(ctx, token, this.#isSecure()) : null
     const session = await (operator === null ? this.current(token) : this.#currentIfThere(token))
     if (session === null) return null
     const principal = session === 'away' ? { kind: 'admin' as const, id: operator ?? '' } : principalOf(session, as)
     if (session === 'away' && principal !== null) this.#unproven.add(principal)
-    if (principal !== null && !mayActByCookie(ctx, this.#parts.publicUrl())) throw otherSite()
+    if (principal !== null && !mayActByCookie(ctx, this.#dependencies.publicUrl())) throw otherSite()
     return principal
   }
 
-  /** `Set-Cookie` for a page of an operator whom the database has proven; null for others. See `StandIns`. */
-  standInCookie({ headers, principal }: Pick<Context, 'headers' | 'principal'>): string | null {
+  /** `Set-Cookie` for a page of an operator whom the database has proven; null for others. See `Impersonations`. */
+  impersonationCookie({ headers, principal }: Pick<Context, 'headers' | 'principal'>): string | null {
     const token = this.tokenOf({ headers })
     const isProven = principal?.kind === 'admin' && !this.#unproven.has(principal)
-    return token === null || !isProven ? null : this.#standIns.cookie(token, principal.id, this.#isSecure())
+    return token === null || !isProven ? null : this.#impersonations.cookie(token, principal.id, this.#isSecure())
   }
 
   /** Both cookies of a sign-in while the database is unavailable. */
-  standInCookies({ token }: SignedIn): readonly string[] {
+  impersonationCookies({ token }: SignedIn): readonly string[] {
     const secure = this.#isSecure()
-    const cookie = this.#standIns.cookie(token.reveal(), 'admin', secure)
+    const cookie = this.#impersonations.cookie(token.reveal(), 'admin', secure)
     return [sessionCookie(token.reveal(), secure), ...(cookie === null ? [] : [cookie])]
   }
 
@@ -198,7 +202,7 @@ export class Sessions implements BrowserSessions {
   async list(token: string): Promise<ListedSession[]> {
     const current = await this.#find(token)
     if (current === null) return []
-    const sessions = await this.#parts.store.ofSame(current, this.#parts.clock.now())
+    const sessions = await this.#dependencies.store.ofSame(current, this.#dependencies.clock.now())
     return sessions.map(({ id, browser, createdAt, seenAt, expiresAt }) => ({
       id,
       browser,
@@ -215,8 +219,8 @@ export class Sessions implements BrowserSessions {
    */
   async revoke(token: string, id: string): Promise<boolean> {
     const current = await this.#find(token)
-    const digest = current === null ? null : await this.#parts.store.endOfSame(current, id)
-    if (digest !== null) this.#standIns.end(digest)
+    const digest = current === null ? null : await this.#dependencies.store.endOfSame(current, id)
+    if (digest !== null) this.#impersonations.end(digest)
     return digest !== null
   }
 
@@ -226,12 +230,12 @@ export class Sessions implements BrowserSessions {
    */
   async end(token: string): Promise<void> {
     if (!isSignInToken(token)) return
-    this.#standIns.end(digestOf(token))
-    await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
+    this.#impersonations.end(digestOf(token))
+    await this.#dependencies.store.end(this.#dependencies.store.sql, digestOf(token))
   }
 
   async purge(): Promise<void> {
-    await this.#parts.store.purge(this.#parts.clock.now() - SEEN_EVERY)
+    await this.#dependencies.store.purge(this.#dependencies.clock.now() - SEEN_EVERY)
   }
 
   /**
@@ -240,7 +244,9 @@ export class Sessions implements BrowserSessions {
    */
   async accounts(token: string): Promise<Membership[]> {
     const current = await this.#find(token)
-    return current === null || current.personId === null ? [] : await this.#parts.store.memberships(current.personId)
+    return current === null || current.personId === null
+      ? []
+      : await this.#dependencies.store.memberships(current.personId)
   }
 
   /**
@@ -248,7 +254,7 @@ export class Sessions implements BrowserSessions {
    * @throws Unavailable
    */
   async goTo(token: string, merchantId: number): Promise<SignedIn | null> {
-    const { database, store } = this.#parts
+    const { database, store } = this.#dependencies
     const current = await this.#find(token)
     if (current === null || current.personId === null) return null
     const { personId, passkeyId, browser } = current
@@ -261,7 +267,7 @@ export class Sessions implements BrowserSessions {
   /** 'away' when the database is unavailable or too slow for a status page. */
   async #currentIfThere(token: string): Promise<CurrentSession | 'away' | null> {
     const late = Promise.withResolvers<'away'>()
-    const timer = this.#parts.clock.after(PATIENCE, () => {
+    const timer = this.#dependencies.clock.after(PATIENCE, () => {
       late.resolve('away')
     })
     try {
@@ -276,11 +282,11 @@ export class Sessions implements BrowserSessions {
 
   async #find(token: string | null): Promise<FoundSession | null> {
     if (token === null || !isSignInToken(token)) return null
-    return await this.#parts.store.find(digestOf(token), this.#parts.clock.now())
+    return await this.#dependencies.store.find(digestOf(token), this.#dependencies.clock.now())
   }
 
   async #judged(found: FoundSession): Promise<CurrentSession | null> {
-    const { adminKey, clock, operators, store } = this.#parts
+    const { adminKey, clock, operators, store } = this.#dependencies
     const { id, email, expiresAt, passkeyId, personId } = found
     const account = await this.#account(found)
     const isAdmin = found.adminMark !== null && adminKey.configured && found.adminMark === adminKey.mark
@@ -293,7 +299,7 @@ export class Sessions implements BrowserSessions {
   }
 
   async #account({ merchantId, keyId, role, email }: FoundSession): Promise<CurrentSession['account']> {
-    const { merchants } = this.#parts
+    const { merchants } = this.#dependencies
     if (keyId !== null) {
       const holder = await merchants.holderOfId(keyId)
       if (holder === null || holder.merchant.id !== merchantId) return null
@@ -305,7 +311,7 @@ export class Sessions implements BrowserSessions {
   }
 
   #isSecure(): boolean {
-    return this.#parts.publicUrl().startsWith('https:')
+    return this.#dependencies.publicUrl().startsWith('https:')
   }
 }
 

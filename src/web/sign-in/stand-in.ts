@@ -9,7 +9,7 @@ export const STAND_IN_LIFE = 3_600_000
 /** Operator's pages that need no database. */
 const PAGES = /^\/operator(\/(health|configuration|providers))?$/
 
-export interface StandInsParts {
+export interface ImpersonationDependencies {
   readonly adminKey: AdminKey
   readonly clock: Pick<Clock, 'now'>
   /** Lower-case addresses. */
@@ -21,18 +21,18 @@ export interface StandInsParts {
  * session's token, the operator and the admin key: replacing the key, removing the operator from the file, or ending
  * the session in this process ends it.
  */
-export class StandIns {
-  readonly #parts: StandInsParts
+export class Impersonations {
+  readonly #dependencies: ImpersonationDependencies
   /** Digests of sessions that ended here, with the time. */
   readonly #ended = new Map<string, number>()
 
-  constructor(parts: StandInsParts) {
-    this.#parts = parts
+  constructor(dependencies: ImpersonationDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** `Set-Cookie`; null without an admin key. */
   cookie(token: string, operator: string, secure: boolean): string | null {
-    const { adminKey, clock } = this.#parts
+    const { adminKey, clock } = this.#dependencies
     if (!adminKey.configured) return null
     const signed = adminKey.session(clock.now() + STAND_IN_LIFE, boundTo(token, operator))
     const value = `${Buffer.from(operator).toString('base64url')}.${signed}`
@@ -41,7 +41,7 @@ export class StandIns {
 
   /** The operator who may read this page without the database; null for nobody. */
   operatorOf(ctx: Pick<Context, 'headers' | 'method' | 'path'>, token: string, secure: boolean): string | null {
-    const { adminKey, clock, operators } = this.#parts
+    const { adminKey, clock, operators } = this.#dependencies
     if ((ctx.method !== 'GET' && ctx.method !== 'HEAD') || !PAGES.test(ctx.path)) return null
     const [, name = '', signed = ''] = /^([\w-]+)\.(.+)$/.exec(keptValue(ctx, 'operator', secure) ?? '') ?? []
     const operator = Buffer.from(name, 'base64url').toString()
@@ -51,7 +51,7 @@ export class StandIns {
   }
 
   end(digest: Uint8Array): void {
-    const now = this.#parts.clock.now()
+    const now = this.#dependencies.clock.now()
     for (const [key, at] of this.#ended) if (at <= now - STAND_IN_LIFE) this.#ended.delete(key)
     this.#ended.set(Buffer.from(digest).toString('base64url'), now)
   }

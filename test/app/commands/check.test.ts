@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { loadText, rootFolder, startGateway } from '../../support/gateway.ts'
-import { rehearse } from '../../../src/app/cli/rehearse.ts'
+import { dryRun } from '../../../src/app/cli/dry-run.ts'
 import { formatProblem } from '../../../src/engine/config/diagnose.ts'
 
 /** What `check` says of a file: its mistakes, and after `warning:` its warnings. */
 async function check(yaml: string, env: Readonly<Record<string, string>> = {}): Promise<string[]> {
   try {
     const loaded = await loadText(yaml, env)
-    return (await rehearse(loaded)).warnings.map(warning => `warning: ${formatProblem(warning)}`)
+    return (await dryRun(loaded)).warnings.map(warning => `warning: ${formatProblem(warning)}`)
   } catch (error) {
     return String(error instanceof Error ? error.message : error).split('\n')
   }

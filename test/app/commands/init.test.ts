@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
-import { rehearse } from '../../../src/app/cli/rehearse.ts'
+import { dryRun } from '../../../src/app/cli/dry-run.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { gatewayYaml } from '../../../src/app/cli/init-file.ts'
 import { complete } from '../../../src/app/commands/init.ts'
@@ -113,9 +113,9 @@ t.test('init: each product is valid as written, and production with its variable
       provider: 'sandbox',
       production: false
     }
-    t.same((await rehearse(await loadText(gatewayYaml(wishes), env))).warnings, [], sell)
+    t.same((await dryRun(await loadText(gatewayYaml(wishes), env))).warnings, [], sell)
     const yaml = gatewayYaml({ ...wishes, provider: 'strike', production: true })
-    t.same((await rehearse(await loadText(yaml, { ...env, ...PRODUCTION }))).warnings, [], `${sell} in production`)
+    t.same((await dryRun(await loadText(yaml, { ...env, ...PRODUCTION }))).warnings, [], `${sell} in production`)
   }
 })
 
@@ -231,7 +231,7 @@ t.test(
 
 t.test("use leaves the gateway's own addresses out, production the wallet", async t => {
   const paths = async (yaml: string): Promise<string[]> =>
-    (await rehearse(await loadText(yaml, {}))).config.routes.flatMap(({ match }) => match.path)
+    (await dryRun(await loadText(yaml, {}))).config.routes.flatMap(({ match }) => match.path)
   const route = 'routes:\n  - { match: { path: /a }, chain: public, upstream: { url: "https://a.example" } }\n'
   t.same(await paths(`use: []\n${route}`), ['/a'])
   t.same(await paths(`use: [ sandbox ]\n${route}`), ['/a', '/sandbox/pay', '/sandbox/state'])
@@ -257,7 +257,7 @@ t.test(
       ['throttle', 'credential', 'challenge']
     )
     const whole = await loadText(readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8'), {})
-    t.equal((await rehearse(whole)).config.routes.filter(({ at }) => at.file !== 'gateway.yaml').length, 0)
+    t.equal((await dryRun(whole)).config.routes.filter(({ at }) => at.file !== 'gateway.yaml').length, 0)
   }
 )
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { rehearse } from '../../../src/app/cli/rehearse.ts'
+import { dryRun } from '../../../src/app/cli/dry-run.ts'
 import { PRESET_NAMES } from '../../../src/engine/config/presets.ts'
 import type { GatewayConfig } from '../../../src/engine/config/schema.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
@@ -12,7 +12,7 @@ const { operations } = await mount('use: []\nstorefront: { kind: sandbox }\nbill
 
 /** A file as a start has it, with the routes of the gateway's own. */
 async function mount(yaml: string) {
-  return await rehearse(await loadText(yaml, {}))
+  return await dryRun(await loadText(yaml, {}))
 }
 
 /** Chain and plugins of the route that takes a request; null where none does. */

@@ -14,7 +14,7 @@ function call(path: string): QueuedCall & { over: boolean } {
         return queued.over
       },
       client: '',
-      dawdling: 0,
+      stalledTicks: 0,
       giveUp: ignore,
       onRequestStart: ignore,
       onBodySent: ignore,
@@ -94,7 +94,7 @@ t.test(
     round.add(call('c1'), 'c')
     t.equal(round.wanted(100), 3, 'one each of a, b and c')
     t.same(taken(round), ['b4', 'c1', 'a2'])
-    t.ok(round.crowdedBehind)
+    t.ok(round.isQueueFull)
     t.equal(round.wanted(100), 0)
     t.equal(round.wantedBehind(100), 2)
     t.notOk(round.occupied)
@@ -103,7 +103,7 @@ t.test(
     round.look(601)
     t.same(taken(round), [])
     round.look(602)
-    t.notOk(round.crowdedBehind)
+    t.notOk(round.isQueueFull)
     t.same(taken(round), ['a4', 'a5'], 'after a minute all is forgotten, and a has its own share')
   }
 )

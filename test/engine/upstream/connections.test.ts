@@ -581,7 +581,7 @@ t.test(
               {
                 over: false,
                 client: '',
-                dawdling: 0,
+                stalledTicks: 0,
                 giveUp: ignore,
                 onRequestStart: ignore,
                 onBodySent: ignore,

@@ -36,7 +36,7 @@ function handlerOf(told: Partial<CallHandler>): CallHandler {
   return {
     over: false,
     client: '',
-    dawdling: 0,
+    stalledTicks: 0,
     giveUp: nothing,
     onRequestStart: nothing,
     onBodySent: nothing,

@@ -18,7 +18,7 @@ const ignore = (): void => undefined
 const silent: CallHandler = {
   over: false,
   client: '',
-  dawdling: 0,
+  stalledTicks: 0,
   giveUp: ignore,
   onRequestStart: ignore,
   onBodySent: ignore,

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import {
   checkGrant,
-  checkStanding,
+  checkGrantTimes,
   exactPath,
   issueCaveats,
   pathCovers,
@@ -211,7 +211,7 @@ t.test('a value that cannot be read fails', async t => {
 })
 
 t.test('standing asks for expiry and soundness only', async t => {
-  const standing = (caveats: string[], now = 1000) => checkStanding(grantOf(caveats), now)
+  const standing = (caveats: string[], now = 1000) => checkGrantTimes(grantOf(caveats), now)
   t.equal(standing(issued({ path: '/elsewhere', merchantId: '99' })), null)
   t.match(standing(issued(), 2001), { status: 403, caveat: 'expires' })
   t.match(standing(without('expires')), { caveat: 'expires' })

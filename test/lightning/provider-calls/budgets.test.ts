@@ -5,7 +5,12 @@ import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { StateUnavailable, type State } from '../../../src/platform/state/state.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
-import { Budgets, tokensToKeep, type CallBudget, type Stranger } from '../../../src/lightning/provider-calls/budgets.ts'
+import {
+  Budgets,
+  tokensToKeep,
+  type CallBudget,
+  type AnonymousClient
+} from '../../../src/lightning/provider-calls/budgets.ts'
 import { callLimits } from '../providers/declared.ts'
 import { NothingSent } from '../../../src/lightning/provider-calls/errors.ts'
 import { errorLike } from '../../support/error-like.ts'
@@ -14,7 +19,7 @@ import { openTestRedis, testRedisUrl } from '../../support/redis.ts'
 
 const SECOND = 1_000
 const TEN_MINUTES = 600_000
-const newcomer: Stranger = { hasPaid: false, unpaid: 0, inPlace: 0 }
+const newcomer: AnonymousClient = { hasPaid: false, unpaid: 0, inPlace: 0 }
 const strike = callLimits('strike', null, null)
 
 interface Rig {
@@ -39,7 +44,7 @@ function rig(limits = strike): Rig {
   const budget = budgets.of('strike', '', limits)
   const reputation = new ClientReputation(state)
   const calls: number[] = []
-  const spent = async (standing: 'keyed' | Stranger): Promise<number | null> => {
+  const spent = async (standing: 'keyed' | AnonymousClient): Promise<number | null> => {
     try {
       await budget.spend('others', 'a key', standing)
       calls.push(clock.now())

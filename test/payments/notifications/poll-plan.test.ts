@@ -23,7 +23,7 @@ const listing: PollRules = {
   every: { fresh: MINUTE, stale: 10 * MINUTE },
   sweepEvery: 30 * MINUTE,
   sweeps: 'all',
-  youngPerRun: 0,
+  recentPerRun: 0,
   tick: 15_000
 }
 const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({
@@ -207,7 +207,7 @@ const rules = fc
     hasList,
     costs: { list, lookUp },
     // As `pollRules` has it of accounts with budgets of their own.
-    youngPerRun: hasList || isShared ? 0 : Math.floor((perMinute * 0.75 * listing.tick) / (MINUTE * lookUp)),
+    recentPerRun: hasList || isShared ? 0 : Math.floor((perMinute * 0.75 * listing.tick) / (MINUTE * lookUp)),
     sweepEvery: hasList ? 30 * MINUTE : MINUTE
   }))
 
@@ -279,7 +279,7 @@ void t.test(
 void t.test('what was made a moment ago is looked up every five seconds where nothing tells of it, all in turn', t => {
   const provider = { capabilities: { notifies: false } } as never
   const made = pollRules(provider, polling('lnurl'), 1)
-  t.match(made, { hasList: false, perMinute: 40, youngPerRun: 2, tick: 5_000 })
+  t.match(made, { hasList: false, perMinute: 40, recentPerRun: 2, tick: 5_000 })
   const young = simulate(made, [candidate('1', { young: 1, payments: 60 })], { minutes: 5 })
   const times = young.filter(({ type }) => type === 'look up young').map(({ at }) => at)
   t.same(

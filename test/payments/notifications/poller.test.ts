@@ -27,7 +27,7 @@ const rules: PollRules = {
   every: { fresh: MINUTE, stale: 10 * MINUTE },
   sweepEvery: 30 * MINUTE,
   sweeps: 'all',
-  youngPerRun: 0,
+  recentPerRun: 0,
   tick: 15_000
 }
 

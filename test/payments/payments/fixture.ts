@@ -11,7 +11,7 @@ import { FixedPrices, type Prices } from '../../../src/lightning/money/prices.ts
 import { SignedDemoInvoices } from '../../../src/payments/payments/demo.ts'
 import { paymentOperations } from '../../../src/payments/payments/operations.ts'
 import type { OnPaymentChange, Payment, PaymentChange, PaymentInput } from '../../../src/payments/payments/schema.ts'
-import { Payments, type PaymentsParts } from '../../../src/payments/payments/service.ts'
+import { Payments, type PaymentsDependencies } from '../../../src/payments/payments/service.ts'
 import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { PaymentWatch } from '../../../src/payments/payments/watch.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
@@ -144,7 +144,7 @@ export interface Fixture {
   /** An account; with a primary key unless said. */
   merchant(different?: Partial<CreateMerchant>): Promise<Merchant>
   /** Another gateway on the same database, clock and providers. */
-  another(different?: Partial<PaymentsParts>): Payments
+  another(different?: Partial<PaymentsDependencies>): Payments
 }
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
@@ -180,7 +180,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
       changes.push(change)
     }
   }
-  const make = (different: Partial<PaymentsParts> = {}): Payments => {
+  const make = (different: Partial<PaymentsDependencies> = {}): Payments => {
     const payments = new Payments({
       store,
       database,

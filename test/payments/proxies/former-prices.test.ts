@@ -1,8 +1,8 @@
 import tap from 'tap'
-import { withFormer } from '../../../src/payments/proxies/pricing.ts'
-import type { FormerPrices } from '../../../src/payments/proxies/schema.ts'
+import { withPrevious } from '../../../src/payments/proxies/pricing.ts'
+import type { PreviousPrices } from '../../../src/payments/proxies/schema.ts'
 
-type Prices = Parameters<typeof withFormer>[1]
+type Prices = Parameters<typeof withPrevious>[1]
 
 function prices(defaultPriceSats: number, endpoints = 0): Prices {
   return {
@@ -17,9 +17,9 @@ function prices(defaultPriceSats: number, endpoints = 0): Prices {
 }
 
 /** The list after one change a millisecond, from each of `steps` to the next. */
-function changed(steps: readonly Prices[]): readonly FormerPrices[] {
-  return steps.reduce<readonly FormerPrices[]>(
-    (former, step, at) => (at === 0 ? former : withFormer(former, steps[at - 1] ?? step, step, at)),
+function changed(steps: readonly Prices[]): readonly PreviousPrices[] {
+  return steps.reduce<readonly PreviousPrices[]>(
+    (former, step, at) => (at === 0 ? former : withPrevious(former, steps[at - 1] ?? step, step, at)),
     []
   )
 }
@@ -40,7 +40,7 @@ tap.test(
 
 tap.test('of short lists the last 50 changes are kept, and of one that is larger than all the last', t => {
   t.equal(changed(Array.from({ length: 60 }, (_, at) => prices(at + 1, 3))).length, 50)
-  t.equal(withFormer([], prices(1, 600), prices(2), 1).length, 1)
+  t.equal(withPrevious([], prices(1, 600), prices(2), 1).length, 1)
   t.end()
 })
 

@@ -13,7 +13,7 @@ import type { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 
 /** What becomes of a request to pay out. `lost after` has paid when its answer is lost, `lost before` has not. */
-export type Fate =
+export type HeaderFate =
   | 'pays'
   | 'takes'
   | 'lost after'
@@ -34,8 +34,8 @@ export class FakeProvider implements Provider {
     notifies: false,
     payout: { lightning: true, chain: true }
   }
-  /** Asked for each request. */
-  fate: (request: PayoutRequest) => Fate = () => 'pays'
+  /** PageRequest for each request. */
+  fate: (request: PayoutRequest) => HeaderFate = () => 'pays'
   /** Runs before a request is answered: a test does here what happens meanwhile. */
   meanwhile: (request: PayoutRequest) => void | Promise<void> = () => {}
   /** Every request, in order. */

@@ -5,7 +5,7 @@ import type { RefundStore } from '../../../src/payments/refunds/store.ts'
 import { answered } from '../../support/answered.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { errorLike } from '../../support/error-like.ts'
-import type { Fate } from './fake-provider.ts'
+import type { HeaderFate } from './fake-provider.ts'
 import { addressOf, fixtureOn, invoiceOf } from './fixture.ts'
 
 const refundAddress = addressOf()
@@ -14,7 +14,7 @@ const minutes = 60_000
 void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   const f = await fixtureOn(database)
   const { clock, provider, refunds, merchant } = f
-  const ask = async (fate: Fate, amountSatoshis = 100): Promise<Refund> => {
+  const ask = async (fate: HeaderFate, amountSatoshis = 100): Promise<Refund> => {
     provider.fate = () => fate
     const payment = await f.payment()
     return await refunds.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis })

@@ -3,7 +3,7 @@ import t, { type Test as T } from 'tap'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { eachDatabase } from '../../support/database.ts'
-import type { Fate } from './fake-provider.ts'
+import type { HeaderFate } from './fake-provider.ts'
 import { addressOf, fixtureOn, type Fixture } from './fixture.ts'
 
 const refundAddress = addressOf()
@@ -28,7 +28,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
   const f = await fixtureOn(database)
   const { provider, merchant } = f
 
-  const fates: ReadonlyArray<[name: string, isCertain: boolean, fate: (request: PayoutRequest) => Fate]> = [
+  const fates: ReadonlyArray<[name: string, isCertain: boolean, fate: (request: PayoutRequest) => HeaderFate]> = [
     ['and every answer arrives', true, () => 'pays'],
     ['and every answer is lost', true, () => 'lost after'],
     ['and a third is refused', false, request => (Number(request.reference) % 3 === 0 ? 'refuses' : 'pays')]
@@ -75,7 +75,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
     'whatever happens in whatever order, what is held and what was sent stay within what was paid',
     async t => {
       type Step =
-        | { readonly kind: 'create'; readonly amounts: readonly number[]; readonly fate: Fate }
+        | { readonly kind: 'create'; readonly amounts: readonly number[]; readonly fate: HeaderFate }
         | { readonly kind: 'sync'; readonly which: number }
         | { readonly kind: 'provider'; readonly which: number; readonly status: 'processing' | 'confirmed' | 'failed' }
         | { readonly kind: 'wait'; readonly minutes: number }
@@ -85,7 +85,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
           arbitrary: fc.record({
             kind: fc.constant('create'),
             amounts: fc.array(fc.integer({ min: 1, max: 1100 }), { minLength: 1, maxLength: 3 }),
-            fate: fc.constantFrom<Fate>(
+            fate: fc.constantFrom<HeaderFate>(
               'pays',
               'takes',
               'lost after',

@@ -15,7 +15,7 @@ import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { endpointOperations } from '../../../src/payments/webhooks/endpoint-operations.ts'
 import type { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
 import { webhookOperations } from '../../../src/payments/webhooks/operations.ts'
-import { Webhooks, type WebhooksParts } from '../../../src/payments/webhooks/service.ts'
+import { Webhooks, type WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
 import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
 import { aPayment } from '../payments/fixture.ts'
@@ -98,7 +98,7 @@ export interface Fixture {
     body?: object
   ): Promise<{ readonly status: number; readonly data: Record<string, unknown>; readonly total: string | undefined }>
   /** Another gateway on the same database, clock and jobs, with different parts. */
-  another(different: Partial<WebhooksParts>): Webhooks
+  another(different: Partial<WebhooksDependencies>): Webhooks
 }
 
 let shared: Promise<Database> | null = null
@@ -119,7 +119,7 @@ export async function fixture(
     resolve: options.resolve ?? (async () => [])
   })
   const endpoints = endpointsOf(database, clock, options.production)
-  const another = (different: Partial<WebhooksParts>): Webhooks =>
+  const another = (different: Partial<WebhooksDependencies>): Webhooks =>
     new Webhooks({
       store: new SqlWebhookStore(database),
       endpoints,

@@ -10,7 +10,7 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
-import { Webhooks, type WebhooksParts } from '../../../src/payments/webhooks/service.ts'
+import { Webhooks, type WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
 import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -32,7 +32,7 @@ interface Running {
 }
 
 /** Webhooks over the queue of the product; `times` other than the contract's where they are given. */
-async function running(t: T, database: Database, times?: WebhooksParts['times']): Promise<Running> {
+async function running(t: T, database: Database, times?: WebhooksDependencies['times']): Promise<Running> {
   const clock = systemClock
   const metrics = new Metrics()
   const merchants = accountsOf(database, clock)

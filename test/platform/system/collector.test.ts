@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { constants, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks'
 import t from 'tap'
-import { BufferCollector, collectorFlags, youngCollector } from '../../../src/platform/system/collector.ts'
+import { BufferCollector, collectorFlags, garbageCollector } from '../../../src/platform/system/collector.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const MIB = 1024 * 1024
@@ -74,7 +74,7 @@ t.test(
 
 t.test('V8 gives its collector of the young to a process that was started without a flag', async t => {
   t.notOk(process.execArgv.includes('--expose-gc'))
-  const collect = youngCollector()
+  const collect = garbageCollector()
   t.doesNotThrow(collect)
   t.doesNotThrow(collect)
 })
@@ -82,7 +82,7 @@ t.test('V8 gives its collector of the young to a process that was started withou
 t.test(
   'collecting the young stays what it is while V8 marks the whole heap: it never becomes a collection of everything',
   async t => {
-    const collectYoung = youngCollector()
+    const collectYoung = garbageCollector()
     const whole: number[] = []
     const note = (entries: readonly PerformanceEntry[]): void => {
       for (const entry of entries) {

@@ -41,12 +41,12 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
   const metrics = new Metrics()
   const registry = new Registry()
   const registers = [registry]
-  const asked = metrics.counterCells('asked_total', 'Asked \\ "so"', ['route', 'status'])
+  const asked = metrics.counterCells('asked_total', 'PageRequest \\ "so"', ['route', 'status'])
   const open = metrics.gaugeCells('open', 'Open', ['route'])
   const took = metrics.latencyCells('took_seconds', 'Time', ['route'])
   const theirAsked = new Counter({
     name: 'asked_total',
-    help: 'Asked \\ "so"',
+    help: 'PageRequest \\ "so"',
     labelNames: ['route', 'status'],
     registers
   })
@@ -89,15 +89,15 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
 
 await t.test('a metric of cells is made once, and is no other', t => {
   const metrics = new Metrics()
-  const asked = metrics.counterCells('asked_total', 'Asked', ['route'])
+  const asked = metrics.counterCells('asked_total', 'PageRequest', ['route'])
   t.equal(
-    metrics.counterCells('asked_total', 'Asked', ['route']),
+    metrics.counterCells('asked_total', 'PageRequest', ['route']),
     asked,
     'asking again, as after a reload, gives the same one'
   )
-  t.throws(() => metrics.counterCells('asked_total', 'Asked', ['other']), TypeError)
-  t.throws(() => metrics.counter('asked_total', 'Asked', ['route']), TypeError)
-  t.throws(() => metrics.gaugeCells('asked_total', 'Asked', ['route']), TypeError)
+  t.throws(() => metrics.counterCells('asked_total', 'PageRequest', ['other']), TypeError)
+  t.throws(() => metrics.counter('asked_total', 'PageRequest', ['route']), TypeError)
+  t.throws(() => metrics.gaugeCells('asked_total', 'PageRequest', ['route']), TypeError)
   t.end()
 })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Entries } from '../../../src/selling/balances/entries.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
-import type { Grab, SliceWrite } from '../../../src/selling/balances/balance.ts'
+import type { SliceRequest, SliceWrite } from '../../../src/selling/balances/balance.ts'
 import type { Database, Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -61,7 +61,7 @@ async function setting(database: Database, isDead = false) {
   await store.open(balance)
   const now = clock.now()
   const keptUntil = now + 60_000
-  const grab = (slice: string, msat: number, until = keptUntil): Grab => ({
+  const grab = (slice: string, msat: number, until = keptUntil): SliceRequest => ({
     balanceId: id,
     sliceId: `${slice} ${id}`,
     gateway: slice,

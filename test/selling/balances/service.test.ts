@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Ledger } from '../../../src/selling/balances/ledger.ts'
-import { Balances, type BalancesParts } from '../../../src/selling/balances/service.ts'
+import { Balances, type BalancesDependencies } from '../../../src/selling/balances/service.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -39,7 +39,7 @@ t.test('a balance: is opened only while the token that bought it is valid', asyn
       offers: { inSatoshis: async () => 10 }
     }
     // No more of its parts and of the context is used here.
-    const balances = new Balances(parts as unknown as BalancesParts)
+    const balances = new Balances(parts as unknown as BalancesDependencies)
     const meter = { unit: 'call', bundle: 10_000, prices: 1, per: 1, usage: 'requests', estimate: { else: 1 } }
     const ctx = {
       offer: { meter, sessions: null },

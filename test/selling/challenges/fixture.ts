@@ -17,7 +17,7 @@ import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { CallBudget } from '../../../src/lightning/provider-calls/budgets.ts'
-import type { InvoicesAhead } from '../../../src/lightning/providers/payee.ts'
+import type { InvoiceStock } from '../../../src/lightning/providers/payee.ts'
 import type { ChargeRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -34,7 +34,7 @@ export class FakePayee implements ChallengePayee {
   /** Awaited before each invoice is made. */
   gate: Promise<void> | null = null
   /** How invoices of it are made ahead; none where it is null. */
-  ahead: InvoicesAhead | null = null
+  ahead: InvoiceStock | null = null
   /** What its calls are taken from. */
   budget: CallBudget | null = null
   readonly #preimages = new Map<string, string>()

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import t, { type Test as T } from 'tap'
 import challenge from '../../../plugins/challenge.ts'
 import credential from '../../../plugins/credential.ts'
-import type { AskedPriceConfig } from '../../../src/engine/checks/price.ts'
+import type { PriceServerConfig } from '../../../src/engine/checks/price.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../../src/index.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
@@ -41,7 +41,7 @@ interface Shop {
   buy(request?: HarnessRequest): Promise<{ sats: number; authorization: string; description: string | null }>
 }
 
-async function shop(t: T, price: AskedPriceConfig, changes: Partial<RouteConfig> = {}): Promise<Shop> {
+async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig> = {}): Promise<Shop> {
   const f = await fixture(t, {}, undefined, { rates: new FixedPrices() })
   const config = route({ name: freshAddress(), price, ...changes })
   const chain = await harness([credential, challenge], {
@@ -68,7 +68,7 @@ async function shop(t: T, price: AskedPriceConfig, changes: Partial<RouteConfig>
   }
 }
 
-const config = (from: string, more: Partial<AskedPriceConfig> = {}): AskedPriceConfig => ({
+const config = (from: string, more: Partial<PriceServerConfig> = {}): PriceServerConfig => ({
   from,
   timeout: 500,
   cache: 10_000,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkHealth, type AdminHealth, type HealthParts } from '../../../src/web/admin/health.ts'
+import { checkHealth, type AdminHealth, type HealthDependencies } from '../../../src/web/admin/health.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -40,7 +40,7 @@ const trouble = {
 }
 
 await eachDatabase(t, 'every check says what it found, and the way out where that is not good', async (t, database) => {
-  const parts = (changed: Partial<HealthParts> = {}): HealthParts => ({
+  const parts = (changed: Partial<HealthDependencies> = {}): HealthDependencies => ({
     clock: systemClock,
     database,
     jobs: { queues: async () => [queue] },
@@ -55,7 +55,10 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     free: async () => 1e12,
     ...changed
   })
-  const one = async (name: string, changed: Partial<HealthParts>): Promise<AdminHealth['checks'][number] | undefined> =>
+  const one = async (
+    name: string,
+    changed: Partial<HealthDependencies>
+  ): Promise<AdminHealth['checks'][number] | undefined> =>
     (await checkHealth(parts(changed), new Map())).checks.find(check => check.name === name)
   const all = await checkHealth(parts(), new Map())
   t.equal(all.ready, true)
@@ -66,7 +69,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
   )
   t.equal(all.checks.length, 15)
   const at = systemClock.now()
-  const cases: ReadonlyArray<[name: string, state: string, says: RegExp, changed: Partial<HealthParts>]> = [
+  const cases: ReadonlyArray<[name: string, state: string, says: RegExp, changed: Partial<HealthDependencies>]> = [
     [
       'database',
       'warning',
@@ -195,7 +198,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       'a few errors of few requests',
       { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 19, serverErrors: 19 }) } }
     ]
-  ] satisfies ReadonlyArray<[string, Partial<HealthParts>]>)
+  ] satisfies ReadonlyArray<[string, Partial<HealthDependencies>]>)
     t.ok(
       (await checkHealth(parts(changed), new Map())).checks.every(({ state }) => state === 'good'),
       `${what} is no problem`

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
-import { noBudget, type CallBudget, type CallStanding } from '../../provider-calls/budgets.ts'
+import { noBudget, type CallBudget, type CallPriority } from '../../provider-calls/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import { ProviderHttp, type CallProvider } from '../../provider-calls/provider-call.ts'
 import { requireResponse, type JsonRecord } from '../../provider-calls/responses.ts'
@@ -50,7 +50,7 @@ export class BlinkCalls {
   async within<T>(
     key: Secret<string> | null,
     run: (...at: BlinkCall) => Promise<T>,
-    standing?: CallStanding
+    standing?: CallPriority
   ): Promise<T> {
     if (key === null) throw new ProviderRefused('key', 'The provider blink needs a key.')
     const name = createHash('sha256').update(key.reveal()).digest('base64')
@@ -99,7 +99,8 @@ export interface BlinkResult {
 
 /** Seconds for which Blink blocks an account after a 429. */
 const BLOCKED = 300
-const AWAY = /^(INTERNAL_SERVER_ERROR|UNEXPECTED_CLIENT_ERROR|UNKNOWN_CLIENT_ERROR|LND_OFFLINE|SERVICE_ERROR|DB_ERROR)$/
+const UNAVAILABLE =
+  /^(INTERNAL_SERVER_ERROR|UNEXPECTED_CLIENT_ERROR|UNKNOWN_CLIENT_ERROR|LND_OFFLINE|SERVICE_ERROR|DB_ERROR)$/
 
 /** The error in a body with an error status; null when it holds none. */
 function blinkMessage(body: unknown): string | null {
@@ -156,5 +157,5 @@ function faultOf({ code }: BlinkError, scope: string): ProviderRefused | Provide
     return new ProviderRefused('scope', `The Blink key lacks the scope ${scope}.`, scope)
   if (/^TOO_MANY_REQUESTS?$/.test(code))
     return new ProviderUnavailable('Blink asks us to wait before the next call.', BLOCKED, undefined, 'rate')
-  return AWAY.test(code) ? unusableResponse(`an error of its own, ${code}`) : null
+  return UNAVAILABLE.test(code) ? unusableResponse(`an error of its own, ${code}`) : null
 }

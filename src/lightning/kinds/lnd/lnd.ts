@@ -60,7 +60,7 @@ const AT_GRPC = `The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd 
 const MAX_SHOWN = 12
 
 /** Milliseconds for which the need of route hints is cached. */
-const HINTS_KEPT = 600_000
+const HINTS_TTL = 600_000
 
 /**
  * A node over lnd's REST API. The key is its lndconnect address (decision 71); charge ids are payment hashes (decision
@@ -153,7 +153,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     const known = this.#hints.get(origin)
     if (known !== undefined && known.until > clock.now()) return known.isNeeded
     const isNeeded = !(await hasPublicChannel(call))
-    this.#hints.set(origin, { isNeeded, until: clock.now() + HINTS_KEPT })
+    this.#hints.set(origin, { isNeeded, until: clock.now() + HINTS_TTL })
     return isNeeded
   }
 

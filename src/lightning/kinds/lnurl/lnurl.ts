@@ -2,7 +2,7 @@ import { everyBatch } from '../../../platform/jobs/jobs.ts'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../../platform/database/database.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
-import { accountLimits, type CallStanding } from '../../provider-calls/budgets.ts'
+import { accountLimits, type CallPriority } from '../../provider-calls/budgets.ts'
 import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import { readKeyForCall, addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
@@ -52,7 +52,7 @@ const calls: KeyedKind<LnurlKey> = {
 }
 
 /** Milliseconds and addresses for which terms are cached. */
-const TERMS_KEPT = 120_000
+const TERMS_TTL = 120_000
 const MAX_TERMS = 1_000
 /** Minimum milliseconds of an invoice, whose expiry the server chooses. */
 const LEAST_TIME = 30_000
@@ -151,7 +151,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     const known = this.#terms.get(server.account)
     if (known !== undefined && known.until > now) return known.terms
     const terms = requireResponse(LnurlTerms, accepted(await call(server)))
-    this.#terms.set(server.account, { terms, until: now + TERMS_KEPT })
+    this.#terms.set(server.account, { terms, until: now + TERMS_TTL })
     return terms
   }
 
@@ -217,7 +217,7 @@ class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
   async within<T>(
     key: Secret<string> | null,
     run: (call: CallPlace, server: LnurlKey) => Promise<T>,
-    standing?: CallStanding
+    standing?: CallPriority
   ): Promise<T> {
     return await this.#calls.within(
       key,

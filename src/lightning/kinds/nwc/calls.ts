@@ -3,7 +3,7 @@ import { Type, type StaticDecode } from 'typebox'
 import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, part, Text } from '../../../engine/formats/response-schema.ts'
 import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
-import { noBudget, type CallBudget, type CallStanding } from '../../provider-calls/budgets.ts'
+import { noBudget, type CallBudget, type CallPriority } from '../../provider-calls/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import { JsonRecord, requireResponse } from '../../provider-calls/responses.ts'
 import {
@@ -14,7 +14,7 @@ import {
   type ServerWords
 } from '../../provider-calls/keyed-calls.ts'
 import { readKeyForCall } from '../../provider-calls/address-key.ts'
-import { saidInShort } from '../../provider-calls/provider-call.ts'
+import { shortReason } from '../../provider-calls/provider-call.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { readAnnouncement } from './responses.ts'
 import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
@@ -68,7 +68,7 @@ const REQUEST_LIFE = 60
 const RATE_WAIT = 5
 /** Milliseconds of silence before the announcement is read, and its cache TTL. */
 const PROBE_AFTER = 2_000
-const BELIEVED = 3_600_000
+const CACHE_TTL = 3_600_000
 /** Safe to repeat. */
 const READS = new Set<NwcMethod>(['get_info', 'lookup_invoice', 'list_transactions'])
 
@@ -102,7 +102,7 @@ export class NwcCalls {
   async within<T>(
     key: Secret<string> | null,
     run: (wallet: NwcWallet) => Promise<T>,
-    standing: CallStanding = 'keyed'
+    standing: CallPriority = 'keyed'
   ): Promise<T> {
     const read = readKeyForCall(key, 'nwc', readNwcKey)
     const isOwn = key !== null && key === this.#options.ownKey
@@ -126,7 +126,7 @@ export class NwcCalls {
     for (const relay of relays) relay.close()
   }
 
-  #wallet(key: NwcKey, isOwn: boolean, limit: AbortSignal, standing: CallStanding): NwcWallet {
+  #wallet(key: NwcKey, isOwn: boolean, limit: AbortSignal, standing: CallPriority): NwcWallet {
     const secret = key.secret.reveal()
     const conversation = new Conversation(secret, key.wallet)
     const relays = key.relays.map(address => this.#relay(address, isOwn || address.origin === this.#ownOrigin))
@@ -208,7 +208,7 @@ export class NwcCalls {
 
   #learn({ origin }: NwcKey, encryption: Encryption | null): void {
     if (encryption === 'nip44_v2') this.#old.delete(origin)
-    else this.#old.set(origin, { encryption, until: this.#options.clock.now() + BELIEVED })
+    else this.#old.set(origin, { encryption, until: this.#options.clock.now() + CACHE_TTL })
   }
 
   #request({ wallet, secret }: NwcKey, content: string, encryption: Encryption): NostrEvent {
@@ -309,7 +309,7 @@ function readReply(event: NostrEvent, method: NwcMethod, conversation: Conversat
 function errorOf({ error }: Reply, secret: string): NwcError | null {
   if (error === null) return null
   const code = error.code?.toUpperCase() ?? 'OTHER'
-  return { code, said: saidInShort(error.message, secret) ?? code }
+  return { code, said: shortReason(error.message, secret) ?? code }
 }
 
 function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused | ProviderUnavailable {

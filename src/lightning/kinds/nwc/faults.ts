@@ -1,5 +1,5 @@
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
-import { saidInShort } from '../../provider-calls/provider-call.ts'
+import { shortReason } from '../../provider-calls/provider-call.ts'
 
 /** The relay has the request and the wallet is silent, as wallets are to unknown connections. */
 export class WalletSilent extends ProviderUnavailable {}
@@ -24,7 +24,7 @@ export function lateResponse({
 
 /** Meaning of a relay's rejection of a request or subscription (NIP-01: its first word is the reason). */
 export function relayRefusal(reason: string): Error {
-  const said = saidInShort(reason, null)
+  const said = shortReason(reason, null)
   const words = said === null ? '.' : `: ${said}`
   if (reason.startsWith('rate-limited:'))
     return new NothingSent('The relay of the nwc key asks us to wait.', 5, undefined, 'rate')
@@ -38,7 +38,7 @@ export function relayRefusal(reason: string): Error {
   )
 }
 
-export function lostResponse(): ProviderUnavailable {
+export function responseLost(): ProviderUnavailable {
   return unavailable('network', 'The connection to the relay of the nwc key broke.')
 }
 
@@ -56,7 +56,7 @@ export function lateRelay(): ProviderUnavailable {
 }
 
 /** Backoff in seconds after failed connections. */
-export function relayAway(seconds: number): NothingSent {
+export function relayUnavailable(seconds: number): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', seconds, undefined, 'network')
 }
 

@@ -6,7 +6,7 @@ import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
 import { EventGate } from './event-gate.ts'
 import { firstOf, NewsListeners, type NewsListener } from './listeners.ts'
-import { abusedBy, lateResponse, lateRelay, lostResponse, relayRefusal, relayAway, unreached } from './faults.ts'
+import { abusedBy, lateResponse, lateRelay, responseLost, relayRefusal, relayUnavailable, unreached } from './faults.ts'
 
 interface Ends<T> {
   readonly resolve: (value: T) => void
@@ -150,7 +150,7 @@ export class Relay {
     this.#listeners.clear()
     this.#retry?.cancel()
     this.#connection?.end()
-    this.#lost(lostResponse(), true)
+    this.#lost(responseLost(), true)
   }
 
   /** `begin` returns the cleanup for the time limit. */
@@ -200,7 +200,7 @@ export class Relay {
     const left = this.#restsUntil - this.#options.clock.monotonic()
     if (left > 0) {
       // A bad key stays bad during backoff.
-      this.#refuse(this.#fault instanceof KeyUnusable ? this.#fault : relayAway(Math.ceil(left / 1000)))
+      this.#refuse(this.#fault instanceof KeyUnusable ? this.#fault : relayUnavailable(Math.ceil(left / 1000)))
       return false
     }
     const isCurrent = () => connection === this.#connection
@@ -320,14 +320,14 @@ export class Relay {
     const waiting = this.#waiting.get(id)
     if (waiting === undefined) return
     if (isAccepted || reason.startsWith('duplicate:')) waiting.isTaken = true
-    else waiting.reject(waiting.mayBeOut ? lostResponse() : relayRefusal(reason))
+    else waiting.reject(waiting.mayBeOut ? responseLost() : relayRefusal(reason))
   }
 
   #refused(name: string, reason: string): void {
     const query = this.#queries.get(name)
     if (query !== undefined) return query.reject(relayRefusal(reason))
     for (const waiting of this.#subscriptions.get(name) ?? [])
-      waiting.reject(waiting.isSent ? lostResponse() : relayRefusal(reason))
+      waiting.reject(waiting.isSent ? responseLost() : relayRefusal(reason))
   }
 
   /** Handles a disconnect, or a failed connection (`isUnreached`). Requests not taken may be resent. */
@@ -352,11 +352,11 @@ export class Relay {
     const waiting = [...this.#waiting.values()]
     this.#fresh = waiting.filter(({ isTaken, isAgain }) => !isTaken && !isAgain)
     for (const one of waiting) {
-      if (one.isTaken || one.isAgain) one.reject(one.isSent ? lostResponse() : unreached('it breaks every connection'))
+      if (one.isTaken || one.isAgain) one.reject(one.isSent ? responseLost() : unreached('it breaks every connection'))
       Object.assign(one, { isAgain: true, mayBeOut: one.isSent, isOut: false })
     }
     for (const query of this.#queries.values()) {
-      if (query.isAgain) query.reject(lostResponse())
+      if (query.isAgain) query.reject(responseLost())
       query.isAgain = true
     }
   }
@@ -371,7 +371,7 @@ export class Relay {
 
   /** Rejects all. Requests sent on an earlier connection may have arrived. */
   #refuse(fault: Error): void {
-    for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? lostResponse() : fault)
+    for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? responseLost() : fault)
     for (const query of this.#queries.values()) query.reject(fault)
   }
 
@@ -380,7 +380,7 @@ export class Relay {
     const connection = this.#connection
     if (connection === null || connection.heardAt > since) return
     connection.end()
-    this.#lost(lostResponse(), false)
+    this.#lost(responseLost(), false)
   }
 }
 

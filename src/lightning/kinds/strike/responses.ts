@@ -61,7 +61,7 @@ export const ReceiveRequest = mapped(
     /** Beside the invoice in the response, in lower case; null where absent. */
     paymentHash: bolt11?.paymentHash?.toLowerCase() ?? null,
     /** Requested millisatoshis; null for an open amount or none given. */
-    askedMsat: bolt11?.invoice?.amountMsat ?? bolt11?.btcAmount ?? onchain?.requestedAmount ?? null
+    requestedMsat: bolt11?.invoice?.amountMsat ?? bolt11?.btcAmount ?? onchain?.requestedAmount ?? null
   })
 )
 
@@ -91,19 +91,19 @@ export const ReceivePage = mapped(
 export type ReceivePage = StaticDecode<typeof ReceivePage>
 
 /**
- * State of a request for `askedMsat` with these `receives`. P2P payments may be in another currency; they pay in full,
+ * State of a request for `requestedMsat` with these `receives`. P2P payments may be in another currency; they pay in full,
  * so they count as requested.
  */
-export function chargeState(receives: readonly Receive[], askedMsat: bigint | null): ChargeState {
+export function chargeState(receives: readonly Receive[], requestedMsat: bigint | null): ChargeState {
   const completed = receives.filter(({ state }) => state === 'COMPLETED')
   const msat = completed.reduce(
-    (sum, { amountReceived, type }) => sum + (amountReceived ?? (type === 'ONCHAIN' ? 0n : (askedMsat ?? 0n))),
+    (sum, { amountReceived, type }) => sum + (amountReceived ?? (type === 'ONCHAIN' ? 0n : (requestedMsat ?? 0n))),
     0n
   )
   const receivedSats = completed.every(receive => receive.amountReceived !== null) ? Number(msat / 1000n) : null
   const times = completed.map(receive => receive.completed).filter(time => time !== null)
   const settledAt = times.length === 0 ? null : Math.max(...times)
-  if (completed.length > 0 && msat >= (askedMsat ?? 0n)) return { status: 'paid', receivedSats, settledAt }
+  if (completed.length > 0 && msat >= (requestedMsat ?? 0n)) return { status: 'paid', receivedSats, settledAt }
   if (receives.some(({ state }) => state === 'PENDING')) return { status: 'processing', receivedSats, settledAt: null }
   if (completed.length > 0) return { status: 'underpaid', receivedSats, settledAt }
   return nothingReceived('unpaid')

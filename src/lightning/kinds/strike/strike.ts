@@ -277,18 +277,18 @@ async function lookUp(call: CallProvider, id: string): Promise<ChargeState | nul
   const { items } = pageOf(response.body)
   if (items.length === 0) return nothingReceived('unpaid')
   const paid = askedBy(items)
-  return chargeState(items, paid === undefined ? await askedOf(call, id) : paid)
+  return chargeState(items, paid === undefined ? await pendingAmount(call, id) : paid)
 }
 
 /** Millisatoshis requested; null for an open amount. */
-async function askedOf(call: CallProvider, id: string): Promise<bigint | null> {
+async function pendingAmount(call: CallProvider, id: string): Promise<bigint | null> {
   const response = await call({
     method: 'GET',
     path: `/v1/receive-requests/${id}`,
     scope: READ,
     sharedLimit: RECEIVING
   })
-  return requireResponse(ReceiveRequest, response.body).askedMsat
+  return requireResponse(ReceiveRequest, response.body).requestedMsat
 }
 
 /** Millisatoshis requested by the paid invoice; undefined without a Lightning payment. */

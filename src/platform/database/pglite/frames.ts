@@ -76,7 +76,7 @@ export class FrameReader {
   readonly #head = Buffer.alloc(headLength)
   #headFilled = 0
   #left = 0
-  #parts: Buffer[] = []
+  #dependencies: Buffer[] = []
 
   /**
    * @param answer called with the bytes of answers in pieces; `whole` with the last piece of each, which may be empty.
@@ -114,11 +114,11 @@ export class FrameReader {
       return
     }
     if (!done) {
-      this.#parts.push(piece)
+      this.#dependencies.push(piece)
       return
     }
-    const bytes = this.#parts.length === 0 ? piece : Buffer.concat([...this.#parts, piece])
-    this.#parts = []
+    const bytes = this.#dependencies.length === 0 ? piece : Buffer.concat([...this.#dependencies, piece])
+    this.#dependencies = []
     this.#whole(kind, bytes)
   }
 }

@@ -47,12 +47,12 @@ export class PostgresListener {
    * @returns a function that stops it.
    */
   async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
-    const hearers = this.#channels.get(channel) ?? new Set()
-    this.#channels.set(channel, hearers)
-    hearers.add(heard)
+    const listeners = this.#channels.get(channel) ?? new Set()
+    this.#channels.set(channel, listeners)
+    listeners.add(heard)
     await this.#begin(channel)
     return async () => {
-      if (!hearers.delete(heard) || hearers.size > 0 || this.#closed) return
+      if (!listeners.delete(heard) || listeners.size > 0 || this.#closed) return
       this.#channels.delete(channel)
       await this.#silence.limit(this.#client`unlisten ${this.#client(channel)}`).catch(ignoreFault)
     }

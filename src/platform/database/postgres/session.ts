@@ -25,7 +25,7 @@ export function sessionLimits(silence: number): SessionLimits {
   return { statement_timeout: Math.floor((silence * 4) / 5), idle_in_transaction_session_timeout: 60_000 }
 }
 
-export interface SessionParts {
+export interface SessionDependencies {
   readonly client: PostgresClient
   readonly clock: Clock
   readonly limits: SessionLimits
@@ -36,20 +36,20 @@ export interface SessionParts {
 
 const CHANNEL = 'boltgate_hears'
 /** Milliseconds in which a notification must arrive. */
-const HEARD_WITHIN = 5_000
+const NOTIFY_TIMEOUT = 5_000
 
 /**
  * Checks the sessions, so that a misconfigured pooler fails the start and no request.
  * @throws CodedError; the database's error when it is unavailable
  */
-export async function verifySessions(parts: SessionParts): Promise<void> {
-  await verifyLimits(parts)
-  if (!parts.isPooled) return
-  await verifyHearing(parts)
-  await verifyPrepared(parts.client)
+export async function verifySessions(dependencies: SessionDependencies): Promise<void> {
+  await verifyLimits(dependencies)
+  if (!dependencies.isPooled) return
+  await verifyNotify(dependencies)
+  await verifyPrepared(dependencies.client)
 }
 
-async function verifyLimits({ client, limits, isPooled }: SessionParts): Promise<void> {
+async function verifyLimits({ client, limits, isPooled }: SessionDependencies): Promise<void> {
   const wanted: Record<string, number> = { ...limits }
   const found = await client<
     { name: string; ms: number }[]
@@ -101,13 +101,13 @@ async function verifyPrepared(client: PostgresClient): Promise<void> {
   )
 }
 
-async function verifyHearing({ client, clock, listen }: SessionParts): Promise<void> {
+async function verifyNotify({ client, clock, listen }: SessionDependencies): Promise<void> {
   const token = randomBytes(8).toString('hex')
   const heard = Promise.withResolvers<boolean>()
   const stop = await listen(CHANNEL, payload => {
     if (payload === token) heard.resolve(true)
   })
-  const timer = clock.after(HEARD_WITHIN, () => {
+  const timer = clock.after(NOTIFY_TIMEOUT, () => {
     heard.resolve(false)
   })
   try {
@@ -119,6 +119,6 @@ async function verifyHearing({ client, clock, listen }: SessionParts): Promise<v
   }
   throw new CodedError(
     DATABASE_SESSION,
-    `A notification did not come over database.listenUrl within ${HEARD_WITHIN / 1000} seconds. It must lead to the same database as database.url, past the pooler or to a pool of it in the mode session`
+    `A notification did not come over database.listenUrl within ${NOTIFY_TIMEOUT / 1000} seconds. It must lead to the same database as database.url, past the pooler or to a pool of it in the mode session`
   )
 }

@@ -31,7 +31,7 @@ export interface ConsumeRow extends LeaseKey {
 }
 
 export const WHOLE_ROW = 'challenges.*'
-export const BRIEF_ROW = 'source, amount_sats, asked, created_at, client_key, verifications, client_gone'
+export const SUMMARY_COLUMNS = 'source, amount_sats, asked, created_at, client_key, verifications, client_gone'
 
 export const claimRows = (columns: string): OverRows<ClaimRow> =>
   overRows(

@@ -5,7 +5,7 @@ import { NO_PROVIDER_KEY, type ProbeView, type ProxyView } from '../../../paymen
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, markOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { count, latency, sats } from '../words.ts'
@@ -119,7 +119,7 @@ export const apisPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form }): Promise<GoTo> {
+  async act({ api, form }): Promise<RedirectTo> {
     const price = (form.get('defaultPriceSats') ?? '').trim()
     const { proxyId } = await api.send<ProxyView>({
       method: 'POST',
@@ -143,7 +143,7 @@ export const apiPage: ConsolePage = {
   path: 'apis/:proxyId',
   summary: 'One API: its test, how buyers pay it, its prices and earnings',
   show: asked => shown(asked, null),
-  async act(asked): Promise<GoTo | PageContent> {
+  async act(asked): Promise<RedirectTo | PageContent> {
     const { api, form, params } = asked
     const target = addressOf(params)
     switch (form.get('do')) {
@@ -190,7 +190,7 @@ function earnedOf({ points }: EarningsView): (proxyId: string) => string {
   }
 }
 
-function addressOf(params: Asked['params']): string {
+function addressOf(params: PageRequest['params']): string {
   return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
 }
 
@@ -200,7 +200,7 @@ function stateInWords({ isActive }: ProxyView): string {
 
 /** A target that answered requests of the last day can be sold, whatever its last test found. */
 function stateOf(
-  { link }: Pick<Asked, 'link'>,
+  { link }: Pick<PageRequest, 'link'>,
   { isActive, problem }: ProxyView,
   traffic: ProxyTrafficView['proxies'][number] | undefined
 ): VNode {
@@ -228,7 +228,7 @@ function priceOf(proxy: ProxyView): string {
   return endpoints.length === 0 ? usual : `${usual}, and ${endpoints.length} more`
 }
 
-async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
+async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageContent> {
   const { api, params } = asked
   const proxy = await api.get<ProxyView>(addressOf(params))
   const { proxyId } = proxy

@@ -1,6 +1,6 @@
 import { html } from '../../kit/document.ts'
 import type { DeliverySentView, DeliveryView } from '../../../payments/webhooks/schema.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, facts, type TableColumn, type Tone } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
@@ -8,7 +8,7 @@ import { timeOf } from '../words.ts'
 const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
 
 /** Deliveries in a list. */
-export function deliveryColumns({ link }: Pick<Asked, 'link'>): ReadonlyArray<TableColumn<DeliveryView>> {
+export function deliveryColumns({ link }: Pick<PageRequest, 'link'>): ReadonlyArray<TableColumn<DeliveryView>> {
   return [
     {
       title: 'Event',
@@ -62,7 +62,7 @@ export const deliveryPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form, params }): Promise<GoTo> {
+  async act({ api, form, params }): Promise<RedirectTo> {
     const to = `webhooks/deliveries/${params['deliveryId'] ?? ''}`
     if (form.get('do') !== 'resend') return { to }
     const target = `/api/merchant/webhooks/deliveries/${encodeURIComponent(params['deliveryId'] ?? '')}/resend`

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import type { ApiKeyView } from '../../../accounts/merchants/key-operations.ts'
 import { html } from '../../kit/document.ts'
-import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, field, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
@@ -67,7 +67,7 @@ export const keysPage: ConsolePage = {
         )}`
     }
   },
-  async act({ api, form }): Promise<GoTo | PageContent> {
+  async act({ api, form }): Promise<RedirectTo | PageContent> {
     const target = `/api/merchant/keys/${encodeURIComponent(form.get('keyId') ?? '')}`
     switch (form.get('do')) {
       case 'make':

@@ -1,7 +1,7 @@
 import type { MemberView } from '../../sign-in/member-operations.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
-import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, danger, field, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
@@ -53,7 +53,7 @@ export const membersPage: ConsolePage = {
         )}`
     }
   },
-  async act({ api, form }): Promise<GoTo> {
+  async act({ api, form }): Promise<RedirectTo> {
     const memberId = form.get('memberId') ?? ''
     const target = `/api/merchant/members/${encodeURIComponent(memberId)}`
     if (form.get('do') === 'invite') {

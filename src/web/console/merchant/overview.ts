@@ -3,7 +3,7 @@ import type { SalePage, SaleView, EarningsView } from '../../../selling/sales/op
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
 import { html } from '../../kit/document.ts'
 import { earningsSection } from '../earnings.ts'
-import type { Asked, ConsolePage, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
 import { live, table, figure } from '../parts.ts'
 import { amountIn, timeOf, sats, count, percent } from '../words.ts'
 import type { PaymentItem } from './payments.ts'
@@ -19,7 +19,7 @@ const DAYS = 30
 const SOLD_BY_APIS: ReadonlySet<string | null> = new Set(['proxy', 'bundle'])
 
 /** Conversion of 402 responses by day; null without any. */
-async function askedAndPaidSection({ api, ctx }: Asked): Promise<VNode | null> {
+async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | null> {
   const from = new Date(ctx.now - (DAYS - 1) * DAY).toISOString()
   const [traffic, earned] = await Promise.all([
     api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ from, step: '1d' })}`),
@@ -62,7 +62,7 @@ export const overviewPage: ConsolePage = {
   console: 'merchant',
   path: '',
   summary: 'What the account earned, what it lately sold, and what stands in its way',
-  async show(asked: Asked): Promise<PageContent> {
+  async show(asked: PageRequest): Promise<PageContent> {
     if (asked.isRenewal) return { title: 'Overview', content: await latest(asked) }
     const [problems, earned, askedAndPaid, lists] = await Promise.all([
       asked.api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(asked, quickstart)),
@@ -82,7 +82,7 @@ export const overviewPage: ConsolePage = {
 }
 
 /** Recent sales, kept current by the script. */
-export async function latest({ api, link }: Asked): Promise<VNode> {
+export async function latest({ api, link }: PageRequest): Promise<VNode> {
   const [{ sales }, { payments }] = await Promise.all([
     api.get<SalePage>('/api/merchant/sales?limit=5'),
     api.get<PaymentPage>('/api/payments?limit=5')

@@ -6,7 +6,7 @@ import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../../payments/payment
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import { html } from '../../kit/document.ts'
 import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
 import { presets, totals } from '../totals.ts'
@@ -159,7 +159,7 @@ export const paymentPage: ConsolePage = {
         </section>`
     }
   },
-  async act(asked): Promise<GoTo> {
+  async act(asked): Promise<RedirectTo> {
     const to = `payments/${encodeURIComponent(asked.params['invoiceId'] ?? '')}`
     switch (asked.form.get('do')) {
       case 'cancel':
@@ -175,7 +175,7 @@ export const paymentPage: ConsolePage = {
 }
 
 /** The code to pay, kept current; then how it ended. */
-function due({ link }: Asked, found: PaymentItem): VNode {
+function due({ link }: PageRequest, found: PaymentItem): VNode {
   const { amountSats = null, lightningInvoice, onchainAddress = null, status: state } = found
   const next = html`<a href=${link('till')}>Take another payment</a>`
   if (state === 'paid') return html`<p class="notice good" role="status">Paid: ${amount(found)}. ${next}</p>`
@@ -185,7 +185,7 @@ function due({ link }: Asked, found: PaymentItem): VNode {
     : next
 }
 
-async function refund({ api, form, params }: Asked): Promise<void> {
+async function refund({ api, form, params }: PageRequest): Promise<void> {
   const refundAddress = (form.get('refundAddress') ?? '').trim()
   const typed = (form.get('amountSatoshis') ?? '').trim()
   await api.send({
@@ -274,7 +274,7 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
 }
 
 /** `left`: received satoshis minus refunds. */
-function refundForm({ ctx, form, problem }: Asked, left: number): VNode {
+function refundForm({ ctx, form, problem }: PageRequest, left: number): VNode {
   return html`
     <details open=${problem !== null && form.get('do') === 'refund'}>
       <summary>Give money back</summary>

@@ -5,7 +5,7 @@ import type { PlanInvoicesView } from '../../../plans/bitcoin/schema.ts'
 import type { UsageView } from '../../../accounts/merchants/plan-caps.ts'
 import type { PricingView } from '../../../plans/plans.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, facts, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { status } from '../status.ts'
@@ -48,7 +48,7 @@ export const planPage: ConsolePage = {
         ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
     }
   },
-  async act({ address, api, form }): Promise<GoTo | PageContent> {
+  async act({ address, api, form }): Promise<RedirectTo | PageContent> {
     switch (form.get('do')) {
       case 'portal': {
         const body = { returnUrl: address('plan') }
@@ -86,7 +86,7 @@ export const planPage: ConsolePage = {
   }
 }
 
-async function bought(api: Asked['api']): Promise<{ readonly plan: string; readonly email: string }> {
+async function bought(api: PageRequest['api']): Promise<{ readonly plan: string; readonly email: string }> {
   return { plan: SOLD, email: (await api.get<AccountView>('/api/merchant/me')).email }
 }
 

@@ -9,7 +9,7 @@ import type { ProxyView } from '../../../payments/proxies/schema.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { html } from '../../kit/document.ts'
 import { permitted, queryOf } from '../api.ts'
-import type { Asked } from '../page.ts'
+import type { PageRequest } from '../page.ts'
 import { count, percent, sats } from '../words.ts'
 import { isPaidFor } from './plan.ts'
 import { refundedLink } from './refunds.ts'
@@ -22,7 +22,7 @@ const LOOK_BACK = 7 * DAY
 const SLOW_REFUND = 3_600_000
 
 /** Problems that block sales, payments or webhooks, with their solutions; null for none. */
-export async function openProblems(asked: Asked, quickstart: QuickstartView): Promise<VNode | null> {
+export async function openProblems(asked: PageRequest, quickstart: QuickstartView): Promise<VNode | null> {
   const settings = await asked.api.get<SettingsView>('/api/merchant/settings')
   const problems = [
     ...stepsLeft(asked, quickstart),
@@ -51,7 +51,7 @@ const STEP_PLACES: Readonly<Record<number, string>> = {
   5: 'apis#make'
 }
 
-function stepsLeft({ link }: Asked, { steps }: QuickstartView): readonly ComponentChildren[] {
+function stepsLeft({ link }: PageRequest, { steps }: QuickstartView): readonly ComponentChildren[] {
   return steps
     .filter(({ isCompleted, isRequired }) => isRequired && !isCompleted)
     .map(
@@ -60,7 +60,7 @@ function stepsLeft({ link }: Asked, { steps }: QuickstartView): readonly Compone
     )
 }
 
-async function planEnded({ api, ctx, link }: Asked, { plan }: SettingsView): Promise<readonly VNode[]> {
+async function planEnded({ api, ctx, link }: PageRequest, { plan }: SettingsView): Promise<readonly VNode[]> {
   const subscription = await api.get<SubscriptionView>('/api/merchant/subscription')
   if (subscription.planTier === 'free' || isPaidFor(subscription, plan, ctx.now)) return []
   const what =
@@ -68,7 +68,7 @@ async function planEnded({ api, ctx, link }: Asked, { plan }: SettingsView): Pro
   return [html`<strong>${what}</strong> <a href=${link('plan')}>Pay for it</a>, so that you can go on selling.`]
 }
 
-async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
+async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
   const { ctx } = asked
   const refunds = await permitted<readonly RefundDetails[]>(asked.api, '/api/refunds?take=100')
   // Newest first: a retry precedes its failure.
@@ -91,7 +91,7 @@ async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
   })
 }
 
-async function underpaid({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
+async function underpaid({ api, ctx, link }: PageRequest): Promise<readonly VNode[]> {
   const from = new Date(ctx.now - LOOK_BACK).toISOString()
   const { payments } = await api.get<PaymentPage>(`/api/payments${queryOf({ status: 'underpaid', from, limit: 5 })}`)
   return payments.map(
@@ -101,7 +101,7 @@ async function underpaid({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
   )
 }
 
-async function undelivered({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
+async function undelivered({ api, ctx, link }: PageRequest): Promise<readonly VNode[]> {
   const since = new Date(ctx.now - LOOK_BACK).toISOString()
   const { total, deliveries } = await api.get<DeliveryPage>(
     `/api/merchant/webhooks/deliveries${queryOf({ status: 'failed', since, limit: 1 })}`
@@ -116,7 +116,7 @@ async function undelivered({ api, ctx, link }: Asked): Promise<readonly VNode[]>
 }
 
 /** APIs that failed for paying clients. */
-async function failing(asked: Asked): Promise<readonly VNode[]> {
+async function failing(asked: PageRequest): Promise<readonly VNode[]> {
   const { proxies } = await asked.api.get<ProxyTrafficView>('/api/merchant/traffic?step=1h')
   const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)
   if (bad.length === 0) return []

@@ -3,7 +3,7 @@ import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import { REFUND_STATUSES } from '../../../lightning/providers/payout-states.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
-import type { Asked, ConsolePage } from '../page.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
 import { choice, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
 import { status } from '../status.ts'
 import { sats, short, timeOf } from '../words.ts'
@@ -25,7 +25,7 @@ export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
 ]
 
 /** Page of what a refund gives back: a payment, or an order of the store. */
-export function refundedLink({ link }: Pick<Asked, 'link'>, invoiceId: string): VNode {
+export function refundedLink({ link }: Pick<PageRequest, 'link'>, invoiceId: string): VNode {
   return invoiceId.startsWith('ord_')
     ? html`<a href=${link('store')}>Order ${invoiceId}</a>`
     : html`<a href=${link(`payments/${invoiceId}`)}>Payment ${invoiceId}</a>`

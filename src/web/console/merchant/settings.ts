@@ -5,7 +5,7 @@ import type { AccountView } from '../../../accounts/merchants/account.ts'
 import { html } from '../../kit/document.ts'
 import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
 import { expectUnchanged, type AsRead } from '../api.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table, ticks } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
@@ -46,7 +46,7 @@ export const settingsPage: ConsolePage = {
         ${noticesSection(asked, notices)}`
     }
   },
-  async act({ api, form }): Promise<GoTo | PageContent> {
+  async act({ api, form }): Promise<RedirectTo | PageContent> {
     const slot = SLOTS.find(name => name === form.get('slot')) ?? 'primary'
     switch (form.get('do')) {
       case 'provider':
@@ -83,7 +83,7 @@ export const settingsPage: ConsolePage = {
   }
 }
 
-function providersSection(asked: Asked, { paymentProvider, providers }: SettingsView): VNode {
+function providersSection(asked: PageRequest, { paymentProvider, providers }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
     <section aria-labelledby="provider"><h2 id="provider">Who makes your invoices</h2>
@@ -124,7 +124,7 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
 
 /** Red notice while the last call with the provider's key failed. */
 export function failingProvider(
-  { link }: Pick<Asked, 'link'>,
+  { link }: Pick<PageRequest, 'link'>,
   { slot, failing }: SettingsView['paymentProvider']
 ): VNode | null {
   return failing === null
@@ -153,7 +153,7 @@ function scopes({ scopes: needed }: SettingsView['providers'][number]): VNode {
     : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${purpose}</li>`)}</ul>`
 }
 
-function noticesSection(asked: Asked, { off }: AsRead<NoticeSettings>): VNode {
+function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VNode {
   const options = Object.entries(NOTICES).map(([name, { title }]) => [name, title] as const)
   const on = options.flatMap(([name]) => ((off as readonly string[]).includes(name) ? [] : [name]))
   return html`
@@ -170,7 +170,7 @@ function noticesSection(asked: Asked, { off }: AsRead<NoticeSettings>): VNode {
     </section>`
 }
 
-function colourSection(asked: Asked, { colour }: SettingsView): VNode {
+function colourSection(asked: PageRequest, { colour }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
     <section aria-labelledby="pages"><h2 id="pages">Color of your pages</h2>
@@ -188,7 +188,7 @@ function colourSection(asked: Asked, { colour }: SettingsView): VNode {
     </section>`
 }
 
-async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string): Promise<PageContent> {
+async function saveKey({ api, form }: Pick<PageRequest, 'api' | 'form'>, slot: string): Promise<PageContent> {
   await expectSameKeys({ api, form })
   const { message } = await api.send<{ readonly message: string }>({
     method: 'PUT',
@@ -199,7 +199,7 @@ async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string)
 }
 
 /** @throws ApiRefusal after a concurrent change of either key */
-async function expectSameKeys({ api, form }: Pick<Asked, 'api' | 'form'>): Promise<void> {
+async function expectSameKeys({ api, form }: Pick<PageRequest, 'api' | 'form'>): Promise<void> {
   const { providers } = await api.get<SettingsView>('/api/merchant/settings')
   const words = SLOTS.map(slot => `${isKeyed(providers, slot) ? 'with' : 'without'} a key of the ${slot} provider`)
   expectUnchanged(form, keysMark(providers), words.join(' and '))
@@ -214,7 +214,7 @@ function isKeyed(providers: readonly SettingsView['providers'][number][], slot: 
   return providers.some(one => one.slot === slot && one.hasKey)
 }
 
-async function tried(api: Asked['api'], slot: string): Promise<KeyVerdictView> {
+async function tried(api: PageRequest['api'], slot: string): Promise<KeyVerdictView> {
   return await api.send<KeyVerdictView>({ method: 'POST', target: `/api/merchant/validate-${slot}` })
 }
 

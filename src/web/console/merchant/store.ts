@@ -3,7 +3,7 @@ import type { OrderRow, StatsView } from '../../../shop/orders/views.ts'
 import type { IntegrationView } from '../../../shop/stores/integration-schema.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, queryOf, type AsRead } from '../api.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, figure, table, ticks } from '../parts.ts'
 import { ORDER_STATES, orderState } from '../status.ts'
 import { forRole, may } from '../role.ts'
@@ -32,9 +32,9 @@ export const storePage: ConsolePage = {
     const store = await asked.api.find<IntegrationView>(STORE)
     return { title: 'Store', content: store === null ? opening(asked) : await opened(asked, store) }
   },
-  async act({ api, form }): Promise<GoTo> {
+  async act({ api, form }): Promise<RedirectTo> {
     const text = (name: string): string => (form.get(name) ?? '').trim()
-    const change = async (body: object): Promise<GoTo> => {
+    const change = async (body: object): Promise<RedirectTo> => {
       await api.send({ method: 'PUT', target: STORE, body })
       return { to: 'store', done: 'saved' }
     }
@@ -111,7 +111,7 @@ function credentials(form: URLSearchParams): Readonly<Record<string, string>> {
   return Object.fromEntries(given.filter(([, value]) => value !== ''))
 }
 
-function credentialFields({ problem }: Asked): VNode {
+function credentialFields({ problem }: PageRequest): VNode {
   const secret = { type: 'password', maxlength: 500, autocomplete: 'off' }
   return html`
     ${field({ name: 'adminApiToken', label: 'Token of its Admin API', problem: problem?.fields['adminApiToken'], hint: 'At Shopify: of a custom app of your own. Or leave it empty and give the two below.', attributes: secret })}
@@ -119,7 +119,7 @@ function credentialFields({ problem }: Asked): VNode {
     ${field({ name: 'clientSecret', label: 'and its secret', problem: problem?.fields['clientSecret'], attributes: secret })}`
 }
 
-function opening(asked: Asked): VNode {
+function opening(asked: PageRequest): VNode {
   const { form, problem } = asked
   return html`
     <p>You have no store. One sells what your shop has for bitcoin: people and programs buy here, and the order appears in your shop as paid.</p>
@@ -136,7 +136,7 @@ function opening(asked: Asked): VNode {
     )}`
 }
 
-async function opened(asked: Asked, store: Store): Promise<VNode> {
+async function opened(asked: PageRequest, store: Store): Promise<VNode> {
   const { api, link, query, root } = asked
   const status = STATUSES.find(name => name === query.get('status'))
   const page = Math.max(1, Math.trunc(Number(query.get('page')) || 1))
@@ -223,7 +223,7 @@ function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Ord
 }
 
 /** Only for a paid order that the shop rejected or canceled: others are refunded in the shop. */
-function refundForm(asked: Asked, order: Order): VNode | string {
+function refundForm(asked: PageRequest, order: Order): VNode | string {
   const { ctx, form } = asked
   const { orderId, paidSats, status, canceledAt, refundRequest, refundedAt } = order
   const isOurs = status === 'PaidAwaitingDetails' || canceledAt !== undefined
@@ -248,7 +248,7 @@ function named(of: string, name: string, label: string, value: string, mode: 'te
   return html`<div class="input"><label for=${id}>${label}</label><input id=${id} name=${name} value=${value} inputmode=${mode} required maxlength="500" autocomplete="off" spellcheck="false" /></div>`
 }
 
-function settings(asked: Asked, store: Store): VNode {
+function settings(asked: PageRequest, store: Store): VNode {
   const { form, problem } = asked
   const isTyped = form.get('do') === 'settings'
   const value = (name: string, now: string): string => (isTyped ? (form.get(name) ?? '') : now)

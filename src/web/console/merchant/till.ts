@@ -5,7 +5,7 @@ import type { PaymentView } from '../../../payments/payments/schema.ts'
 import { bitcoinAmount } from '../../kit/amounts.ts'
 import { html } from '../../kit/document.ts'
 import { ApiRefusal } from '../api.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, field, fieldsOf, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { amountIn, timeOf } from '../words.ts'
@@ -35,7 +35,7 @@ export const tillPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form }): Promise<GoTo> {
+  async act({ api, form }): Promise<RedirectTo> {
     switch (form.get('do')) {
       case 'payment': {
         const key = `console-${form.get('key') ?? ''}`
@@ -44,12 +44,12 @@ export const tillPage: ConsolePage = {
           target: '/api/payments',
           // The form's key deduplicates double clicks and resubmissions.
           headers: ['Idempotency-Key', key],
-          body: { orderId: (form.get('orderId') ?? '').trim() || key.slice(0, 100), ...wishOf(form) }
+          body: { orderId: (form.get('orderId') ?? '').trim() || key.slice(0, 100), ...amountInput(form) }
         })
         return { to: `payments/${invoiceId}` }
       }
       case 'link':
-        await api.send({ method: 'POST', target: LINKS, body: wishOf(form, true) })
+        await api.send({ method: 'POST', target: LINKS, body: amountInput(form, true) })
         return { to: 'till', done: 'made' }
       case 'remove':
         await api.send({ method: 'DELETE', target: `${LINKS}/${encodeURIComponent(form.get('linkId') ?? '')}` })
@@ -61,7 +61,7 @@ export const tillPage: ConsolePage = {
 }
 
 /** @throws ApiRefusal for 0, which would be a demo that pays itself */
-function wishOf(form: URLSearchParams, isOptional = false) {
+function amountInput(form: URLSearchParams, isOptional = false) {
   const typed = (form.get('amount') ?? '').trim()
   const unit = form.get('currency') ?? ''
   const description = (form.get('description') ?? '').trim()
@@ -77,7 +77,7 @@ function wrongAmount(words: string): ApiRefusal {
   return new ApiRefusal(422, words, { amount: words })
 }
 
-function columnsOf(asked: Asked) {
+function columnsOf(asked: PageRequest) {
   return [
     {
       title: 'For',
@@ -102,25 +102,25 @@ function columnsOf(asked: Asked) {
 
 type Features = AccountView['features']
 
-function paymentForm(asked: Asked, features: Features): VNode {
+function paymentForm(asked: PageRequest, features: Features): VNode {
   const { ctx, form } = asked
   return html`<form method="post" class="form till">
     <input type="hidden" name="do" value="payment" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
-    ${wishFields(asked, 'payment', features)}
+    ${amountFields(asked, 'payment', features)}
     ${field({ ...fieldsOf(asked, 'payment')('orderId'), label: 'Order number, if you have one', attributes: { maxlength: 100 } })}
     <button class="button" type="submit">Show the code to pay</button>
   </form>`
 }
 
-function linkForm(asked: Asked, features: Features): VNode {
+function linkForm(asked: PageRequest, features: Features): VNode {
   return html`<form method="post" class="form" aria-label="New payment link">
     <input type="hidden" name="do" value="link" />
-    ${wishFields(asked, 'link', features)}
+    ${amountFields(asked, 'link', features)}
     <button class="button" type="submit">Make a payment link</button>
   </form>`
 }
 
-function wishFields(asked: Asked, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
+function amountFields(asked: PageRequest, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
   const of = fieldsOf(asked, form)
   const names = ['BTC', 'USD', ...(multiCurrencyEnabled ? ['EUR', 'GBP'] : [])]
   const units = [['sats', 'Satoshis'] as const, ...names.map(name => [name, name] as const)]

@@ -3,7 +3,7 @@ import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operat
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { lineChart } from '../chart.ts'
-import type { Asked } from '../page.ts'
+import type { PageRequest } from '../page.ts'
 import { choice, figure, kept } from '../parts.ts'
 import { count, latency, percent } from '../words.ts'
 
@@ -14,14 +14,14 @@ const STEPS = { '1h': { name: 'hour', length: 3_600_000 }, '1d': { name: 'day', 
  * One API or all, over a day by hour or 30 days, by the page's query.
  * @throws ApiRefusal
  */
-export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | null): Promise<ProxyTrafficView> {
+export async function apiTraffic({ api, ctx, query }: PageRequest, proxyId: string | null): Promise<ProxyTrafficView> {
   const isMonth = query.get('over') === 'month'
   const period = isMonth ? { from: new Date(ctx.now - 29 * DAY).toISOString(), step: '1d' } : { step: '1h' }
   return await api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
 }
 
 export function apiTrafficSection(
-  { link, params, query }: Asked,
+  { link, params, query }: PageRequest,
   { step, from, to, total, points }: ProxyTrafficView
 ): VNode {
   const { name, length } = STEPS[step]

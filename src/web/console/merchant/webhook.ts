@@ -3,7 +3,7 @@ import { html } from '../../kit/document.ts'
 import type { EndpointView } from '../../../payments/webhooks/endpoint-operations.ts'
 import type { TestView, WebhookEvent } from '../../../payments/webhooks/schema.ts'
 import { ApiRefusal, expectUnchanged } from '../api.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, ticks } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
@@ -37,7 +37,7 @@ export const webhookPage: ConsolePage = {
       content: html`
         ${facts([
           ['Address', html`<bdi>${url}</bdi>`],
-          ['Told of', toldOf(endpoint)],
+          ['Told of', eventList(endpoint)],
           ['State', isActive ? badge('is told', 'good') : badge('paused', 'quiet')],
           ['Since', timeOf(createdAt)],
           ['Deliveries', html`<a href=${link(`webhooks?endpoint=${endpointId}`)}>What it was sent</a>`]
@@ -64,7 +64,7 @@ export const webhookPage: ConsolePage = {
         )}`
     }
   },
-  async act(asked): Promise<GoTo | PageContent> {
+  async act(asked): Promise<RedirectTo | PageContent> {
     const { api, form, params } = asked
     const id = params['endpointId'] ?? ''
     const target = `${ENDPOINTS}/${encodeURIComponent(id)}`
@@ -109,12 +109,12 @@ export function chosenEvents(form: URLSearchParams): readonly string[] {
   return events.length === 0 ? [ALL] : events
 }
 
-export function toldOf({ events }: EndpointView): string {
+export function eventList({ events }: EndpointView): string {
   return events.includes(ALL) ? 'everything' : events.join(', ')
 }
 
 /** Sends a test event and shows its result. */
-export async function tested({ api, link }: Asked, endpointId: string): Promise<PageContent> {
+export async function tested({ api, link }: PageRequest, endpointId: string): Promise<PageContent> {
   const target = `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`
   const { isDelivered, url, error, responseStatus, responseBody } = await api.send<TestView>({ method: 'POST', target })
   return {
@@ -126,7 +126,7 @@ export async function tested({ api, link }: Asked, endpointId: string): Promise<
   }
 }
 
-export function secretShown({ link }: Asked, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
+export function secretShown({ link }: PageRequest, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
   return {
     title: 'Keep this secret',
     content: html`<p>It signs every event that goes there, and is shown this once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href=${link('webhooks')}>I have kept it</a></p>`
@@ -134,7 +134,7 @@ export function secretShown({ link }: Asked, { webhookSecret }: { readonly webho
 }
 
 /** @throws ApiRefusal 404 for an unknown endpoint, and for the first, which has no page */
-async function found({ api, params }: Asked): Promise<EndpointView> {
+async function found({ api, params }: PageRequest): Promise<EndpointView> {
   const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
   const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === params['endpointId'] && !isFirst)
   if (endpoint === undefined) throw new ApiRefusal(404, 'There is no such webhook endpoint.')

@@ -2,11 +2,11 @@ import { html } from '../../kit/document.ts'
 import type { EndpointView } from '../../../payments/webhooks/endpoint-operations.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
-import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, field, live, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { deliveryColumns } from './delivery.ts'
-import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
+import { chosenEvents, eventTicks, secretShown, tested, eventList } from './webhook.ts'
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
 
@@ -40,7 +40,7 @@ export const webhooksPage: ConsolePage = {
                     ? html`<bdi>${one.url}</bdi>`
                     : html`<a href=${link(`webhooks/${one.endpointId}`)}><bdi>${one.url}</bdi></a>`
               },
-              { title: 'Told of', cell: toldOf },
+              { title: 'Told of', cell: eventList },
               { title: 'State', cell: one => (one.isActive ? badge('is told', 'good') : badge('paused', 'quiet')) },
               {
                 title: 'Test',
@@ -102,7 +102,7 @@ export const webhooksPage: ConsolePage = {
         </section>`
     }
   },
-  async act(asked): Promise<GoTo | PageContent> {
+  async act(asked): Promise<RedirectTo | PageContent> {
     const { api, form } = asked
     if (form.get('do') === 'resend') {
       await api.send({

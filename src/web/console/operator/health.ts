@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import type { AdminHealth } from '../../admin/health.ts'
 import { html } from '../../kit/document.ts'
-import type { Asked, ConsolePage } from '../page.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
 import { badge, live, type Tone } from '../parts.ts'
 import { timeOf } from '../words.ts'
 
@@ -33,7 +33,7 @@ const STATES: Readonly<Record<Check['state'], readonly [words: string, tone: Ton
 }
 
 /** Everything that is wrong: since when, the effect on sales, and the fix. Kept current by the script. */
-export function problemsSection({ checks, ready }: AdminHealth, link: Asked['link']): VNode {
+export function problemsSection({ checks, ready }: AdminHealth, link: PageRequest['link']): VNode {
   const problems = checks.filter(({ state }) => state !== 'good')
   const isBad = !ready || problems.some(({ state }) => state === 'bad')
   return live(

@@ -13,7 +13,7 @@ import { latest } from '../merchant/overview.ts'
 import { usageSection } from '../merchant/plan.ts'
 import { openProblems } from '../merchant/problems.ts'
 import { apiTraffic } from '../merchant/traffic.ts'
-import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, facts, field, figure, steps, ticks } from '../parts.ts'
 import { count, latency, timeOf } from '../words.ts'
 
@@ -142,10 +142,10 @@ export const merchantPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form, params }): Promise<GoTo | PageContent> {
+  async act({ api, form, params }): Promise<RedirectTo | PageContent> {
     const id = params['merchantId'] ?? ''
     const target = `/api/admin/merchants/${encodeURIComponent(id)}`
-    const back: GoTo = { to: `merchants/${id}`, done: 'saved' }
+    const back: RedirectTo = { to: `merchants/${id}`, done: 'saved' }
     switch (form.get('do')) {
       case 'plan':
         expectUnchanged(form, (await api.get<MerchantDetail>(target)).planTier)
@@ -206,7 +206,7 @@ function guide(title: string, list: Parameters<typeof steps>[0]): VNode {
 }
 
 /** What the merchant's own overview shows first, and how much of the plan is used. */
-async function accountSection(asked: Asked, merchantId: number): Promise<VNode | null> {
+async function accountSection(asked: PageRequest, merchantId: number): Promise<VNode | null> {
   const view = await asked.viewAs(String(merchantId))
   if (view === null) return null
   const { api, link } = view

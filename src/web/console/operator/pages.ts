@@ -8,7 +8,7 @@ import { queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { ALL_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 import { status } from '../status.ts'
-import type { Asked, ConsolePage } from '../page.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
 import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
 import { count, sats, short, timeOf } from '../words.ts'
 import { problemsSection } from './health.ts'
@@ -32,7 +32,7 @@ const overview: ConsolePage = {
   }
 }
 
-async function figures(asked: Asked): Promise<VNode> {
+async function figures(asked: PageRequest): Promise<VNode> {
   const [earned, now] = await Promise.all([
     earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
     asked.api.get<OverviewView>('/api/admin/overview')

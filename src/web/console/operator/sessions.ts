@@ -2,7 +2,7 @@ import type { PrepaidSessionView } from '../../../selling/sessions/operations.ts
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { status } from '../status.ts'
-import type { ConsolePage, GoTo } from '../page.ts'
+import type { ConsolePage, RedirectTo } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
 import { sats, short, timeOf } from '../words.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
@@ -138,10 +138,10 @@ export const operatorSession: ConsolePage = {
         }`
     }
   },
-  async act({ api, form, params }): Promise<GoTo> {
+  async act({ api, form, params }): Promise<RedirectTo> {
     const id = params['sessionId'] ?? ''
     const target = `/api/admin/sessions/${encodeURIComponent(id)}`
-    const back: GoTo = { to: `sessions/${id}`, done: 'saved' }
+    const back: RedirectTo = { to: `sessions/${id}`, done: 'saved' }
     switch (form.get('do')) {
       case 'close':
         await api.send({ method: 'POST', target: `${target}/close` })

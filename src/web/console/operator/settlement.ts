@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../../kit/document.ts'
-import type { Asked } from '../page.ts'
+import type { PageRequest } from '../page.ts'
 import { choice, facts, field, steps } from '../parts.ts'
 import { timeOf } from '../words.ts'
 
@@ -21,7 +21,7 @@ export interface PayoutFacts {
 
 /** Steps that settle a payout with a lost answer. `more`: additional content of a page. */
 export function settlementSection(
-  { ctx, form, problem }: Pick<Asked, 'ctx' | 'form' | 'problem'>,
+  { ctx, form, problem }: Pick<PageRequest, 'ctx' | 'form' | 'problem'>,
   { amount, provider, references, sentAt }: PayoutFacts,
   more: { readonly words?: string; readonly fields?: VNode }
 ): VNode {

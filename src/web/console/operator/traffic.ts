@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import type { MetricsView, TrafficView } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
-import type { Asked } from '../page.ts'
+import type { PageRequest } from '../page.ts'
 import { lineChart } from '../chart.ts'
 import { figure } from '../parts.ts'
 import { count, latency, percent, sats } from '../words.ts'
@@ -9,7 +9,7 @@ import { count, latency, percent, sats } from '../words.ts'
 const HOUR = 3_600_000
 
 /** Requests, 402 conversion, errors and latencies: the last minutes, and a day. */
-export async function trafficSection({ api }: Asked, now: TrafficView): Promise<VNode> {
+export async function trafficSection({ api }: PageRequest, now: TrafficView): Promise<VNode> {
   const { from, to, total, points = [] } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
   const times: number[] = []
   for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += HOUR) times.push(at)

@@ -12,7 +12,7 @@ import { landing } from '../landing.ts'
 import { CEREMONY_LIFE } from '../tokens.ts'
 import type { SignInRecord } from '../record.ts'
 import { principalOf, type Sessions } from '../sessions.ts'
-import { changing, nobody, reading } from '../session-operations.ts'
+import { changing, signedOut, reading } from '../session-operations.ts'
 import { signedIn, type OpenSession } from '../signed-in.ts'
 import type { Person } from '../store.ts'
 import type { Passkeys } from './service.ts'
@@ -173,7 +173,7 @@ export function passkeyOperations(parts: {
           description: 'Oldest first.',
           schema: PasskeyList
         },
-        401: nobody,
+        401: signedOut,
         403: otherSite
       },
       async handle({ ctx }) {
@@ -202,7 +202,7 @@ export function passkeyOperations(parts: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
           schema: CreationOptionsView
         },
-        401: nobody,
+        401: signedOut,
         403: otherSite,
         409: impossible
       },
@@ -225,7 +225,7 @@ export function passkeyOperations(parts: {
       responses: {
         201: { description: 'Added; the person is told by mail.', schema: PasskeyView },
         400: 'It is no new passkey of this browser’s.',
-        401: nobody,
+        401: signedOut,
         403: otherSite,
         409: 'It was added already, or there are too many.'
       },
@@ -253,7 +253,7 @@ export function passkeyOperations(parts: {
       body: Type.Object({ name: Name }),
       responses: {
         200: { description: 'The passkey as it is now.', schema: PasskeyView },
-        401: nobody,
+        401: signedOut,
         403: otherSite,
         404: none
       },
@@ -277,7 +277,7 @@ export function passkeyOperations(parts: {
       summary: 'Remove a passkey, and end the sessions that it opened',
       description: 'It signs nobody in any more. The browser may still offer it until it is deleted there too.',
       params: PasskeyId,
-      responses: { 204: { description: 'Removed.' }, 401: nobody, 403: otherSite, 404: none },
+      responses: { 204: { description: 'Removed.' }, 401: signedOut, 403: otherSite, 404: none },
       async handle({ ctx, params }) {
         const open = await asPerson(ctx)
         const { passkeyId } = params

@@ -32,7 +32,7 @@ const PASSKEYS_IMPOSSIBLE = defineError('BG_PASSKEYS_IMPOSSIBLE', {
   fix: 'Set `server.publicUrl` to the https address that people use.'
 })
 
-export interface PasskeyParts {
+export interface PasskeyDependencies {
   readonly store: SqlPasskeyStore
   readonly people: Pick<SqlSignInStore, 'accountOf' | 'enter'>
   readonly sessions: Pick<Sessions, 'open'>
@@ -62,24 +62,24 @@ const MOST_PASSKEYS = 20
  * the gateway's public origin. Its challenge is derived from a token that only that browser has.
  */
 export class Passkeys {
-  readonly #parts: PasskeyParts
+  readonly #dependencies: PasskeyDependencies
 
-  constructor(parts: PasskeyParts) {
-    this.#parts = parts
+  constructor(dependencies: PasskeyDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
    * Whether the public address supports passkeys: https or localhost, never an IP address (WebAuthn Level 3, 5.1.3).
    */
   get areAvailable(): boolean {
-    const { hostname, protocol } = new URL(this.#parts.publicUrl())
+    const { hostname, protocol } = new URL(this.#dependencies.publicUrl())
     const isLocal = hostname === 'localhost' || hostname.endsWith('.localhost')
     return (protocol === 'https:' || isLocal) && isIP(hostname.replaceAll(/[[\]]/g, '')) === 0
   }
 
   /** @throws Unavailable */
   async list(personId: number): Promise<StoredPasskey[]> {
-    return await this.#parts.store.list(personId)
+    return await this.#dependencies.store.list(personId)
   }
 
   /**
@@ -87,7 +87,7 @@ export class Passkeys {
    * @throws LongError 409 where passkeys are unsupported, Unavailable
    */
   async beginAdding(person: Person): Promise<Ceremony<CreationOptions>> {
-    const { store } = this.#parts
+    const { store } = this.#dependencies
     const [handle, known, begun] = [
       await store.handleOf(person.id),
       await store.list(person.id),
@@ -122,7 +122,7 @@ export class Passkeys {
     name: string,
     response: RegistrationResponseJSON
   ): Promise<StoredPasskey> {
-    const { clock, database, outbox, publicUrl, random, store } = this.#parts
+    const { clock, database, outbox, publicUrl, random, store } = this.#dependencies
     const expected = await this.#end(token, person.id)
     if (expected === null) throw refused('It was begun too long ago, or elsewhere. Begin again.')
     const credential = await this.#judged(() => verifyCreation(response, expected))
@@ -173,7 +173,7 @@ export class Passkeys {
    * @throws Unavailable
    */
   async signIn(token: string | null, response: AuthenticationResponseJSON, browser: Browser): Promise<SignedIn | null> {
-    const { clock, database, operators, people, sessions, store } = this.#parts
+    const { clock, database, operators, people, sessions, store } = this.#dependencies
     const expected = await this.#end(token, null)
     const passkey = expected === null ? null : await store.find(response.id)
     if (expected === null || passkey === null || response.response.userHandle !== handleText(passkey.handle))
@@ -195,7 +195,7 @@ export class Passkeys {
    * @throws Unavailable
    */
   async rename(personId: number, id: string, name: string): Promise<StoredPasskey | null> {
-    return await this.#parts.store.rename(personId, id, name)
+    return await this.#dependencies.store.rename(personId, id, name)
   }
 
   /**
@@ -203,11 +203,11 @@ export class Passkeys {
    * @throws Unavailable
    */
   async remove(personId: number, id: string): Promise<boolean> {
-    return await this.#parts.store.remove(personId, id)
+    return await this.#dependencies.store.remove(personId, id)
   }
 
   async #begin(personId: number | null): Promise<{ readonly token: Secret<string>; readonly expected: Expected }> {
-    const { clock, random, store } = this.#parts
+    const { clock, random, store } = this.#dependencies
     if (!this.areAvailable)
       throw new LongError(
         PASSKEYS_IMPOSSIBLE,
@@ -221,13 +221,13 @@ export class Passkeys {
 
   /** Consumes a ceremony; null for an unknown or expired one. */
   async #end(token: string | null, personId: number | null): Promise<Expected | null> {
-    const { clock, store } = this.#parts
+    const { clock, store } = this.#dependencies
     if (token === null || !isSignInToken(token)) return null
     return (await store.take(digestOf(token), personId, clock.now())) ? this.#expected(token) : null
   }
 
   #expected(token: string): Expected {
-    const { origin, hostname } = new URL(this.#parts.publicUrl())
+    const { origin, hostname } = new URL(this.#dependencies.publicUrl())
     return { challenge: hash('sha256', `passkey ${token}`, 'base64url'), origin, rpId: hostname }
   }
 
@@ -237,7 +237,10 @@ export class Passkeys {
       return await verify()
     } catch (error) {
       if (!(error instanceof PasskeyRefused)) throw error
-      this.#parts.log.warn({ err: error, passkey: passkey?.id, person: passkey?.personId }, 'a passkey was refused')
+      this.#dependencies.log.warn(
+        { err: error, passkey: passkey?.id, person: passkey?.personId },
+        'a passkey was refused'
+      )
       return null
     }
   }

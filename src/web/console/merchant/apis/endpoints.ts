@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { html } from '../../../kit/document.ts'
 import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
-import type { Asked } from '../../page.ts'
+import type { PageRequest } from '../../page.ts'
 import { action, choice, field, fieldsOf, table } from '../../parts.ts'
 import { forRole, may } from '../../role.ts'
 import { sats } from '../../words.ts'
@@ -29,7 +29,7 @@ function inWords(endpoints: readonly Endpoint[]): string {
 }
 
 /** Prices of an API's addresses with forms to set and remove one. */
-export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView): VNode {
+export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: ProxyView): VNode {
   const of = fieldsOf(asked, 'endpoint')
   const was = markOf(endpoints)
   return html`
@@ -72,7 +72,7 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
  * Sets or removes the price of one address and keeps the entry's other members.
  * @throws ApiRefusal after a concurrent change, and for the API's refusals
  */
-export async function changeEndpoint({ api, form }: Asked, target: string): Promise<void> {
+export async function changeEndpoint({ api, form }: PageRequest, target: string): Promise<void> {
   const { endpoints } = await api.get<ProxyView>(target)
   expectUnchanged(form, markOf(endpoints), inWords(endpoints))
   const method = (form.get('method') ?? '') === '' ? null : form.get('method')

@@ -2,14 +2,14 @@ import type { VNode } from 'preact'
 import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { html } from '../../../kit/document.ts'
 import { ApiRefusal } from '../../api.ts'
-import type { Asked } from '../../page.ts'
+import type { PageRequest } from '../../page.ts'
 import { field, fieldsOf, textArea } from '../../parts.ts'
 
 type Price = NonNullable<ProxyView['defaultPrice']>
 
 /** Fields of a price: satoshis, another currency, or an amount for each value of a field such as the model. */
 export function priceFields(
-  asked: Pick<Asked, 'form' | 'problem'>,
+  asked: Pick<PageRequest, 'form' | 'problem'>,
   which: string,
   label: string,
   sats: number | null,

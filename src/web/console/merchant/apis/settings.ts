@@ -2,12 +2,12 @@ import type { VNode } from 'preact'
 import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { html } from '../../../kit/document.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
-import type { Asked } from '../../page.ts'
+import type { PageRequest } from '../../page.ts'
 import { field, fieldsOf, textArea, ticks } from '../../parts.ts'
 import { forRole } from '../../role.ts'
 
 /** Form of an API's settings. The secret is write-only. */
-export function apiSettings(asked: Asked, proxy: ProxyView): VNode {
+export function apiSettings(asked: PageRequest, proxy: ProxyView): VNode {
   const of = fieldsOf(asked, 'settings')
   return html`<section aria-labelledby="settings"><h2 id="settings">Settings</h2>${forRole(
     asked,
@@ -33,7 +33,7 @@ const PATHS = { rows: 3, maxlength: 50_000 }
  * Saves the form and leaves an unchanged secret alone.
  * @throws ApiRefusal after a concurrent change, and for the API's refusals
  */
-export async function changeSettings({ api, form }: Asked, target: string): Promise<void> {
+export async function changeSettings({ api, form }: PageRequest, target: string): Promise<void> {
   const now = await api.get<ProxyView>(target)
   expectUnchanged(form, settingsMark(now), 'different')
   const text = (name: string): string => (form.get(name) ?? '').trim()

@@ -20,7 +20,7 @@ import type { Domain, Open } from './domain.ts'
 import type { Suite } from './suite.ts'
 
 /** Environment of a gateway; its owner closes the database. */
-export interface Surroundings {
+export interface GatewayEnvironment {
   readonly clock: Clock
   readonly log: Log
   readonly database: Database
@@ -53,13 +53,13 @@ export interface Running {
 /** Services of plugins for the life of the gateway. */
 export type SteadyServices = Omit<Services, 'policies'>
 
-export type Parts = Awaited<ReturnType<typeof openParts>>
+export type Domains = Awaited<ReturnType<typeof openDomains>>
 
 /**
  * Opens the core, and the merchant suite if the configuration uses it (docs/explanation/architecture.md, Composition). `closers`
  * closes everything in reverse order, also after a failure.
  */
-export async function openParts(running: Running, around: Surroundings, closers: Closers) {
+export async function openDomains(running: Running, environment: GatewayEnvironment, closers: Closers) {
   const operations: AnyOperation[] = []
   const api: AnyOperation[] = []
   const domains: Domain[] = []
@@ -68,7 +68,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     api.push(...domain.operations)
     return closers.add(domain, part => part.close())
   }
-  const core = await openCore(running, around, closers, opened)
+  const core = await openCore(running, environment, closers, opened)
   const { events, jobs, ledger, providers, sale, sessions, traffic } = core
   let suite: Suite | null = null
   opened(
@@ -118,7 +118,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     if (suite === null && usesSuite(config, plugins, api, core.services)) await open()
     if (hasStarted) await startSuite()
   }
-  await openFor(running.config, around.plugins)
+  await openFor(running.config, environment.plugins)
   if (internals.size === 0) mount()
   return {
     metrics: core.metrics,

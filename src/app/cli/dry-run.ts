@@ -11,7 +11,7 @@ import { silentLog } from '../../platform/telemetry/log.ts'
 import { loadSecrets } from '../secrets.ts'
 import type { Loaded } from './configuration.ts'
 
-const unasked = (): never => {
+const unexpected = (): never => {
   throw new Error('a configuration that is only checked has no database')
 }
 
@@ -19,17 +19,17 @@ const unasked = (): never => {
 export const noDatabase: Database = {
   kind: 'postgres',
   // Any use of the handle is an error here.
-  sql: unasked as unknown as Sql,
-  transaction: async () => unasked(),
-  listen: async () => unasked(),
-  notify: async () => unasked(),
-  health: async () => unasked(),
-  load: unasked,
-  verify: async () => unasked(),
+  sql: unexpected as unknown as Sql,
+  transaction: async () => unexpected(),
+  listen: async () => unexpected(),
+  notify: async () => unexpected(),
+  health: async () => unexpected(),
+  load: unexpected,
+  verify: async () => unexpected(),
   close: async () => {}
 }
 
-interface Rehearsal {
+interface DryRun {
   readonly config: GatewayConfig
   readonly warnings: readonly Problem[]
   readonly operations: readonly AnyOperation[]
@@ -41,16 +41,16 @@ interface Rehearsal {
  * @returns the configuration with the gateway's own routes, warnings, and every operation
  * @throws ConfigError, and other errors of a start
  */
-export async function rehearse({ config, plugins }: Loaded): Promise<Rehearsal> {
+export async function dryRun({ config, plugins }: Loaded): Promise<DryRun> {
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))
   const warnings: Problem[] = []
   try {
-    const rehearsed = { ...config, data, state: { url: 'memory:', cluster: false } }
-    const app = await compose(rehearsed, {
+    const dryRunResult = { ...config, data, state: { url: 'memory:', cluster: false } }
+    const app = await compose(dryRunResult, {
       clock: systemClock,
       log: silentLog,
       database: noDatabase,
-      secrets: loadSecrets(rehearsed),
+      secrets: loadSecrets(dryRunResult),
       plugins,
       publicUrl: () => config.server.publicUrl,
       warn: warning => {
