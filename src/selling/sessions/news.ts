@@ -3,7 +3,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 
 const CHANNEL = 'boltgate_sessions'
 
-/** Called once, at the session's next deposit or close. */
+/** Called at each deposit and at the close of the session. */
 type Waiting = () => void
 
 export class SessionNews {
@@ -33,13 +33,13 @@ export class SessionNews {
     }
   }
 
-  /** Calls `heard` at the session's next change; returns a cancel function. */
+  /** Calls `heard` at the session's changes, until the returned function is called. */
   wait(id: string, heard: Waiting): () => void {
     const waiting = this.#waiting.get(id) ?? new Set()
     this.#waiting.set(id, waiting.add(heard))
     return () => {
       waiting.delete(heard)
-      if (waiting.size === 0 && this.#waiting.get(id) === waiting) this.#waiting.delete(id)
+      if (waiting.size === 0) this.#waiting.delete(id)
     }
   }
 
@@ -49,8 +49,6 @@ export class SessionNews {
   }
 
   #hear(id: string): void {
-    const waiting = this.#waiting.get(id)
-    this.#waiting.delete(id)
-    for (const heard of waiting ?? []) heard()
+    for (const heard of this.#waiting.get(id) ?? []) heard()
   }
 }

@@ -253,8 +253,8 @@ export class SessionRefunds {
     const lost = await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const refund = session === null ? null : refundingOf(session)
-      if (session === null || refund === null || !isUnknownToProvider(refund)) return null
-      if (refund.reference !== seen.reference || refund.askedAt !== seen.askedAt) return null
+      if (session === null || refund?.reference !== seen.reference) return null
+      if (!isUnknownToProvider(refund) || refund.askedAt !== seen.askedAt) return null
       const asked = { ...refund, askedAt: clock.now() }
       await store.refund(sql, id, asked, null, asked.askedAt + SEND_WITHIN)
       return { session, refund: asked }
@@ -288,8 +288,7 @@ export class SessionRefunds {
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const current = session === null ? null : refundingOf(session)
-      if (session === null || current === null || current.reference !== seen.reference || !isOpen(current))
-        return session
+      if (session === null || current?.reference !== seen.reference || !isOpen(current)) return session
       // A later request decides.
       if (payout === null && (current.askedAt !== seen.askedAt || !isUnknownToProvider(current))) return session
       const now = clock.now()
@@ -319,9 +318,8 @@ export class SessionRefunds {
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const refund = session === null ? null : refundingOf(session)
-      if (session === null || refund === null) return session
       // News of an abandoned refund says nothing about its replacement.
-      if (refund.reference !== seen.reference) return session
+      if (session === null || refund?.reference !== seen.reference) return session
       const next = change(refund, clock.now())
       if (next === refund) return session
       await this.write(sql, session, next, next.status === 'failed' ? fault : null)

@@ -88,7 +88,9 @@ export class SessionStream implements BodyFilter {
     this.#reader.feed(this.#piece)
     if (this.#size > 0) this.#take('none')
     await this.#run()
-    if (!this.#isOver) await this.#finish(true)
+    if (this.#isOver) return
+    await this.#receipt(true)
+    if (this.#done !== null) this.#out(this.#done)
   }
 
   close(): void {
@@ -171,7 +173,6 @@ export class SessionStream implements BodyFilter {
 
   /** Waits for coverage; false if the stream ended meanwhile. */
   async #isCovered(first: GrowthResult): Promise<boolean> {
-    if (first === 'grown') return true
     const { clock, held, counters, standing, id } = this.#dependencies
     const until = clock.monotonic() + WAIT
     let isTold = false
@@ -184,7 +185,8 @@ export class SessionStream implements BodyFilter {
       const news = this.#news(Math.min(LOOK, until - clock.monotonic()))
       const session = await standing()
       if (session === null || session.closedAt !== null) {
-        await this.#finish(false)
+        await this.#receipt(false)
+        this.#over()
         return false
       }
       const shortage = {
@@ -199,7 +201,7 @@ export class SessionStream implements BodyFilter {
       } else if (clock.monotonic() >= until) {
         counters.timedOut()
         this.#write(shortageEvent('session-timeout', shortage))
-        await this.#settled(false)
+        await held.finish(false)
         this.#over()
         return false
       }
@@ -226,18 +228,10 @@ export class SessionStream implements BodyFilter {
     this.#wake?.()
   }
 
-  /** Sends the receipt, then the held `[DONE]`. */
-  async #finish(isWhole: boolean): Promise<void> {
-    const { clock, id } = this.#dependencies
-    const { units, msat } = await this.#settled(isWhole)
+  async #receipt(isWhole: boolean): Promise<void> {
+    const { clock, id, held } = this.#dependencies
+    const { units, msat } = await held.finish(isWhole)
     this.#write(receiptEvent(id, Math.floor(clock.now() / 1000), Math.ceil(msat / 1000), units))
-    if (isWhole && this.#done !== null) this.#out(this.#done)
-    if (!isWhole) this.#over()
-    this.#isOver = true
-  }
-
-  async #settled(isWhole: boolean) {
-    return await this.#dependencies.held.finish(isWhole)
   }
 
   #write({ event, data }: { readonly event: string; readonly data: string }): void {

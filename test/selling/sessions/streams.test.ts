@@ -5,7 +5,7 @@ import { openShop, startUpstream, token, type Shop } from './fixture.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 /** An event stream of so many events and a `[DONE]`, whose pieces end anywhere. */
-async function streamUpstream(t: T, events: number, piece = 7) {
+async function streamUpstream(t: T, events: number, isEnded = true, piece = 7) {
   const upstream = await startUpstream(t)
   upstream.answer = (_request, response) => {
     response.setHeader('content-type', 'text/event-stream')
@@ -13,7 +13,7 @@ async function streamUpstream(t: T, events: number, piece = 7) {
     for (let n = 0; n < events; n++) text += `data: {"n":${n}}\n\n`
     text += 'data: [DONE]\n\n'
     for (let at = 0; at < text.length; at += piece) response.write(text.slice(at, at + piece))
-    response.end()
+    if (isEnded) response.end()
   }
   return upstream
 }
@@ -173,7 +173,7 @@ t.test('a client that leaves while its stream waits pays for what it got', async
 
 t.test('a session that is closed while a stream waits ends the stream', async t => {
   const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
-    upstream: await streamUpstream(t, 10)
+    upstream: await streamUpstream(t, 10, false)
   })
   const { open, close } = await shop.deposit()
   const names: string[] = []
