@@ -4,7 +4,7 @@ export type { HookResult, Hooks, Plugin, Scope, UpstreamRequest } from './engine
 export { Context } from './engine/message/context.ts'
 export type { Principal, RequestOffer, RequestPayment, Slot } from './engine/message/context.ts'
 export type { Head, HeadSource, Outcome, Reply, StreamBody, StreamSink } from './engine/message/reply.ts'
-export type { RequestBody } from './engine/message/body.ts'
+export type { RequestBody } from './engine/message/context.ts'
 export type { ReadonlyHeaders } from './engine/message/headers.ts'
 export { HeaderList } from './engine/message/headers.ts'
 export type { BodyLimit } from './engine/message/unpaid-body.ts'
@@ -30,7 +30,7 @@ export type {
   HarnessResult
 } from './engine/pipeline/harness.ts'
 export { clientNetwork } from './engine/message/addresses.ts'
-export { isCrossSite } from './engine/message/cross-site.ts'
+export { isCrossSite } from './engine/message/caller.ts'
 export { Duration, FineMoney, Money, Price, Size } from './engine/config/units.ts'
 export { RequestField, TableBy } from './engine/checks/price.ts'
 export type { FieldSelector, FieldTable } from './engine/checks/price.ts'

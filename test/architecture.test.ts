@@ -234,8 +234,7 @@ function exportsOf(file: string): string[] {
 
 t.test('the database client is made in one place, and its inside is known to its mends alone', async t => {
   const makes = files.filter(file => / postgres\(/.test(readFileSync(resolve(root, file), 'utf8')))
-  // arrays.ts makes one that connects to nothing, to ask it how values travel.
-  t.same(makes, ['src/platform/database/postgres/arrays.ts', 'src/platform/database/postgres/client.ts'])
+  t.same(makes, ['src/platform/database/postgres/client.ts'])
   const reach = imports
     .filter(({ to }) => to === 'src/platform/database/postgres/inside.ts')
     .map(({ from }) => dirname(from))

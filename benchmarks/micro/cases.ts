@@ -1,4 +1,4 @@
-import type { RequestBody } from '../../src/engine/message/body.ts'
+import type { RequestBody } from '../../src/engine/message/context.ts'
 import { Chain } from '../../src/engine/pipeline/chain.ts'
 import { Context, NO_ROUTE } from '../../src/engine/message/context.ts'
 import { HeaderList } from '../../src/engine/message/headers.ts'

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
-import { readChallengeLine } from '../../src/app/cli/challenge-lines.ts'
+import { readChallengeLine } from '../../src/app/commands/credentials.ts'
 import { Merchants } from '../../src/accounts/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
 import type { Access, AnyOperation } from '../../src/engine/operations/operation.ts'

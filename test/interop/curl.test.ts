@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { readChallengeLine } from '../../src/app/cli/challenge-lines.ts'
+import { readChallengeLine } from '../../src/app/commands/credentials.ts'
 import { credentialOf } from '../support/gateway.ts'
 import { eachDoor, openShop, programPath } from './setting.ts'
 

@@ -1,5 +1,5 @@
 import tap, { type Test as T } from 'tap'
-import { readChallengeLine } from '../../src/app/cli/challenge-lines.ts'
+import { readChallengeLine } from '../../src/app/commands/credentials.ts'
 import { openStorefront, type Storefront } from '../../src/shop/open.ts'
 import type { Selling } from '../../src/selling/challenges/open.ts'
 import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'

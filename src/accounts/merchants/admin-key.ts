@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { equalText } from '../../platform/keys/constant-time.ts'
-import type { Secret } from '../../platform/keys/secrets.ts'
+import { equalText, type Secret } from '../../platform/keys/secrets.ts'
 
 declare module '../../engine/pipeline/services.ts' {
   interface Services {

@@ -1,5 +1,5 @@
 import { invalidField } from '../../engine/operations/field-errors.ts'
-import { requireWritable } from '../../engine/formats/calendar.ts'
+import { requireWritable } from '../../engine/formats/iso-time.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { FaultSum } from '../../platform/telemetry/faults.ts'

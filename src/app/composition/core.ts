@@ -17,8 +17,7 @@ import type { ChallengePages } from '../../selling/paywall/paywall.ts'
 import { openSales } from '../../selling/sales/open.ts'
 import { openSessions } from '../../selling/sessions/open.ts'
 import type { Closers } from './closers.ts'
-import type { Open } from './domain.ts'
-import type { Running, GatewayEnvironment } from './domains.ts'
+import type { Open, Running, GatewayEnvironment } from './domains.ts'
 
 /** What every gateway opens: the pay-per-request core. */
 export type Core = Awaited<ReturnType<typeof openCore>>

@@ -16,8 +16,8 @@ import { openDiscovery } from '../discovery/open.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Closers } from './closers.ts'
 import { openCore, type Core } from './core.ts'
-import type { Domain, Open } from './domain.ts'
 import type { Suite } from './suite.ts'
+import type { JobDeclaration } from '../../platform/jobs/jobs.ts'
 
 /** Environment of a gateway; its owner closes the database. */
 export interface GatewayEnvironment {
@@ -172,3 +172,14 @@ function usesSuite(
     )
   )
 }
+
+/** Common members of each domain's `open…()`. */
+export interface Domain {
+  readonly operations: readonly AnyOperation[]
+  readonly jobs: readonly JobDeclaration[]
+  /** Closes what was opened; given dependencies are closed later. */
+  close(): void | Promise<void>
+}
+
+/** Registers an opened domain: mounts its operations, declares its jobs, and closes it before those opened earlier. */
+export type Open = <T extends Domain>(domain: T) => T

@@ -11,7 +11,7 @@ import { openMail } from '../../web/mail/open.ts'
 import { openPages } from '../../web/pay/open.ts'
 import { openSignIn } from '../../web/sign-in/open.ts'
 import type { Core } from './core.ts'
-import type { Open } from './domain.ts'
+import type { Open } from './domains.ts'
 
 /** The merchant suite: payments, plans, shop and web. */
 export type Suite = Awaited<ReturnType<typeof openSuite>>

@@ -1,19 +1,19 @@
 import { dirname, resolve } from 'node:path'
 import { runChecks } from '../checks/checks.ts'
 import type { ReadEntry } from '../checks/chains.ts'
-import { ConfigError, Findings } from './diagnose.ts'
-import { parseFile } from './document.ts'
-import { addFallbacks } from './fallbacks.ts'
+import { ConfigError, Findings, formatPath, type Problem } from './diagnose.ts'
+import { parseFile, type Origin } from './document.ts'
 import { deepFreeze } from './fields.ts'
 import { parseListen } from './formats.ts'
-import type { Environment } from './interpolate.ts'
+import { type Environment, interpolate } from './interpolate.ts'
 import { DEFAULT_USE, PRESET_NAMES, type PresetName } from './presets.ts'
 import { readConfig } from './read.ts'
 import { readBuiltInChains, readChains, readRoutes, readUpstreams, resolvePlugins } from './resolve.ts'
 import { fileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts } from './schema.ts'
-import { readSource } from './source.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import { builtInPolicies } from '../sections/policy.ts'
+import { isUtf8 } from 'node:buffer'
+import { readFile } from 'node:fs/promises'
 
 export interface ChainsFile {
   readonly file: string
@@ -143,4 +143,118 @@ function defaultPublicUrl({ host, port }: { host: string; port: number }): strin
   // The wildcard address is not connectable.
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return new URL(`http://${reachable}:${port}`).origin
+}
+
+/** Settings that come from the environment where the file does not have them. */
+const FALLBACKS = [
+  ['mode', '', '${BOLTGATE_MODE:-}'],
+  ['data', '', '${BOLTGATE_DATA:-}'],
+  ['server', 'publicUrl', '${PUBLIC_URL:-}'],
+  ['secrets', 'master', '${BOLTGATE_SECRET:-}'],
+  ['secrets', 'adminKey', '${BOLTGATE_ADMIN_KEY:-}'],
+  ['database', 'url', '${DATABASE_URL:-}'],
+  ['state', 'url', '${REDIS_URL:-}'],
+  ['mail', 'from', '${MAIL_FROM:-}'],
+  ['mail', 'smtp', '${SMTP_URL:-}']
+] as const
+
+const LISTEN = ['server', 'listen', '${HOST:-127.0.0.1}:${PORT:-8080}'] as const
+
+type Mapping = Record<string, unknown>
+
+/**
+ * Completes a parsed file: drops extensions, which hold anchors, and takes missing settings from the environment. Returns
+ * the origin that also knows the latter.
+ */
+export function addFallbacks(
+  value: unknown,
+  origin: Origin,
+  env: Environment
+): { origin: Origin; problems: readonly Problem[] } {
+  if (!isMapping(value)) return { origin, problems: [] }
+  for (const name of Object.keys(value)) if (name.startsWith('x-')) Reflect.deleteProperty(value, name)
+  const expressions = new Map<string, string>()
+  const problems: Problem[] = []
+  const { HOST: host = '', PORT: port = '' } = env
+  // Platforms that want IPv6 set HOST=:: without brackets.
+  const bracketed = { ...env, HOST: /^[^[].*:/.test(host) || host.startsWith(':') ? `[${host}]` : host }
+  for (const [section, name, text] of host + port === '' ? FALLBACKS : [...FALLBACKS, LISTEN]) {
+    const path = name === '' ? [section] : [section, name]
+    const parent = name === '' ? value : sectionOf(value, section)
+    const key = path.at(-1) ?? ''
+    if (!isMapping(parent) || Object.hasOwn(parent, key)) continue
+    const found = interpolate(text, bracketed)
+    if ('problem' in found)
+      problems.push({
+        code: 'BG_CONFIG_VARIABLE',
+        ...origin.position(path),
+        path: formatPath(path),
+        message: found.problem
+      })
+    else if (found.value !== '') {
+      parent[key] = found.value
+      expressions.set(JSON.stringify(path), text)
+    }
+  }
+  if (value['mode'] !== 'production') {
+    // Production needs one provider; where nothing costs money, merchants find both slots filled.
+    const lightning = sectionOf(value, 'lightning')
+    if (isMapping(lightning) && !Object.hasOwn(lightning, 'alternate')) lightning['alternate'] = { kind: 'sandbox' }
+  }
+  return {
+    origin: {
+      ...origin,
+      expression: path => expressions.get(JSON.stringify(path)) ?? origin.expression(path)
+    },
+    problems
+  }
+}
+
+function sectionOf(value: Mapping, name: string): unknown {
+  if (!Object.hasOwn(value, name)) value[name] = {}
+  return value[name]
+}
+
+function isMapping(value: unknown): value is Mapping {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * Reads a configuration file without its byte order mark.
+ * @throws ConfigError for invalid UTF-8
+ */
+export async function readSource(file: string): Promise<string> {
+  const fail = (code: 'BG_CONFIG_SYNTAX' | 'BG_CONFIG_FILE', message: string, line = 1, column = 1): never => {
+    throw new ConfigError([{ code, file, line, column, path: '', message }])
+  }
+  let bytes: Buffer
+  try {
+    bytes = await readFile(file)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    return fail('BG_CONFIG_FILE', `the file cannot be read (${code}); name a readable file`)
+  }
+  if (isUtf16(bytes))
+    return fail('BG_CONFIG_SYNTAX', 'found a file in UTF-16; allowed: YAML in UTF-8, as which any editor can save it')
+  const text = bytes.toString('utf8')
+  if (isUtf8(bytes)) return text.replace(/^\uFEFF/, '')
+  // The first byte that decoding did not keep.
+  const again = Buffer.from(text)
+  const before = bytes
+    .subarray(
+      0,
+      bytes.findIndex((byte, index) => byte !== again[index])
+    )
+    .toString('utf8')
+  return fail(
+    'BG_CONFIG_SYNTAX',
+    'found bytes that are not UTF-8, such as Latin-1; allowed: YAML in UTF-8, as which any editor can save it',
+    before.split('\n').length,
+    before.length - before.lastIndexOf('\n')
+  )
+}
+
+/** By the byte order mark that editors on Windows write. */
+function isUtf16(bytes: Buffer): boolean {
+  return (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff)
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { domainToASCII } from 'node:url'
 
 /** Pattern of one line without control characters; PostgreSQL cannot store NUL. */
 export const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
@@ -7,3 +8,16 @@ export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 /** A text or null. */
 export const nullableText = (description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], ...(description === undefined ? {} : { description }) })
+
+/**
+ * Converts the domain of an email address to ASCII (RFC 5890) for SMTP. Returns the text unchanged where the domain is
+ * ASCII or invalid.
+ */
+export function asciiEmail(text: string): string {
+  const at = text.lastIndexOf('@') + 1
+  const domain = text.slice(at)
+  // Other characters may separate a port, a path or a user from the host; the longest domain has 253.
+  if (at === 0 || domain.length > 253 || !/^[\p{L}\p{M}\p{N}.\u3002-]+$/u.test(domain) || /^[\x20-\x7e]*$/.test(domain))
+    return text
+  return text.slice(0, at) + (domainToASCII(domain) || domain)
+}

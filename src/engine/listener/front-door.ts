@@ -1,19 +1,7 @@
 import { METHODS } from 'node:http'
 import { HeaderList } from '../message/headers.ts'
-import {
-  AUTHORIZATION,
-  CONTENT_LENGTH,
-  CORRELATION,
-  EXPECT,
-  HOST,
-  headerKind,
-  NOT_A_TOKEN,
-  OTHER,
-  SINGLE,
-  TRANSFER_ENCODING,
-  UPGRADE
-} from './header-kinds.ts'
 import { paymentScheme, schemeValue } from '../message/payment-headers.ts'
+import { isToken, NameTable } from '../message/header-names.ts'
 
 /** The origin-form of a request target, or why it is refused. */
 type TargetReading =
@@ -336,4 +324,48 @@ function withoutPadding(text: string): string {
   let end = text.length
   while (text.charCodeAt(end - 1) === 0x3d) end--
   return text.slice(0, end)
+}
+
+export type HeaderKind = number
+
+export const OTHER = 0
+export const HOST = 1
+export const CONTENT_LENGTH = 2
+export const TRANSFER_ENCODING = 3
+export const AUTHORIZATION = 4
+export const EXPECT = 5
+export const UPGRADE = 6
+export const CORRELATION = 7
+/** May appear once, because two readers would take two different values. */
+export const SINGLE = 8
+export const NOT_A_TOKEN = 9
+
+const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
+  ['host', HOST],
+  ['content-length', CONTENT_LENGTH],
+  ['transfer-encoding', TRANSFER_ENCODING],
+  ['authorization', AUTHORIZATION],
+  ['expect', EXPECT],
+  ['upgrade', UPGRADE],
+  ['x-correlation-id', CORRELATION],
+  ['content-type', SINGLE],
+  ['x-payment', SINGLE],
+  ['payment', SINGLE],
+  ['macaroon', SINGLE],
+  ['grpc-metadata-macaroon', SINGLE],
+  ['x-api-key', SINGLE],
+  ['idempotency-key', SINGLE],
+  ['x-idempotency-key', SINGLE]
+])
+
+const table = new NameTable(decide)
+
+export function headerKind(name: string): HeaderKind {
+  return table.of(name)
+}
+
+function decide(name: string): HeaderKind {
+  if (!isToken(name)) return NOT_A_TOKEN
+  const lower = name.toLowerCase()
+  return KINDS.get(lower) ?? (lower.startsWith('payment-') ? SINGLE : OTHER)
 }

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { RequestBody } from '../message/body.ts'
+import type { RequestBody } from '../message/context.ts'
 import { ClientGone, PayloadTooLarge, Unavailable } from '../operations/errors.ts'
 import { keepFor, type Keeping, sizeKept } from './allowance.ts'
 

@@ -1,5 +1,5 @@
 import { routeCallPrices, type CallPrice } from '../checks/call-prices.ts'
-import { freeWords } from '../checks/free-words.ts'
+import { freeWords } from '../checks/route-words.ts'
 import { meterWords } from '../checks/meter.ts'
 import { sessionWords, type SessionsConfig } from '../checks/sessions.ts'
 import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'

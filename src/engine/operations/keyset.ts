@@ -1,6 +1,5 @@
 import { Type, type Static, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
-import { nearestWritable } from '../formats/calendar.ts'
-import { isoTimeQuery, readFilterTime } from '../formats/iso-time.ts'
+import { nearestWritable, isoTimeQuery, readFilterTime } from '../formats/iso-time.ts'
 import { MOST_SUMMED } from '../../platform/database/own-plan.ts'
 import { invalidField } from './field-errors.ts'
 

@@ -2,9 +2,8 @@ import { Compile } from 'typebox/compile'
 import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { ValidationError } from './errors.ts'
-import { asciiEmail } from '../formats/ascii-email.ts'
-import { MAX_DEPTH, tooDeep } from '../formats/json-reader.ts'
-import { roundedMember } from '../formats/rounded-numbers.ts'
+import { asciiEmail } from '../formats/text-patterns.ts'
+import { MAX_DEPTH, tooDeep, outlineOf } from '../formats/json-reader.ts'
 import { invalidField, collect } from './field-errors.ts'
 
 // The library's default of 8 is used up by one union of a few more values; the schemas bound lists and members.
@@ -249,4 +248,37 @@ function fromText(property: TSchema, text: string): unknown {
   // Clients in .NET and Python write True and False.
   if (type === 'boolean' && /^(?:true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   return text
+}
+
+/** Numbers that a double may round: more than 15 digits, or a three-digit exponent. */
+const LONG = /\d[\d.]{15,}|\d[eE][+-]?\d{3}/
+
+/** The first of these members with a number that parsing rounded; null for none. `text` must be the JSON as sent. */
+export function roundedMember(text: string, names: ReadonlySet<string>): string | null {
+  if (names.size === 0 || !LONG.test(text)) return null
+  const outline = outlineOf(text, { depth: MAX_DEPTH, members: Number.POSITIVE_INFINITY, names: null })
+  for (const name of names) {
+    // Of duplicate names the parser takes the last.
+    const index = outline.indexesOf(name).at(-1)
+    if (index === undefined) continue
+    const { start, end } = outline.span(index)
+    const source = text.slice(start, end)
+    if (/^[-\d]/.test(source) && isRounded(source)) return name
+  }
+  return null
+}
+
+function isRounded(source: string): boolean {
+  return plainest(source) !== plainest(String(Number(source)))
+}
+
+function plainest(number: string): string {
+  const [, sign = '', whole = '', fraction = '', power = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
+  const digits = (whole + fraction).replace(/^0+/, '')
+  const kept = digits.replace(/(?<!0)0+$/, '')
+  // Zero has no sign and no exponent.
+  return kept === ''
+    ? `${whole === '' ? number : '0'}`
+    : `${sign}${kept}e${Number(power) - fraction.length + digits.length - kept.length}`
 }

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { RequestBody } from '../message/body.ts'
+import type { RequestBody } from '../message/context.ts'
 import { PayloadTooLarge } from '../operations/errors.ts'
 import type { TunnelResult, Wire, WireListener } from '../message/wire.ts'
 

@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream'
-import type { RequestBody } from '../message/body.ts'
-import { Context, type Principal, NO_ROUTE } from '../message/context.ts'
+import { type RequestBody, Context, type Principal, NO_ROUTE } from '../message/context.ts'
 import { HeaderList } from '../message/headers.ts'
 import { isStreamBody, type WholeReply } from '../message/reply.ts'
 import { asGatewayError, errorReply, notFound, PayloadTooLarge, type GatewayError } from '../operations/errors.ts'

@@ -2,7 +2,7 @@ import type { OnReadOpts, Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { RequestHead, UpstreamCall } from './request-head.ts'
 import type { ClientShare } from './client-share.ts'
-import { ResponseFault } from './response-fault.ts'
+import { ResponseFault } from './response-head.ts'
 import { MAX_PIECE, ResponseParser, type ResponseReader } from './response-parser.ts'
 import { UpstreamUpload } from './upload.ts'
 

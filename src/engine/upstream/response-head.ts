@@ -1,5 +1,4 @@
 import { nameIn, NameTable } from '../message/header-names.ts'
-import { malformed, ResponseFault } from './response-fault.ts'
 import { trimmed } from '../message/headers.ts'
 
 export const MAX_HEAD = 64 * 1024
@@ -251,4 +250,23 @@ function lengthOf(value: string): number {
   const length = Number(value)
   if (length > Number.MAX_SAFE_INTEGER) throw malformed('Content-Length is too large')
   return length
+}
+
+export type ResponseFaultCode =
+  /** The upstream closed before the response was complete, or sent an unsolicited 100 or 101. */
+  'UPSTREAM_CLOSED' | 'UPSTREAM_HEAD_TOO_LARGE' | 'UPSTREAM_LENGTH_MISMATCH' | 'UPSTREAM_MALFORMED'
+
+/** A response that cannot be passed on. The message is for the log; clients get the text of `failure.ts`. */
+export class ResponseFault extends Error {
+  readonly code: ResponseFaultCode
+
+  constructor(code: ResponseFaultCode, message: string) {
+    super(message)
+    this.name = 'ResponseFault'
+    this.code = code
+  }
+}
+
+export function malformed(why: string): ResponseFault {
+  return new ResponseFault('UPSTREAM_MALFORMED', why)
 }

@@ -1,5 +1,4 @@
-import { malformed, ResponseFault } from './response-fault.ts'
-import { HeadReader } from './response-head.ts'
+import { malformed, ResponseFault, HeadReader } from './response-head.ts'
 
 /** Receives a response in parts. Any method may pause or stop the parser. */
 export interface ResponseReader {

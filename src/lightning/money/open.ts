@@ -4,8 +4,9 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { PriceFeed, type AskSource, type FeedSource } from './feed.ts'
 import { FixedPrices, type Quotes } from './prices.ts'
-import { openSourceCalls } from './source-calls.ts'
-import { PRICE_SOURCES } from './sources.ts'
+import { PRICE_SOURCES, SourceFault } from './sources.ts'
+import { Agent, buildConnector, request } from 'undici'
+import { overInterim } from '../../platform/system/interim-responses.ts'
 
 export interface OpenedPrices extends Quotes {
   close(): Promise<void>
@@ -40,4 +41,30 @@ export function openPrices(config: Pick<GatewayConfig, 'lightning' | 'prices'>, 
     }))
   })
   return Object.assign(feed, { close: () => calls.close() })
+}
+
+const MAX_RESPONSE_BYTES = 64 * 1024
+
+/** HTTP calls to price sources. Redirects are not followed. */
+export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<void> } {
+  const agent = new Agent({
+    connections: 4,
+    allowH2: false,
+    maxResponseSize: MAX_RESPONSE_BYTES,
+    connect: overInterim(buildConnector({ allowH2: false }))
+  })
+  return {
+    async ask(url, headers, signal) {
+      // One source requires a User-Agent.
+      const response = await request(url, {
+        dispatcher: agent,
+        signal,
+        headers: { accept: 'application/json', 'user-agent': 'boltgate', ...headers }
+      })
+      const body = await response.body.text()
+      if (response.statusCode !== 200) throw new SourceFault(`status ${response.statusCode}`)
+      return body
+    },
+    close: () => agent.destroy()
+  }
 }

@@ -2,8 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { StaticDecode, TSchema } from 'typebox'
 import { jsonOrUndefined, tooDeep } from '../../engine/formats/json-reader.ts'
 import { readResponse } from '../../engine/formats/response-schema.ts'
-import { equalBytes } from '../../platform/keys/constant-time.ts'
-import type { Secret } from '../../platform/keys/secrets.ts'
+import { equalBytes, type Secret } from '../../platform/keys/secrets.ts'
 import { ProviderNotificationError } from './errors.ts'
 
 /**

@@ -1,6 +1,5 @@
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
-import type { InOrder } from './failover.ts'
 import type { ProviderSlot } from './account.ts'
 import { ProviderRefused } from '../provider-calls/errors.ts'
 import type { Polling } from '../kinds/kind.ts'
@@ -16,6 +15,7 @@ import type {
   Provider,
   KindName
 } from '../provider-calls/provider.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
 
 export interface InvoiceStock {
   /** Names account and key: invoices of one key are never handed out after the key changes. */
@@ -158,4 +158,41 @@ export class SeatedPayee implements Payee {
 
 function onlyReceives(): ProviderRefused {
   return new ProviderRefused('request', 'The payment provider only receives: nothing can be paid out through it.')
+}
+
+export interface InOrder<Next> {
+  /** Null or absent for the last. */
+  readonly instead?: Next | null
+}
+
+/**
+ * Tries providers in order. Passes over an open breaker, an exhausted budget, no answer, or a refused key; the first
+ * two fail without a call, so no check is needed beforehand. A refused request is final, as it would be anywhere.
+ *
+ * @throws the error of the only one; else the error with the shortest wait
+ */
+export async function byFirst<Maker extends InOrder<Maker>, T>(
+  first: Maker,
+  make: (maker: Maker) => Promise<T>
+): Promise<T> {
+  let thrown: Error | null = null
+  for (let maker: Maker | null = first; maker !== null; maker = maker.instead ?? null) {
+    try {
+      return await make(maker)
+    } catch (error) {
+      if (!isPassedOver(error)) throw error
+      if (thrown === null || waitOf(error) < waitOf(thrown)) thrown = error
+    }
+  }
+  throw thrown ?? new TypeError('nobody was asked')
+}
+
+/** Whether the next may be tried: nothing visible was made. */
+export function isPassedOver(error: unknown): error is Error {
+  return error instanceof Unavailable || (error instanceof ProviderRefused && error.reason !== 'request')
+}
+
+/** Seconds to retry; errors that waiting cannot fix sort last. */
+function waitOf(error: Error): number {
+  return error instanceof Unavailable ? Number(error.headers[1] ?? Infinity) : Infinity
 }

@@ -3,7 +3,7 @@ import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
 import { createHash } from 'node:crypto'
 import { quietly, type State } from '../../platform/state/state.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
-import { isPassedOver } from './failover.ts'
+import { isPassedOver, type Payee, type ProviderSeat, type SeatView, type Seat, SeatedPayee } from './payee.ts'
 import { keyInSlot, providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import {
   ProviderKeyRequired,
@@ -14,7 +14,6 @@ import {
 import { OtherNetwork, verdictOn } from '../provider-calls/network.ts'
 import { readSlotKeys, SlotKeysError, type SlotKey } from './slot-keys.ts'
 import type { KeyVerdict, Provider, KindName } from '../provider-calls/provider.ts'
-import { type Payee, type ProviderSeat, type SeatView, type Seat, SeatedPayee } from './payee.ts'
 
 declare module '../../engine/pipeline/services.ts' {
   interface Services {

@@ -9,7 +9,7 @@ import { numericId, randomToken, type Random } from '../../platform/system/ids.t
 import type { Log } from '../../platform/telemetry/log.ts'
 import { providerOf } from '../../lightning/providers/account.ts'
 import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
-import { byFirst } from '../../lightning/providers/failover.ts'
+import { byFirst } from '../../lightning/providers/payee.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Charge } from '../../lightning/provider-calls/provider.ts'
 import type { DemoInvoices } from './demo.ts'

@@ -12,12 +12,13 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import { ProxyAdmission, RESPONSE_LIMIT } from './admission.ts'
 import { ProxyDirectory } from './directory.ts'
-import { listedApis } from './listing.ts'
 import { proxyOperations } from './operations.ts'
 import { MAX_TIMEOUT_SECONDS, type ProbeView } from './schema.ts'
 import { openAuthValue, ProxyService, type ProxyServiceDependencies, type Probe } from './service.ts'
-import { SqlProxyStore } from './store.ts'
+import { SqlProxyStore, type ProxyStore } from './store.ts'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
+import { exampleOf, type PricedRoute } from '../../engine/openapi/paid.ts'
+import { keyInSlot } from '../../lightning/providers/account.ts'
 
 export function openProxies(
   dependencies: Pick<ProxyServiceDependencies, 'production' | 'publicUrl'> & {
@@ -107,4 +108,34 @@ function reason(error: unknown): string {
   if (error instanceof NameUnresolved) return 'The target could not be reached: its name has no address.'
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
   return `The target could not be reached (${code}).`
+}
+
+/** A text file names no more. */
+const MOST = 200
+
+/** Merchants' APIs that are published: those that their merchants list, and that can be sold. */
+export async function listedApis(
+  store: Pick<ProxyStore, 'listed'>,
+  merchants: Pick<Merchants, 'byIds'>
+): Promise<PricedRoute[]> {
+  const rows = await store.listed(MOST)
+  if (rows.length === 0) return []
+  const sellers = await merchants.byIds([...new Set(rows.map(row => row.merchantId))])
+  return rows.flatMap(({ proxyId, merchantId, allowedMethods, endpoints, examples, ...row }) => {
+    const seller = sellers.get(merchantId)
+    if (seller?.isActive !== true || keyInSlot(seller) === null) return []
+    const base = `/l402/proxy/${proxyId}`
+    return [
+      {
+        path: `${base}/{path}`,
+        methods: allowedMethods.map(method => method.toLowerCase()),
+        price: row.defaultPrice === null && endpoints.length === 0 ? row.defaultPriceSats : null,
+        description: row.description === null ? row.name : `${row.name}: ${row.description}`,
+        examples: examples.map(example => {
+          const { target, ...more } = exampleOf(example)
+          return { ...more, target: `${base}${target}` }
+        })
+      }
+    ]
+  })
 }

@@ -1,5 +1,5 @@
 import { countEndpoints, isProxyId, proxyNotFound } from '../../accounts/merchants/holdings.ts'
-import { newProxyId } from './proxy-id.ts'
+import { newProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 import { leastReservedMsat } from '../../engine/checks/meter.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -27,7 +27,6 @@ import {
 import { meterOf, type EndpointMeter } from './meter.ts'
 import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
 import { withPrevious } from './pricing.ts'
-import { type ProxyRow, type ProxyStore } from './store.ts'
 
 export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
 

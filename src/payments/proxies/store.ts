@@ -16,6 +16,7 @@ import {
 import type { Renewal } from '../../selling/offers/offer.ts'
 import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, ProxyExample, PreviousPrices } from './schema.ts'
+import type { Random } from '../../platform/system/ids.ts'
 
 /** Times are milliseconds since the epoch. */
 export interface ProxyRow {
@@ -180,4 +181,16 @@ export class SqlProxyStore implements ProxyStore {
     return await proxyRows.all(this.#database.sql`
       select * from proxies where is_listed and is_active and deleted_at is null order by created_at, proxy_id limit ${limit}`)
   }
+}
+
+/** `<slug of name>-<8 hex>` (decision 10). */
+export function newProxyId(name: string, random: Random): string {
+  const slug = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '')
+    .slice(0, 40)
+    .replace(/-$/, '')
+  return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(4)).toString('hex')}`
 }

@@ -5,9 +5,8 @@ import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { RefundId } from './operations.ts'
-import { refundDetails, RefundDetails } from './schema.ts'
+import { refundDetails, RefundDetails, LOOKED_UP_FOR } from './schema.ts'
 import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
-import { LOOKED_UP_FOR } from './advice.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 const missing = 'There is no such refund.'

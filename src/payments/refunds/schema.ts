@@ -3,9 +3,13 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
-import { REFUND_STATUSES, REFUND_TYPES, type PaidOut } from '../../lightning/providers/payout-states.ts'
+import {
+  REFUND_STATUSES,
+  REFUND_TYPES,
+  type PaidOut,
+  isUnknownToProvider
+} from '../../lightning/providers/payout-states.ts'
 import { LINE, TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
-import { adviceOn } from './advice.ts'
 
 /** Times in milliseconds since the epoch, amounts in satoshis. */
 export interface Refund extends PaidOut {
@@ -174,4 +178,23 @@ export function refundDetails(refund: Refund, now: number): RefundDetails {
 /** Whether a text can be a refund id; the database rejects queries with some others. */
 export function isRefundId(text: string): boolean {
   return /^[1-9][0-9]{14}$/.test(text)
+}
+
+/** Milliseconds for which an open refund is looked up; then an administrator must settle it. */
+export const LOOKED_UP_FOR = 30 * 86_400_000
+
+/**
+ * Advice on a refund without the provider's acknowledgment, `now` in milliseconds; else null. It must not be sent
+ * again: it may have been paid.
+ */
+export function adviceOn(refund: Refund, now: number): string | null {
+  if (!isUnknownToProvider(refund)) return null
+  const search =
+    now < refund.createdAt + LOOKED_UP_FOR
+      ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
+      : 'it is looked up by itself no longer'
+  return (
+    `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +
+    "Do not create another for this amount. Where the provider's own records show that it was sent, or that it surely was not, ask the operator to settle it."
+  )
 }

@@ -16,11 +16,18 @@ import {
   withInvoice,
   type InvoiceFor
 } from './destination.ts'
-import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
+import {
+  isRefundId,
+  pageOf,
+  type Refund,
+  type RefundInput,
+  type RefundQuery,
+  adviceOn,
+  LOOKED_UP_FOR
+} from './schema.ts'
 import type { RefundSource } from './source.ts'
 import { isOpen, nextCheck, SEND_WITHIN } from '../../lightning/providers/payout-states.ts'
 import { namesIn, RefundPayouts, type PayoutDependencies } from './payouts.ts'
-import { adviceOn, LOOKED_UP_FOR } from './advice.ts'
 import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX } from './store.ts'
 import { defineError } from '../../platform/system/errors.ts'
 

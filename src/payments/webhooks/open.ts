@@ -1,7 +1,6 @@
-import { sentWebhooks } from './events.ts'
+import { sentWebhooks, webhookOperations } from './operations.ts'
 import { endpointOperations } from './endpoint-operations.ts'
 import { WebhookEndpoints, type WebhookEndpointsDependencies } from './endpoints.ts'
-import { webhookOperations } from './operations.ts'
 import { Webhooks, type WebhooksDependencies } from './service.ts'
 import { SqlWebhookStore } from './store.ts'
 

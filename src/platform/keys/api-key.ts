@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import { equalBytes } from './constant-time.ts'
+import { equalBytes, Secret } from './secrets.ts'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
-import { Secret } from './secrets.ts'
 
 /** A new API key with its stored parts. The key itself is shown once and never stored. */
 export interface NewApiKey {

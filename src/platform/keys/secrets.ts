@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hkdfSync, hash, timingSafeEqual } from 'node:crypto'
 import { inspect } from 'node:util'
 import { systemRandom, type Random } from '../system/ids.ts'
 import { defineError, CodedError } from '../system/errors.ts'
@@ -179,4 +179,14 @@ export class Sealer {
 // JSON separates the parts: no two places give the same bytes.
 function placeBytes(place: SealedPlace): Buffer {
   return Buffer.from(JSON.stringify([place.table, place.column, place.row]), 'utf8')
+}
+
+/** Constant time for one length. The length itself is not hidden, so compare digests. */
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.byteLength === b.byteLength && timingSafeEqual(a, b)
+}
+
+/** Compares SHA-256 digests: hides differences and length. */
+export function equalText(a: string, b: string): boolean {
+  return timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'))
 }

@@ -1,16 +1,14 @@
-import { everyBatch } from '../../platform/jobs/jobs.ts'
+import { everyBatch, periodic } from '../../platform/jobs/jobs.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { Offers } from '../offers/offers.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Verifier } from '../verifying/verify.ts'
 import type { Database } from '../../platform/database/database.ts'
-import { periodic } from '../../platform/jobs/jobs.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import { balanceCounters } from './counters.ts'
 import { balanceOperations } from './operations.ts'
 import { Ledger } from './ledger.ts'
 import { Balances } from './service.ts'
@@ -60,5 +58,33 @@ export function openBalances(parts: {
       periodic('balances-purge', 3_600_000, 'Deletes old entries of balances, and balances that ended long ago', purge)
     ],
     close: () => ledger.close()
+  }
+}
+
+export interface BalanceCounters {
+  /** Charge of a metered request and the loss beyond its balance, in millisatoshis. */
+  readonly settled: (chargedMsat: number, unpaidMsat: number) => void
+}
+
+export function balanceCounters(metrics: Metrics): BalanceCounters {
+  const requests = metrics
+    .counterCells('boltgate_metered_requests_total', 'Metered requests that were settled.', [])
+    .cell({})
+  const charged = metrics
+    .counterCells('boltgate_metered_msat_total', 'Millisatoshis that metered requests took from their balances.', [])
+    .cell({})
+  const unpaid = metrics
+    .counterCells(
+      'boltgate_metered_unpaid_msat_total',
+      'Millisatoshis of usage beyond what was reserved, which the balance could not bear: the seller bears them.',
+      []
+    )
+    .cell({})
+  return {
+    settled: (chargedMsat, unpaidMsat) => {
+      requests.add(1)
+      charged.add(chargedMsat)
+      unpaid.add(unpaidMsat)
+    }
   }
 }

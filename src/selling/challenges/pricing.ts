@@ -1,5 +1,5 @@
 import { callPlace, routeCallPrices } from '../../engine/checks/call-prices.ts'
-import { freeWords } from '../../engine/checks/free-words.ts'
+import { freeWords } from '../../engine/checks/route-words.ts'
 import { meterWords } from '../../engine/checks/meter.ts'
 import { sessionWords } from '../../engine/checks/sessions.ts'
 import { isFree, isTable, priceWords, type PriceConfig } from '../../engine/checks/price.ts'

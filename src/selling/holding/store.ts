@@ -23,9 +23,9 @@ import {
   type Sale,
   type ShareableQuery
 } from './challenge.ts'
-import { Claiming, NotifyingClaiming } from './sql/claiming.ts'
-import { ambiguousLeases, challengeRows, openRows, revocationList, sales, type OpenRow } from './sql/rows.ts'
 import {
+  Claiming,
+  NotifyingClaiming,
   SUMMARY_COLUMNS,
   claimRows,
   CONSUME_PAYMENTS,
@@ -42,6 +42,7 @@ import {
   type ExtendRow,
   type LeaseRow
 } from './sql/statements.ts'
+import { ambiguousLeases, challengeRows, openRows, revocationList, sales, type OpenRow } from './sql/rows.ts'
 
 const HASH = /^[0-9a-f]{64}$/
 // Approximate bytes of a new row without path and query.

@@ -8,7 +8,7 @@ import {
   ProviderUnavailable,
   PROVIDER_UNAVAILABLE
 } from '../../lightning/provider-calls/errors.ts'
-import { byFirst } from '../../lightning/providers/failover.ts'
+import { byFirst } from '../../lightning/providers/payee.ts'
 import type { CallPriority } from '../../lightning/provider-calls/budgets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'

@@ -1,7 +1,7 @@
 import { prefersHtml } from '../../engine/message/accept.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { EVENT_STREAM_HEADERS, eventStream } from '../../engine/formats/event-stream.ts'
-import { isLocalCaller } from '../../engine/message/local-caller.ts'
+import { isLocalCaller } from '../../engine/message/caller.ts'
 import type { Reply, StreamBody } from '../../engine/message/reply.ts'
 import { readCredential } from '../../lightning/codecs/credential.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'

@@ -1,4 +1,4 @@
-import { beginOfMonth, requireWritable } from '../../engine/formats/calendar.ts'
+import { beginOfMonth, requireWritable } from '../../engine/formats/iso-time.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import { HOURS_KEPT, type Step } from './earnings.ts'

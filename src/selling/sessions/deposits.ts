@@ -13,7 +13,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { SessionActionRefused } from './refused.ts'
+import type { SessionFailureSlug } from '../../lightning/payment-scheme/payment-problem.ts'
 
 export interface DepositDependencies {
   readonly claims: Claims
@@ -111,4 +111,32 @@ function unseen(cause?: unknown): Unavailable {
 
 export function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
   return network as InvoiceNetwork // Nothing else is written.
+}
+
+export class SessionActionRefused extends Error {
+  override name = 'SessionActionRefused'
+  readonly slug: SessionFailureSlug
+  readonly shortage: { readonly balanceMsat: number; readonly requiredMsat: number } | null
+
+  constructor(
+    slug: SessionFailureSlug,
+    detail: string,
+    shortage: { readonly balanceMsat: number; readonly requiredMsat: number } | null = null
+  ) {
+    super(detail)
+    this.slug = slug
+    this.shortage = shortage
+  }
+}
+
+export function unknownRefusal(): SessionActionRefused {
+  return new SessionActionRefused('lightning/session-not-found', 'There is no such session here')
+}
+
+export function closedRefusal(): SessionActionRefused {
+  return new SessionActionRefused('lightning/session-closed', 'The session is closed')
+}
+
+export function usedRefusal(): SessionActionRefused {
+  return new SessionActionRefused('lightning/unknown-challenge', 'The challenge was used before')
 }

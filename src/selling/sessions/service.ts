@@ -28,12 +28,19 @@ import {
 } from '../../lightning/payment-scheme/session-messages.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
 import type { SessionCounters } from './counters.ts'
-import { networkOf, paidDeposit, type DepositDependencies } from './deposits.ts'
+import {
+  networkOf,
+  paidDeposit,
+  type DepositDependencies,
+  closedRefusal,
+  SessionActionRefused,
+  unknownRefusal,
+  usedRefusal
+} from './deposits.ts'
 import type { SessionNews } from './news.ts'
 import type { RefundOverrides } from './refund-overrides.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
 import { KeptOpen } from './kept-open.ts'
-import { closedRefusal, SessionActionRefused, unknownRefusal, usedRefusal } from './refused.ts'
 import { SessionSale } from './sale.ts'
 import type { SessionStore } from './store.ts'
 

@@ -2,7 +2,7 @@ import { INVALID_STATE, UNAUTHORIZED, REQUEST_MALFORMED } from '../../engine/ope
 import { LongError } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
-import { equalBytes } from '../../platform/keys/constant-time.ts'
+import { equalBytes } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { notShippedTo, shipsTo } from '../cart.ts'
 import { claimDigest } from './claim-store.ts'

@@ -1,6 +1,6 @@
 import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
-import { equalBytes } from '../../platform/keys/constant-time.ts'
+import { equalBytes } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { type ClaimStore, claimDigest } from './claim-store.ts'
 import { isOrderId, type OrderStore, type OrderRecord } from './store.ts'

@@ -1,9 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { equalText } from '../../platform/keys/constant-time.ts'
+import { equalText, type Secret } from '../../platform/keys/secrets.ts'
 import { isConnectionFault, type Database } from '../../platform/database/database.ts'
-import type { Secret } from '../../platform/keys/secrets.ts'
 import {
   StorePlatformError,
   type Calculation,

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { Type, type StaticDecode } from 'typebox'
 import { fitting, mapped, nullable, parseResponse } from '../../engine/formats/response-schema.ts'
-import { equalBytes } from '../../platform/keys/constant-time.ts'
+import { equalBytes } from '../../platform/keys/secrets.ts'
 import { type Fulfilment, StorePlatformError, type StoreAccess } from '../platform.ts'
 import type { Tracking } from '../schema.ts'
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'

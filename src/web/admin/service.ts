@@ -1,8 +1,7 @@
 import { isRowId } from '../../platform/database/rows.ts'
 import { INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { isWritable } from '../../engine/formats/calendar.ts'
-import { readIsoTime } from '../../engine/formats/iso-time.ts'
+import { isWritable, readIsoTime } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import { accountHead, type AccountView } from '../../accounts/merchants/account.ts'
 import { parseTier, planFeatures } from '../../accounts/merchants/plans.ts'
@@ -29,8 +28,16 @@ import {
   type RegeneratedKey
 } from './schema.ts'
 import type { AdminStore } from './store.ts'
-import { linkMessage, pendingView, time } from './views.ts'
-import { type GivenSettings, type AccountSettings, writeSettings, givenKey, known } from './account-settings.ts'
+import {
+  linkMessage,
+  pendingView,
+  time,
+  type GivenSettings,
+  type AccountSettings,
+  writeSettings,
+  givenKey,
+  known
+} from './views.ts'
 
 export interface AdministrationDependencies {
   readonly database: Database

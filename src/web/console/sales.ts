@@ -2,11 +2,12 @@ import type { VNode } from 'preact'
 import type { SalePage, SaleView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
-import type { PageRequest, PageContent } from './page.ts'
+import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
 import { orderState } from './status.ts'
 import { presets, totals } from './totals.ts'
 import { sats, short, timeOf } from './words.ts'
+import { may } from './role.ts'
 
 /** What merchants sell; the gateway itself sells the rest. */
 export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as const
@@ -108,5 +109,23 @@ export async function salesPage(
       )}
       <p class="soft">Single sales of APIs are listed for 30 days after their token expired; sums under Earned are kept. Download the CSV each month for your books.</p>
       ${pager(link(`sales${queryOf(filter)}`), page.next, query)}`
+  }
+}
+
+/** Sales, and revoking leaked tokens. */
+export const merchantSales: ConsolePage = {
+  id: 'getConsoleSales',
+  console: 'merchant',
+  path: 'sales',
+  summary: 'What was sold, and revoking what was sold',
+  show: asked =>
+    salesPage(asked, '/api/merchant/sales', MERCHANT_SOURCES, ({ isRevoked, paymentHash }) =>
+      isRevoked || !may(asked, 'editor')
+        ? null
+        : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')
+    ),
+  async act({ api, form }) {
+    await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    return { to: listOf('sales', form), done: 'revoked' }
   }
 }

@@ -1,4 +1,21 @@
-import { pageOperations, type PayPageDependencies } from './operations.ts'
+import { Type } from 'typebox'
+import { FORBIDDEN, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { EVENT_STREAM_HEADERS } from '../../engine/formats/event-stream.ts'
+import { isLocalCaller } from '../../engine/message/caller.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { PaymentStatusView, type Payment } from '../../payments/payments/schema.ts'
+import { asOf, statusAt } from '../../payments/payments/states.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { PageAssets } from '../kit/assets.ts'
+import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
+import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
+import { linkPageOperations, type LinkPageDependencies } from './link-page.ts'
+import { isFinalStatus } from './pay-view.ts'
+import type { PayableSource, Shown } from './payable.ts'
+import { paymentEvents } from './payment-events.ts'
+import { sandboxPayCommand } from './sandbox-command.ts'
 
 export function openPages(
   dependencies: Omit<PayPageDependencies, 'merchant' | 'watch'> & {
@@ -12,4 +29,181 @@ export function openPages(
     jobs: [],
     close: () => {}
   }
+}
+
+export interface PayPageDependencies {
+  readonly payments: {
+    /** Null for an unknown token. */
+    byPayToken(token: string): Promise<Payment | null>
+  }
+  readonly links: LinkPageDependencies['links']
+  /** Other payables; default: payments only. */
+  readonly others?: readonly PayableSource[]
+  readonly watch: {
+    /** Calls `changed` after each change of the invoice's payable, until unsubscribed. */
+    watch(invoiceId: string, changed: () => void): () => void
+  }
+  /** Null for an unknown merchant. */
+  merchant(id: number): Promise<{ readonly name: string } | null>
+  readonly clock: Clock
+  readonly log: Log
+  /** Without a trailing slash. */
+  publicUrl(): string
+  /** Pays sandbox invoices, in development only; else null. */
+  readonly sandbox: { pay(invoice: string): Promise<void> } | null
+}
+
+/** 32 random bytes in base64url (decision 53). Other forms are not looked up: `/pay/<invoiceId>` must not work. */
+const TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+const PayToken = Type.Object({ payToken: Type.String() })
+
+/** Hosted checkout page, its events and assets. The address is the only authorization. */
+export function pageOperations(dependencies: PayPageDependencies): AnyOperation[] {
+  const { watch, clock, log } = dependencies
+  const assets = new PageAssets()
+  const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
+  const find = (token: string): Promise<Shown | null> =>
+    TOKEN.test(token) ? shownBy(dependencies, token) : Promise.resolve(null)
+  return [
+    defineOperation({
+      id: 'getPayPage',
+      method: 'GET',
+      path: '/pay/:payToken',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'The hosted checkout page of a payment',
+      description:
+        'The invoice as a code to scan, with amount and time left; it follows the payment and leads on to successUrl. ' +
+        'Whoever has the address sees the invoice: treat it as a secret.',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        200: { description: 'The page; also of payments that are paid or have expired.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is no such payment.', mediaType: HTML_TYPE }
+      },
+      async handle({ ctx, params }) {
+        const found = await find(params.payToken)
+        if (found === null) return missing
+        const now = clock.now()
+        const payment = asOf(found.payable, now)
+        const isSandbox = dependencies.sandbox !== null && payment.kind === 'sandbox'
+        const sandboxCommand = isSandbox ? sandboxPayCommand(dependencies.publicUrl(), payment.invoice) : null
+        const sandboxAction =
+          isSandbox && payment.status === 'unpaid' && isLocalCaller(ctx) ? `${params.payToken}/sandbox` : null
+        return {
+          status: 200,
+          body: payPage(
+            {
+              payment,
+              merchantName: found.payee,
+              now,
+              sandboxCommand,
+              sandboxAction,
+              statusAddress: found.statusAddress
+            },
+            assets.names
+          ),
+          headers: sandboxAction === null ? PAGE_HEADERS : FORM_PAGE_HEADERS
+        }
+      }
+    }),
+    defineOperation({
+      id: 'followPayment',
+      method: 'GET',
+      path: '/pay/:payToken/events',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: "Changes of a payment's status as server-sent events",
+      description:
+        'What keeps a pay page up to date. A client that loses the connection asks again and is told the status at once.',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        200: {
+          description:
+            'Events named `status` whose data is `{"status": "…"}`: one at once, one at each change; it ends after paid, expired and refunded.',
+          mediaType: 'text/event-stream'
+        },
+        404: 'There is no such payment.'
+      },
+      async handle({ params }) {
+        const found = await find(params.payToken)
+        if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
+        const body = paymentEvents(found.payable, {
+          byPayToken: async token => (await find(token))?.payable ?? null,
+          watch: (id, changed) => watch.watch(id, changed),
+          clock,
+          log
+        })
+        return { status: 200, body, headers: EVENT_STREAM_HEADERS }
+      }
+    }),
+    defineOperation({
+      id: 'getPayStatus',
+      method: 'GET',
+      path: '/pay/:payToken/status',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'The status of what a pay page shows, for whoever has its address',
+      description: 'For pages that cannot follow events: ask every few seconds.',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        200: { description: 'The status and nothing else.', schema: PaymentStatusView },
+        404: 'There is no such payment.'
+      },
+      async handle({ params }) {
+        const found = await find(params.payToken)
+        if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
+        return { status: 200, body: { status: statusAt(found.payable, clock.now()) } }
+      }
+    }),
+    defineOperation({
+      id: 'payOnPayPage',
+      method: 'POST',
+      path: '/pay/:payToken/sandbox',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'Pay what a pay page shows at the sandbox, by the button of the page',
+      description:
+        "Does what POST /sandbox/pay does, for a browser on the gateway's own machine, without a program. There is no such button on " +
+        'invoices of real providers.',
+      tag: 'Sandbox',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        303: { description: 'Paid, or it could not be paid any more; the page at `Location` shows which.' },
+        403: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.',
+        404: 'There is no such payment, or the sandbox did not make its invoice.'
+      },
+      async handle({ ctx, params }) {
+        const found = await find(params.payToken)
+        if (found === null || dependencies.sandbox === null || found.payable.kind !== 'sandbox')
+          throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
+        if (!isLocalCaller(ctx))
+          throw new LongError(FORBIDDEN, 'Forbidden', "The button pays from the gateway's own machine alone.")
+        const status = statusAt(found.payable, clock.now())
+        if (!isFinalStatus(status)) await dependencies.sandbox.pay(found.payable.invoice)
+        return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
+      }
+    }),
+    ...linkPageOperations({ links: dependencies.links, assets: assets.names }),
+    ...assets.operations()
+  ]
+}
+
+/** The payable of a token: a payment, else another source's. */
+async function shownBy({ payments, merchant, others = [] }: PayPageDependencies, token: string): Promise<Shown | null> {
+  const payment = await payments.byPayToken(token)
+  if (payment !== null) {
+    const payee = await merchant(payment.merchantId)
+    if (payee === null)
+      throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
+    return { payable: payment, payee: payee.name, statusAddress: paymentStatusAddress(payment.invoiceId) }
+  }
+  for (const other of others) {
+    const payable = await other.byPayToken(token)
+    if (payable !== null) return { payable, payee: other.payee(), statusAddress: `${token}/status` }
+  }
+  return null
 }

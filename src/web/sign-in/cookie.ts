@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Context } from '../../engine/message/context.ts'
-import { equalText } from '../../platform/keys/constant-time.ts'
+import { equalText } from '../../platform/keys/secrets.ts'
 import { SESSION_LIFE } from './tokens.ts'
 
 /** Purposes of sign-in cookies: session, operator's stand-in for it, wanted page and passkey ceremony. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { errorLike } from '../../support/error-like.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import { bodyCoding, otherCharset, requireJson } from '../../../src/engine/message/json-type.ts'
+import { bodyCoding, otherCharset, requireJson } from '../../../src/engine/message/unpaid-body.ts'
 
 t.test('a body is coded where any of its headers says so', async t => {
   const json = ['Content-Type', 'application/json']

@@ -1,7 +1,12 @@
 import { Readable } from 'node:stream'
 import type { UrlUpstreamConfig } from '../../../src/engine/sections/upstream.ts'
-import type { RequestBody } from '../../../src/engine/message/body.ts'
-import { Context, type RequestFacts, NO_ROUTE, type UpstreamTarget } from '../../../src/engine/message/context.ts'
+import {
+  type RequestBody,
+  Context,
+  type RequestFacts,
+  NO_ROUTE,
+  type UpstreamTarget
+} from '../../../src/engine/message/context.ts'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
 import type { Responder } from '../../../src/engine/pipeline/responder.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'

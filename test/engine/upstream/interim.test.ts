@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { openSourceCalls } from '../../../src/lightning/money/source-calls.ts'
+import { openSourceCalls } from '../../../src/lightning/money/open.ts'
 import { noBudget } from '../../../src/lightning/provider-calls/budgets.ts'
 import { ProviderHttp } from '../../../src/lightning/provider-calls/provider-call.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'

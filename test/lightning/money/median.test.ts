@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { knownDecimal, plainText, type Decimal } from '../../../src/lightning/money/decimal.ts'
-import { agree, median } from '../../../src/lightning/money/median.ts'
+import { agree, median } from '../../../src/lightning/money/feed.ts'
 
 const of = (...prices: string[]): Array<{ readonly price: Decimal }> =>
   prices.map(price => ({ price: knownDecimal(price) }))

@@ -6,7 +6,7 @@ import {
   ProviderRefused,
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
-import { byFirst } from '../../../src/lightning/providers/failover.ts'
+import { byFirst } from '../../../src/lightning/providers/payee.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
 import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/provider-calls/provider.ts'
 import { errorReply } from '../../../src/engine/operations/errors.ts'

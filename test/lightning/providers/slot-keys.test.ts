@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { byFirst } from '../../../src/lightning/providers/failover.ts'
+import { byFirst } from '../../../src/lightning/providers/payee.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { readSlotKeys, SlotKeysError, type KeyedSeat } from '../../../src/lightning/providers/slot-keys.ts'

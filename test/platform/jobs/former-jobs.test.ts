@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { adoptFormerJobs } from '../../../src/platform/jobs/former-jobs.ts'
+import { adoptFormerJobs } from '../../../src/platform/jobs/queue.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { declarePeriodic, declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 

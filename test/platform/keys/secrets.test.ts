@@ -2,9 +2,8 @@ import { inspect } from 'node:util'
 import { assert, property, string } from 'fast-check'
 import t from 'tap'
 import { generateApiKey, matchesApiKey, parseApiKey } from '../../../src/platform/keys/api-key.ts'
-import { equalBytes, equalText } from '../../../src/platform/keys/constant-time.ts'
+import { equalBytes, equalText, KeyRing, Sealer, Secret, UnsealError } from '../../../src/platform/keys/secrets.ts'
 import type { Random } from '../../../src/platform/system/ids.ts'
-import { KeyRing, Sealer, Secret, UnsealError } from '../../../src/platform/keys/secrets.ts'
 
 const master = new Secret('first master secret of 32 bytes or more')
 const next = new Secret('second master secret of 32 bytes or more')

@@ -1,7 +1,7 @@
 /** Each way in which an upstream says what was used, as `usage` of a meter names it, and what it is charged then. */
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import t, { type Test as T } from 'tap'
-import { UsageChunkFilter } from '../../../src/selling/balances/usage-chunk-filter.ts'
+import { UsageChunkFilter } from '../../../src/selling/balances/metered-request.ts'
 import { EventUsage } from '../../../src/selling/usage/events.ts'
 import { OPENAI } from '../../../src/selling/usage/forms.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'

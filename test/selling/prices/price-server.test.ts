@@ -7,7 +7,7 @@ import type { RouteConfig } from '../../../src/engine/config/schema.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../../src/index.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { FixedPrices } from '../../../src/lightning/money/prices.ts'
-import { readServerPrice } from '../../../src/selling/prices/server-price.ts'
+import { readServerPrice } from '../../../src/selling/prices/price-server.ts'
 import { fixture, freshAddress, l402Parameters, route, type Fixture } from '../challenges/fixture.ts'
 import { serve } from '../../support/serve.ts'
 

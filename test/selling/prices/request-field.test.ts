@@ -3,8 +3,7 @@ import { Money } from '../../../src/engine/config/units.ts'
 import { TableBy } from '../../../src/engine/checks/price.ts'
 import { readConfig } from '../../../src/engine/config/read.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import { headerValue } from '../../../src/selling/prices/header-value.ts'
-import { queryParameter } from '../../../src/selling/prices/query-text.ts'
+import { headerValue, queryParameter } from '../../../src/selling/prices/request-field.ts'
 
 t.test('a parameter of the query is read once decoded', async t => {
   for (const [query, value] of [

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { auditSentence } from '../../../src/web/console/audit-sentence.ts'
+import { auditSentence } from '../../../src/web/console/changes.ts'
 import { isAudited } from '../../../src/engine/operations/trail.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'

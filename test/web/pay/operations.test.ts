@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
-import { pageOperations } from '../../../src/web/pay/operations.ts'
+import { pageOperations } from '../../../src/web/pay/open.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Heard, PageWorld, type PageAnswer } from './page-server.ts'

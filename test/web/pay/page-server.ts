@@ -6,7 +6,7 @@ import { responseOf, type AnyOperation, type Result } from '../../../src/engine/
 import { isStreamBody, type Reply, type StreamBody, type StreamSink } from '../../../src/engine/message/reply.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
-import { pageOperations } from '../../../src/web/pay/operations.ts'
+import { pageOperations } from '../../../src/web/pay/open.ts'
 import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
 import { statusAt } from '../../../src/payments/payments/states.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { isFromHere } from '../../../src/web/sign-in/cookie.ts'
-import { mayActByCookie } from '../../../src/web/sign-in/same-site.ts'
+import { mayActByCookie } from '../../../src/web/sign-in/signed-in.ts'
 
 t.test('a form is ours by what the browser says of where it comes from, over plain HTTP in a network too', async t => {
   const from = (publicUrl: string, ...headers: string[]): boolean =>

@@ -42,6 +42,9 @@ import {
   LIGHTNING
 } from './responses.ts'
 import { readBtcpayKey, type BtcpayKey } from './key.ts'
+import { accountLimits } from '../../provider-calls/budgets.ts'
+import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
+import type { ProviderKind } from '../kind.ts'
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
@@ -327,4 +330,25 @@ async function isAllowed(call: () => Promise<unknown>): Promise<boolean> {
     if (error instanceof ProviderRefused) return false
     throw error
   }
+}
+
+export const btcpay: ProviderKind = {
+  name: 'btcpay',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: accountLimits({ burst: 300, perMinute: 1_200 }),
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 2 } }),
+    hostOf: addressKeyHost('btcpay', readBtcpayKey)
+  },
+  scopes: [
+    { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
+    { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether they were paid' },
+    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be told at once that one was paid' },
+    { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' }
+  ],
+  keyHint: 'btcpay+https://host/path?store=<store id>&key=<API key>',
+  keyFault: addressKeyFault(readBtcpayKey),
+  open: options => new BtcpayProvider(options)
 }

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
-import { addressKeyHost } from '../../provider-calls/address-key.ts'
+import { addressKeyHost, addressKeyFault } from '../../provider-calls/address-key.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
@@ -29,6 +29,9 @@ import type {
 } from '../../provider-calls/provider.ts'
 import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
+import { accountLimits } from '../../provider-calls/budgets.ts'
+import type { ProviderKind } from '../kind.ts'
+import { keyOfFolder } from './folder.ts'
 
 const calls: KeyedKind<LndConnection> = {
   kind: 'lnd',
@@ -246,4 +249,30 @@ async function newInvoice(
   const response = ok(await ask(call, { method: 'POST', path: '/v1/invoices', body, scope: 'invoices:write' }))
   const { payment_request, r_hash } = requireResponse(NewInvoice, response.body)
   return lightningCharge(payment_request, r_hash, amountSats)
+}
+
+/** lnd publishes no limits: ours spare the node and our database. */
+export const lnd: ProviderKind = {
+  name: 'lnd',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: accountLimits({ burst: 1_000, perMinute: 12_000 }),
+    // A merchant's own node has no limit but other work to do.
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
+    hostOf: lndHost
+  },
+  scopes: [
+    { scope: 'invoices:write', purpose: 'Make invoices' },
+    { scope: 'invoices:read', purpose: 'See whether they were paid' },
+    { scope: 'offchain:read', purpose: 'See whether the node has announced channels, and what became of refunds' },
+    { scope: 'offchain:write', purpose: 'Refunds to Lightning invoices' },
+    { scope: 'onchain:read', purpose: 'See what became of refunds to Bitcoin addresses' },
+    { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
+  ],
+  keyHint: 'lndconnect://host:port?cert=<base64url>&macaroon=<base64url>',
+  keyFault: addressKeyFault(readLndConnect),
+  onMachine: { folder: '.lnd', keyOf: keyOfFolder },
+  open: options => new LndProvider(options)
 }

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes, createECDH, createHmac } from 'node:crypto'
-import { equalBytes } from '../../../platform/keys/constant-time.ts'
+import { equalBytes } from '../../../platform/keys/secrets.ts'
 
 /** NIP-47. */
 export type Encryption = 'nip44_v2' | 'nip04'

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { ANALYZE_GROWN } from '../analyze-grown.ts'
+import { ANALYZE_GROWN } from '../growth.ts'
 
 export interface ProtocolExecutor {
   execProtocolRaw(message: Uint8Array): Promise<Uint8Array>

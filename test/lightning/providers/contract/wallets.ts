@@ -1,5 +1,5 @@
 import { blink } from '../../../../src/lightning/kinds/blink/blink.ts'
-import { btcpay } from '../../../../src/lightning/kinds/btcpay/kind.ts'
+import { btcpay } from '../../../../src/lightning/kinds/btcpay/btcpay.ts'
 import { lnurl } from '../../../../src/lightning/kinds/lnurl/lnurl.ts'
 import { nwc } from '../../../../src/lightning/kinds/nwc/nwc.ts'
 import { startFakeBlink } from '../../../fakes/blink.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { readArray, writeArray } from '../../../../src/platform/database/postgres/arrays.ts'
+import { readArray, writeArray } from '../../../../src/platform/database/postgres/client.ts'
 import { eachDatabase } from '../../../support/database.ts'
 
 const text = (value: unknown): string => String(value)

@@ -1,0 +1,142 @@
+import { Type } from 'typebox'
+import { described, SecretText } from '../config/fields.ts'
+import { Duration } from '../config/units.ts'
+
+export const BillingSchema = Type.Object(
+  {
+    kind: Type.Union([Type.Literal('none'), Type.Literal('stripe'), Type.Literal('sandbox')], {
+      default: 'none',
+      description:
+        'Who bills the plans by card. `none` sells them for bitcoin only; the sandbox takes no money and is refused in production.'
+    }),
+    key: Type.Optional(
+      SecretText({ minLength: 1, description: 'Secret key of the billing provider. Needed with stripe.' })
+    ),
+    webhookSecret: Type.Optional(
+      SecretText({
+        minLength: 1,
+        description: 'Secret that signs what the billing provider reports to /api/webhooks/billing. Needed with stripe.'
+      })
+    ),
+    prices: Type.Object(
+      {
+        individual: Type.Optional(
+          Type.String({
+            pattern: '^[\\x21-\\x7e]{1,200}$',
+            description: 'Id of the monthly price of the plan individual. Needed with stripe.'
+          })
+        )
+      },
+      described('Prices at the billing provider.')
+    ),
+    url: Type.Optional(
+      Type.String({
+        'x-format': 'upstream-url',
+        description:
+          "Address of the billing provider's API, where it is not the public one; https in production, unless it is this machine."
+      })
+    ),
+    trialDays: Type.Integer({
+      default: 30,
+      minimum: 0,
+      maximum: 730,
+      description: 'Days of trial of the plan individual; a card is asked for all the same. 0 sells without a trial.'
+    })
+  },
+  described('How merchants pay for their plans.')
+)
+
+const paidCaps = {
+  endpoints: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })
+  ),
+  challengesPerMonth: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })
+  ),
+  maxPriceSats: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: 'Highest price of one challenge, in satoshis. Unlimited when left out.'
+    })
+  ),
+  webhookEndpoints: Type.Integer({ minimum: 0, default: 5, description: 'Most webhook endpoints.' })
+}
+
+export const PlansSchema = Type.Object(
+  {
+    free: Type.Object(
+      {
+        endpoints: Type.Integer({ minimum: 0, default: 3, description: 'Most distinct endpoints.' }),
+        challengesPerMonth: Type.Integer({ minimum: 0, default: 200, description: 'Most challenges in a UTC month.' }),
+        maxPriceSats: Type.Integer({
+          minimum: 0,
+          default: 1000,
+          description: 'Highest price of one challenge, in satoshis.'
+        }),
+        webhookEndpoints: Type.Integer({ minimum: 0, default: 1, description: 'Most webhook endpoints.' })
+      },
+      described('Caps of the plan free.')
+    ),
+    individual: Type.Object(paidCaps, described('Caps of the plan individual.')),
+    l402: Type.Object(paidCaps, described('Caps of the plan l402.'))
+  },
+  described('What each plan allows.')
+)
+
+export const StorefrontSchema = Type.Object(
+  {
+    kind: Type.Union([Type.Literal('shopify'), Type.Literal('sandbox')], {
+      default: 'shopify',
+      description:
+        "The platform of the merchants' stores. The sandbox has a small catalog of its own and is refused in production."
+    }),
+    url: Type.Optional(
+      Type.String({
+        'x-format': 'upstream-url',
+        description:
+          "Address that every store's calls go to in the place of its own domain, for tests; https in production, unless it is this machine."
+      })
+    )
+  },
+  described('Stores that sell for Lightning.')
+)
+
+export const MailSchema = Type.Object(
+  {
+    from: Type.String({
+      default: '',
+      'x-format': 'sender',
+      description: 'Sender of mail, such as `Example <no-reply@example.com>`. Needed with `smtp`.'
+    }),
+    smtp: SecretText({
+      default: '',
+      'x-format': 'smtp-url',
+      description:
+        'Mail server, such as `smtps://user:password@mail.example.com`. With `smtp:` production insists on STARTTLS. When empty, mail is written to files in the folder `mail` of the data folder.'
+    })
+  },
+  described('How receipts, links to claim an order and links to sign in are sent.')
+)
+
+export const PaymentsSchema = Type.Object(
+  {
+    expiry: Type.Object(
+      {
+        primary: Duration({
+          default: '1h',
+          minimum: '1m',
+          maximum: '1d',
+          description: 'How long an invoice of the primary provider can be paid.'
+        }),
+        alternate: Duration({
+          default: '1d',
+          minimum: '10m',
+          maximum: '3d',
+          description: 'The same for the alternate provider, which may keep to times of its own.'
+        })
+      },
+      described('How long a payment can be paid, by provider.')
+    )
+  },
+  described('Payments that merchants create over /api/payments.')
+)
