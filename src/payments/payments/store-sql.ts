@@ -15,7 +15,6 @@ import type { PaymentKey } from './changes.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 import {
   InvoiceIdTaken,
-  isInvoiceId,
   type CreateOutcome,
   type DuePayment,
   type PaymentFilter,
@@ -255,7 +254,6 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null> {
-    if (!isInvoiceId(invoiceId)) return null
     return await paymentRows.one(
       sql`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`
     )

@@ -105,7 +105,7 @@ export class RefundSettlements {
 function notSettled(refund: Refund, before: number): LongError {
   const why = !isOpen(refund)
     ? `It is ${refund.status} already.`
-    : refund.providerRefundId !== null || refund.status === 'processing'
+    : refund.providerRefundId !== null
       ? 'The provider took it, so it says itself what becomes of it.'
       : refund.createdAt > before
         ? `It may still be on its way: that it was not sent can be said from ${new Date(refund.createdAt + UNKNOWN_GRACE).toISOString()} on.`

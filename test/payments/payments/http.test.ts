@@ -192,9 +192,12 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
     const payment = data(await create())
     await pay(String(payment['lightningInvoice']))
     const { paidAt } = data(await merchantSend('GET', `/api/payments/${String(payment['invoiceId'])}`))
-    clock.advance(60_000)
+    const unpaid = data(await create())
+    clock.advance(3_600_000)
+    await eventually('idle connections are closed', () => send('GET', '/health').catch(() => null))
     await pay(String(payment['lightningInvoice']))
     t.equal(data(await merchantSend('GET', `/api/payments/${String(payment['invoiceId'])}`))['paidAt'], paidAt)
+    t.equal(data(await merchantSend('GET', `/api/payments/${String(unpaid['invoiceId'])}`))['status'], 'expired')
   })
 })
 

@@ -132,8 +132,12 @@ void t.test('reading payments', async t => {
       await t.rejects(payments.refundable(acme.id, paid.id), 'nor can it be said whether it can be refunded')
       primary.fault = null
       const looked = primary.lookUps
-      t.equal((await another({ polled: () => ['primary sandbox'] }).get(acme, lost.id)).status, 'unpaid')
-      t.equal(primary.lookUps, looked, 'a provider that is polled is not asked')
+      for (const different of [
+        { polled: () => ['primary sandbox'] as const },
+        { merchant: async () => ({ ...acme, primaryKey: null }) }
+      ])
+        t.equal((await another(different).get(acme, lost.id)).status, 'unpaid')
+      t.equal(primary.lookUps, looked, 'a provider that is polled, or has no key, is not asked')
       t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund asks first')
       t.same(await everywhere(lost), all('expired'))
       t.same(await everywhere(paid), all('paid'))

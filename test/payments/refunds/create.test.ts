@@ -31,6 +31,7 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
     t.equal(reply.status, 201)
     const refundId = String(reply.data['refundId'])
     t.match(refundId, /^[1-9][0-9]{14}$/)
+    t.match(await f.refunds.get(f.merchant, refundId), { reason: 'Returned', email: 'payer@example.com' })
     t.same(reply.data, {
       refundId,
       providerRefundId: `out_${refundId}`,

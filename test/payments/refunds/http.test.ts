@@ -1,6 +1,8 @@
 import t from 'tap'
+import { JobTable } from '../../../src/platform/jobs/table.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { addressOf, type Json } from './fixture.ts'
 
@@ -127,7 +129,7 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     }
   )
 
-  await t.test('Create refund supports X-Idempotency-Key: the same answer, paid once', async t => {
+  await t.test('Create refund supports X-Idempotency-Key: the same answer, paid once and followed up', async t => {
     const invoiceId = await paid()
     const send = (amountSatoshis: number) =>
       gateway.send('POST', '/api/refunds', {
@@ -139,7 +141,13 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     const again = await send(10)
     t.match(again, { status: 201, text: first?.text, headers: { 'x-idempotency-replayed': 'true' } })
     t.equal((await send(11)).status, 400, 'another body under the same key (decision 18)')
-    t.equal(((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json() as unknown[]).length, 1)
+    clock.advance(60_000)
+    const [refund, second] = await eventually('the job looks it up', async () => {
+      await new JobTable(database).bringForward('refunds-follow-up')
+      const all = (await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json() as Json[]
+      return all[0]?.['status'] === 'confirmed' ? all : null
+    })
+    t.match([refund, second], [{ amountSatoshis: 10 }, undefined])
   })
 
   await t.test(

@@ -159,6 +159,7 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
       reason: 'why',
       email: 'payer@example.com'
     })
+    t.match(await f.refunds.list(f.merchant, { text: 'WH' }), [{ refundId: refund.refundId }, undefined])
     for (const path of [
       `/api/refunds/${refund.refundId}`,
       '/api/refunds?take=1',
