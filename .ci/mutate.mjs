@@ -45,6 +45,7 @@ if (!(least >= 0 && least <= 100)) fail(`--least ${values.least}: give a percent
 
 /** Folders of src/ whose tests are those of others too. */
 const SHARED = {
+  'payments/payments': ['payments/notifications'],
   'selling/minting': ['selling/challenges'],
   'selling/verifying': ['selling/challenges'],
   'selling/holding': ['selling/challenges'],
@@ -58,7 +59,8 @@ const SHARED = {
 const rooms = new Set(positionals.map(each => /^src\/([^/:]+(?:\/[^/.:]+)?)/.exec(each)?.[1]))
 const globs =
   values.tests ?? [...rooms].flatMap(room => [room, ...(SHARED[room] ?? [])]).map(room => `test/${room}/**/*.test.ts`)
-const own = globSync(globs).sort()
+// What only a page in a browser shows is not worth its minutes here.
+const own = globSync(globs, { exclude: values.tests ? [] : ['**/*browser.test.ts'] }).sort()
 if (own.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
 // The texts of errors are in a reference of their own.
 const contract = values.contract ? globSync(['test/errors.test.ts', 'test/contract/*.test.ts']).sort() : []
