@@ -264,7 +264,10 @@ async function isKilledWhileLoading(id) {
   const { fileName } = waiting.get(id)
   const near = new Set(all.filter(mutant => mutant.fileName === fileName).map(mutant => mutant.id))
   const isNear = ({ covered }) => [...covered].some(each => near.has(each))
-  const files = reached.flatMap(({ file, tests: of }) => (of.some(isNear) ? [{ file, tests: of.filter(isNear) }] : []))
+  const files = reached
+    .map(({ file, tests: of, ms }) => ({ file, tests: of.filter(isNear), ms }))
+    .filter(({ tests: of }) => of.length > 0)
+    .sort((one, other) => one.ms - other.ms)
   for (const { file, tests } of files) {
     await worker.end()
     worker = new Worker(id)
