@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Context } from '../../engine/message/context.ts'
+import { cookieValues } from '../../engine/message/own-cookies.ts'
 import { equalDigests, hmacSha256 } from '../../lightning/codecs/hmac.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Grant } from '../../lightning/l402/caveats.ts'
@@ -58,15 +59,10 @@ function nameOf(offer: Offer, secure: boolean): string {
 
 /** A browser's passes for an offer, newest first. */
 export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly Pass[] {
-  if (!ctx.headers.has('cookie')) return []
-  const lines = ctx.headers.all('cookie')
-  if (!lines.some(line => line.includes(NAME))) return []
-  const name = nameOf(offer, secure)
+  if (!ctx.headers.has('cookie') || !ctx.headers.all('cookie').some(line => line.includes(NAME))) return []
   const passes: Pass[] = []
-  for (const pair of lines.flatMap(line => line.split(';'))) {
-    const equals = pair.indexOf('=')
-    if (equals < 0 || pair.slice(0, equals).trim() !== name) continue
-    for (const text of pair.slice(equals + 1).split(SEPARATOR, 2)) {
+  for (const value of cookieValues(ctx.headers, nameOf(offer, secure))) {
+    for (const text of value.split(SEPARATOR, 2)) {
       const [, paymentHash, code] = PASS.exec(text.trim()) ?? []
       if (paymentHash === undefined || code === undefined) continue
       passes.push({

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Context } from '../../engine/message/context.ts'
+import { cookieValues } from '../../engine/message/own-cookies.ts'
 import { equalText } from '../../platform/keys/secrets.ts'
 import { SESSION_LIFE } from './tokens.ts'
 
@@ -16,14 +17,7 @@ function cookieName(name: KeptName, secure: boolean): string {
 
 /** Cookie value of a request; null for none. `secure`: the public address is https. */
 export function keptValue(ctx: Pick<Context, 'headers'>, kept: KeptName, secure: boolean): string | null {
-  const name = cookieName(kept, secure)
-  for (const line of ctx.headers.all('cookie')) {
-    for (const pair of line.split(';')) {
-      const [key = '', value = ''] = pair.split('=', 2)
-      if (key.trim() === name) return value.trim()
-    }
-  }
-  return null
+  return cookieValues(ctx.headers, cookieName(kept, secure))[0] ?? null
 }
 
 /** `Set-Cookie` for some seconds; zero deletes it. `value` has no `;` or space. */
