@@ -218,10 +218,9 @@ export class Heard implements StreamSink {
 }
 
 /** The same over HTTP, for a browser. `/api/payments/:invoiceId/status` is there as well. Answers the address. */
-export async function servePages(t: T, world: PageWorld, seen: string[] = []): Promise<string> {
+export async function servePages(t: T, world: PageWorld): Promise<string> {
   const server = createServer((request, response) => {
     const path = request.url ?? '/'
-    seen.push(path)
     const invoiceId = /^\/api\/payments\/(\d+)\/status$/.exec(path)?.[1]
     if (invoiceId !== undefined) {
       response
