@@ -237,12 +237,14 @@ export async function freshRedis(t: T): Promise<string | null> {
  * is only so that a test ends, and no promise of the product: a loaded machine may take minutes to start a gateway.
  */
 export async function eventually<R>(what: string, attempt: () => Promise<R | null>, ms = 240_000): Promise<R> {
-  const end = Date.now() + ms
+  const begin = Date.now()
   for (;;) {
     const found = await attempt()
     if (found !== null) return found
-    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`)
-    await wait(50)
+    const waited = Date.now() - begin
+    if (waited > ms) throw new Error(`not within ${ms} ms: ${what}`)
+    // What takes long is asked for less often: it may be a lease of a minute, and each attempt a request.
+    await wait(Math.min(Math.max(50, waited / 10), 1_000))
   }
 }
 
