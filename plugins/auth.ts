@@ -63,11 +63,11 @@ export default definePlugin({
       as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is required.' }),
       optional: Type.Boolean({
         default: false,
-        description: 'Let requests without a key pass, without a principal. A wrong key is refused all the same.'
+        description: 'Let requests without a key pass, without a principal. A wrong key is still refused.'
       }),
       page: Type.Boolean({
         default: false,
-        description: 'For pages: take sessions alone, and send whoever is not signed in to the page where one signs in.'
+        description: 'For pages: take sessions only, and redirect visitors who are not signed in to the sign-in page.'
       }),
       forwardKey: Type.Boolean({
         default: false,

@@ -4,7 +4,7 @@ import { CallPricesSchema, definePlugin, endRpc, RpcSale, type RpcUnderWay } fro
 export default definePlugin({
   name: 'mcp',
   description:
-    'Prices tools, resources and prompts of an MCP server, or the methods of any JSON-RPC server, by name. Asks for payment inside the messages, takes credentials there and in headers, puts receipts into results, and passes what is free as it came. Stands last in a chain, behind `throttle` and `body-limit`, in the place of `credential` and `challenge`.',
+    'Prices tools, resources and prompts of an MCP server, or the methods of any JSON-RPC server, by name. Asks for payment inside the messages, takes credentials there and in headers, puts receipts into results, and passes what is free as it came. Stands last in a chain, behind `throttle` and `body-limit`, instead of `credential` and `challenge`.',
   config: CallPricesSchema,
   uses: ['challenges', 'forwarder', 'clock'],
   // Whole messages are read before payment, and invoices are made.

@@ -5,7 +5,6 @@ import { loadMasters, readKeys, writeKeys, type Keys } from '../platform/keys/ke
 import { KeyRing, Secret } from '../platform/keys/secrets.ts'
 
 export interface Secrets {
-  /** Encryption keys, current and previous. */
   readonly ring: KeyRing
   /** Macaroon root keys and Payment id keys, current and previous. */
   readonly macaroonKeys: TokenKeyRing

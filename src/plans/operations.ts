@@ -81,7 +81,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       body: PortalInput,
       responses: {
         200: {
-          description: 'The page. It needs no further sign-in: show its address to nobody else.',
+          description: 'The page. It needs no further sign-in: keep its address secret.',
           schema: PortalView
         },
         400: 'The address is not valid, or the account has no subscription by card.',
@@ -99,7 +99,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       method: 'POST',
       path: '/api/webhooks/billing',
       mount: { use: 'merchant-api', chain: 'receivers' },
-      summary: 'Take in a notification of the billing provider; the subscription is then read anew',
+      summary: 'Take in a notification of the billing provider; the subscription is then read again',
       description:
         'For the billing provider, which signs its requests. Each one only triggers a lookup of the subscription.',
       tag: 'Provider notifications',

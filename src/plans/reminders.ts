@@ -63,7 +63,7 @@ export class PlanReminders {
         signal => this.run(signal),
         { expiry: 300_000 }
       ),
-      periodic('plan-purge', PURGE_EVERY, 'Deletes invoices of plans that nobody paid', () => this.purge())
+      periodic('plan-purge', PURGE_EVERY, 'Deletes unpaid invoices of plans', () => this.purge())
     ]
   }
 
@@ -202,7 +202,7 @@ export function reminderMail({ step, subscription, merchant, invoice, payee, pub
           payUrl(publicUrl, invoice),
           '',
           `The invoice can be paid until ${moment(invoice.expiresAt)}. After that, make another with your API key: POST ${publicUrl}/api/bitcoin/create-subscription.`,
-          'Whoever has the address of the page sees the invoice. A month that you pay early is added to the end of the one that runs.'
+          'Anyone with the address of the page sees the invoice. A month that you pay early is added to the end of the one that runs.'
         ]
   return {
     to: merchant.email,

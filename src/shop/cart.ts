@@ -25,7 +25,7 @@ export const CART_LIMITS = Object.freeze({ lines: 10, quantity: 10, total: 10 })
 export function checkTotalQuantity(lines: readonly CartLine[]): void {
   const total = lines.reduce((sum, line) => sum + line.quantity, 0)
   if (total > CART_LIMITS.total)
-    throw invalidCart(`The cart holds ${total} pieces; at most ${CART_LIMITS.total} can be bought at once.`)
+    throw invalidCart(`The cart holds ${total} pieces; at most ${CART_LIMITS.total} can be bought in one order.`)
 }
 
 export function joined(lines: readonly CartLine[]): CartLine[] {

@@ -233,7 +233,7 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       params: OrderId,
       responses: {
         200: { description: 'The order, which the store has taken.', schema: OrderView },
-        400: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.',
+        400: 'There is nothing to retry: the order is unpaid, unclaimed, or was made.',
         404: 'There is no such order.',
         502: { description: 'The store did not take it this time either.', schema: OrderNotMade }
       },

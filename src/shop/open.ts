@@ -179,7 +179,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
   const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
 
   options.settlements.onSettled('storefront', paid.settled)
-  /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
+  /** Null for a closed store; the goods of one whose merchant has lapsed are still shown. */
   const open = async (slug: string): Promise<Integration | null> => {
     const integration = await bySlug(slug)
     return integration !== null && (await standing(integration)) !== 'closed' ? integration : null
@@ -271,7 +271,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
         () => placement.followUp(),
         { expiry: 300 * SECOND }
       ),
-      periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())
+      periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that can no longer be read', () => orders.purge())
     ],
     close: () => {}
   }

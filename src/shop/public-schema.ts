@@ -207,7 +207,7 @@ export const OrderNotMade = Type.Object(
     message: Type.String(),
     reason: Type.Optional(
       Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed'], {
-        description: 'Left out for what may pass by itself.'
+        description: 'Left out for what may resolve without action.'
       })
     ),
     choices: Type.Optional(

@@ -44,7 +44,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       path: '/api/merchant/keys',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The API keys of the account, with when each was last used; never the keys themselves',
-      description: 'To tell which key is used by whom, and which by nobody any more.',
+      description: 'To tell which key is used by which program, and which is unused.',
       responses: { 200: { description: 'A bare array, the first key first.', schema: Type.Array(KeyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: (await keys.list(merchantOf(ctx).id)).map(view) })
     }),
@@ -55,7 +55,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       path: '/api/merchant/keys',
       summary: 'Make a further API key',
       description:
-        'Give each program a key of its own, so that one can be removed alone; and one that only reads to whoever only looks.',
+        'Give each program a key of its own, so that one can be removed alone; and a read-only one to programs that only read.',
       body: Type.Object({
         name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S', 'x-rule': 'Must have a visible character.' }),
         isReadOnly: Type.Optional(Type.Boolean({ description: 'false unless said.' }))
@@ -98,7 +98,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       id: 'removeApiKey',
       method: 'DELETE',
       path: '/api/merchant/keys/:keyId',
-      summary: 'Remove a further API key; it is invalid at once',
+      summary: 'Remove a further API key; it is invalid immediately',
       description: 'Also one that was replaced and goes on for a while.',
       params: byKey,
       responses: {

@@ -250,7 +250,7 @@ function regenerateOperation(dependencies: MerchantOperationDependencies): AnyOp
     method: 'POST',
     path: '/api/merchant/regenerate-key',
     mount: { use: 'merchant-api', chain: 'settings-write' },
-    summary: 'Replace the API key; the old one is invalid at once',
+    summary: 'Replace the API key; the old one is invalid immediately',
     description:
       'Invalidates the old first key immediately, and every replaced key that is still in its overlap. ' +
       'Named keys stay valid: remove those that may have leaked with DELETE /api/merchant/keys/{keyId}.',

@@ -80,7 +80,7 @@ export interface ChangedWebhook {
 }
 
 // Compared with unknown key ids, for constant time. No known key hashes to it.
-const nobody = Buffer.alloc(32)
+const NO_DIGEST = Buffer.alloc(32)
 
 /**
  * Accounts. Uncached: changes apply to every node's next request (decision 37). Mutations return null for an unknown
@@ -162,7 +162,7 @@ export class Merchants {
     const parsed = parseApiKey(text)
     if (parsed === null) return null
     const found = await this.#store.byKeyId(parsed.id)
-    const matches = matchesApiKey(parsed, found?.keyDigest ?? nobody)
+    const matches = matchesApiKey(parsed, found?.keyDigest ?? NO_DIGEST)
     const holder = matches ? this.#holder(parsed.id, found) : null
     if (holder !== null) this.#options.keyUsed?.(parsed.id)
     return holder

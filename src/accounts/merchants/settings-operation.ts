@@ -23,7 +23,7 @@ const SettingsView = Type.Object(
       paidUntil: isoTimeOrNull('Null for the free plan, and where no end is known.'),
       paidBy: Type.Unsafe<'card' | 'bitcoin' | null>({
         enum: ['card', 'bitcoin', null],
-        description: 'How the last period was paid; null where nobody paid.'
+        description: 'How the last period was paid; null when unpaid.'
       })
     }),
     webhook: Type.Object({

@@ -136,7 +136,6 @@ interface SumsTable {
   readonly grain: '' | 'grain,'
 }
 
-/** Adds JSON rows to a table, bucket by bucket. */
 const addTo = ({ table, of, numbers, count, grain }: SumsTable): string => `
   insert into ${table} as held (${grain} at, ${of}, ${numbers.join(', ')}, buckets, counts)
   select ${grain} at, route, ${numbers.join(', ')}, buckets, counts
@@ -187,7 +186,6 @@ const WRITE = `
       correlation_id = case when excluded.last_at >= held.last_at then excluded.correlation_id else held.correlation_id end)
   select 1`
 
-/** A template strings array; the client recognizes it by `raw`. */
 const WRITE_PARTS = WRITE.split('\0')
 const WRITE_TEMPLATE: TemplateStringsArray = Object.assign(WRITE_PARTS, { raw: WRITE_PARTS })
 

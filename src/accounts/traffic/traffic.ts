@@ -19,7 +19,6 @@ export const TRAFFIC_STEPS = {
 } as const
 export type TrafficStep = keyof typeof TRAFFIC_STEPS
 
-/** Most steps per response. */
 const MOST_STEPS = 1_500
 /** Most steps that are read per route for one response. */
 const MOST_STEPS_OF_ROUTES = 100

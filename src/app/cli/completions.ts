@@ -17,7 +17,6 @@ function wordsOf(command: Completable): string[] {
   return [...(command.words ?? []), ...flagsOf(command)]
 }
 
-/** A script for the shell, from the table of commands. */
 export function completionScript(shell: Shell, commands: ReadonlyMap<string, Completable>): string {
   const names = [...commands.keys()]
   switch (shell) {

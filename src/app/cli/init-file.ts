@@ -21,7 +21,6 @@ export interface InitChoices {
   readonly production: boolean
 }
 
-/** Variable of the provider's key in the file. */
 export const KEY_VARIABLE = 'LIGHTNING_KEY'
 /** Variable of the language model's key in the file. */
 export const UPSTREAM_KEY_VARIABLE = 'OPENAI_API_KEY'
@@ -99,7 +98,7 @@ function productLines(choices: InitChoices): string {
   - match: { path: ${matched} }
     price: ${cost}
     chain: paid         # includes the policy \`global\`: 100 requests a minute for each client, paid ones too (see policies)
-    renewal: 402        # clients that keep tokens buy anew on a 402, and on nothing else
+    renewal: 402        # clients that keep tokens buy again on a 402 only
     upstream: { url: ${upstream} }
 `
     case 'files':

@@ -28,7 +28,6 @@ export const UNEXPECTED = defineError('BG_UNEXPECTED', {
 
 /** Output of a command; tests pass arrays. */
 export interface Output {
-  /** Writes a result line. */
   print(line: string): void
   /** Writes an error line. */
   complain(line: string): void

@@ -10,7 +10,7 @@ export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-
 
 Prints N paid credentials for load tests, one value of Authorization a line: it asks the gateway at URL (by default
 http://127.0.0.1:8080) for PATH (by default /demo/quote), pays each invoice at its sandbox, and goes on when a throttle lets it.
---parallel asks for so many at once (by default 1). A Payment credential is good once, and for its BODY alone. Sandbox only.`
+--parallel is the number of concurrent requests (default: 1). A Payment credential is good once, and for its BODY alone. Sandbox only.`
 
 /** Longest Retry-After that is waited for, in seconds. */
 const LONGEST_WAIT = 120

@@ -51,7 +51,7 @@ const Budget = Type.Object(
       description: 'A limit that the provider counts for our address, or `account` for those of single keys.'
     }),
     exhausted: Type.Boolean({
-      description: 'No invoice can be made for strangers at the moment; for accounts: of some key.'
+      description: 'No invoice can be made for anonymous clients at the moment; for accounts: of some key.'
     }),
     retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
   },
@@ -79,7 +79,7 @@ const Ready = Type.Object(
     providers: Type.Optional(
       Type.Array(Budget, {
         description:
-          'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.'
+          'Budgets of calls to payment providers. One that is used up recovers automatically and does not affect readiness.'
       })
     ),
     makers: Type.Optional(

@@ -83,7 +83,6 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const titleOf = ({ pages, payment }: Pick<GatewayConfig, 'pages' | 'payment'>): string =>
     pages.name === '' ? payment.serviceName : pages.name
   const served = () => servedOperations(facts.config(), facts.operations())
-  /** `which`: what is for sale, everything, or the operations of one tag. */
   const write = (which: 'sale' | 'whole' | { readonly tag: string }): string => {
     const config = facts.config()
     const priceOf = operationPrices(config)

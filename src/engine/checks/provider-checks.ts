@@ -11,7 +11,6 @@ export interface PlacedProvider {
   readonly provider: FileConfig['lightning']['primary'][number]
 }
 
-/** `given` is the file as written. */
 export function placedProviders({ lightning }: FileConfig, given: unknown): readonly PlacedProvider[] {
   const written = writtenMember(given, 'lightning')
   return (['primary', 'alternate'] as const).flatMap(slot =>

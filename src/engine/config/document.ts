@@ -318,7 +318,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
 }
 
 const NO_COLON = 'found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value'
-const TAB = 'found a tab in the indentation; allowed: spaces only, such as two in the place of each tab'
+const TAB = 'found a tab in the indentation; allowed: spaces only, such as two for each tab'
 /** Lines before an error to try: a missing colon surfaces where its block continues. */
 const LOST_COLON_LINES = 10
 
@@ -334,8 +334,8 @@ function missingColon(text: string, offset: number, line: number): number | unde
       /^([ ]*(?:- )?)([A-Za-z][A-Za-z0-9_-]*)(:?\S.*|[ ].*)?$/s.exec(rows[row] ?? '') ?? []
     if (key === '' || /:(?:\s|$)/.test(rest.replace(/ #.*|(?<! ) *[{["'].*/, ''))) continue
     const put = rest.startsWith(':') ? `: ${rest.slice(1)}` : `:${rest}`
-    const mended = rows.with(row, `${before}${key}${put}`).join('\n')
-    const [error] = parseAllDocuments(mended, { prettyErrors: false, uniqueKeys: false, logLevel: 'silent' }).flatMap(
+    const fixed = rows.with(row, `${before}${key}${put}`).join('\n')
+    const [error] = parseAllDocuments(fixed, { prettyErrors: false, uniqueKeys: false, logLevel: 'silent' }).flatMap(
       document => document.errors
     )
     if (error === undefined || error.pos[0] > offset + 2)

@@ -141,7 +141,6 @@ export interface Position {
 
 /** One step of a chain, with its plugin's settings read, defaulted and frozen. */
 export interface ChainEntryConfig {
-  /** Name of the plugin; for a plugin file the path as written. */
   readonly plugin: string
   readonly file?: string
   /** As written where the loader had no schema for the plugin. */

@@ -162,7 +162,6 @@ function wordsOf(schema: TSchema): string {
   return `${String(type ?? 'another value')}${pattern === undefined ? '' : ` of the form ${String(pattern)}`}`
 }
 
-/** The kind of a value alone. */
 function kindOf(value: unknown): string {
   if (value === undefined) return 'nothing'
   return value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value

@@ -31,7 +31,7 @@ export interface Keeping {
   readonly each: number
   readonly slow: Allowance
   /** For bodies from unauthenticated senders while an operation reads them. */
-  readonly strangers: Allowance
+  readonly shared: Allowance
 }
 
 /**

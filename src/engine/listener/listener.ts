@@ -78,7 +78,7 @@ export class Listener implements ConnectionHost, LaneHost {
     this.keeping = {
       each: limits.buffer,
       slow: new Allowance(limits.buffers),
-      strangers: new Allowance(limits.buffers)
+      shared: new Allowance(limits.buffers)
     }
     this.#proxies = new TrustedProxies(options.trustedProxies)
     // node:http counts fewer bytes for a head than it has, so this admits nothing above the limit.

@@ -65,7 +65,7 @@ export class IncomingBody implements WireBody {
   received = 0
   pieces = 0
   limit = Number.POSITIVE_INFINITY
-  ofStranger = false
+  isAnonymous = false
   waiting = false
   readonly #req: BodySource
   readonly #res: Inviter | null
@@ -80,7 +80,7 @@ export class IncomingBody implements WireBody {
   #gathered: Buffer[] | null = null
   /** Counted against the budgets of slow clients and of unauthenticated senders. */
   #slow = 0
-  #strange = 0
+  #sharedBytes = 0
 
   /** `expectsContinue`: the client waits for 100 before it sends, which `res` then writes. */
   constructor(req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean, keeping: Keeping) {
@@ -185,8 +185,8 @@ export class IncomingBody implements WireBody {
 
   done(): void {
     this.#keeping.slow.give(this.#slow)
-    this.#keeping.strangers.give(this.#strange)
-    this.#slow = this.#strange = 0
+    this.#keeping.shared.give(this.#sharedBytes)
+    this.#slow = this.#sharedBytes = 0
   }
 
   /** Later readers get the error too. */
@@ -247,7 +247,7 @@ export class IncomingBody implements WireBody {
       this.#begin(
         chunk => {
           chunks.push(chunk)
-          if (this.ofStranger) this.#countStrange(sizeKept(chunk.byteLength))
+          if (this.isAnonymous) this.#countShared(sizeKept(chunk.byteLength))
         },
         () => {
           const only = chunks.length === 1 ? chunks[0] : undefined
@@ -258,8 +258,8 @@ export class IncomingBody implements WireBody {
     })
   }
 
-  #countStrange(size: number): void {
-    if (this.#keeping.strangers.take(size)) this.#strange += size
+  #countShared(size: number): void {
+    if (this.#keeping.shared.take(size)) this.#sharedBytes += size
     else this.fail(new Unavailable('Service unavailable', 'Too many request bodies are being read at the moment.', 5))
   }
 
@@ -318,7 +318,7 @@ export class EmptyBody implements WireBody {
   readonly unasked = false
   collected: Uint8Array | null = null
   limit = Number.POSITIVE_INFINITY
-  ofStranger = false
+  isAnonymous = false
   #promise: Promise<Uint8Array> | null = null
 
   bytes(): Promise<Uint8Array> {

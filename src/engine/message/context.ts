@@ -245,7 +245,7 @@ export interface RequestBody {
   /** Most bytes accepted, set by the `body-limit` plugin; else Infinity. */
   limit: number
   /** The sender is unauthenticated: collected bytes count against a shared budget. */
-  ofStranger: boolean
+  isAnonymous: boolean
   /**
    * Collects the whole body; later calls return the same promise.
    * @throws PayloadTooLarge above `limit`; ClientGone when the connection closes first; Unavailable when the shared

@@ -71,7 +71,6 @@ export class NameTable<T> {
   }
 }
 
-/** A table by lower-case name; every other name is `otherwise`. */
 export function tableOf<T>(kinds: ReadonlyMap<string, T>, otherwise: T): NameTable<T> {
   return new NameTable(name => kinds.get(name.toLowerCase()) ?? otherwise)
 }

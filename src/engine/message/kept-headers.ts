@@ -1,4 +1,4 @@
-/** Specific to one message or set anew on every response; a replay gets its own. */
+/** Specific to one message or set on every response; a replay gets its own. */
 const NOT_KEPT = new Set([
   'content-length',
   'date',

@@ -25,7 +25,7 @@ export function readUnpaidBody(
   hasCredential: (bytes: Uint8Array) => boolean = () => false
 ): Promise<Uint8Array> {
   const { body } = ctx
-  body.ofStranger = true
+  body.isAnonymous = true
   return body.bytes().then(bytes => {
     if (ctx.bodyUnits !== null) return bytes
     const units = Math.floor(bytes.byteLength / UNIT) + Math.floor(body.pieces / UNIT_PIECES)

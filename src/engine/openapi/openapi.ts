@@ -106,7 +106,6 @@ class Writer {
       })
     }
     if (operation.query !== undefined) {
-      // Query schemas are objects; their members are the parameters.
       const { properties, required } = membersOf(this.names.write(operation.query))
       for (const [name, { description, ...schema }] of Object.entries(properties)) {
         list.push({

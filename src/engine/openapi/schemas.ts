@@ -132,7 +132,6 @@ export function membersOf(schema: Json): {
   return { properties, required }
 }
 
-/** JSON Schema of the types of an example. */
 export function schemaOf(value: unknown): Json {
   if (value === null || value === undefined) return {}
   if (Array.isArray(value)) return { type: 'array', items: value.length === 0 ? {} : schemaOf(value[0]) }

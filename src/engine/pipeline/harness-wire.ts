@@ -4,7 +4,7 @@ import { PayloadTooLarge } from '../operations/errors.ts'
 import type { TunnelResult, Wire, WireListener } from '../message/wire.ts'
 
 export class FakeBody implements RequestBody {
-  ofStranger = false
+  isAnonymous = false
   readonly length: number | null
   collected: Uint8Array | null = null
   received = 0

@@ -106,7 +106,7 @@ class KnownBody implements RequestBody {
   readonly pieces = 1
   readonly unfinished = false
   limit = Infinity
-  ofStranger = false
+  isAnonymous = false
 
   constructor(bytes: Uint8Array | null) {
     this.collected = bytes ?? new Uint8Array()

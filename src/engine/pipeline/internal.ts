@@ -122,7 +122,7 @@ export class InternalUpstream {
     const mounted = operationOf(resource, ctx.method)
     requireCaller(ctx, mounted.operation)
     if (ctx.body.limit > mounted.bodyLimit) ctx.body.limit = mounted.bodyLimit
-    if (mounted.operation.access === 'public') ctx.body.ofStranger = true
+    if (mounted.operation.access === 'public') ctx.body.isAnonymous = true
     if (mounted.fits !== null && !mounted.fits(found.params)) throw notFound()
     const query = mounted.readQuery === null ? NO_MEMBERS : read(mounted, mounted.readQuery, ctx.query)
     if (mounted.readBody !== null) return this.#withBody(ctx, mounted, found.params, query)

@@ -128,7 +128,6 @@ function lookUp<T>(tree: Tree<T>, method: string, path: string): Match<T> | null
   if (found !== null && !isEntry(found.store))
     found = tree.find(method as HTTPMethod, comparablePath(path).replaceAll('%', '%25'))
   if (found === null || !isEntry(found.store)) return null
-  // `store` is the entry that `add` stored.
   const entry = found.store as Entry<T>
   return { value: entry.value, params: found.params as Record<string, string> }
 }

@@ -138,7 +138,7 @@ export const RouteSchema = Type.Object(
     renewal: Type.Union([Type.Literal('contract'), Type.Literal(402)], {
       default: 'contract',
       description:
-        'What answers a classic token that expired or is for another path, price or merchant: 400, 401 and 403 as the contract says, or 402 with fresh challenge lines, on which clients that keep tokens buy anew. A wrong preimage or signature is 401 in any case. Merchants may choose for their own proxies.'
+        'What answers a classic token that expired or is for another path, price or merchant: 400, 401 and 403 as the contract says, or 402 with fresh challenge lines, on which clients that keep tokens buy again. A wrong preimage or signature is 401 in any case. Merchants may choose for their own proxies.'
     }),
     order: Type.Optional(
       Type.Union([Type.Literal('l402-first'), Type.Literal('payment-first')], {

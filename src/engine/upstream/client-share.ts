@@ -36,7 +36,7 @@ export class Round {
   readonly #most: number
   readonly #maxQueued: number
   readonly #shares = new Map<string, ClientShare>()
-  readonly #nobody = new ClientShare(Number.POSITIVE_INFINITY)
+  readonly #unlimited = new ClientShare(Number.POSITIVE_INFINITY)
   #turns: ClientShare[] = []
   #behind: ClientShare[] = []
   #runningBehind = 0
@@ -76,7 +76,7 @@ export class Round {
 
   /** Deprioritizes a client that lost a connection for delaying others. */
   dawdled(share: ClientShare): void {
-    if (share === this.#nobody) return
+    if (share === this.#unlimited) return
     const known = share.stalledAt !== null
     share.stalledAt = this.#tick
     if (known) return
@@ -138,7 +138,7 @@ export class Round {
 
   clear(): QueuedCall[] {
     const left: QueuedCall[] = []
-    for (const share of [...this.#shares.values(), this.#nobody]) {
+    for (const share of [...this.#shares.values(), this.#unlimited]) {
       left.push(...share.waiting.splice(0))
       share.inRound = false
     }
@@ -171,7 +171,7 @@ export class Round {
   }
 
   #shareOf(client: string): ClientShare {
-    if (client === '') return this.#nobody
+    if (client === '') return this.#unlimited
     const known = this.#shares.get(client)
     if (known !== undefined) return known
     const made = new ClientShare(this.#most)

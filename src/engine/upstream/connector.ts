@@ -141,7 +141,6 @@ export class Dialer {
   /** The last TLS session: resumption saves half a handshake. */
   #session: Buffer | null = null
 
-  /** `origin`: scheme, host and port. */
   constructor(origin: URL, guard: AddressGuard | null, options: ConnectOptions) {
     const { hostname, host, protocol, port } = origin
     this.#wanted = { hostname: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname, host, protocol, port }

@@ -14,7 +14,6 @@ export interface ResponseReader {
  * pieces.
  */
 export const MAX_PIECE = 64 * 1024
-/** Longest chunk-size line, extensions included. */
 const MAX_CHUNK_LINE = 4096
 /** Longest chunk size, leading zeros included. */
 const MAX_SIZE_DIGITS = 16

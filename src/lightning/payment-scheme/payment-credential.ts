@@ -46,7 +46,6 @@ export type ParsedPayment =
   | { readonly ok: true; readonly credential: PaymentCredential }
   | ({ readonly ok: false } & PaymentRefusal)
 
-/** Reads the value after `Payment`. */
 export function readPaymentValue(value: string): Credential {
   if (TOKEN.test(value)) return { kind: 'modern', token: value }
   const parameters = readParameters(value)
@@ -189,7 +188,6 @@ function differs(challenge: JsonFields, name: string, sent: string | null): bool
   return echoed !== null && echoed !== undefined && echoed !== sent
 }
 
-/** Decodes a challenge's `request`; a string is the fault. */
 function readChargeRequest(request: string): ChallengeRequest | string {
   if (!TOKEN.test(request)) return "The challenge's request is not base64url"
   const object = decodeJsonObject(request)

@@ -74,7 +74,6 @@ export function parseSessionToken(token: string): ParsedSession | null {
   return { ok: true, credential: { echo, expiresAt, request, payload } }
 }
 
-/** Decodes a session's `request`; a string is the fault. */
 function readSessionRequest(request: string): SessionRequest | string {
   const object = TOKEN.test(request) ? decodeJsonObject(request) : null
   if (object === null) return "The challenge's request is not base64url of a JSON object"

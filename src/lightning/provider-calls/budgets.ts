@@ -7,7 +7,7 @@ import { NothingSent } from './errors.ts'
 import type { KindName } from './provider.ts'
 
 /**
- * Priority of a call: `keyed` for an account or job, `ahead` for future buyers, or a stranger, who must leave budget to
+ * Priority of a call: `keyed` for an account or job, `ahead` for future buyers, or an anonymous client, who must leave budget to
  * others.
  */
 export type CallPriority = 'keyed' | 'ahead' | AnonymousClient
@@ -16,7 +16,7 @@ export interface AnonymousClient {
   readonly hasPaid: boolean
   /** Recent unpaid invoices; older ones decay to fractions. */
   readonly unpaid: number
-  /** Strangers' invoices in the same place (route, proxy, store) in about the last minute. */
+  /** Anonymous clients' invoices in the same place (route, proxy, store) in about the last minute. */
   readonly inPlace: number
 }
 
@@ -39,7 +39,7 @@ export interface BudgetReport {
   /** `account`: of some key. */
   readonly limit: string
   readonly exhausted: boolean
-  /** Whole seconds until a stranger's next invoice; null for now. */
+  /** Whole seconds until an anonymous client's next invoice; null for now. */
   readonly retryAfter: number | null
 }
 
@@ -49,7 +49,7 @@ const RESERVE = 0.2
 const RESERVE_OF_PAYING = 0.3
 /** Unpaid invoices at which a client is halfway to the highest reserve. */
 const HALFWAY = 1
-/** Share kept for waiting callers: what the worst stranger must leave. */
+/** Share kept for waiting callers: what the worst anonymous client must leave. */
 const KEPT_FOR_WAITING = 0.75
 /** Weight of a client's own unpaid invoices against its place's share. */
 const WEIGHT_OF_CLIENT = 2
@@ -58,7 +58,7 @@ const WEIGHT_OF_CLIENT = 2
 export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
 
 /**
- * Tokens a call must leave. Strangers leave a reserve that grows with their unpaid invoices and their place's share of
+ * Tokens a call must leave. Anonymous clients leave a reserve that grows with their unpaid invoices and their place's share of
  * the budget. Under pressure, clients and places with the fewest go first, floods take the rest, and flooded places
  * share equally. Invoices made ahead come near last.
  */

@@ -80,7 +80,6 @@ export function unusableResponse(what: string): ProviderUnavailable {
   return new ProviderUnavailable(message, 5, new CallFailure(what), 'server')
 }
 
-/** Fault in the key, its scopes, or the request. */
 export type RefusalReason = 'key' | 'scope' | 'request'
 
 /**

@@ -26,7 +26,6 @@ export interface KeyedOptions {
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget
-  /** The slot's own key, compared by identity: its host may be private. */
   readonly ownKey: Secret<string> | null
   /** The slot's url: a private address that merchants' keys may name too. */
   readonly url: string | null

@@ -31,7 +31,6 @@ export function sentPayment(
 export type Sending =
   /** A reliable status. */
   | { readonly outcome: 'sent'; readonly payment: SentPayment }
-  /** Declined. `isBefore`: before anything was sent. */
   | { readonly outcome: 'refused'; readonly message: string; readonly isBefore: boolean }
   /** Unknown whether anything was sent. */
   | { readonly outcome: 'unclear'; readonly cause: unknown }

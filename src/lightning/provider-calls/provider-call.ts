@@ -56,7 +56,6 @@ export interface ProviderCall {
   readonly sharedLimit?: string
   /** Budget cost; 1 by default. The first of several calls pays for all, so that each can finish. */
   readonly cost?: number
-  /** A possibly open stream of JSON lines; its first line is the body. */
   readonly firstLine?: true
   /**
    * An open stream of JSON lines; the body is `ReadLines`.

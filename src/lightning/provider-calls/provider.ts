@@ -210,7 +210,6 @@ export interface Provider {
    * stored.
    */
   subscribe?(key: Secret<string>, url: string, secret: Secret<string>): Promise<{ readonly subscriptionId: string }>
-  /** Whether the breaker is open or probing for this key; only behind circuit breakers. */
   isLeftAlone?(key: Secret<string> | null): boolean
   /** The host called with this key, empty where all share one; only behind circuit breakers. */
   hostOf?(key: Secret<string> | null): string

@@ -13,7 +13,6 @@ export interface WalletCalls<At extends readonly unknown[]> {
   close(): Promise<void>
 }
 
-/** The charge that validates a key. */
 export const KEY_CHECK: ChargeRequest = Object.freeze({ amountSats: 1, description: 'Key check', expirySeconds: 60 })
 
 /** What wallet and node providers share; kinds define the wire. */

@@ -64,7 +64,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       mount: { use: 'sandbox', chain: 'service-sandbox' },
       summary: 'Pay an invoice of the sandbox provider',
       description:
-        'Stands in the place of a wallet: no money moves, and everything that follows from a payment does. In development alone, ' +
+        'Replaces a wallet: no money moves, and everything that follows from a payment happens. In development alone, ' +
         'from this machine or with the admin key.',
       tag: 'Sandbox',
       access: 'public',

@@ -184,7 +184,7 @@ export async function byFirst<Maker extends InOrder<Maker>, T>(
       if (thrown === null || waitOf(error) < waitOf(thrown)) thrown = error
     }
   }
-  throw thrown ?? new TypeError('nobody was asked')
+  throw thrown ?? new TypeError('no payee was asked')
 }
 
 /** Whether the next may be tried: nothing visible was made. */

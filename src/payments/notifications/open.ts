@@ -143,7 +143,7 @@ export function openNotifications(parts: {
     try {
       if (await poller.recovered(host)) await jobs.hasten(job)
     } catch (error) {
-      log.warn({ err: error, job }, 'an account could not be asked again at once; it is asked when its rest is over')
+      log.warn({ err: error, job }, 'an account could not be polled again immediately; it is polled after its pause')
     }
   }
   return {

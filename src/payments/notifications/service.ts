@@ -63,11 +63,11 @@ const PER_ACCOUNT = 2
  */
 export class Notifications {
   readonly #dependencies: NotificationsDependencies
-  readonly #nobody: Secret<string>
+  readonly #unknownSender: Secret<string>
 
   constructor(dependencies: NotificationsDependencies) {
     this.#dependencies = dependencies
-    this.#nobody = new Secret(randomToken(32, dependencies.random))
+    this.#unknownSender = new Secret(randomToken(32, dependencies.random))
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -132,7 +132,7 @@ export class Notifications {
         return
       }
     }
-    for (const { notification } of read) notification.verify(this.#nobody)
+    for (const { notification } of read) notification.verify(this.#unknownSender)
   }
 
   async #takeFrom(
@@ -166,7 +166,7 @@ export class Notifications {
 
   async #isSigned(notification: ProviderNotification, owner: Owner, seat: SeatView): Promise<boolean> {
     const secret = await this.#secretOf(owner, seat)
-    return notification.verify(secret ?? this.#nobody) && secret !== null
+    return notification.verify(secret ?? this.#unknownSender) && secret !== null
   }
 
   async #secretOf(owner: Owner, { slot, name, provider }: SeatView): Promise<Secret<string> | null> {

@@ -44,7 +44,7 @@ const MOST_LINKS = 100
 /** Looks for the payment of the same form, and milliseconds between them. */
 const WAITS = 100
 const WAIT = 100
-/** Unpaid invoices of one link. Each costs the provider a call, and strangers make them. */
+/** Unpaid invoices of one link. Each costs the provider a call, and anonymous clients make them. */
 const MOST_OPEN = 50
 
 const linkRows: Records<PaymentLink> = records({

@@ -93,7 +93,7 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Payments, newest first, as a page or as CSV',
       description:
-        'Your own alone, also while no subscription is active. A status is as it reads now: what nobody paid in time is ' +
+        'Your own alone, also while no subscription is active. A status is as it reads now: what was not paid in time is ' +
         'expired. With `Accept: text/csv` all that fit, as they are read; amounts stand there as they were given.',
       tag: 'Payments',
       access: 'merchant',

@@ -84,8 +84,8 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Take an unpaid payment back before its time is over',
       description:
-        'The provider is asked first; then the payment is expired, its page says so, and a webhook tells of it. Nobody can take back a Lightning invoice that somebody ' +
-        'holds: what is paid to it all the same makes the payment paid, and can be refunded. The orderId stays taken.',
+        'The provider is asked first; then the payment is expired, its page says so, and a webhook reports it. A Lightning invoice cannot be withdrawn from a payer who ' +
+        'holds it: what is still paid to it makes the payment paid, and can be refunded. The orderId stays taken.',
       params: byInvoice,
       responses: {
         200: { description: 'The payment, which is expired now or was before.', schema: PaymentView },
@@ -148,7 +148,7 @@ function readings(
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The status of a payment, without a key',
       description:
-        'For a page that waits for its payment without a key. Whoever knows the invoiceId can ask, and learns nothing but the status.',
+        'For a page that waits for its payment without a key. Anyone who knows the invoiceId can ask, and learns nothing but the status.',
       params: byInvoice,
       responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
@@ -186,7 +186,7 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
       summary: 'Ask for a payment and get the address of its page',
       description:
         'Makes a payment as POST /api/payments does and answers the address of its page: send the buyer there. ' +
-        'The payment is read, and told of by webhooks, under its invoiceId.',
+        'The payment is read, and reported by webhooks, under its invoiceId.',
       tag: 'Payments',
       access: 'merchant',
       headers: {

@@ -143,7 +143,7 @@ export const PaymentView = Type.Object(
       description: "The alternate provider's own page; empty where it has none, and for the primary provider."
     }),
     payUrl: Type.String({
-      description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.'
+      description: 'Our own page. Anyone with the address sees the invoice: treat it as a secret.'
     }),
     providerChargeId: Type.String(),
     alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),

@@ -37,7 +37,6 @@ export interface DuePayment {
 
 /** Filter of payments past their end without a recorded expiry. Times in milliseconds since the epoch. */
 export type Unexpired =
-  /** Ended by `by` outside the `polled` seats, or by `answerless` in any seat. */
   | { readonly by: number; readonly answerless: number; readonly polled: readonly ProviderSeatName[] }
   /** Ended by `by`, of one account in one seat. */
   | { readonly by: number; readonly merchantId: number; readonly seat: ProviderSeatName }
@@ -81,7 +80,6 @@ export interface PaymentStore {
   byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
   byPayToken(payToken: string): Promise<Payment | null>
   byPaymentHash(paymentHash: string): Promise<Payment | null>
-  /** Demo payments due by `now`, first due first, after `after`. */
   unconfirmed(now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
   /** Matching payments still stored as unpaid, first expired first, after `after`; without demo payments. */
   unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]>

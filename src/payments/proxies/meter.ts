@@ -20,7 +20,7 @@ export const EndpointMeter = Type.Object(
     ...prices,
     models: Type.Optional(
       Type.Record(Type.String({ minLength: 1, maxLength: 200 }), Type.Object(prices, strict), {
-        description: 'Prices by the member `model` of the JSON body, in the place of the two above; others are 400.'
+        description: 'Prices by the member `model` of the JSON body, instead of the two above; others are 400.'
       })
     ),
     per: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'Units that a price is for.' })),

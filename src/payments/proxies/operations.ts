@@ -23,7 +23,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       summary: 'Create a proxy',
       description:
         'Puts a price on an API of yours: buyers ask at proxyUrl, pay, and are forwarded to the target. ' +
-        'The target must be a public https address; authValue is sent to it and to nobody else.',
+        'The target must be a public https address; authValue is sent to it only.',
       body: ProxyInput,
       responses: { 201: { description: 'Created.', schema: ProxyView }, 402: capped },
       handle: async ({ ctx, body }) => {

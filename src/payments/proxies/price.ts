@@ -57,13 +57,13 @@ const forms = [
 export const PriceInput: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
   anyOf: forms,
   description:
-    'An amount such as $0.002 or 1500 msat, or a table of amounts by a field of the request, in the place of the satoshis beside it, which are then the most that a request may cost.'
+    'An amount such as $0.002 or 1500 msat, or a table of amounts by a field of the request, instead of the satoshis beside it, which are then the most that a request may cost.'
 })
 
 export const DefaultPriceInput: TUnsafe<ProxyPriceText | null> = Type.Unsafe<ProxyPriceText | null>({
   anyOf: [...forms, Type.Null()],
   description:
-    'The same for what no endpoint takes, in the place of defaultPriceSats, which is then the most that a request may cost; null removes it.'
+    'The same for what no endpoint takes, instead of defaultPriceSats, which is then the most that a request may cost; null removes it.'
 })
 
 export const PriceView: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({

@@ -38,7 +38,7 @@ const tokenValiditySeconds = (description: string) => Type.Integer({ minimum: 60
 
 const renewal = Type.Enum(['default', 'contract', 402], {
   description:
-    'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.'
+    'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy again. default is what the operator has chosen.'
 })
 
 const priceGrace = Type.Integer({

@@ -79,7 +79,7 @@ const AdminRefund = Type.Object(
     ...RefundDetails.properties,
     merchantId: Type.Integer(),
     provider: Type.String({ description: 'The kind that the money came in through, and goes out by.' }),
-    lookedUpUntil: isoTime('Until then the provider is asked by itself.'),
+    lookedUpUntil: isoTime('Until then the provider is polled automatically.'),
     settlement: Type.Unsafe<null | Static<typeof Settled>>({
       anyOf: [Settled, Type.Null()],
       description: 'How it was settled by hand; null while it was not.'
@@ -97,8 +97,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       id: 'adminListRefunds',
       method: 'GET',
       path: '/api/admin/refunds',
-      summary:
-        'Refunds of all merchants that nobody knows the fate of, that are under way, or that were settled by hand',
+      summary: 'Refunds of all merchants whose outcome is unknown, that are under way, or that were settled by hand',
       description:
         "Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider's own records and settle it.",
       query: Query,

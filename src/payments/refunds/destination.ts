@@ -141,7 +141,7 @@ function readChain(text: string, network: InvoiceNetwork): Destination {
       throw refusal(
         `The Bitcoin address in refundAddress is for ${networks.join(' or ')}, but the payment was made on ${network}.`
       )
-    if (kind === 'witness') throw refusal('The Bitcoin address in refundAddress is of a kind that nobody can own yet.')
+    if (kind === 'witness') throw refusal('The Bitcoin address in refundAddress is of a kind that cannot be spent yet.')
   } catch (error) {
     if (!(error instanceof AddressError)) throw error
     throw refusal(`refundAddress is not a Bitcoin address: ${error.message}.`)

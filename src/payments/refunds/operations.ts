@@ -23,7 +23,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       summary: 'Refund a payment, in whole or in part',
       description:
         'Sends money back by the provider that took it in. Several refunds of one payment are possible, together at most what came in; ' +
-        'the amount is reserved first, so two at once cannot give more.',
+        'the amount is reserved first, so two concurrent refunds cannot give more.',
       headers: {
         'Idempotency-Key':
           'At most 256 characters. The same key with the same body gives the same answer for 24 hours, and the same refund, as it then stands, for ever.',
@@ -61,7 +61,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: "The merchant's refunds, newest first",
       description:
-        'What is pending or processing is looked up at the provider by itself; the list shows what was found last.',
+        'What is pending or processing is looked up at the provider automatically; the list shows what was found last.',
       query: RefundQuery,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
       handle: async ({ ctx, query }) => ({

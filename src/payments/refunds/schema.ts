@@ -17,7 +17,6 @@ export interface Refund extends PaidOut {
   readonly refundId: string
   readonly merchantId: number
   readonly invoiceId: string
-  /** Bitcoin address or invoice. */
   readonly address: string
   /** Lightning address that gave the invoice; null for none. */
   readonly lightningAddress: string | null
@@ -192,7 +191,7 @@ export function adviceOn(refund: Refund, now: number): string | null {
   const search =
     now < refund.createdAt + LOOKED_UP_FOR
       ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
-      : 'it is looked up by itself no longer'
+      : 'it is no longer looked up automatically'
   return (
     `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +
     "Do not create another for this amount. Where the provider's own records show that it was sent, or that it surely was not, ask the operator to settle it."

@@ -28,7 +28,6 @@ export interface RefundedSums {
   readonly confirmed: number
 }
 
-/** Unique index: refunds that may have paid share no Lightning invoice. */
 export const LIGHTNING_INVOICE_INDEX = 'refunds_of_lightning_invoice'
 
 /** Unique index: refunds of a merchant share no idempotency key. */

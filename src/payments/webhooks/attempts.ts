@@ -96,7 +96,6 @@ export class WebhookAttempts {
     ]
   }
 
-  /** Adds the first attempts of new deliveries. */
   async enqueueFirst(sql: TransactionSql | Sql, deliveries: readonly PacedDelivery[], now: number): Promise<void> {
     const attempts = deliveries.map(added => {
       const data: AttemptData = { delivery: added.id, attempt: 1 }

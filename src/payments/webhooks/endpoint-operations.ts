@@ -13,9 +13,9 @@ const ALL = '*'
 const EndpointView = Type.Object(
   {
     endpointId: Type.String({ description: 'A UUID, or `first` for the one of PUT /api/merchant/webhook-url.' }),
-    isFirst: Type.Boolean({ description: 'It is told of everything, and set by PUT /api/merchant/webhook-url.' }),
+    isFirst: Type.Boolean({ description: 'Gets every event, and is set by PUT /api/merchant/webhook-url.' }),
     url: Type.String(),
-    events: Type.Array(Type.String(), { description: 'What it is told of; `["*"]` for everything.' }),
+    events: Type.Array(Type.String(), { description: 'Events that it gets; `["*"]` for all.' }),
     isActive: Type.Boolean({ description: 'false for one that is paused: nothing is written for it.' }),
     createdAt: isoTimeOrNull('Null for the first.')
   },
@@ -33,7 +33,7 @@ const url = Type.String({ maxLength: 2048, description: 'By the rules of webhook
 const events = Type.Array(Type.Enum([ALL, ...WEBHOOK_EVENTS]), {
   minItems: 1,
   uniqueItems: true,
-  description: 'What it is told of; `["*"]` for everything.'
+  description: 'Events that it gets; `["*"]` for all.'
 })
 const isActive = Type.Boolean({ description: 'false pauses it: what waits for it has failed, and can be sent again.' })
 const missing = 'The account has no such endpoint.'
@@ -71,7 +71,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       method: 'GET',
       path: '/api/merchant/webhooks/endpoints',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'Where the account is told of events, and of which',
+      summary: 'Webhook endpoints of the account and their events',
       description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while none is set.',
       responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
       handle: async ({ ctx }) => {
@@ -84,13 +84,13 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'createWebhookEndpoint',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints',
-      summary: 'Have a further address told of events',
+      summary: 'Add a webhook endpoint',
       description:
         'Each event becomes a delivery of its own for every endpoint that wants it, with its own attempts and its own secret. ' +
         'The account may have as many as `limits.maxWebhookEndpoints` of its subscription, and the first one has its place among them.',
       body: Type.Object({ url, events: Type.Optional(events), isActive: Type.Optional(isActive) }),
       responses: {
-        201: { description: 'It is told of what happens from now on.', schema: NewEndpoint },
+        201: { description: 'It gets events from now on.', schema: NewEndpoint },
         400: refused,
         403: 'The plan allows no more endpoints.'
       },
@@ -108,7 +108,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'changeWebhookEndpoint',
       method: 'PUT',
       path: '/api/merchant/webhooks/endpoints/:endpointId',
-      summary: 'Change where a further endpoint is and what it is told of, or pause it',
+      summary: 'Change the address or events of a further endpoint, or pause it',
       description:
         'What waits is sent to the new address. What waits for one that is paused has failed, which the list of deliveries says, and can be sent again later.',
       params: byId,
@@ -138,7 +138,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'rotateWebhookSecret',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/rotate-secret',
-      summary: 'Replace the secret of a further endpoint, at once',
+      summary: 'Replace the secret of a further endpoint immediately',
       description: 'Everything that is sent from now on is signed with the new secret, attempts of earlier events too.',
       params: byId,
       responses: { 200: { description: 'The new secret, shown this once.', schema: NewEndpoint }, 404: missing },

@@ -51,7 +51,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/webhooks/deliveries/:id/resend',
       mount: { use: 'merchant-api', chain: 'settings-write' },
-      summary: 'Send a webhook once more, now: the same bytes, signed anew',
+      summary: 'Send a webhook again now: the same bytes, with a new signature',
       description: 'It goes to the address that its endpoint has now, signed with the secret that it has now.',
       params: Type.Object({ id: Type.String() }),
       responses: {
@@ -170,7 +170,7 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
     schema: StoreOrderFailedEvent
   },
   'webhook.test': {
-    summary: 'Somebody tries the webhook',
+    summary: 'A test of the webhook',
     description: 'Sent once for each POST /api/merchant/webhooks/test, and never again. It tells of nothing.',
     schema: TestEvent
   }

@@ -56,19 +56,19 @@ export const DeliveryView = Type.Object(
     invoiceId: nullable('string', 'Of a payment.'),
     paymentHash: nullable('string', '64 lower-case hex characters.'),
     status: Type.Enum(['pending', 'delivered', 'failed'], {
-      description: 'failed: the last attempt failed, and no other follows by itself.'
+      description: 'failed: the last attempt failed, and no other is scheduled.'
     }),
     url: nullable(
       'string',
       'Where the last attempt went, or where the first will go as things were when the event was written.'
     ),
     attempts: Type.Integer({ description: 'Attempts that have ended, resends included.' }),
-    responseStatus: nullable('integer', 'What the last attempt was answered; null when nobody answered.'),
+    responseStatus: nullable('integer', 'Status of the last response; null when there was none.'),
     responseBody: nullable('string', "The first KiB of that answer's body."),
     error: nullable('string', 'Why the last attempt failed.'),
     createdAt: isoTime(),
     lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
-    nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none follows by itself.'),
+    nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none is scheduled.'),
     deliveredAt: isoTimeOrNull('When it was delivered for the first time.')
   },
   { title: 'Delivery' }
@@ -78,7 +78,7 @@ export type DeliveryView = Static<typeof DeliveryView>
 export const DeliverySentView = Type.Object(
   {
     ...DeliveryView.properties,
-    body: Type.String({ description: 'The bytes of every attempt, as text; the signature is made anew for each.' })
+    body: Type.String({ description: 'The bytes of every attempt, as text; each has a new signature.' })
   },
   { title: 'DeliverySent' }
 )
@@ -111,7 +111,7 @@ export const TestView = Type.Object(
     id: Type.String({ description: 'A UUID; it stands in the event and was sent as X-Correlation-Id.' }),
     isDelivered: Type.Boolean({ description: 'Your server answered 2xx within 10 seconds.' }),
     url: Type.String({ description: 'Where it was sent.' }),
-    responseStatus: nullable('integer', 'What your server answered; null when nobody did.'),
+    responseStatus: nullable('integer', 'What your server answered; null without a response.'),
     responseBody: nullable('string', "The first KiB of that answer's body."),
     error: nullable('string', 'Why it was not delivered.'),
     sentAt: isoTime()

@@ -231,7 +231,7 @@ export class BitcoinPlans {
     const now = clock.now()
     if (subscription.currentPeriodEnd !== null) {
       // A renewal: its subscription may have been reviewed already, so this month waits as a new one.
-      const anew: BitcoinSubscription = {
+      const renewed: BitcoinSubscription = {
         ...subscription,
         id: BITCOIN_PREFIX + randomToken(16, random),
         merchantId: null,
@@ -239,8 +239,8 @@ export class BitcoinPlans {
         anchorDay: null,
         createdAt: now
       }
-      await store.insertSubscription(sql, anew)
-      return await this.#wait(sql, anew, true)
+      await store.insertSubscription(sql, renewed)
+      return await this.#wait(sql, renewed, true)
     }
     const held = alone ? null : await store.waiting(sql, email, plan)
     const target = held ?? subscription

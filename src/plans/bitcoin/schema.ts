@@ -67,7 +67,7 @@ export const BitcoinSubscriptionView = Type.Object(
     paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
     amountSats: Type.Integer(),
     payUrl: Type.String({
-      description: 'A page to pay it on. Whoever has the address sees the invoice: treat it as a secret.'
+      description: 'A page to pay it on. Anyone with the address sees the invoice: treat it as a secret.'
     }),
     expiresAt: isoTime('Until when it can be paid.')
   },
@@ -86,7 +86,7 @@ export const PlanInvoicesView = Type.Object({
         amountSats: Type.Integer(),
         createdAt: isoTime(),
         expiresAt: isoTime('Until when it can be paid.'),
-        paidAt: isoTimeOrNull('Null while nobody paid it.'),
+        paidAt: isoTimeOrNull('Null while unpaid.'),
         payUrl: Type.String({
           description: 'Its page, which shows that it was paid once it is. Treat the address as a secret.'
         })

@@ -119,7 +119,6 @@ export const moment = (name: string | null = null): Column<number> =>
     (stored: Date) => stored.getTime(),
     value => new Date(value)
   )
-/** `text[]`. */
 export const texts = (name: string | null = null): Column<readonly string[]> =>
   column(
     name,

@@ -193,7 +193,7 @@ export class JobWorker {
     timer.unref()
     let outcome: RunOutcome = { state: 'done' }
     try {
-      if (job.runs % (LOSSES + 1) === 0) throw new Error('the processes that ran it ended, or stood still, too often')
+      if (job.runs % (LOSSES + 1) === 0) throw new Error('the processes that ran it ended, or hung, too often')
       await Promise.race([run(job, controller.signal), late.promise])
     } catch (error) {
       if (this.#isStopped && controller.signal.aborted) return await this.#giveBack(job)

@@ -4,7 +4,6 @@ export interface Clock {
   now(): number
   /** Monotonic milliseconds with a fraction, for durations only. */
   monotonic(): number
-  /** Does not keep the process alive. */
   after(ms: number, run: () => void): Timer
   /** Does not keep the process alive. */
   every(ms: number, run: () => void): Timer
@@ -40,7 +39,7 @@ export const systemClock: Clock = {
     }
   },
   every(ms, run) {
-    if (ms > LONGEST) return seldom(ms, run)
+    if (ms > LONGEST) return longTimer(ms, run)
     const handle = setInterval(run, ms)
     handle.unref()
     return {
@@ -51,7 +50,7 @@ export const systemClock: Clock = {
   }
 }
 
-function seldom(ms: number, run: () => void): Timer {
+function longTimer(ms: number, run: () => void): Timer {
   let timer: Timer
   const next = (): void => {
     timer = systemClock.after(ms, () => {

@@ -62,7 +62,6 @@ export class Tally {
     if (this.#latencies !== null) this.#unfinished++
   }
 
-  /** Adds a finished request to the log. */
   log(request: Omit<LoggedRequest, 'key'>): void {
     this.#recent.add({ key: this.key, ...request })
   }

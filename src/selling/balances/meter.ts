@@ -167,7 +167,6 @@ function outputPrice(prices: UnitPrices): UnitAmount {
 }
 
 interface Lists {
-  /** Responses to `prompt` and `input`. */
   readonly prompts: number
   readonly inputs: number
   readonly hasInput: boolean

@@ -84,7 +84,7 @@ export function balanceOperations({
       mount: { use: 'service', chain: 'service-public' },
       summary: 'What is left of the balance that a credential is the key to',
       description:
-        'For whoever holds the credential of a bundle, in any of its forms: what is left of it. What requests under way have reserved is still in the balance.',
+        'For the holder of the credential of a bundle, in any of its forms: what is left of it. What requests under way have reserved is still in the balance.',
       tag: 'L402',
       access: 'public',
       headers: { Authorization: 'The credential of the bundle, as metered requests show it.' },

@@ -288,11 +288,11 @@ function publicOperations(dependencies: ChallengeOperationDependencies, verifier
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'Whether an L402 token stands; asking does not use it',
       description:
-        'For a client that keeps tokens: whether to use the one it has or to buy anew. Whatever is wrong with it, the status is 200.',
+        'For a client that keeps tokens: whether to use the one it has or to buy again. Whatever is wrong with it, the status is 200.',
       tag: 'L402',
       access: 'public',
       headers: {
-        Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that nobody is authenticated.'
+        Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that the request is not authenticated.'
       },
       responses: {
         200: {

@@ -254,7 +254,7 @@ export class Producer {
         throw new ProducerProblem(
           this.problemBase,
           'provider-key-required',
-          'Save a key for the payment provider first; nobody would be paid.'
+          'Save a key for the payment provider first: there is no account to receive the payment.'
         )
       if (error instanceof Unavailable)
         throw new ProducerProblem(this.problemBase, 'provider-unavailable', error.message, {

@@ -68,7 +68,7 @@ function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
       path: '/api/admin/tokens/:paymentHash',
       summary: 'Revoke the credentials of one payment',
       description:
-        "For a credential that leaked or was sold by mistake, whoever's it is. The money stays where it is: refund it if it is owed.",
+        'For any credential that leaked or was sold by mistake. The money stays where it is: refund it if it is owed.',
       params: PaymentHash,
       responses: { ...one, ...missing('payment') },
       handle: async ({ params }) => {
@@ -82,7 +82,7 @@ function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
       path: '/api/admin/proxies/:proxyId/tokens',
       summary: 'Revoke everything that was issued for a proxy until now',
       description:
-        'Ends all credentials of one proxy at once, without touching the proxy. Buyers with a token are asked to pay anew.',
+        'Ends all credentials of one proxy, without touching the proxy. Buyers with a token are asked to pay again.',
       params: ProxyId,
       responses: { ...all, ...missing('proxy') },
       handle: async ({ params }) => {
@@ -96,7 +96,7 @@ function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId/tokens',
       summary: 'Revoke everything that was issued for a merchant until now',
       description:
-        "Ends all credentials of the merchant's proxies, resources and stores at once, without touching the account.",
+        "Ends all credentials of the merchant's proxies, resources and stores, without touching the account.",
       params: MerchantId,
       responses: { ...all, ...missing('merchant') },
       handle: async ({ params: { merchantId } }) => {
@@ -134,7 +134,7 @@ function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke everything that was issued for the account's proxies, resources and stores until now",
       description:
-        'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay anew.',
+        'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay again.',
       responses: all,
       handle: async ({ ctx }) => ({
         status: 200,
@@ -211,9 +211,9 @@ export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOp
       path: '/api/admin/leases/ambiguous',
       mount: { use: 'operator-api', chain: 'admin' },
       summary:
-        'Single-use credentials that count as spent though nobody can say whether their request was answered: its gateway died',
+        'Single-use credentials that count as spent though it is unknown whether their request was answered: its gateway died',
       description:
-        "Somebody has paid, and may have been answered or not. Compare with the upstream's own records, and refund who got nothing.",
+        "The payer may have been answered or not. Compare with the upstream's own records, and refund payers who got nothing.",
       tag: 'Admin',
       access: 'admin',
       query: Query,

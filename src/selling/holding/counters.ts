@@ -60,7 +60,7 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
   )
   const ahead = metrics.counter(
     'boltgate_invoices_ahead_total',
-    '402s that an invoice made ahead could serve: hit or miss; and invoices that were made ahead for nobody: unused.',
+    '402s that an invoice made ahead could serve: hit or miss; and invoices that were made ahead and not used: unused.',
     ['result']
   )
   const ambiguous = metrics.counter(

@@ -31,7 +31,7 @@ export class Settlements {
    * @throws TypeError if the source has one
    */
   onSettled(source: ChallengeSource, hook: OnSettled): void {
-    if (this.#hooks.has(source)) throw new TypeError(`two are told of settled invoices of ${source}`)
+    if (this.#hooks.has(source)) throw new TypeError(`two listeners for settled invoices of ${source}`)
     this.#hooks.set(source, hook)
   }
 

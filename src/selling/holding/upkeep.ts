@@ -33,7 +33,7 @@ export class ChallengeUpkeep {
         this.spendLapsed()
       ),
       // Often, to keep runs short: a purge saturates the disk.
-      periodic('challenges-purge', 60_000, 'Deletes challenges that nobody can use any more', () => this.purge())
+      periodic('challenges-purge', 60_000, 'Deletes challenges that can no longer be used', () => this.purge())
     ]
   }
 

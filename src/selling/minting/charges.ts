@@ -31,7 +31,6 @@ export class ChallengeCharges {
     this.#database = database
   }
 
-  /** Only challenges that a provider of this kind in this slot made. */
   async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
     const rows = await this.#database.sql<
       Array<{ charge_id: string; payment_hash: string; merchant_id: string | null; is_settled: boolean }>

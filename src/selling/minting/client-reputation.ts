@@ -12,7 +12,7 @@ const REFUSED = 0.02
 
 /** A client's request for an invoice, ranked among clients without a key. */
 export interface InvoiceRequest {
-  readonly stranger: AnonymousClient
+  readonly client: AnonymousClient
   /** Call if no invoice was made. */
   refused(): void
 }
@@ -37,7 +37,7 @@ export class ClientReputation {
         this.#state.get(paidBy(clientKey))
       ])
       return {
-        stranger: { hasPaid: paid !== undefined, unpaid, inPlace },
+        client: { hasPaid: paid !== undefined, unpaid, inPlace },
         refused: () => {
           this.#later(() => this.#state.tally(unpaidOf(clientKey), REFUSED - 1, UNPAID_HALF_LIFE))
           this.#later(() => this.#state.tally(madeIn(place), -1, MINUTE_HALF_LIFE))
@@ -46,7 +46,7 @@ export class ClientReputation {
     } catch (error) {
       if (!(error instanceof StateUnavailable)) throw error
       // All clients rank the same.
-      return { stranger: { hasPaid: false, unpaid: 0, inPlace: 0 }, refused: () => {} }
+      return { client: { hasPaid: false, unpaid: 0, inPlace: 0 }, refused: () => {} }
     }
   }
 

@@ -91,7 +91,7 @@ export class Invoicing {
     try {
       const first = await this.#options.payee(offer)
       invoiceRequest = isKeyed ? null : await this.#options.reputation.request(request.clientKey, offer.place)
-      const standing = invoiceRequest?.stranger ?? 'keyed'
+      const standing = invoiceRequest?.client ?? 'keyed'
       return await byFirst(first, async payee => {
         const ready = isKeyed ? null : this.#ready(payee, offer)
         if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }

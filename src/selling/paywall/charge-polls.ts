@@ -17,7 +17,7 @@ export interface ChargePollsOptions {
 const SECOND = 1000
 /** Polling interval of a charge in the minute in which most pay. */
 const OFTEN = 3 * SECOND
-const SELDOM = 10 * SECOND
+const SLOW_POLL = 10 * SECOND
 const MINUTE = 60 * SECOND
 /**
  * Polls per minute of one rate limit, to leave calls for invoices. Networks below `LIGHT` polls may use up to `MOST`,
@@ -67,7 +67,7 @@ export class ChargePolls {
     const { paymentHash, createdAt, clientKey } = challenge
     const now = this.#options.clock.now()
     const before = this.#askedAt.get(paymentHash)
-    if (before !== undefined && now - before < (now - createdAt < MINUTE ? OFTEN : SELDOM)) return false
+    if (before !== undefined && now - before < (now - createdAt < MINUTE ? OFTEN : SLOW_POLL)) return false
     const minute = Math.floor(now / MINUTE)
     if (minute !== this.#minute) {
       this.#minute = minute

@@ -50,7 +50,6 @@ export interface RoutingHeaders {
   readonly name: string | undefined
 }
 
-/** Maximum messages in a batch. */
 const MAX_MESSAGES = 1000
 const LIMITS = { depth: 64, members: MAX_MESSAGES, names: MAX_MEMBERS }
 /** Maximum values in the parameters of a body's priced calls: bounds unpaid sorting and hashing. */

@@ -23,7 +23,6 @@ export function beginOf(by: Step, at: number): number {
   return Math.floor(at / length) * length
 }
 
-/** Start of a later step; `begin` starts a step. */
 export function stepsLater(by: Step, begin: number, steps: number): number {
   if (by !== 'month') return begin + steps * (by === 'hour' ? HOUR : DAY)
   const date = new Date(begin)

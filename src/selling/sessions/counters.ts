@@ -38,7 +38,7 @@ export function sessionCounters(
   ])
   metrics.sampled(
     'boltgate_session_refunds_stuck',
-    'Refunds of sessions that failed or whose outcome is lost: somebody must see to them.',
+    'Refunds of sessions that failed or whose outcome is lost: they need attention.',
     [],
     async () => [{ labels: {}, value: (await counts()).stuck }]
   )

@@ -29,7 +29,7 @@ export class SessionNews {
     try {
       await this.#database.notify(CHANNEL, id)
     } catch (error) {
-      this.#log.warn({ session: id, err: error }, 'Other gateways could not be told of a session')
+      this.#log.warn({ session: id, err: error }, 'Other gateways could not be notified of a session')
     }
   }
 

@@ -39,7 +39,7 @@ export function openSessions(
     prepaid,
     operations: prepaidOperations({ store, refunds, overrides, clock }),
     jobs: [
-      periodic('sessions-close', 10_000, 'Closes sessions that nobody uses and pays back what is left', async () => {
+      periodic('sessions-close', 10_000, 'Closes idle sessions and pays back what is left', async () => {
         await refunds.sweep()
         await refunds.begin()
       }),

@@ -125,7 +125,7 @@ export function prepaidOperations({
       id: 'adminListSessions',
       method: 'GET',
       path: '/api/admin/sessions',
-      summary: 'Prepaid sessions, and those whose refund somebody must see to',
+      summary: 'Prepaid sessions, with those whose refund needs attention',
       description: 'Clients see what is left of a session at `GET /l402/balance` with its credential.',
       query: Query,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(SessionView) } },
@@ -171,7 +171,7 @@ export function prepaidOperations({
       path: '/api/admin/sessions/:sessionId/refund',
       summary: 'Send a refund of a session now that is known not to have been sent',
       description:
-        'Refunds that were certainly not sent are retried automatically; this sends one at once, or after it failed, under another reference. What may have been sent is looked up until the provider says what became of it.',
+        'Refunds that were certainly not sent are retried automatically; this sends one immediately, or after it failed, under another reference. What may have been sent is looked up until the provider says what became of it.',
       params: Params,
       body: RefundInput,
       responses: {

@@ -13,7 +13,6 @@ export type ClosedBy = 'client' | 'idle' | 'end' | 'operator'
 export interface NewSession {
   /** Payment hash of the first deposit, also its balance's id. */
   readonly id: string
-  /** Challenge that opened it. */
   readonly openChallenge: string
   readonly network: InvoiceNetwork
   /** First deposit's charge, at the provider that refunds. */

@@ -5,7 +5,6 @@ export interface Node {
   other: Node | null
   /** Slot of its value, or -1. */
   slot: number
-  /** A filled value is content. */
   isContent: boolean
   /** Nodes with a slot, here and below: a duplicate name clears their values. */
   readonly below: Node[]

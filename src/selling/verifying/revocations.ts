@@ -35,7 +35,6 @@ export class Revocations {
     this.#log = log
   }
 
-  /** The payment, issued at `issuedAt` for this proxy and merchant, is revoked. */
   has(paymentHash: string, proxyId: string | null, merchantId: string | null, issuedAt: number): boolean {
     if (this.#empty) return false
     return this.#payments.has(paymentHash) || issuedAt <= (this.until(proxyId, merchantId) ?? -Infinity)

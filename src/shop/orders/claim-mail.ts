@@ -60,7 +60,7 @@ function wordsOf({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
       ['Total', `${dollarsText(order.totalCents)} (${satoshisText(order.totalSats)})`],
       ['Order', order.id]
     ],
-    keep: 'The same page shows how far your order is. Its address is the key to your order: please pass it on to nobody.',
+    keep: 'The same page shows how far your order is. Its address is the key to your order: please keep it to yourself.',
     why: `You get this mail because your address was given at the checkout of ${shop}. Answers to it are not read.`
   }
 }

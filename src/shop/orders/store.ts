@@ -70,7 +70,6 @@ export interface Rows {
 
 /** Times in milliseconds since the epoch. */
 export interface PurgeLimits {
-  /** Unclaimed ones without a claim attempt, by the end of their window. */
   readonly unclaimedBefore: number
   /** Unclaimed ones with a claim attempt, by the end of their window. */
   readonly begunBefore: number

@@ -153,7 +153,7 @@ export function checkForm(
   for (const field of FIELDS) {
     const value = values[field]
     if (!isStorable(value) || /\p{Cc}/u.test(value))
-      errors[field] = `${labelOf(field, country)} has a character that cannot be read. Please type it anew.`
+      errors[field] = `${labelOf(field, country)} has a character that cannot be read. Please type it again.`
     else if ([...value].length > MAXIMA[field])
       errors[field] = `${labelOf(field, country)} can have at most ${MAXIMA[field]} characters.`
   }

@@ -217,7 +217,7 @@ export function claimedOrderPage(facts: ClaimPageFacts, assets: AssetNames): str
           <p class="result-words">${words}</p>
           ${trackingOf(order)}
           ${steps(order)}
-          <p class="hint">Keep this page’s address to look again; it is the key to your order, so pass it on to nobody.</p>
+          <p class="hint">Keep this page’s address to look again; it is the key to your order, so keep it to yourself.</p>
         </section>
       </main>`
   })

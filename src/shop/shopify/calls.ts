@@ -10,7 +10,6 @@ import { graphFault, statusFault, throttled, requireShopHost, ShopifyHttp, type 
 import type { ShopifyOperation } from './operations.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
 
-/** Retries of a throttled call. */
 const THROTTLED_RETRIES = 3
 /** Longest wait before one attempt, in milliseconds. A page of a catalog needs at most 5.3 s at the slowest rate. */
 const MAX_WAIT = 6000

@@ -43,7 +43,7 @@ export function requireScopes(data: unknown, needed: readonly string[]): void {
   if (missing.length === 0) return
   throw new StorePlatformError(
     'credentials',
-    `The app lacks the ${missing.length === 1 ? 'scope' : 'scopes'} ${missing.join(', ')}: add ${missing.length === 1 ? 'it' : 'them'}, and install the app anew.`,
+    `The app lacks the ${missing.length === 1 ? 'scope' : 'scopes'} ${missing.join(', ')}: add ${missing.length === 1 ? 'it' : 'them'}, and install the app again.`,
     { upstreamStatus: 200 }
   )
 }

@@ -187,7 +187,6 @@ export const TOPICS = [
   'FULFILLMENTS_UPDATE'
 ] as const
 
-/** Required scopes; a write scope includes its read scope. */
 export const SCOPES = ['write_orders', 'write_draft_orders', 'read_products', 'read_inventory'] as const
 /** Required by both FULFILLMENTS topics. Apps without a secret get no notifications. */
 export const NOTICE_SCOPE = 'read_fulfillments'

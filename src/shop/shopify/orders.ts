@@ -192,7 +192,7 @@ export function holdInput({ sourceIdentifier, items, until }: HoldRequest): obje
     lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
     reserveInventoryUntil: new Date(until).toISOString(),
     tags: ['boltgate', orderTag(sourceIdentifier)],
-    note: "Paid over Lightning, and waiting for the buyer's address. It holds the goods until then; the order comes by itself.",
+    note: "Paid over Lightning, and waiting for the buyer's address. It holds the goods until then; the order is created automatically.",
     visibleToCustomer: false
   }
 }

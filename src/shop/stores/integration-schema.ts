@@ -49,7 +49,7 @@ const credentials = {
       pattern: SECRET,
       'x-rule': secretRule,
       description:
-        "A lasting token of the platform's Admin API, in the place of the two. Stored encrypted and never returned."
+        "A lasting token of the platform's Admin API, instead of the two. Stored encrypted and never returned."
     })
   )
 }

@@ -144,7 +144,6 @@ const merchantColumns: CsvColumns<MerchantSummary> = Object.fromEntries(
   summaryMembers.map(member => [member, (row: MerchantSummary) => row[member]])
 )
 
-/** Query of the next page. */
 function nextQuery(
   query: Omit<Static<typeof MerchantQuery>, 'format'>,
   next: { readonly limit: number; readonly after: number }

@@ -183,7 +183,6 @@ export const CreatedMerchant = Type.Object(
 )
 export type CreatedMerchant = Static<typeof CreatedMerchant>
 
-/** The key is shown only once. */
 export const RegeneratedKey = Type.Object(
   { merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: isoTime() },
   { title: 'RegeneratedKey' }
@@ -196,7 +195,6 @@ export const PendingQuery = Type.Object({
   )
 })
 
-/** Optional body of an approval. */
 export const Approval = Type.Object({
   merchantName: Type.Optional(name),
   ...keys,
@@ -204,7 +202,6 @@ export const Approval = Type.Object({
 })
 export type Approval = Static<typeof Approval>
 
-/** Optional body of a rejection. */
 export const Rejection = Type.Object({
   reason: Type.Optional(
     Type.String({ maxLength: MAX_REASON, pattern: TEXT, 'x-rule': 'Must not hold control characters.' })

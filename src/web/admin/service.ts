@@ -231,7 +231,6 @@ export class Administration {
     })
   }
 
-  /** Locks a pending subscription. */
   async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
     const subscription = knownPending(await this.#dependencies.store.lock(tx, id))
     if (subscription.state !== 'pending')

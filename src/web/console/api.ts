@@ -15,7 +15,6 @@ export type AsRead<T> = T extends RawJson
 /** Calls the API in-process for a page. */
 export type AskApi = (ctx: InternalContext) => Promise<WholeReply>
 
-/** A refusal of the API with messages for people. */
 export class ApiRefusal extends Error {
   readonly status: number
   /** Messages by invalid member of the body. */

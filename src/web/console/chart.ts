@@ -7,7 +7,6 @@ import { html } from '../kit/document.ts'
 /** Duration of a column. */
 export type ChartStep = 'hour' | 'day' | 'month'
 
-/** A series: one value per column. */
 export interface ChartSeries {
   readonly name: string
   readonly values: readonly number[]
@@ -22,7 +21,6 @@ export interface ColumnChart {
   readonly times: readonly number[]
   /** Bottom first. */
   readonly series: readonly ChartSeries[]
-  /** Formats a value for people. */
   readonly format: (value: number) => string
 }
 

@@ -49,7 +49,6 @@ export interface Frame {
   readonly console: Console
   /** Path of the page in the console. */
   readonly path: string
-  /** Path to the gateway's root. */
   readonly root: string
   /** Path to the console's first page. */
   readonly home: string
@@ -128,7 +127,6 @@ function signOut({ root, signOut: form }: Frame): VNode | null {
       </form>`
 }
 
-/** Names the fields of the form by their labels. */
 function problemNotice({ message, fields }: FormProblem, content: VNode): VNode {
   const labels = labelsOf(content)
   const labelOf = (member: string): string | undefined => labels.get(lastName(member))

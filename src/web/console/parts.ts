@@ -73,7 +73,6 @@ export function pager(address: string, next: string | null, query: URLSearchPara
 /** Page size of lists with offsets. */
 export const ROWS = 50
 
-/** The query's `offset`. */
 export function offsetOf(query: URLSearchParams): number {
   return Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
 }
@@ -88,7 +87,6 @@ export function offsetPager(to: (offset: number) => string, offset: number, isMo
     </nav>`
 }
 
-/** Name and value pairs. */
 export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>): VNode {
   return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
 }
@@ -100,7 +98,6 @@ export function figure(name: string, value: string, beside: ComponentChildren = 
   }</dd></div>`
 }
 
-/** Look of a state: `good`, `wait`, `bad`, or `quiet` for a past one. */
 export type Tone = 'good' | 'wait' | 'bad' | 'quiet'
 
 /** A state in one word; not by color alone. */

@@ -6,7 +6,6 @@ import type { PageRequest, Console, ConsolePage } from './page.ts'
 import { action, badge, danger, field, table } from './parts.ts'
 import { timeOf } from './words.ts'
 
-/** Path of the passkey page in a console. */
 function pathIn(console: Console): string {
   return console === 'merchant' ? 'settings/passkeys' : 'passkeys'
 }

@@ -9,7 +9,6 @@ type Colour = readonly [number, number, number]
 const READABLE = 4.6
 const WHITE: Colour = [255, 255, 255]
 const BLACK: Colour = [0, 0, 0]
-/** `--page` and `--card` of the tokens. */
 const LIGHT = { page: [245, 244, 239], card: WHITE } as const
 const DARK = { page: [15, 18, 17], card: [24, 28, 26] } as const
 

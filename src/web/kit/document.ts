@@ -63,7 +63,6 @@ export const ICON_SVG =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>'
 export const ICON = 'data:image/svg+xml,' + encodeURIComponent(ICON_SVG)
 
-/** File names of linked assets. */
 export type LinkedAssets = Pick<AssetNames, 'style' | 'script'>
 
 /** Inline assets for pages outside the gateway's paths: trusted texts without `</`. */

@@ -13,7 +13,6 @@ export interface HomeFacts {
   readonly colour: string
   readonly routes: readonly PricedRoute[]
   readonly stores: ReadonlyArray<{ readonly slug: string; readonly description: string | null }>
-  /** Whether store pages are served here. */
   readonly hasStorePages: boolean
   /** Whether people sign in here, and may open an account. */
   readonly signIn: 'none' | 'sign-in' | 'sign-up'

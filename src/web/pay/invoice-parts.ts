@@ -38,7 +38,6 @@ export function codeToScan(content: string, label: string): VNode {
   return html`<div class="code">${qrCode(content, label)}</div>`
 }
 
-/** Link that opens a wallet on this device. */
 export function walletLink(invoice: string): VNode {
   return html`<a class="button" href=${`lightning:${invoice}`}>Open in wallet</a>`
 }

@@ -74,7 +74,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
       summary: 'The hosted checkout page of a payment',
       description:
         'The invoice as a code to scan, with amount and time left; it follows the payment and leads on to successUrl. ' +
-        'Whoever has the address sees the invoice: treat it as a secret.',
+        'Anyone with the address sees the invoice: treat it as a secret.',
       tag: 'pages',
       access: 'public',
       params: PayToken,

@@ -35,7 +35,6 @@ export function landingOf(
   return `${operator === null ? 'console' : 'operator'}${isByMail ? '?welcome' : ''}`
 }
 
-/** `Set-Cookie` of the wanted page. */
 export function wantedCookie(page: string, secure: boolean): string {
   return keepCookie('next', encodeURIComponent(page), LINK_LIFE / 1000, secure)
 }

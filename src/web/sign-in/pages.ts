@@ -146,7 +146,6 @@ export class SignInPages {
     )
   }
 
-  /** At `/sign-in/…`. */
   signedOut(): string {
     return this.#page(
       'Signed out',
@@ -265,7 +264,6 @@ export class SignInPages {
   }
 }
 
-/** Labeled field with its error. */
 function field(
   name: string,
   label: string,

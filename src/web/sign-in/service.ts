@@ -168,7 +168,6 @@ export interface LinkFacts {
   readonly merchantId: number | null
   /** Account name for the greeting. */
   readonly name: string
-  /** Deduplicates links of one request. */
   readonly requestId: string
   readonly reason: LinkReason
 }

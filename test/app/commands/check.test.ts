@@ -176,7 +176,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
   [
     'a tab',
     'chains:\n\tc: [ throttle ]\n',
-    /^gateway\.yaml:2:1: found a tab in the indentation; allowed: spaces only, such as two in the place of each tab \[BG_CONFIG_SYNTAX\]$/
+    /^gateway\.yaml:2:1: found a tab in the indentation; allowed: spaces only, such as two for each tab \[BG_CONFIG_SYNTAX\]$/
   ],
   [
     'a colon that is missing',

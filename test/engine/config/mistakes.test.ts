@@ -130,7 +130,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a tab in the indentation',
     from: '  workers: 1',
     to: '\tworkers: 1',
-    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only, such as two in the place of each tab [BG_CONFIG_SYNTAX]'
+    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only, such as two for each tab [BG_CONFIG_SYNTAX]'
   },
   {
     name: 'a key indented too little',

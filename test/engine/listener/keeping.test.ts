@@ -138,7 +138,7 @@ t.test('300 unpaid uploads of 1 MiB are digested, and nothing of them is kept', 
   }
   await until(() => contexts.length === 300 && contexts.every(ctx => ctx.body.received === MIB - 1))
   t.ok(contexts.every(ctx => ctx.body.collected === null))
-  t.same([door.listener.keeping.slow.used, door.listener.keeping.strangers.used], [0, 0])
+  t.same([door.listener.keeping.slow.used, door.listener.keeping.shared.used], [0, 0])
   for (const client of clients) client.send(body.subarray(MIB - 1))
   t.ok((await Promise.all(digests)).every(digest => digest === contentDigest(body)))
   await t.rejects(
@@ -155,7 +155,7 @@ t.test('bodies of strangers that operations read hold no more together than is a
   const door = await openDoor(t, {
     limits: { buffers: 200 * KIB },
     handle(ctx, wire) {
-      ctx.body.ofStranger = true
+      ctx.body.isAnonymous = true
       watchWire(wire)
       wires.push({ wire })
       const read = async (): Promise<void> => {
@@ -173,9 +173,9 @@ t.test('bodies of strangers that operations read hold no more together than is a
     client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${64 * KIB}\r\n\r\n${'x'.repeat(32 * KIB)}`)
   await until(() => results.length >= 14)
   t.ok(results.every(result => result instanceof Unavailable))
-  t.ok(door.listener.keeping.strangers.used <= 200 * KIB)
+  t.ok(door.listener.keeping.shared.used <= 200 * KIB)
   for (const client of clients) client.close()
-  await until(() => door.listener.keeping.strangers.used === 0)
+  await until(() => door.listener.keeping.shared.used === 0)
   t.equal(wires.length, 20)
 })
 

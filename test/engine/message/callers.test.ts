@@ -42,7 +42,7 @@ t.test('bodies: an unpaid one counts in every limit by its size and pieces, one 
     const counted: unknown[] = []
     const ctx = contextWith(
       {
-        body: { bytes: () => Promise.resolve(new Uint8Array(length)), pieces, ofStranger: false },
+        body: { bytes: () => Promise.resolve(new Uint8Array(length)), pieces, isAnonymous: false },
         bodyUnits: null,
         bodyLimits: [1, 2].map(limit => ({
           count: async (_: unknown, units: number) => {
@@ -54,7 +54,7 @@ t.test('bodies: an unpaid one counts in every limit by its size and pieces, one 
     )
     for (let time = 0; time < 2; time++)
       t.equal((await readUnpaidBody(ctx, () => more.credential === true)).byteLength, length)
-    t.equal(ctx.body.ofStranger, true)
+    t.equal(ctx.body.isAnonymous, true)
     return [counted, ctx.bodyUnits]
   }
   t.same(await read(65_535, 1_023), [[], 0])

@@ -608,7 +608,7 @@ function play(
     pieces: 0,
     unfinished: false,
     limit: Infinity,
-    ofStranger: false,
+    isAnonymous: false,
     bytes: () => Promise.reject(new Error('none')),
     each: () => Promise.reject(new Error('none')),
     gather: () => null,

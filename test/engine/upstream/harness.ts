@@ -138,7 +138,7 @@ export function bodyOf(content: string | Readable | null, length: number | null 
     pieces: 0,
     unfinished: false,
     limit: Infinity,
-    ofStranger: false,
+    isAnonymous: false,
     each: () => Promise.reject(new Error('nobody asks')),
     gather: () => null,
     bytes: async () => bytes ?? Buffer.alloc(0),

@@ -56,7 +56,7 @@ function rig(limits = strike): Rig {
   }
   const ask = async (client: string, place: string): Promise<number | null> => {
     const wish = await reputation.request(client, place)
-    const wait = await spent(wish.stranger)
+    const wait = await spent(wish.client)
     if (wait !== null) wish.refused()
     return wait
   }
@@ -175,8 +175,8 @@ t.test('a client that pays has nothing unpaid any more, and comes before strange
   const r = rig()
   for (let time = 0; time < 5; time++) await r.ask('buyer', 'route:a')
   r.reputation.paid('buyer')
-  t.match((await r.reputation.request('buyer', 'route:b')).stranger, { hasPaid: true, unpaid: 0 })
-  t.match((await r.reputation.request('other', 'route:b')).stranger, { hasPaid: false, unpaid: 0 })
+  t.match((await r.reputation.request('buyer', 'route:b')).client, { hasPaid: true, unpaid: 0 })
+  t.match((await r.reputation.request('other', 'route:b')).client, { hasPaid: false, unpaid: 0 })
 })
 
 t.test('the wait is the true one', async t => {
@@ -250,7 +250,7 @@ t.test('while the shared state is away each process counts alone', async t => {
   for (let call = 0; call < 100; call++) await budget.spend('others', null, 'keyed')
   await t.rejects(budget.spend('others', null, 'keyed'), NothingSent)
   const wish = await new ClientReputation(gone).request('buyer', 'route:a')
-  t.same(wish.stranger, newcomer)
+  t.same(wish.client, newcomer)
   wish.refused()
 })
 
@@ -286,7 +286,7 @@ t.test(
       errorLike({ retryAfter: 30 })
     )
     await processes[0]?.strangers.request('a', 'route:a')
-    t.match((await processes[2]?.strangers.request('a', 'route:a'))?.stranger, { unpaid: 1, inPlace: 1 })
+    t.match((await processes[2]?.strangers.request('a', 'route:a'))?.client, { unpaid: 1, inPlace: 1 })
   }
 )
 

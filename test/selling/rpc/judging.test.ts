@@ -33,7 +33,7 @@ t.test('a request ends only when each of its calls is judged, also where one fai
     method: 'POST',
     path: '/mcp',
     headers: new HeaderList(['Content-Type', 'application/json']),
-    body: { length: body.byteLength, bytes: () => Promise.resolve(body), ofStranger: false }
+    body: { length: body.byteLength, bytes: () => Promise.resolve(body), isAnonymous: false }
   } as unknown as Context
   let leased = (): number => 0
   let isOver = false

@@ -224,7 +224,7 @@ export const blink: ProviderKind = {
   scopes: [
     { scope: 'READ', purpose: 'See whether invoices were paid' },
     { scope: 'RECEIVE', purpose: 'Make invoices' },
-    { scope: 'WRITE', purpose: 'Refunds, and to be told at once that one was paid' }
+    { scope: 'WRITE', purpose: 'Refunds, and to be notified when one is paid' }
   ],
   keyHint: 'An API key such as blink_…, from dashboard.blink.sv, API Keys.',
   keyFault: headerKeyFault,

@@ -47,7 +47,6 @@ export const PAY: BlinkOperation = {
     'mutation LnInvoicePaymentSend($input: LnInvoicePaymentInput!) { lnInvoicePaymentSend(input: $input) { status errors { code message } } }'
 }
 
-/** Pays an invoice without an amount. */
 export const PAY_AMOUNT: BlinkOperation = {
   name: 'LnNoAmountInvoicePaymentSend',
   scope: 'WRITE',

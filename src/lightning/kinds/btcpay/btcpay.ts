@@ -202,9 +202,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
       'BTCPay',
       network,
       pays ? null : `the permission ${SCOPES.pay}`,
-      hears
-        ? []
-        : [`Payments are found by asking: to be told of them at once it needs the permission ${SCOPES.webhooks}.`]
+      hears ? [] : [`Payments are polled: to be notified of them it needs the permission ${SCOPES.webhooks}.`]
     )
   }
 
@@ -345,7 +343,7 @@ export const btcpay: ProviderKind = {
   scopes: [
     { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
     { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether they were paid' },
-    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be told at once that one was paid' },
+    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be notified when one is paid' },
     { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' }
   ],
   keyHint: 'btcpay+https://host/path?store=<store id>&key=<API key>',

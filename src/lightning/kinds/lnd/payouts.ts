@@ -163,7 +163,6 @@ async function transactions(call: CallProvider, query: string): Promise<readonly
   return fitting(requireResponse(LndTransactions, body).transactions)
 }
 
-/** Searches unconfirmed transactions. */
 async function unconfirmed(call: CallProvider, label: string): Promise<WalletTransaction | null> {
   const found = await transactions(call, `start_height=${NO_BLOCK}&end_height=-1`)
   return found.find(one => one.label === label) ?? null

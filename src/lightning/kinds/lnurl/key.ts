@@ -6,7 +6,6 @@ import type { KeyedServer } from '../../provider-calls/keyed-calls.ts'
 
 /** A Lightning address, which is public. */
 export interface LnurlKey extends KeyedServer {
-  /** Path and query of the pay request. */
   readonly path: string
   /** Digest of the pay request's location. */
   readonly account: string

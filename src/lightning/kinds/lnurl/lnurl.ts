@@ -137,7 +137,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     if ((await settlement(call, verifyOf(made), charge.paymentHash)) !== false)
       throw new ProviderRefused(
         'key',
-        'The server of the Lightning address does not say of a new invoice that it is unpaid, so that nobody could know when one is paid.'
+        'The server of the Lightning address does not report a new invoice as unpaid, so that its payment could not be detected.'
       )
     return {
       isValid: true,

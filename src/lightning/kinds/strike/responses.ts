@@ -190,7 +190,6 @@ export function readError(body: unknown): {
 const Complaints = Type.Array(Type.Unknown())
 const Complaint = Type.Object({ message: Text })
 
-/** The error's message and its first field complaint. */
 export function strikeErrorMessage(body: unknown): string | null {
   const data = readResponse(ErrorBody, body)?.data ?? null
   const [field, complaints] = Object.entries(data?.validationErrors ?? {})[0] ?? []

@@ -38,7 +38,6 @@ export function openServer(
     ...(target === undefined ? {} : { target_session_attrs: target }),
     ...(keepAlive === null ? {} : { keep_alive: keepAlive }),
     connect_timeout: timeout / 1_000,
-    // The socket handles TLS.
     ssl: false,
     socket: postgresSocket(tls.mode === 'disable' ? null : tls, timeout, silence),
     connection: merged(settings, address.settings),

@@ -149,7 +149,6 @@ function byLightning(invoices: readonly PlanInvoice[]): VNode {
     </section>`
 }
 
-/** What is used of each limit. */
 export function usageSection({ endpoints, challengesThisMonth, webhookEndpoints, maxPriceSats }: UsageView): VNode {
   const of = ({ used, limit }: UsageView['endpoints']): VNode | string => {
     const words = `${count(used)} of ${limit === null ? 'unlimited' : count(limit)}`

@@ -9,7 +9,6 @@ import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
 const ENDPOINTS = '/api/merchant/webhooks/endpoints'
-/** All events. */
 const ALL = '*'
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
   'payment.processing': 'a payment is on its way',

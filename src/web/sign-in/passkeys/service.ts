@@ -54,7 +54,6 @@ export interface Ceremony<Options> {
   readonly publicKey: Options
 }
 
-/** Most passkeys of a person. */
 const MOST_PASSKEYS = 20
 
 /**
