@@ -1,5 +1,5 @@
 # A digest would be surer than this tag: docker build --build-arg NODE_IMAGE=node:24.21.0-bookworm-slim@sha256:…
-# (docs/how-to/operating.md, "Containers", says how to find it).
+# (docs/how-to/containers.md says how to find it).
 ARG NODE_IMAGE=node:24.21.0-bookworm-slim
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app

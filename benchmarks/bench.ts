@@ -1,6 +1,6 @@
 // npm run bench [-- --full] [--rounds N] [--window SECONDS] [--connections N] [--out FOLDER] [SCENARIO …]
 // npm run bench -- --plan [--full] measures nothing: it says what a whole run does, and how long that takes.
-// npm run bench -- --readme [--out FOLDER] measures nothing: it writes the figures of that folder into README.md.
+// npm run bench -- --readme [--out FOLDER] measures nothing: it writes the figures of that folder into benchmarks/README.md.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -73,7 +73,7 @@ async function main(): Promise<void> {
   })
   const readme = (): void => {
     writeReadme(
-      fileURLToPath(new URL('../README.md', import.meta.url)),
+      fileURLToPath(new URL('README.md', import.meta.url)),
       values.out,
       [...scenarios, ...studies].map(({ id }) => id)
     )

@@ -1,7 +1,10 @@
 import { spawnSync } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import t from 'tap'
+import { blocksOf, documented, FOLLOWED, guides } from './support/documents.ts'
+import { loadText } from './support/gateway.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const read = (file: string): string => readFileSync(resolve(root, file), 'utf8')
@@ -156,33 +159,148 @@ t.test('every link between documents leads to a file and a heading', async t => 
   t.same(wrong, [])
 })
 
-t.test('every whole file of TypeScript in a document passes the format as it is pasted', async t => {
-  const wrong: string[] = []
-  let seen = 0
-  for (const file of files.filter(file => /^(?:docs\/[\w/-]+|[\w-]+)\.md$/.test(file))) {
-    for (const [, indent = '', block = ''] of read(file).matchAll(/^( *)```ts\n([\s\S]*?)^\1```$/gm)) {
-      // Pieces of a file do not all parse by themselves.
-      const code = block.replaceAll(new RegExp(`^${indent}`, 'gm'), '')
-      if (!code.startsWith('import ')) continue
-      seen++
-      // Without the loaders that the runner of tests gives to every child.
-      const { stdout, stderr } = spawnSync(
-        'env',
-        [
-          '-u',
-          'NODE_OPTIONS',
-          process.execPath,
-          resolve(root, 'node_modules/oxfmt/bin/oxfmt'),
-          '-c',
-          resolve(root, '.oxfmtrc.json'),
-          '--stdin-filepath',
-          'snippet.ts'
-        ],
-        { input: code, cwd: root, encoding: 'utf8' }
-      )
-      if (stdout !== code) wrong.push(`${file}: ${code.split('\n', 1)[0]} ${stderr}`)
+const blocks = guides.flatMap(blocksOf)
+/** Languages that show output, a picture or a message. */
+const SHOWN = new Set(['', 'text', 'console', 'mermaid'])
+
+t.test('every block of code runs in a test, or says why not', t => {
+  const followed = new Set<string>(Object.values(FOLLOWED).flat())
+  const tests = globSync('test/**/*.test.ts', { cwd: root })
+    .filter(file => !file.includes('node_modules'))
+    .map(read)
+    .join('\n')
+  const unproved = blocks.filter(
+    ({ page, language, name, isSkipped }) =>
+      !isSkipped &&
+      !SHOWN.has(language) &&
+      language !== 'yaml' &&
+      language !== 'json' &&
+      !(language === 'sh' && followed.has(page)) &&
+      !(name !== null && tests.includes(`documented('${name}')`))
+  )
+  t.same(
+    unproved.map(({ page, language, text }) => `${page}: ${language} ${text.split('\n', 1)[0]}`),
+    []
+  )
+  const named = blocks.flatMap(({ name }) => name ?? [])
+  t.equal(new Set(named).size, named.length, 'each name is used once')
+  t.end()
+})
+
+/** Values of the right form for what a file takes from the environment. */
+const KEYS: Readonly<Record<string, string>> = {
+  lnd: 'lndconnect://127.0.0.1:8080?macaroon=AgEDbG5k',
+  phoenixd: 'phoenixd://127.0.0.1:9740?password=0123456789abcdef',
+  cln: 'clnrest://127.0.0.1:3010?rune=0123456789abcdef0123456789abcdef',
+  lnbits: 'lnbits+https://lnbits.example.com?key=0123456789abcdef0123456789abcdef',
+  btcpay: 'btcpay+https://btcpay.example.com?store=CPTcEqjCK9TQJ1jPTgKuArTXz8pbqzb7Zi&key=0123456789abcdef',
+  nwc: `nostr+walletconnect://${'a'.repeat(64)}?relay=wss%3A%2F%2Frelay.example.com&secret=${'b'.repeat(64)}`
+}
+function environmentOf(yaml: string): Record<string, string> {
+  return Object.fromEntries(
+    [...yaml.matchAll(/(?:kind: (\w+)[^\n]*)?\$\{(\w+)\}/g)].map(([, kind = '', name = '']) => [
+      name,
+      KEYS[kind] ??
+        { PORT: '0', DATABASE_URL: 'postgres://postgres@127.0.0.1/none', REDIS_URL: 'redis://127.0.0.1' }[name] ??
+        'sk_live_0123456789'
+    ])
+  )
+}
+
+t.test('every block of YAML is a valid configuration, or a part of one', async t => {
+  const route =
+    'routes: [ { match: { path: /v1/* }, price: 10, chain: paid, upstream: { url: "http://127.0.0.1:9" } } ]'
+  const invalid: string[] = []
+  for (const { page, text } of blocks.filter(({ language, isSkipped }) => language === 'yaml' && !isSkipped)) {
+    const yaml = (/^routes:/m.test(text) ? text : `${text}\n${route}\n`)
+      .replace(/files: \S+\.pdf/, 'files: ./README.md')
+      .replace(/files: \.\/books/, 'files: ./docs')
+    try {
+      await loadText(yaml, environmentOf(yaml))
+    } catch (error) {
+      invalid.push(`${page}: ${text.split('\n', 1)[0]}: ${String(error)}`)
     }
   }
-  t.ok(seen > 3, `${seen} are found`)
-  t.same(wrong, [])
+  t.same(invalid, [])
+})
+
+t.test('every block of JSON can be parsed', t => {
+  for (const { page, text, language } of blocks) if (language === 'json') t.ok(JSON.parse(text), page)
+  t.end()
+})
+
+t.test('every command that a guide names exists, with its flags', async t => {
+  const unknown: string[] = []
+  for (const { page, language, text } of blocks.filter(({ language }) => language === 'sh')) {
+    for (const [line, command = '', rest = ''] of text
+      .replaceAll('\\\n', ' ')
+      .matchAll(/\bnpx boltgate ([a-z]+)([^\n|&;#)]*)/g)) {
+      const help = helpOf(command)
+      const flags = rest.replaceAll(/'[^']*'|"[^"]*"/g, '').match(/(?<=\s)--?[a-zA-Z][\w-]*/g) ?? []
+      if (help === null || flags.some(flag => !help.includes(flag))) unknown.push(`${page} (${language}): ${line}`)
+    }
+  }
+  t.same(unknown, [])
+})
+
+const cliPage = read('docs/reference/cli.md')
+/** Help of a command, from the generated reference. */
+function helpOf(command: string): string | null {
+  return new RegExp(`^## boltgate ${command}\\n([\\s\\S]*?)(?=^## |(?![\\s\\S]))`, 'm').exec(cliPage)?.[1] ?? null
+}
+
+t.test('the references of commands and metrics are current', t => {
+  const { status, stderr } = runNode(['.ci/reference.mjs', '--check'])
+  t.equal(status, 0, stderr)
+  t.end()
+})
+
+/** Without the loaders that the test runner gives to every child. */
+function runNode(args: readonly string[], input = ''): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, ...args], { input, cwd: root, encoding: 'utf8' })
+}
+
+t.test('TypeScript in a guide passes the format as it is pasted', t => {
+  const files = blocks.filter(({ language, name }) => language === 'ts' && name !== null)
+  t.ok(files.length > 1)
+  for (const { page, text } of files) {
+    const args = ['node_modules/oxfmt/bin/oxfmt', '-c', '.oxfmtrc.json', '--stdin-filepath', 'snippet.ts']
+    t.equal(runNode(args, text).stdout, text, page)
+  }
+  t.end()
+})
+
+t.test('signatures of webhooks verify as the guide writes it, in three languages', t => {
+  const body = '{"status":"paid","description":"Käse"}'
+  const secret = 'whsec_test'
+  const now = Math.floor(Date.now() / 1000)
+  const sign = (at: number, key = secret): string =>
+    `t=${at},v1=${createHmac('sha256', key).update(`${at}.${body}`).digest('hex')}`
+  const headers = [sign(now), sign(now - 400), sign(now, 'other'), 'nonsense']
+  const folder = t.testdir({
+    'package.json': '{"type":"module"}',
+    'verify.ts': `${documented('verify.ts')}
+for (const header of ${JSON.stringify(headers)})
+  console.log(isGenuine(header, Buffer.from(${JSON.stringify(body)}), '${secret}'))\n`,
+    'verify.py': `${documented('verify.py')}
+for header in ${JSON.stringify(headers)}:
+    print(str(is_genuine(header, ${JSON.stringify(body)}.encode(), '${secret}')).lower())\n`,
+    go: {
+      'go.mod': 'module example.com/webhook\n\ngo 1.22\n',
+      'verify.go': documented('verify.go'),
+      'verify_test.go': `package webhook
+import "testing"
+func TestIsGenuine(t *testing.T) {
+	for i, header := range []string{${headers.map(header => JSON.stringify(header)).join(', ')}} {
+		if IsGenuine(header, []byte(${JSON.stringify(body)}), "${secret}") != (i == 0) { t.Error(header) }
+	}
+}\n`
+    }
+  })
+  t.equal(runNode([join(folder, 'verify.ts')]).stdout, 'true\nfalse\nfalse\nfalse\n', 'TypeScript')
+  const python = spawnSync('python3', [join(folder, 'verify.py')], { encoding: 'utf8' })
+  if (python.error === undefined) t.equal(python.stdout, 'true\nfalse\nfalse\nfalse\n', `Python ${python.stderr}`)
+  const go = spawnSync('go', ['test', './...'], { cwd: join(folder, 'go'), encoding: 'utf8' })
+  if (go.error === undefined) t.equal(go.status, 0, `Go ${go.stdout}${go.stderr}`)
+  t.end()
 })

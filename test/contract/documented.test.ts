@@ -1,8 +1,11 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import examples from '../../src/app/discovery/examples.json' with { type: 'json' }
-import { startGateway } from '../support/gateway.ts'
+import { guides } from '../support/documents.ts'
+import { rootFolder, startGateway } from '../support/gateway.ts'
 
 type Json = Record<string, unknown>
 interface Body {
@@ -44,6 +47,19 @@ t.test('every operation says what it does and shows one request and its answer',
     )
     return validate(value) ? null : ajv.errorsText(validate.errors)
   }
+  const plain = (path: string): string => path.replaceAll(/\{[^/]*/g, '*')
+  const served = new Set(
+    Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.keys(item).map(method => `${method.toUpperCase()} ${plain(path)}`)
+    )
+  )
+  const unknown = guides.flatMap(page =>
+    [...readFileSync(join(rootFolder, page), 'utf8').matchAll(/`(GET|POST|PUT|DELETE) (\/api\/[^\s`?]+)/g)]
+      .map(([, method, path = '']) => `${method} ${plain(path)}`)
+      .filter(operation => !served.has(operation))
+      .map(operation => `${page}: ${operation}`)
+  )
+  t.same(unknown, [], 'every operation that a guide names exists')
   const operations = Object.values(document.paths)
     .flatMap(item => Object.values(item))
     .filter(({ operationId }) => operationId !== undefined)

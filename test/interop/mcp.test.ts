@@ -1,11 +1,12 @@
-/** The official MCP client and the reference server, through a running gateway, as docs/how-to/selling.md shows it. */
-import { readFileSync, writeFileSync } from 'node:fs'
+/** The official MCP client and the reference server, through a running gateway, as the documentation shows it. */
+import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { temporaryFolder } from '../support/database.ts'
-import { rootFolder, startGateway } from '../support/gateway.ts'
+import { documented } from '../support/documents.ts'
+import { startGateway } from '../support/gateway.ts'
 import {
   hasMcpSdk,
   loadMcpSdk,
@@ -26,22 +27,14 @@ type CallPaid = (
   pay: (invoice: string) => Promise<string>
 ) => Promise<ToolResult>
 
-/** A block of the page, by the name in its first line. */
-function shown(name: string): string {
-  const page = readFileSync(`${rootFolder}/docs/how-to/selling.md`, 'utf8')
-  const block = [...page.matchAll(/```\w+\n(?:#|\/\/) (\S+)\n([\s\S]*?)```/g)].find(([, title]) => title === name)?.[2]
-  if (block === undefined) throw new Error(`docs/how-to/selling.md has no block ${name}`)
-  return block
-}
-
 t.test('MCP clients as published', { skip }, async t => {
   const origin = await startEverything(t)
-  const yaml = shown('mcp-tools.yaml')
+  const yaml = documented('mcp-tools.yaml')
   t.ok(yaml.includes('http://127.0.0.1:3001'))
   const gateway = await startGateway(t, { yaml: yaml.replace('http://127.0.0.1:3001', origin) })
   const { Client, StreamableHTTPClientTransport } = await loadMcpSdk()
   const file = join(temporaryFolder(t), 'call-paid.mjs')
-  writeFileSync(file, shown('call-paid.mjs'))
+  writeFileSync(file, documented('call-paid.mjs'))
   const { callPaid } = (await import(pathToFileURL(file).href)) as { callPaid: CallPaid } // the page's own block
   const address = new URL(`${gateway.url}/mcp`)
   const sum: CallParameters = { name: 'get-sum', arguments: { a: 2, b: 3 } }

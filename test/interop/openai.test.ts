@@ -2,7 +2,7 @@
  * The client of OpenAI as published, with Alby's `fetchWithL402` as its `fetch`, through two gateways on one database.
  * What it is charged is compared with what the upstream counted by itself, to the token.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -11,7 +11,8 @@ import t from 'tap'
 import { EACH_ENTRY } from '../../src/selling/balances/statements.ts'
 import { startModelServer } from '../fakes/model.ts'
 import { openAnyDatabase, temporaryFolder } from '../support/database.ts'
-import { defaultYaml, rootFolder, startGateway } from '../support/gateway.ts'
+import { documented } from '../support/documents.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { sandboxWallet, type SandboxWallet } from './setting.ts'
 
@@ -193,19 +194,11 @@ t.test(
 )
 
 t.test(
-  'the page about selling says what works: a client keeps its bundle, and buys another when it is used up',
+  'the documentation says what works: a client keeps its bundle, and buys another when it is used up',
   { skip },
   async t => {
-    const page = readFileSync(`${rootFolder}/docs/how-to/selling.md`, 'utf8')
-    const shown = (name: string): string => {
-      const block = [...page.matchAll(/```\w+\n(?:#|\/\/) (\S+)\n([\s\S]*?)```/g)].find(
-        ([, title]) => title === name
-      )?.[2]
-      if (block === undefined) throw new Error(`docs/how-to/selling.md has no block ${name}`)
-      return block
-    }
     const model = await startModelServer(t)
-    const yaml = shown('metered-inference.yaml')
+    const yaml = documented('metered-inference.yaml')
     t.match(yaml, /127\.0\.0\.1:8000/)
     const gateway = await startGateway(t, {
       yaml: `server: { listen: "127.0.0.1:0" }\n${yaml.replace('http://127.0.0.1:8000', model.url)}`
@@ -215,7 +208,7 @@ t.test(
     t.teardown(() => {
       rmSync(folder, { recursive: true })
     })
-    writeFileSync(join(folder, 'paid-openai.mjs'), shown('paid-openai.mjs'))
+    writeFileSync(join(folder, 'paid-openai.mjs'), documented('paid-openai.mjs'))
     const { paidOpenAI } = (await import(pathToFileURL(join(folder, 'paid-openai.mjs')).href)) as {
       paidOpenAI(baseURL: string, wallet: SandboxWallet): OpenAiClient
     } // the page's own block

@@ -1,20 +1,12 @@
-/** The examples of docs/how-to/selling.md and docs/how-to/plugins.md, each as it is written there but for the address of the upstream. */
-import { readFileSync } from 'node:fs'
+/** Examples of the how-to guides, as written there except for the address of the upstream. */
 import { createServer } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { providerKinds } from '../../src/lightning/kinds/kinds.ts'
 import { offerOf, returnInvoice, token } from '../selling/sessions/fixture.ts'
-import { loadText, rootFolder, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
+import { documented } from '../support/documents.ts'
+import { loadText, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 import { serve } from '../support/serve.ts'
-
-/** A block of the page, by the name in its first line. */
-function shown(name: string): string {
-  const page = readFileSync(`${rootFolder}/docs/how-to/selling.md`, 'utf8')
-  const block = [...page.matchAll(/```\w+\n# (\S+)\n([\s\S]*?)```/g)].find(([, title]) => title === name)?.[2]
-  if (block === undefined) throw new Error(`docs/how-to/selling.md has no block ${name}`)
-  return block
-}
 
 interface Stand {
   readonly gateway: TestGateway
@@ -40,7 +32,7 @@ async function bought(gateway: TestGateway, answer: Answer): Promise<{ sats: num
 }
 
 t.test('a fixed price', async t => {
-  const { gateway, upstream } = await stand(t, shown('fixed.yaml'))
+  const { gateway, upstream } = await stand(t, documented('fixed.yaml'))
   const { sats, authorization } = await bought(gateway, await gateway.send('GET', '/v1/oslo'))
   t.equal(sats, 10)
   t.equal((await gateway.send('GET', '/v1/oslo', { headers: { authorization } })).text, 'ok')
@@ -48,7 +40,7 @@ t.test('a fixed price', async t => {
 })
 
 t.test('a price in dollars, and how it is told', async t => {
-  const { gateway } = await stand(t, shown('dollars.yaml'), [['sandbox ]', 'sandbox, merchant-api ]']])
+  const { gateway } = await stand(t, documented('dollars.yaml'), [['sandbox ]', 'sandbox, merchant-api ]']])
   const { sats, authorization } = await bought(gateway, await gateway.send('GET', '/v1/oslo'))
   t.equal(sats, 2)
   t.equal((await gateway.send('GET', '/v1/oslo', { headers: { authorization } })).text, 'ok')
@@ -68,7 +60,7 @@ t.test('a price in dollars, and how it is told', async t => {
 })
 
 t.test('a price by model, and how it is told', async t => {
-  const { gateway, upstream } = await stand(t, shown('by-model.yaml'))
+  const { gateway, upstream } = await stand(t, documented('by-model.yaml'))
   const ask = (body: object | string, headers: Record<string, string> = {}): Promise<Answer> =>
     gateway.send('POST', '/v1/chat/completions', {
       body,
@@ -103,7 +95,7 @@ t.test('a price of a server, and how it is told', async t => {
     })
   })
   const port = await serve(t, server)
-  const { gateway } = await stand(t, shown('price-server.yaml'), [
+  const { gateway } = await stand(t, documented('price-server.yaml'), [
     ['http://127.0.0.1:9100', `http://127.0.0.1:${port}`]
   ])
   const { sats, authorization } = await bought(gateway, await gateway.send('GET', '/v1/a?size=large'))
@@ -114,7 +106,7 @@ t.test('a price of a server, and how it is told', async t => {
 })
 
 t.test('free calls', async t => {
-  const { gateway } = await stand(t, shown('free.yaml'), [['sandbox ]', 'sandbox, merchant-api ]']])
+  const { gateway } = await stand(t, documented('free.yaml'), [['sandbox ]', 'sandbox, merchant-api ]']])
   const words = /The first 20 calls of an address in 1d are free/
   t.match((await gateway.send('GET', '/llms.txt')).text, words)
   t.match((await gateway.send('GET', '/openapi.json')).json(), {
@@ -133,7 +125,7 @@ t.test('free calls', async t => {
 })
 
 t.test('seeing first what it would earn', async t => {
-  const { gateway } = await stand(t, shown('observe.yaml'))
+  const { gateway } = await stand(t, documented('observe.yaml'))
   for (let time = 0; time < 3; time++) t.equal((await gateway.send('GET', '/v1/oslo')).text, 'ok')
   const metrics = (await gateway.send('GET', '/metrics')).text
   t.match(metrics, /boltgate_challenges_observed_total\{source="route"\} 3\n/)
@@ -141,7 +133,7 @@ t.test('seeing first what it would earn', async t => {
 })
 
 t.test('prepaid sessions', async t => {
-  const { gateway, upstream } = await stand(t, shown('sessions.yaml'))
+  const { gateway, upstream } = await stand(t, documented('sessions.yaml'))
   const { challenge, request } = offerOf(await gateway.send('GET', '/v1/oslo'))
   t.match(request, { amount: '2', depositAmount: '500', unitType: 'word', idleTimeout: '300' })
   const preimage = await gateway.pay(request['depositInvoice'] ?? '')
@@ -156,7 +148,7 @@ t.test('prepaid sessions', async t => {
     refundStatus: 'succeeded'
   })
   t.equal(upstream.requests.length, 2)
-  const receives = shown('sessions.yaml').replace('routes:', 'lightning: { primary: { kind: KIND } }\nroutes:')
+  const receives = documented('sessions.yaml').replace('routes:', 'lightning: { primary: { kind: KIND } }\nroutes:')
   for (const { name, onlyReceives, wantsAmounts } of providerKinds) {
     const loaded = loadText(receives.replace('KIND', name), {})
     if (onlyReceives === true)
@@ -168,7 +160,7 @@ t.test('prepaid sessions', async t => {
 })
 
 t.test('an agent that knows nothing but /llms.txt buys what is sold', async t => {
-  const { gateway, upstream } = await stand(t, shown('agents.yaml'))
+  const { gateway, upstream } = await stand(t, documented('agents.yaml'))
   const { text } = await gateway.send('GET', '/llms.txt')
   const wallet = /`POST (\S+\/sandbox\/pay)`/.exec(text)?.[1] ?? ''
   const examples = [...text.matchAll(/Example: ([A-Z]+) (\S+)(?: with the body (.+))?/g)]
@@ -198,7 +190,7 @@ t.test('an agent that knows nothing but /llms.txt buys what is sold', async t =>
   )
 })
 
-t.test("a price of a plugin's own, as docs/how-to/plugins.md names it", async t => {
+t.test("a price of a plugin's own, as the plugin guide names it", async t => {
   const yaml = `use: [ service, sandbox ]
 chains:
   by-length: [ correlation, { throttle: { policy: global } }, body-limit, ./docs/examples/price-by-length.ts, credential, challenge ]

@@ -46,7 +46,7 @@ export const ADDRESS_BLOCKED = defineError('BG_ADDRESS_BLOCKED', {
 export const NOTIFICATION_UNREADABLE = defineError('BG_NOTIFICATION_UNREADABLE', {
   status: 400,
   cause: 'A notification from a payment or billing provider cannot be parsed.',
-  fix: 'Compare the webhook settings and API version at the provider with docs/how-to/operating.md.'
+  fix: 'Compare the webhook settings and API version at the provider with its page in docs/how-to/lightning.'
 })
 
 export const IDEMPOTENCY_KEY_REUSED = defineError('BG_IDEMPOTENCY_KEY_REUSED', {

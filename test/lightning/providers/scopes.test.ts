@@ -1,8 +1,12 @@
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
+import { rootFolder } from '../../support/gateway.ts'
 
-const GUIDE = readFileSync(new URL('../../../docs/how-to/operating.md', import.meta.url), 'utf8')
+const GUIDE = globSync('docs/how-to/lightning/*.md', { cwd: rootFolder })
+  .map(page => readFileSync(join(rootFolder, page), 'utf8'))
+  .join('\n')
 /** A Lightning address is no key, and the sandbox takes any. */
 const WITHOUT = ['lnurl', 'sandbox']
 
