@@ -219,7 +219,7 @@ export class ProxyAdmission {
       bindsDigest: price.meter === null,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
       order,
-      grace: graceOf(row.previousPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
+      grace: graceOf(row.formerPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
       releaseOn,
       afterCrash,
       closed: closed ? CLOSED : null,

@@ -101,7 +101,7 @@ export class ProxyService {
       timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
       renewal: input.renewal ?? 'default',
       priceGraceSeconds: input.priceGrace ?? 0,
-      previousPrices: [],
+      formerPrices: [],
       allowedMethods: input.allowedMethods ?? [],
       allowedPaths: patternsOf(input.allowedPaths ?? []),
       blockedPaths: patternsOf(input.blockedPaths ?? []),
@@ -220,7 +220,7 @@ export class ProxyService {
     }
     checkAuth(next)
     checkMost(next)
-    return { ...next, previousPrices: withPrevious(row.previousPrices, row, next, next.updatedAt) }
+    return { ...next, formerPrices: withPrevious(row.formerPrices, row, next, next.updatedAt) }
   }
 
   #target(text: string): string {

@@ -34,7 +34,7 @@ export interface ProxyRow {
   readonly renewal: 'default' | Renewal
   readonly priceGraceSeconds: number
   /** Latest first. */
-  readonly previousPrices: readonly PreviousPrices[]
+  readonly formerPrices: readonly PreviousPrices[]
   readonly allowedMethods: readonly string[]
   readonly allowedPaths: readonly string[]
   readonly blockedPaths: readonly string[]
@@ -99,7 +99,7 @@ const proxyRows: Records<ProxyRow> = records({
     String
   ),
   priceGraceSeconds: integer(),
-  previousPrices: json((stored: readonly PreviousPrices[]) => stored),
+  formerPrices: json((stored: readonly PreviousPrices[]) => stored),
   allowedMethods: texts(),
   allowedPaths: texts(),
   blockedPaths: texts(),

@@ -28,7 +28,7 @@ function aRow(proxyId: string, merchantId: number, members: Partial<ProxyRow> = 
     timeoutSeconds: 30,
     renewal: 'default',
     priceGraceSeconds: 0,
-    previousPrices: [],
+    formerPrices: [],
     allowedMethods: [],
     allowedPaths: [],
     blockedPaths: [],
