@@ -82,7 +82,13 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   }
   const titleOf = ({ pages, payment }: Pick<GatewayConfig, 'pages' | 'payment'>): string =>
     pages.name === '' ? payment.serviceName : pages.name
-  const served = () => servedOperations(facts.config(), facts.operations())
+  let known: { readonly config: unknown; readonly operations: AnyOperation[] } | null = null
+  /** Built once per configuration: it takes a router. */
+  const served = (): AnyOperation[] => {
+    const config = facts.config()
+    if (known?.config !== config) known = { config, operations: servedOperations(config, facts.operations()) }
+    return known.operations
+  }
   const write = (which: 'sale' | 'whole' | { readonly tag: string }): string => {
     const config = facts.config()
     const priceOf = operationPrices(config)
