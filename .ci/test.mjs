@@ -2,38 +2,79 @@
 // process (one-process.mjs); `--servers` those alone that do something else on PostgreSQL and Redis, `--group=NAME` one
 // of the processes. Other options are tap's.
 import { spawnSync } from 'node:child_process'
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, writeFileSync } from 'node:fs'
 import { needsServer } from './suites.mjs'
 
 const given = process.argv.slice(2)
 const onServers = given.includes('--servers')
 const folder = `node_modules/.cache/boltgate/groups${onServers ? '-on-servers' : ''}`
-/**
- * Seconds of the files in one process, about. With more of them less is paid for starts, but the last process to end
- * keeps others waiting.
- */
-const most = 36
+/** Seconds of the files in one process, about. More processes cost more starts; fewer keep the last one waiting. */
+const most = 40
 
-/** About how many seconds a file takes on two processors. */
-function weight(file) {
-  if (file.startsWith('test/faults/')) return 15
-  if (file.endsWith('browser.test.ts')) return 12
-  return /\b(spawnGateway|killableGateway|spawn|execFile)\b/.test(readFileSync(file, 'utf8')) ? 6 : 1.5
+/**
+ * Seconds of the files that take five or more: of computing in the file's process and all it starts, or of waiting for
+ * leases and attempts where that is longer.
+ */
+const seconds = {
+  'app/cli/commands': 5,
+  'app/cli/process': 30,
+  'app/cli/without-file': 9,
+  'app/composition/suite': 11,
+  'contract/authorisation': 19,
+  'contract/malformed-bodies': 32,
+  'engine/upstream/slow-clients': 11,
+  'faults/client-gone': 6,
+  'faults/fail-points': 100,
+  'faults/kill-campaign': 8,
+  'faults/killed': 15,
+  'faults/redemption': 7,
+  'faults/servers-killed': 20,
+  'faults/session-kill-campaign': 20,
+  'faults/standing-database': 10,
+  'faults/webhooks': 20,
+  'interop/mppx': 8,
+  'journeys/lnd': 10,
+  'journeys/nodes': 5,
+  'journeys/opennode': 15,
+  'journeys/strike': 15,
+  'payments/proxies/proxies': 5,
+  'payments/webhooks/jobs': 10,
+  'platform/database/database': 9,
+  'platform/database/pglite/pglite-upkeep': 5,
+  'selling/balances/gateway': 12,
+  'selling/balances/usage-forms': 6,
+  'selling/paywall/paywall': 7,
+  'selling/rpc/outcomes': 5,
+  'selling/sessions/closing': 5,
+  'selling/sessions/gateway': 5,
+  'selling/sessions/model': 6,
+  'shop/page-browser': 9,
+  'web/console/browser': 30,
+  'web/console/journeys-browser': 9,
+  'web/pay/browser': 11,
+  'web/pay/paywall-browser': 5
 }
+
+const weight = file => seconds[file.slice('test/'.length, -'.test.ts'.length)] ?? 0.8
 
 function sumOf(files) {
   return files.reduce((sum, file) => sum + weight(file), 0)
 }
 
-/** The same files are always together and in the same order: what one leaves behind is seen on every machine. */
+/**
+ * Files of a folder in parts of about equal weight, those of small folders together. The same files are always together
+ * and in the same order: what one leaves behind is seen on every machine.
+ */
 function grouped(files) {
-  const subjects = Map.groupBy(files, file => /^test\/(.+?)\//.exec(file)?.[1] ?? 'others')
+  const folder = file => /^test\/(.+?)\//.exec(file)?.[1] ?? 'others'
+  const folders = Map.groupBy(files, folder)
+  const subjects = Map.groupBy(files, file => (sumOf(folders.get(folder(file))) < 8 ? 'others' : folder(file)))
   return [...subjects].flatMap(([subject, all]) => {
-    const parts = Math.ceil(sumOf(all) / most)
-    return Array.from({ length: parts }, (_, part) => ({
-      name: parts === 1 ? subject : `${subject}-${part + 1}`,
-      files: all.filter((_, at) => at % parts === part)
-    }))
+    const count = Math.ceil(sumOf(all) / most)
+    const parts = Array.from({ length: count }, () => [])
+    for (const file of all.toSorted((one, other) => weight(other) - weight(one)))
+      parts.reduce((least, part) => (sumOf(part) < sumOf(least) ? part : least)).push(file)
+    return parts.map((part, at) => ({ name: count === 1 ? subject : `${subject}-${at + 1}`, files: part.sort() }))
   })
 }
 

@@ -537,7 +537,10 @@ export function isWrong({ target, body }: Malformed): boolean {
   let validate = validators.get(target.id)
   if (validate === undefined) validators.set(target.id, (validate = ajv.compile(target.body)))
   // Null and "" are kept where the schema takes them, so a body is wrong only when it is wrong in every reading.
-  return [[], [null], [''], [null, '']].every(absent => !validate(without(absent, value)))
+  // Without either there is one reading.
+  const text = JSON.stringify(value)
+  const readings = /null|""/.test(text) ? [[], [null], [''], [null, '']] : [[]]
+  return readings.every(absent => !validate(without(absent, value)))
 }
 
 /** What a target's requests are made with where it matters that they nearly fit. */
