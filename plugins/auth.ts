@@ -60,7 +60,9 @@ export default definePlugin({
     "Requires an API key in X-API-Key, a merchant's or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures from one client address (IPv6 by /64) within 60 seconds, every request from that address that needs a key is 429 until the window ends, before the key is looked up. Requests without a key that a browser sends for a page of another site do not count. While the shared state is unavailable each process counts failures separately. A read-only key is 403 for every method but GET. Keys are looked up in the database for every request; when it is unavailable the response is 503, never 401. The key is not forwarded to the upstream. Without a key, the session of a signed-in member or operator is used instead; its changes must come from a page of this gateway, else the response is 403.",
   config: Type.Object(
     {
-      as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is required.' }),
+      as: Type.Union([Type.Literal('merchant'), Type.Literal('admin'), Type.Literal('any')], {
+        description: 'Whose key is required; `any` takes either, and no session.'
+      }),
       optional: Type.Boolean({
         default: false,
         description: 'Let requests without a key pass, without a principal. A wrong key is still refused.'
@@ -83,7 +85,8 @@ export default definePlugin({
     const { merchants, adminKey, authThrottle, sessions } = services
 
     const find = async (key: string): Promise<Principal | null> => {
-      if (config.as === 'admin') return adminKey.matches(key) ? keyAdmin : null
+      if (config.as !== 'merchant' && adminKey.matches(key)) return keyAdmin
+      if (config.as === 'admin') return null
       const holder = await merchants.holderOf(key)
       return holder === null
         ? null
@@ -115,7 +118,7 @@ export default definePlugin({
       const address = clientNetwork(ctx.clientAddress)
       const blocked = await authThrottle.blockedFor(address)
       if (blocked > 0) throw new AuthThrottled(blocked / 1000)
-      const principal = await sessions.principal(ctx, config.as)
+      const principal = config.as === 'any' ? null : await sessions.principal(ctx, config.as)
       if (principal !== null || config.optional) return principal
       if ((await sessions.principal(ctx, other)) !== null) return 'other'
       const wait = await authThrottle.failed(address)
@@ -147,7 +150,7 @@ export default definePlugin({
     }
 
     const hooks: Hooks = {
-      ...(config.optional ? {} : { establishes: config.as }),
+      ...(config.optional || config.as === 'any' ? {} : { establishes: config.as }),
       request(ctx) {
         // The page's chain has authenticated the in-process caller.
         if (ctx.internal && ctx.principal?.kind === config.as) return

@@ -43,6 +43,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
     }),
     defineOperation({
       id: 'createBillingCheckout',
+      liveOnly: true,
       role: 'owner',
       method: 'POST',
       path: '/api/billing/create-checkout-session',
@@ -70,6 +71,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
     }),
     defineOperation({
       id: 'createCustomerPortal',
+      liveOnly: true,
       role: 'owner',
       method: 'POST',
       path: '/api/billing/customer-portal',
@@ -167,6 +169,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
     }),
     defineOperation({
       id: 'createBitcoinSubscription',
+      liveOnly: true,
       role: 'owner',
       method: 'POST',
       path: '/api/bitcoin/create-subscription',

@@ -62,6 +62,7 @@ function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'createStorefront',
+      liveOnly: true,
       method: 'POST',
       path: PATH,
       mount: { use: 'storefront', chain: 'store-write' },

@@ -48,6 +48,8 @@ const anyone = (status: number): Verdicts => ({
   owner: status,
   admin: status
 })
+/** Of whoever is not on this machine, the admin; a merchant's key is looked at, since a test account's may. */
+const sandboxPayer = (right: number): Verdicts => ({ ...merchant(403, 403), none: 403, admin: right })
 /** A key may be left out, but one that is sent must be the admin's. */
 const adminOrNone = (right: number, none: number): Verdicts => ({
   none,
@@ -152,12 +154,12 @@ const rows: Readonly<Record<string, Row>> = {
   getDemoQuote: plain(anyone(402), '/demo/quote'),
   getDemoCharge: plain(anyone(402), '/demo/charge'),
   postDemoEcho: plain(anyone(402), '/demo/echo', {}),
-  setSandboxState: row(adminOrNone(200, 403), async f => ({
+  setSandboxState: row(sandboxPayer(200), async f => ({
     path: '/sandbox/state',
     body: { invoice: (await f.challenge()).invoice, state: 'processing' },
     mine: 'paymentHash'
   })),
-  paySandboxInvoice: row(adminOrNone(200, 403), async f => ({
+  paySandboxInvoice: row(sandboxPayer(200), async f => ({
     path: '/sandbox/pay',
     body: { invoice: (await f.challenge()).invoice },
     mine: 'preimage'
@@ -236,6 +238,10 @@ const rows: Readonly<Record<string, Row>> = {
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
   validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),
   validateAlternateKey: plain(merchant(200), '/api/merchant/validate-alternate'),
+  createTestAccount: row(merchant(201), f => ({
+    path: '/api/merchant/test-account',
+    mine: `"merchantId":-${f.owner.id},`
+  })),
   regenerateKey: row(merchant(200), f => ({
     path: '/api/merchant/regenerate-key',
     mine: `"merchantId":${f.owner.id},`
@@ -425,6 +431,7 @@ const rows: Readonly<Record<string, Row>> = {
   getSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
   useSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
   getAccountPage: row(anyone(200), async f => ({ path: '/sign-in/account', cookie: await signedIn(f) })),
+  setTestMode: plain(anyone(303), '/sign-in/test-mode'),
   submitAccountPage: plain(anyone(303), '/sign-in/go-to'),
   signOut: plain(anyone(303), '/sign-in/sign-out'),
   getCheckoutDonePage: plain(anyone(200), '/billing/done'),

@@ -74,7 +74,8 @@ const RULES: readonly Rule[] = [
  * to.
  */
 const KEYS: ReadonlyArray<readonly [path: RegExp, key: string]> = [
-  [/^\/(ready|metrics|sandbox\/(pay|state))$/, 'admin if any'],
+  [/^\/(ready|metrics)$/, 'admin if any'],
+  [/^\/sandbox\/(pay|state)$/, 'any if any'],
   [/^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, 'merchant if any'],
   [/^\/jobs/, 'dashboard']
 ]

@@ -63,7 +63,7 @@ export class SqlAuditStore {
 
   async list({ merchantId, text: said, from, to }: AuditFilter, { after, limit }: KeysetPage): Promise<AuditEntry[]> {
     const { sql } = this.#database
-    const whose = merchantId === null ? sql`true` : sql`merchant_id = ${merchantId}`
+    const whose = merchantId === null ? sql`coalesce(merchant_id, 0) >= 0` : sql`merchant_id = ${merchantId}`
     const older = after === null ? sql`true` : sql`(at, id) < (${new Date(after.at)}, ${after.id})`
     const since = from === null ? sql`true` : sql`at >= ${new Date(from)}`
     const before = to === null ? sql`true` : sql`at < ${new Date(to)}`

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -36,6 +37,13 @@ export interface MerchantOperationDependencies {
 }
 
 export const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
+const TestAccount = Type.Object(
+  {
+    merchantId: Type.Integer({ description: 'The negated id of the account.' }),
+    apiKey: nullableText('Null when the account existed.')
+  },
+  { title: 'TestAccount' }
+)
 export const gone = 'The account is not there any more.'
 const common = { tag: 'Merchant', access: 'merchant' } as const
 
@@ -106,6 +114,29 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
         'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
       responses: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
       handle: ({ ctx }) => ({ status: 200, body: keyInfoView(merchantOf(ctx)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'createTestAccount',
+      role: 'owner',
+      method: 'POST',
+      path: '/api/merchant/test-account',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: 'Make the test account, whose payments move no money',
+      description:
+        'An account beside yours with keys, payments, APIs and webhooks of its own. The sandbox makes its invoices, in production too, and what is paid there counts nowhere else. Called again, it returns the account without a key.',
+      responses: {
+        200: { description: 'It exists. Replace its key in the console.', schema: TestAccount },
+        201: { description: 'Made, with its API key, which is shown only now.', schema: TestAccount }
+      },
+      handle: async ({ ctx }) => {
+        const { merchant, apiKey } = await dependencies.merchants.testOf(merchantOf(ctx))
+        return {
+          status: apiKey === null ? 200 : 201,
+          body: { merchantId: merchant.id, apiKey: apiKey?.reveal() ?? null },
+          headers: ['Cache-Control', 'no-store']
+        }
+      }
     }),
     defineOperation({
       ...common,

@@ -73,6 +73,7 @@ function keyOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot)
   return defineOperation({
     ...common,
     id: `set${word}Key`,
+    liveOnly: true,
     role: 'owner',
     method: 'PUT',
     path: `/api/merchant/${slot}-key`,
@@ -140,6 +141,7 @@ function providerOperation(dependencies: ProviderKeyDependencies): AnyOperation 
   return defineOperation({
     ...common,
     id: 'setPaymentProvider',
+    liveOnly: true,
     role: 'owner',
     method: 'PUT',
     path: '/api/merchant/payment-provider',

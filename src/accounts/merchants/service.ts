@@ -116,11 +116,11 @@ export class Merchants {
    * Creates an account with its first key. A primary key makes the explicit choice (decision 68).
    * @throws ShortError 409 for a used address (decision 24), ProviderKeyRequired for a blank provider key
    */
-  async create(wanted: CreateMerchant): Promise<Issued> {
+  async create(wanted: CreateMerchant, testOf: number | null = null): Promise<Issued> {
     const now = this.#clock.now()
     const tier = wanted.tier ?? 'free'
     const key = generateApiKey(this.#random)
-    const id = await this.#store.nextId()
+    const id = testOf === null ? await this.#store.nextId() : -testOf
     const sealKey = (column: MerchantSealedColumn, secret: Secret<string> | undefined): string | null =>
       secret === undefined ? null : this.#seal(id, column, providerKey(secret))
     const primaryKey = sealKey('primary_key', wanted.primaryApiKey)
@@ -151,6 +151,17 @@ export class Merchants {
       })
     )
     return { merchant, apiKey: key.key }
+  }
+
+  /** The test account of an account, made on first use: then with its first key, else null. */
+  async testOf({ id, name }: Pick<Merchant, 'id' | 'name'>): Promise<Issued | { merchant: Merchant; apiKey: null }> {
+    const live = Math.abs(id)
+    const merchant = await this.#store.byId(-live)
+    if (merchant !== null) return { merchant, apiKey: null }
+    const primaryApiKey = new Secret(`sandbox-${randomToken(12, this.#random)}`)
+    const flags = { refundsEnabled: true }
+    // No address: nobody signs in by it or gets its mails.
+    return await this.create({ name, email: `test-of-${live}`, tier: 'individual', flags, primaryApiKey }, live)
   }
 
   /**
@@ -212,11 +223,11 @@ export class Merchants {
 
   /** Idempotent, like `reactivate` (decision 151). */
   deactivate(id: number): Promise<Merchant | null> {
-    return this.#update(id, { isActive: false })
+    return this.#setActive(id, false)
   }
 
   reactivate(id: number): Promise<Merchant | null> {
-    return this.#update(id, { isActive: true })
+    return this.#setActive(id, true)
   }
 
   /** @throws ShortError 409 for a used address (decision 152) */
@@ -312,6 +323,12 @@ export class Merchants {
 
   caps(merchant: Merchant): PlanCaps {
     return planCaps(this.#plans(), merchant.tier)
+  }
+
+  /** With its test account. */
+  async #setActive(id: number, isActive: boolean): Promise<Merchant | null> {
+    await this.#update(-id, { isActive })
+    return await this.#update(id, { isActive })
   }
 
   #update(id: number, changes: MerchantChanges): Promise<Merchant | null> {

@@ -246,7 +246,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 
   async byId(id: number): Promise<Merchant | null> {
-    if (!isRowId(id)) return null
+    if (!isRowId(Math.abs(id))) return null
     return await merchantRows.one(this.#sql`select * from merchants where id = ${id}`)
   }
 
@@ -264,7 +264,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 
   async replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
-    if (!isRowId(id)) return null
+    if (!isRowId(Math.abs(id))) return null
     return this.#transaction(async tx => {
       const merchant = await merchantRows.one(tx`
         update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
@@ -282,7 +282,7 @@ export class SqlMerchantStore implements MerchantStore {
     choose: boolean,
     now: number
   ): Promise<Merchant | null> {
-    if (!isRowId(id)) return null
+    if (!isRowId(Math.abs(id))) return null
     const column = this.#sql(`${slot}_key`)
     return this.#write(this.#sql`
       update merchants set ${column} = ${ciphertext}, updated_at = ${new Date(now)},
@@ -292,7 +292,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 
   async clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null> {
-    if (!isRowId(id)) return null
+    if (!isRowId(Math.abs(id))) return null
     return this.#write(this.#sql`
       update merchants set ${this.#sql(`${slot}_key`)} = null, updated_at = ${new Date(now)},
         provider_choice = case when choice_by_key and provider_choice = ${slot} then null else provider_choice end,
@@ -301,7 +301,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 
   async setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
-    if (!isRowId(id)) return null
+    if (!isRowId(Math.abs(id))) return null
     const sql = this.#sql
     const url = webhook.url === undefined ? sql`webhook_url` : sql`${webhook.url}::text`
     const secret = webhook.secret === undefined ? sql`webhook_secret` : sql`${webhook.secret}::text`
@@ -314,7 +314,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 
   async update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
-    if (!isRowId(id)) return null
+    if (!isRowId(Math.abs(id))) return null
     const columns = {
       ...changeRows.write(this.#sql, changes),
       ...(changes.providerChoice === undefined ? {} : { choice_by_key: false }),

@@ -79,6 +79,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
    * and billing require owner.
    */
   readonly role?: Role
+  /** Refused to test accounts: what costs money, or is the account's own. */
+  readonly liveOnly?: true
   /** Changes no account, like a sale: excluded from the audit log (`trail.ts`). */
   readonly unaudited?: true
   /** Omitted: only routes of the file lead to it. */

@@ -22,6 +22,14 @@ export function neededRole({ role, method }: Pick<AnyOperation, 'role' | 'method
   return role ?? (method === 'GET' ? 'viewer' : 'editor')
 }
 
+/**
+ * Whether an id is of a test account, which has the negated id of its account. Its keys are sealed for that id, so only
+ * the sandbox takes them.
+ */
+export function isTest(merchantId: number | string | null): boolean {
+  return Number(merchantId) < 0
+}
+
 export class RoleRequired extends LongError {
   constructor(has: Role, needed: Role) {
     super(

@@ -1,11 +1,12 @@
 import fastJson from 'fast-json-stringify'
 import type { TSchema } from 'typebox'
 import type { Context, Principal } from '../message/context.ts'
-import { GatewayError, methodNotAllowed, notFound, ValidationError } from '../operations/errors.ts'
+import { FORBIDDEN } from '../operations/error-kinds.ts'
+import { GatewayError, LongError, methodNotAllowed, notFound, ValidationError } from '../operations/errors.ts'
 import { requireJson } from '../message/unpaid-body.ts'
 import { responseOf, type OperationResponse, type AnyOperation, type Result } from '../operations/operation.ts'
 import { isStreamBody, type Reply } from '../message/reply.ts'
-import { isRoleEnough, neededRole, RoleRequired } from '../operations/roles.ts'
+import { isRoleEnough, isTest, neededRole, RoleRequired } from '../operations/roles.ts'
 import { Router } from './router.ts'
 import { idsOf, isAudited, shownOf, type Trail } from '../operations/trail.ts'
 import { bodyReader, paramsFit, queryReader } from '../operations/validation.ts'
@@ -231,6 +232,8 @@ function requireCaller(ctx: Context, operation: AnyOperation): void {
   const { principal } = ctx
   if ((access === 'merchant' || access === 'admin') && principal?.kind !== access) throw notFound()
   if (principal?.kind !== 'merchant') return
+  if (operation.liveOnly === true && isTest(principal.id))
+    throw new LongError(FORBIDDEN, 'Forbidden', 'A test account does not have this. Use the live account.')
   const needed = neededRole(operation)
   // A public operation requires a role only where it declares one.
   if (access !== 'merchant' && operation.role === undefined) return

@@ -1,3 +1,5 @@
+import type { Context } from '../../engine/message/context.ts'
+import { isLocalCaller } from '../../engine/message/caller.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Sealer } from '../../platform/keys/secrets.ts'
@@ -15,6 +17,12 @@ import { providerOperations } from './operations.ts'
 import { Payees } from './payees.ts'
 import type { HostReport } from '../provider-calls/provider.ts'
 import { openSeats } from './seats.ts'
+
+/** Pays sandbox invoices by a button of a page. In production only test accounts have them, so every reader may. */
+export interface SandboxWallet {
+  mayPay(ctx: Context): boolean
+  pay(invoice: string): Promise<void>
+}
 
 /** Milliseconds for a Lightning address to give an invoice. */
 const ADDRESS_TIMEOUT = 10_000
@@ -131,11 +139,13 @@ export function openProviders({
         const known = (kinds ?? providerKinds).find(({ name }) => name === kind)
         return { kind, scopes: known?.scopes ?? [], keyHint: known?.keyHint ?? '' }
       }),
-    /** Pays sandbox invoices, in development only; null without a sandbox. */
     wallet:
-      mode === 'production' || sandbox === null
+      sandbox === null
         ? null
-        : { pay: async (invoice: string) => events.paid((await sandbox.settle(invoice)).paymentHash) },
+        : ({
+            mayPay: ctx => mode === 'production' || isLocalCaller(ctx),
+            pay: async invoice => events.paid((await sandbox.settle(invoice)).paymentHash)
+          } satisfies SandboxWallet),
     operations: providerOperations({
       sandbox,
       mode,

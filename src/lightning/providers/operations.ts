@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
+import { isTest } from '../../engine/operations/roles.ts'
 import { isLocalCaller } from '../../engine/message/caller.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
@@ -52,20 +53,23 @@ export interface ProviderOperations {
 }
 
 /**
- * `POST /sandbox/pay` pays a sandbox invoice, `POST /sandbox/state` changes its state. Their chain needs `auth` as
- * optional admin first, which counts and refuses wrong keys.
+ * `POST /sandbox/pay` pays a sandbox invoice, `POST /sandbox/state` changes its state. Their chain needs optional `auth`
+ * first, which counts and refuses wrong keys.
  */
 export function providerOperations(options: ProviderOperations): AnyOperation[] {
+  // In production test accounts alone have invoices of the sandbox.
+  const use = options.mode === 'production' ? 'merchant-api' : 'sandbox'
+  const mount = { use, chain: 'service-sandbox' } as const
   return [
     defineOperation({
       id: 'paySandboxInvoice',
       method: 'POST',
       path: '/sandbox/pay',
-      mount: { use: 'sandbox', chain: 'service-sandbox' },
+      mount,
       summary: 'Pay an invoice of the sandbox provider',
       description:
-        'Replaces a wallet: no money moves, and everything that follows from a payment happens. In development alone, ' +
-        'from this machine or with the admin key.',
+        'Replaces a wallet: no money moves, and everything that follows from a payment happens. From this machine or with the admin key ' +
+        'in development; with the API key of a test account everywhere.',
       tag: 'Sandbox',
       access: 'public',
       unaudited: true,
@@ -73,8 +77,8 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       responses: {
         200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
         400: 'Not an invoice, or one that has expired.',
-        401: 'A key was sent, and it is not the admin key.',
-        403: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
+        401: 'A key was sent, and it is not valid.',
+        403: 'The sandbox is off, or the caller may not pay here.',
         404: 'Not an invoice of this sandbox.',
         503: 'The sandbox cannot be asked at the moment.'
       },
@@ -88,11 +92,11 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       id: 'setSandboxState',
       method: 'POST',
       path: '/sandbox/state',
-      mount: { use: 'sandbox', chain: 'service-sandbox' },
+      mount,
       summary: 'Bring an invoice of the sandbox into a state other than paid',
       description:
         'Tries what happens when a payment is on its way, comes in part or is never paid: its status changes and its webhook is sent, ' +
-        'as if a provider had said so. In development alone, from this machine or with the admin key.',
+        'as if a provider had said so. For the callers of /sandbox/pay.',
       tag: 'Sandbox',
       access: 'public',
       unaudited: true,
@@ -112,8 +116,8 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       responses: {
         200: { description: 'The invoice is as it was to be.', schema: StateView },
         400: 'Not an invoice, or the amount is not a part of it.',
-        401: 'A key was sent, and it is not the admin key.',
-        403: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
+        401: 'A key was sent, and it is not valid.',
+        403: 'The sandbox is off, or the caller may not pay here.',
         404: 'Not an invoice of this sandbox.',
         409: 'It is paid, has expired, or has as much of its amount already.',
         503: 'The sandbox cannot be asked at the moment.'
@@ -129,18 +133,19 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
 
 /** @throws LongError 403 for callers without access */
 function sandboxFor({ mode, sandbox }: ProviderOperations, ctx: Context): SandboxProvider {
-  if (mode === 'production' || sandbox === null) {
+  const byTestKey = ctx.principal?.kind === 'merchant' && isTest(ctx.principal.id)
+  if (sandbox === null || (mode === 'production' && !byTestKey)) {
     throw new LongError(
       SANDBOX_DISABLED,
       'Sandbox disabled',
-      'This gateway does not pay invoices: the sandbox provider is off.'
+      'This gateway pays invoices of test accounts alone, with the API key of one.'
     )
   }
-  if (ctx.principal?.kind !== 'admin' && !isLocalCaller(ctx)) {
+  if (!byTestKey && ctx.principal?.kind !== 'admin' && !isLocalCaller(ctx)) {
     throw new LongError(
       FORBIDDEN,
       'Forbidden',
-      "Invoices of the sandbox are paid from the gateway's own machine, or with the admin key in X-API-Key."
+      "Invoices of the sandbox are paid from the gateway's own machine, or with the admin key or a test account's key in X-API-Key."
     )
   }
   return sandbox

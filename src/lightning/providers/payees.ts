@@ -1,4 +1,5 @@
 import { ConfigurationMissing } from '../../engine/operations/errors.ts'
+import { isTest } from '../../engine/operations/roles.ts'
 import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
 import { createHash } from 'node:crypto'
 import { quietly, type State } from '../../platform/state/state.ts'
@@ -21,7 +22,10 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export type ProviderSeats = Readonly<Record<ProviderSlot, readonly ProviderSeat[]>>
+export interface ProviderSeats extends Readonly<Record<ProviderSlot, readonly ProviderSeat[]>> {
+  /** The sandbox of test accounts; none without it. */
+  readonly test?: ProviderSeat | null
+}
 
 /** Makers of the operator's invoices, with the reasons of those passed over. */
 export interface MakerReport {
@@ -47,6 +51,7 @@ const FAILURE_KEPT = 30 * 86_400_000
 /** Resolves who makes an invoice, with which key. Merchants' keys are decrypted per call and dropped. */
 export class Payees {
   readonly #seats: Readonly<Record<ProviderSlot, readonly Seat[]>>
+  readonly #test: readonly Seat[]
   readonly #sealer: Sealer
   readonly #clock: Pick<Clock, 'now'>
   readonly #state: Pick<State, 'get' | 'set' | 'delete'> | null
@@ -54,7 +59,7 @@ export class Payees {
   readonly #refused: ((merchantId: number, slot: ProviderSlot, reason: string) => Promise<void>) | null
 
   constructor(
-    seats: Readonly<Record<ProviderSlot, ProviderSeat | readonly ProviderSeat[]>>,
+    seats: Readonly<Record<ProviderSlot, ProviderSeat | readonly ProviderSeat[]>> & Pick<ProviderSeats, 'test'>,
     sealer: Sealer,
     clock: Pick<Clock, 'now'> = systemClock,
     /** Shares failures of merchants' keys; none are kept without it. */
@@ -64,6 +69,7 @@ export class Payees {
   ) {
     this.#refused = refused
     this.#seats = { primary: seated('primary', seats.primary), alternate: seated('alternate', seats.alternate) }
+    this.#test = seated('primary', seats.test ?? [])
     this.#sealer = sealer
     this.#clock = clock
     this.#state = state
@@ -135,11 +141,10 @@ export class Payees {
    * @throws ProviderKeyRequired without its key
    */
   maker(account: ProviderAccount | null, slot: ProviderSlot, kind: KindName): Payee | null {
-    const seat = this.#seats[slot].find(({ name }) => name === kind)
-    if (account === null)
-      return seat === undefined || !isOperated(seat) ? null : new SeatedPayee(seat, 'operator', () => seat.key, null)
-    const sealed = requireKey(account, slot)
+    const sealed = account === null ? null : requireKey(account, slot)
+    const seat = this.#seatsFor(sealed, slot).find(({ name }) => name === kind)
     if (seat === undefined) return null
+    if (sealed === null) return isOperated(seat) ? new SeatedPayee(seat, 'operator', () => seat.key, null) : null
     if (this.#keyAt(sealed, seat) === null) throw new ProviderKeyRequired()
     return this.#seatedAt(seat, sealed, null)
   }
@@ -153,7 +158,7 @@ export class Payees {
     const sealed = keyInSlot(account, slot)
     if (sealed === null) return null
     try {
-      const verdict = await this.validateKey(this.#open(sealed), slot)
+      const verdict = await this.validateKey(this.#open(sealed), slot, this.#seatsFor(sealed, slot))
       await this.#keep(sealed, verdict.isValid ? null : verdict.message)
       return verdict
     } catch (error) {
@@ -185,10 +190,10 @@ export class Payees {
    * Validates an unsaved key.
    * @throws as `validate`
    */
-  async validateKey(text: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict> {
+  async validateKey(text: Secret<string>, slot: ProviderSlot, seats = this.#seats[slot]): Promise<KeyVerdict> {
     let keys: ReadonlyArray<SlotKey<Seat>>
     try {
-      keys = readSlotKeys(text.reveal().trim(), this.#seats[slot])
+      keys = readSlotKeys(text.reveal().trim(), seats)
     } catch (error) {
       if (error instanceof SlotKeysError) return { isValid: false, message: error.message }
       throw error
@@ -212,10 +217,10 @@ export class Payees {
    * @throws UnsealError
    */
   key(account: ProviderAccount | null, slot: ProviderSlot, kind: KindName): Secret<string> | null {
-    const seat = this.#seats[slot].find(({ name }) => name === kind)
+    const sealed = account === null ? null : keyInSlot(account, slot)
+    const seat = this.#seatsFor(sealed, slot).find(({ name }) => name === kind)
     if (seat === undefined) return null
     if (account === null) return seat.key
-    const sealed = keyInSlot(account, slot)
     return sealed === null ? null : this.#keyAt(sealed, seat)
   }
 
@@ -271,13 +276,18 @@ export class Payees {
       )
   }
 
+  /** A key of a test account fits the sandbox alone, and no other does unless the slot has it. */
+  #seatsFor(sealed: SealedValue | null, slot: ProviderSlot): readonly Seat[] {
+    return isTest(sealed?.place.row ?? null) ? this.#test : this.#seats[slot]
+  }
+
   #seatsOf(sealed: SealedValue, slot: ProviderSlot): readonly Seat[] {
-    const seats = this.#seats[slot]
+    const seats = this.#seatsFor(sealed, slot)
     return seats.length === 1 ? seats : this.#keysIn(sealed, seats).map(({ seat }) => seat)
   }
 
   #keyAt(sealed: SealedValue, seat: Seat): Secret<string> | null {
-    const seats = this.#seats[seat.slot]
+    const seats = this.#seatsFor(sealed, seat.slot)
     // The text itself, not a copy.
     if (seats.length === 1) return this.#open(sealed)
     const found = this.#keysIn(sealed, seats).find(one => one.seat.kind === seat.kind)

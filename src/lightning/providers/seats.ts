@@ -40,7 +40,7 @@ export interface SeatOptions {
 
 export interface OpenSeats {
   readonly seats: ProviderSeats
-  /** Null where no slot has it. */
+  /** Null without its kind. In production it serves test accounts alone. */
   readonly sandbox: SandboxProvider | null
   readonly jobs: readonly JobDeclaration[]
   close(): Promise<void>
@@ -57,6 +57,7 @@ export function openSeats(options: SeatOptions): OpenSeats {
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
   const seated = new Set<ProviderKind>()
+  const test = kinds.some(({ name }) => name === 'sandbox') ? { kind: 'sandbox' as const, timeout: 0 } : null
   const seat = (slot: ProviderSlot, provided: GatewayConfig['lightning']['primary'][number]): ProviderSeat => {
     const { kind: name, key, url: configured, timeout, callsPerMinute = null, invoicesAhead } = provided
     const called = provided.name ?? name
@@ -67,7 +68,7 @@ export function openSeats(options: SeatOptions): OpenSeats {
         `lightning.${slot}.kind is ${name}, which this version cannot speak yet; it can speak ${kinds.map(known => known.name).join(', ')}`
       )
     }
-    if (kind.isSandbox && mode === 'production') {
+    if (kind.isSandbox && mode === 'production' && provided !== test) {
       throw new CodedError(
         { code: 'BG_CONFIG_VALUE' },
         `lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`
@@ -120,14 +121,19 @@ export function openSeats(options: SeatOptions): OpenSeats {
     return { name: called, keyFault: kind.keyFault, provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
   }
   const inSlot = (slot: ProviderSlot): ProviderSeat[] => lightning[slot].map(provided => seat(slot, provided))
-  const seats = { primary: inSlot('primary'), alternate: inSlot('alternate') }
+  const seats = {
+    primary: inSlot('primary'),
+    alternate: inSlot('alternate'),
+    test: test === null ? null : seat('primary', test)
+  }
   const sandbox = [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null
   return {
     seats,
     sandbox,
     jobs: [...(sandbox?.jobs ?? []), ...[...seated].flatMap(kind => kind.jobs?.({ clock, database }) ?? [])],
     close: async () => {
-      const opened = new Set([...seats.primary, ...seats.alternate].map(({ provider }) => provider))
+      const all = [...seats.primary, ...seats.alternate, ...(seats.test === null ? [] : [seats.test])]
+      const opened = new Set(all.map(({ provider }) => provider))
       await Promise.all([...opened].map(provider => provider.close()))
     }
   }

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { WEB_ADDRESS } from '../../engine/openapi/schemas.ts'
+import { isTest } from '../../engine/operations/roles.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import { CURRENCIES, type Currency } from '../../lightning/money/currencies.ts'
@@ -150,6 +151,7 @@ export const PaymentView = Type.Object(
     createdAt: isoTime('When it was made.'),
     expiresAt: isoTime('Until when it can be paid.'),
     paidAt: Type.Optional(isoTime('When it was paid; left out until then.')),
+    isTest: Type.Optional(Type.Boolean({ description: 'true for a payment of a test account; else left out.' })),
     description: Type.Unsafe<string | null>({
       type: ['string', 'null'],
       description: 'As it was given; so are the next three.'
@@ -185,6 +187,7 @@ export function paymentView(payment: Payment, publicUrl: string): PaymentView {
     createdAt: new Date(payment.createdAt).toISOString(),
     expiresAt: new Date(payment.expiresAt).toISOString(),
     ...(payment.paidAt === null ? {} : { paidAt: new Date(payment.paidAt).toISOString() }),
+    ...(isTest(payment.merchantId) ? { isTest: true } : {}),
     description: payment.description,
     customerEmail: payment.customerEmail,
     customerName: payment.customerName,

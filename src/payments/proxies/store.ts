@@ -179,7 +179,7 @@ export class SqlProxyStore implements ProxyStore {
 
   async listed(limit: number): Promise<ProxyRow[]> {
     return await proxyRows.all(this.#database.sql`
-      select * from proxies where is_listed and is_active and deleted_at is null order by created_at, proxy_id limit ${limit}`)
+      select * from proxies where merchant_id > 0 and is_listed and is_active and deleted_at is null order by created_at, proxy_id limit ${limit}`)
   }
 }
 

@@ -230,7 +230,7 @@ export class SqlRefundStore implements RefundStore {
     const order = view === 'settled' ? sql`settled_at desc, refund_id desc` : sql`created_at, refund_id`
     const rows = await sql`
       select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
-      from refunds left join refund_settlements using (refund_id) where ${which} order by ${order} limit ${page.take} offset ${page.skip}`
+      from refunds left join refund_settlements using (refund_id) where merchant_id > 0 and ${which} order by ${order} limit ${page.take} offset ${page.skip}`
     return rows.map(readSettled)
   }
 

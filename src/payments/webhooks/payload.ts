@@ -1,6 +1,7 @@
 import { iso } from '../../engine/formats/iso-time.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { jsonNumber } from '../../lightning/money/decimal.ts'
+import { isTest } from '../../engine/operations/roles.ts'
 import type { Payment } from '../payments/schema.ts'
 
 export type PaidChallenge = Pick<
@@ -34,8 +35,14 @@ export function paymentPayload(payment: Payment): string {
     ...charge,
     paidAt: iso(payment.paidAt),
     // JSON text, not an object (decision 49).
-    metadata: payment.metadata === null ? null : JSON.stringify(payment.metadata)
+    metadata: payment.metadata === null ? null : JSON.stringify(payment.metadata),
+    ...testMark(payment.merchantId)
   })
+}
+
+/** Marks what a test account sends; live events have no such member. */
+export function testMark(merchantId: number): { isTest?: true } {
+  return isTest(merchantId) ? { isTest: true } : {}
 }
 
 /** Body of `l402.challenge.paid` (contract, Events 3; decision 158). `event` tells it from payments. */
@@ -51,7 +58,8 @@ export function challengePayload(challenge: PaidChallenge, merchantId: number): 
     proxyId: challenge.proxyId,
     idempotencyKey: challenge.idempotencyKey,
     createdAt: iso(challenge.createdAt),
-    paidAt: iso(challenge.paidAt)
+    paidAt: iso(challenge.paidAt),
+    ...testMark(merchantId)
   })
 }
 
@@ -89,5 +97,5 @@ export function storeOrderPayload(order: FailedStoreOrder): string {
 
 /** Flat body of a test event, with nothing that looks like a sale. */
 export function testPayload(merchantId: number, id: string, sentAt: number): string {
-  return JSON.stringify({ event: 'webhook.test', id, merchantId, createdAt: iso(sentAt) })
+  return JSON.stringify({ event: 'webhook.test', id, merchantId, createdAt: iso(sentAt), ...testMark(merchantId) })
 }

@@ -98,7 +98,7 @@ export interface SentChallenge extends Challenge {
 }
 
 /** What a claim counts. Rows are wide: reading a whole one costs as much as the claim. */
-export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
+export type Sale = Pick<Challenge, 'merchantId' | 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
 export interface ClaimCondition {
   readonly chargeId: string

@@ -1,7 +1,7 @@
 import { prefersHtml } from '../../engine/message/accept.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { EVENT_STREAM_HEADERS, eventStream } from '../../engine/formats/event-stream.ts'
-import { isLocalCaller } from '../../engine/message/caller.ts'
+import type { SandboxWallet } from '../../lightning/providers/open.ts'
 import type { Reply, StreamBody } from '../../engine/message/reply.ts'
 import { readCredential } from '../../lightning/codecs/credential.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
@@ -46,8 +46,7 @@ export type ChallengePages = (asked: PayPageRequest) => Promise<MadePage>
 
 export interface PaywallContext extends Pick<ChargePollsOptions, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
-  /** Pays sandbox invoices, in development only. */
-  readonly sandbox: { pay(invoice: string): Promise<void> } | null
+  readonly sandbox: SandboxWallet | null
   isSecure(): boolean
 }
 
@@ -137,7 +136,7 @@ export class Paywall {
       languages: ctx.headers.get('accept-language') ?? '',
       isStillUnpaid: again !== null,
       again: again === null ? this.#why(known, refusal) : null,
-      paysInSandbox: sandbox !== null && challenge.providerKind === 'sandbox' && isLocalCaller(ctx)
+      paysInSandbox: challenge.providerKind === 'sandbox' && sandbox?.mayPay(ctx) === true
     })
     const schemes = offeredSchemes(settings(), ctx.headers, { order: offer.order })
     const seconds = Math.max(1, Math.floor((Math.max(challenge.tokenExpiresAt, challenge.expiresAt) - now) / 1000))
@@ -182,7 +181,7 @@ export class Paywall {
       }
     }
     const { sandbox } = this.#options
-    if (wish !== 'pay' || sandbox === null || newest.providerKind !== 'sandbox' || !isLocalCaller(ctx)) return null
+    if (wish !== 'pay' || newest.providerKind !== 'sandbox' || sandbox?.mayPay(ctx) !== true) return null
     await sandbox.pay(newest.invoice)
     return { status: 204, headers: ['Cache-Control', 'no-store'], body: null }
   }

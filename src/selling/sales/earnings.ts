@@ -43,6 +43,9 @@ const KEYS = 20
 
 type Fragment = postgres.PendingQuery<postgres.Row[]>
 
+/** Test accounts have negative ids. */
+const LIVE = (sql: Sql): Fragment => sql`merchant not like '-%'`
+
 /** A key's earnings: start of a step in seconds since the epoch, sales and satoshis, unordered. */
 type Points = ReadonlyArray<readonly [at: number, sales: number, sats: number]>
 
@@ -131,7 +134,7 @@ export class Earnings {
         cross join lateral (values
           (merchant, 'proxy', proxy), (merchant, 'endpoint', endpoint), (merchant, 'scheme', scheme), (merchant, 'source', source),
           ('*', 'merchant', merchant), ('*', 'proxy', proxy), ('*', 'scheme', scheme), ('*', 'source', source)) as told (owner, dimension, key)
-      where grain <> 'hour' or at >= ${new Date(end - HOURS_KEPT)}
+      where (grain <> 'hour' or at >= ${new Date(end - HOURS_KEPT)}) and (owner <> '*' or ${LIVE(tx)})
       group by 1, 2, 3, 4, 5
       order by 1, 2, 3, 4, 5
       on conflict (owner, dimension, grain, at, key) do update set sales = held.sales + excluded.sales, sats = held.sats + excluded.sats`
@@ -180,7 +183,7 @@ export class Earnings {
           and at >= ${new Date(from)} and at < ${new Date(to)} ${onlyOf(sql`key`)}
         union all
         select date_trunc(${by}, at, 'UTC'), ${key}, count(*), sum(sats)::bigint from (${sold(sql, owner, until, null)}) as fresh
-        where at >= ${new Date(from)} and at < ${new Date(to)} ${onlyOf(key)}
+        where at >= ${new Date(from)} and at < ${new Date(to)} ${onlyOf(key)} ${owner === 'all' ? sql`and ${LIVE(sql)}` : sql``}
         group by 1, 2),
       ranked as (select key from parts group by key order by sum(sats) desc, key limit ${KEYS}),
       most as materialized (select key, ${name} as name from ranked),

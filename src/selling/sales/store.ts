@@ -137,7 +137,7 @@ function matches(sql: Sql, { owner, period, ...which }: SaleFilter) {
   const like = which.text === null ? null : containing(which.text)
   const whose =
     owner === 'all'
-      ? sql``
+      ? sql`and coalesce(challenges.merchant_id, '') not like '-%'`
       : owner === 'gateway'
         ? sql`and challenges.merchant_id is null`
         : sql`and challenges.merchant_id = ${String(owner.merchantId)}`

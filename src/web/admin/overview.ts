@@ -106,7 +106,7 @@ export async function overview({
   const today = Math.floor(now / DAY) * DAY
   const [counts, work, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
     countRows.one(
-      sql`select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants`
+      sql`select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants where id > 0`
     ),
     openWork(sql, now),
     earnedSince(today),

@@ -100,7 +100,8 @@ export class SqlAdminStore implements AdminStore {
   #which({ search, isActive, tier: wanted }: MerchantFilter) {
     const sql = this.#sql
     const like = search === null ? null : containing(search)
-    return sql`true
+    // Test accounts have negative ids.
+    return sql`id > 0
       ${like === null ? sql`` : sql`and (name ilike ${like} or email ilike ${like} or id::text = ${search})`}
       ${isActive === null ? sql`` : sql`and is_active = ${isActive}`}
       ${

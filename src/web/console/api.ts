@@ -36,7 +36,7 @@ export function expectUnchanged(form: URLSearchParams, now: string, words = now)
   if (form.get('was') !== now)
     throw new ApiRefusal(
       409,
-      `Somebody has changed this since you opened the page: it is ${words === '' ? 'not set' : words} now. Nothing was changed; look at it and send it again.`
+      `This was changed after you opened the page: it is now ${words === '' ? 'not set' : words}. Your change was not saved. Review it and submit again.`
     )
 }
 

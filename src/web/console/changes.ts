@@ -135,6 +135,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   endSession: 'Signed out another browser',
   goToAccount: 'Switched accounts',
   submitAccountPage: 'Switched accounts',
+  setTestMode: 'Turned test mode on or off',
   takeFirstKey: 'Fetched the first API key',
   createBillingCheckout: 'Started a subscription by card',
   createBitcoinSubscription: 'Started a subscription by Lightning',

@@ -26,7 +26,7 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'settings', name: 'Settings' },
     { to: 'keys', name: 'Keys' },
     { to: 'members', name: 'Members' },
-    { to: 'changes', name: 'Changes' }
+    { to: 'changes', name: 'Audit log' }
   ],
   operator: [
     { to: '', name: 'Overview' },
@@ -41,9 +41,12 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'jobs', name: 'Jobs' },
     { to: 'health', name: 'Health' },
     { to: 'configuration', name: 'Configuration' },
-    { to: 'changes', name: 'Changes' }
+    { to: 'changes', name: 'Audit log' }
   ]
 }
+
+/** Pages that a test account does not have. */
+const LIVE_ONLY: ReadonlySet<string> = new Set(['store', 'plan', 'members'])
 
 export interface Frame {
   readonly console: Console
@@ -63,8 +66,10 @@ export interface Frame {
   readonly offer: VNode | null
   /** An operator looks at a merchant's console. */
   readonly isViewed: boolean
-  /** CSRF token of the sign-out form; null without a session. */
-  readonly signOut: string | null
+  /** The merchant's test account. */
+  readonly isTest: boolean
+  /** CSRF token of the forms; null without a session. */
+  readonly form: string | null
 }
 
 export function homeOf(console: Console): string {
@@ -73,7 +78,7 @@ export function homeOf(console: Console): string {
 
 /** The complete document of a console page. */
 export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
-  const { console, path, root, home, who, assets, done, problem, offer, isViewed } = frame
+  const { console, path, root, home, who, assets, done, problem, offer, isTest, isViewed } = frame
   const here = path.split('/', 1)[0] ?? ''
   const name = console === 'merchant' ? 'Console' : 'Operator'
   return (
@@ -97,13 +102,15 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
         <header class="bar">
           <a class="brand" href=${home}>boltgate</a>
           <p class="who"><a href=${`${root}${isViewed ? 'operator' : homeOf(console)}/signed-in`}><bdi>${who}</bdi></a></p>
-          ${signOut(frame)}
+          ${console === 'operator' || isViewed ? null : sessionForm(frame, 'test-mode', isTest ? 'Leave test mode' : 'Test mode', isTest ? 'off' : 'on')}
+          ${sessionForm(frame, 'sign-out', 'Sign out')}
         </header>
         <nav class="menu" aria-label=${name}>
-          <ul>${MENUS[console].map(entry => item(entry, home, entry.to === here))}</ul>
+          <ul>${MENUS[console].filter(({ to }) => !isTest || !LIVE_ONLY.has(to)).map(entry => item(entry, home, entry.to === here))}</ul>
         </nav>
         <main id="content" tabindex="-1">
           <h1>${title}</h1>
+          ${isTest ? html`<p class="notice wait">Test mode: you see test data. No money moves.</p>` : null}
           ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
           ${problem === null ? null : problemNotice(problem, content)}
           ${offer}
@@ -118,12 +125,13 @@ function item({ to, name }: Entry, home: string, isHere: boolean): VNode {
   return html`<li><a href=${to === '' ? home : `${home}/${to}`} aria-current=${isHere ? 'page' : null}>${name}</a></li>`
 }
 
-function signOut({ root, signOut: form }: Frame): VNode | null {
+function sessionForm({ root, form }: Frame, to: string, label: string, test: 'on' | 'off' | null = null): VNode | null {
   return form === null
     ? null
-    : html`<form method="post" action=${`${root}sign-in/sign-out`}>
+    : html`<form method="post" action=${`${root}sign-in/${to}`}>
         <input type="hidden" name="form" value=${form} />
-        <button class="button small second" type="submit">Sign out</button>
+        ${test === null ? null : html`<input type="hidden" name="test" value=${test} />`}
+        <button class="button small second" type="submit">${label}</button>
       </form>`
 }
 

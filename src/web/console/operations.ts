@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { Trail } from '../../engine/operations/trail.ts'
+import { isTest } from '../../engine/operations/roles.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
@@ -227,7 +228,8 @@ async function written(
       problem,
       done,
       offer,
-      signOut: form
+      isTest: ctx.principal?.kind === 'merchant' && isTest(ctx.principal.id),
+      form
     }),
     headers: cookie === null ? CONSOLE_HEADERS : [...CONSOLE_HEADERS, 'Set-Cookie', cookie]
   }

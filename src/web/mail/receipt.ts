@@ -1,3 +1,4 @@
+import { isTest } from '../../engine/operations/roles.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
 import type { OnPaymentChange, PaymentChange } from '../../payments/payments/schema.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
@@ -35,7 +36,7 @@ export function receiptFor(change: PaymentChange, merchantName: string): Mail | 
   const { payment } = change
   if (!isDue(change) || payment.customerEmail === null) return null
   const merchant = oneLine(merchantName)
-  const demo = payment.kind === 'demo'
+  const demo = isFree(payment)
   const amount = amountText(payment.amount, payment.currency)
   const thanks = demo
     ? `This is the receipt of a demo payment to ${merchant}. No money has moved.`
@@ -53,14 +54,18 @@ export function receiptFor(change: PaymentChange, merchantName: string): Mail | 
   })
 }
 
+function isFree({ kind, merchantId }: PaymentChange['payment']): boolean {
+  return kind === 'demo' || isTest(merchantId)
+}
+
 function factsOf({ payment }: PaymentChange, amount: string): Fact[] {
   const satoshis = payment.receivedSats ?? payment.amountSats
   const facts: Fact[] = [['Amount', amount]]
   if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
   if (payment.paidAt !== null)
     facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
-  // Free demos with the merchant's text would be an open mail relay.
-  const own = payment.kind !== 'demo'
+  // Free demos and tests with the merchant's text would be an open mail relay.
+  const own = !isFree(payment)
   if (own && payment.customerName !== null && payment.customerName !== '')
     facts.push(['Customer', oneLine(payment.customerName)])
   if (own) facts.push(['Order', oneLine(payment.orderId)])
@@ -76,7 +81,8 @@ export function refundMails({
   merchantName
 }: ReceiptDependencies): (sql: TransactionSql, refund: Refund) => Promise<void> {
   return async (sql, refund) => {
-    if (refund.email === null || !isMailAddress(refund.email)) return
+    // Free refunds with the merchant's text would be an open mail relay.
+    if (isTest(refund.merchantId) || refund.email === null || !isMailAddress(refund.email)) return
     const mail = refundMail(refund, refund.email, (await merchantName(sql, refund.merchantId)) ?? 'The merchant')
     await outbox.queue(sql, mail, `mail of refund ${refund.refundId}`)
   }

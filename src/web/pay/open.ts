@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { FORBIDDEN, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { EVENT_STREAM_HEADERS } from '../../engine/formats/event-stream.ts'
-import { isLocalCaller } from '../../engine/message/caller.ts'
+import type { SandboxWallet } from '../../lightning/providers/open.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { PaymentStatusView, type Payment } from '../../payments/payments/schema.ts'
 import { asOf, statusAt } from '../../payments/payments/states.ts'
@@ -49,8 +49,7 @@ export interface PayPageDependencies {
   readonly log: Log
   /** Without a trailing slash. */
   publicUrl(): string
-  /** Pays sandbox invoices, in development only; else null. */
-  readonly sandbox: { pay(invoice: string): Promise<void> } | null
+  readonly sandbox: SandboxWallet | null
 }
 
 /** 32 random bytes in base64url (decision 53). Other forms are not looked up: `/pay/<invoiceId>` must not work. */
@@ -90,7 +89,9 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
         const isSandbox = dependencies.sandbox !== null && payment.kind === 'sandbox'
         const sandboxCommand = isSandbox ? sandboxPayCommand(dependencies.publicUrl(), payment.invoice) : null
         const sandboxAction =
-          isSandbox && payment.status === 'unpaid' && isLocalCaller(ctx) ? `${params.payToken}/sandbox` : null
+          isSandbox && payment.status === 'unpaid' && dependencies.sandbox?.mayPay(ctx) === true
+            ? `${params.payToken}/sandbox`
+            : null
         return {
           status: 200,
           body: payPage(
@@ -180,7 +181,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
         const found = await find(params.payToken)
         if (found === null || dependencies.sandbox === null || found.payable.kind !== 'sandbox')
           throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
-        if (!isLocalCaller(ctx))
+        if (!dependencies.sandbox.mayPay(ctx))
           throw new LongError(FORBIDDEN, 'Forbidden', "The button pays from the gateway's own machine alone.")
         const status = statusAt(found.payable, clock.now())
         if (!isFinalStatus(status)) await dependencies.sandbox.pay(found.payable.invoice)

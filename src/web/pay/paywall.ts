@@ -10,6 +10,7 @@ import { assetText } from '../kit/assets.ts'
 import { HTML_TYPE, inlinePageHeaders, type InlineAssets, document, html } from '../kit/document.ts'
 import { fiatOf } from '../../selling/prices/fiat.ts'
 import { readersWorth } from '../kit/reader-money.ts'
+import type { SandboxWallet } from '../../lightning/providers/open.ts'
 import { sandboxPayCommand } from './sandbox-command.ts'
 import type { VNode } from 'preact'
 import { codeToScan, copyField, timeLeft, waiting, walletLink } from './invoice-parts.ts'
@@ -129,8 +130,7 @@ export function openPaywall({
   readonly clock: Clock
   /** Exchange rates. */
   readonly prices: Pick<Quotes, 'quote'>
-  /** Pays sandbox invoices, in development only; else null. */
-  readonly sandbox: { pay(invoice: string): Promise<void> } | null
+  readonly sandbox: SandboxWallet | null
   readonly merchants: {
     /** Null for an unknown merchant. */
     byId(id: number): Promise<{ readonly name: string; readonly colour: string | null } | null>

@@ -62,6 +62,7 @@ export function memberOperations(members: Members): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'inviteMember',
+      liveOnly: true,
       role: 'owner',
       method: 'POST',
       path: '/api/merchant/members',

@@ -14,7 +14,8 @@ import { HTML_TYPE } from '../kit/document.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { ADDRESS, isMailAddress } from '../mail/mail.ts'
 import { asciiEmail } from '../../engine/formats/text-patterns.ts'
-import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
+import { accountPageOperations } from './account-page.ts'
+import { isFromHere, sessionToken } from './cookie.ts'
 import { landing, wantedCookie, wantedPage } from './landing.ts'
 import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
 import { LinkSent, LinkInput } from './schema.ts'
@@ -280,86 +281,7 @@ export function signInOperations(parts: {
         return shown(404, pages.stale())
       }
     }),
-    defineOperation({
-      ...common,
-      id: 'getAccountPage',
-      method: 'GET',
-      path: '/sign-in/account',
-      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
-      summary: 'The account of whoever is signed in',
-      description:
-        'What GET /api/auth/session says, as a page, with a button to sign out and one for each other account of the person.',
-      responses: { 200: page('The account.'), 401: page('Nobody is signed in.') },
-      async handle({ ctx }) {
-        const token = sessionToken(ctx, isSecure())
-        const session = await sessions.current(token)
-        return session === null || token === null
-          ? shown(401, pages.signedOut())
-          : shown(200, pages.account(session, await sessions.accounts(token), formToken(token)))
-      }
-    }),
-    defineOperation({
-      ...common,
-      id: 'submitAccountPage',
-      method: 'POST',
-      path: '/sign-in/go-to',
-      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
-      summary: "Go to another account of whoever is signed in, by the form of the account's page",
-      description: 'As PUT /api/auth/account does it for programs. The session of before ends.',
-      form: {
-        mediaType: FORM_TYPE,
-        schema: Type.Object({
-          form: Type.String({ description: 'What the page holds, bound to its session.' }),
-          merchantId: Type.String({ description: 'The account to go to.' })
-        })
-      },
-      responses: {
-        303: {
-          description: 'Gone there, to its console: the cookie is a new one. To the account when nobody is signed in.'
-        },
-        403: page("The form is not one of this session's pages."),
-        404: page('Not a member of it.')
-      },
-      async handle({ ctx }) {
-        const token = sessionToken(ctx, isSecure())
-        if (token === null) return go('account')
-        const form = await sentForm(ctx, MOST_FORM)
-        if (!isFormOf(token, form.get('form'))) return shown(403, pages.forged())
-        const named = form.get('merchantId') ?? ''
-        const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
-        if (opened === null) return shown(404, pages.notMember())
-        const next = opened.token.reveal()
-        await record.session(ctx, 'submitAccountPage', await sessions.current(next), 303)
-        return go('../console', 'Set-Cookie', sessionCookie(next, isSecure()))
-      }
-    }),
-    defineOperation({
-      ...common,
-      id: 'signOut',
-      method: 'POST',
-      path: '/sign-in/sign-out',
-      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
-      summary: "Sign out, by the form of the account's page",
-      description: 'Ends the session here and takes the cookie away. Other sessions of the account stay.',
-      form: {
-        mediaType: FORM_TYPE,
-        schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) })
-      },
-      responses: {
-        303: { description: 'Signed out, also when nobody was signed in.' },
-        403: page("The form is not one of this session's pages.")
-      },
-      async handle({ ctx }) {
-        const token = sessionToken(ctx, isSecure())
-        // Nothing to end: a forged link does no harm.
-        if (token === null) return go('account')
-        if (!isFormOf(token, (await sentForm(ctx, MOST_FORM)).get('form'))) return shown(403, pages.forged())
-        const session = await sessions.current(token)
-        await sessions.end(token)
-        await record.session(ctx, 'signOut', session, 303)
-        return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
-      }
-    })
+    ...accountPageOperations({ go, isSecure, pages, record, sessions, shown })
   ]
 }
 

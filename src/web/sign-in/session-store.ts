@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
-import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { flag, integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { Role } from '../../engine/operations/roles.ts'
 
 /** Opener of a session: a person, perhaps for an account; a holder of an API key or the admin key. */
@@ -23,6 +23,8 @@ export interface StoredSession {
   readonly merchantId: number | null
   readonly keyId: string | null
   readonly adminMark: string | null
+  /** Shows the account's test account. */
+  readonly isTest: boolean
   /** The session ends with this passkey; null for none. */
   readonly passkeyId: string | null
   /** User agent, at most 200 characters. */
@@ -51,6 +53,7 @@ const stored = {
   merchantId: optional(integer()),
   keyId: optional(text()),
   adminMark: optional(text()),
+  isTest: flag(),
   passkeyId: optional(text()),
   browser: text(),
   createdAt: moment(),
@@ -117,6 +120,10 @@ export class SqlSessionStore {
       delete from sign_in_sessions
       where id = ${id} and (person_id = ${personId} or key_id = ${keyId} or admin_mark = ${adminMark}) returning digest`
     return ended?.digest ?? null
+  }
+
+  async setTest(digest: Uint8Array, isTest: boolean): Promise<void> {
+    await this.#sql`update sign_in_sessions set is_test = ${isTest} where digest = ${digest}`
   }
 
   async end(sql: Sql | TransactionSql, digest: Uint8Array): Promise<void> {

@@ -2,7 +2,7 @@ import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
 import { asGatewayError, LongError } from '../../engine/operations/errors.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { Reply } from '../../engine/message/reply.ts'
-import type { Role } from '../../engine/operations/roles.ts'
+import { RoleRequired, type Role } from '../../engine/operations/roles.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
@@ -264,6 +264,22 @@ export class Sessions implements BrowserSessions {
     )
   }
 
+  /**
+   * Shows the test account of a session's account, or the account again. Made on first use, for an owner alone.
+   * @throws RoleRequired, Unavailable
+   */
+  async setTest(token: string, isTest: boolean): Promise<void> {
+    const { merchants, store } = this.#dependencies
+    const account = isTest ? ((await this.current(token))?.account ?? null) : null
+    if (account !== null) {
+      const { merchant, role } = account
+      if (role !== 'owner' && (await merchants.byId(-Math.abs(merchant.id))) === null)
+        throw new RoleRequired(role, 'owner')
+      await merchants.testOf(merchant)
+    }
+    await store.setTest(digestOf(token), isTest)
+  }
+
   /** 'away' when the database is unavailable or too slow for a status page. */
   async #currentIfThere(token: string): Promise<CurrentSession | 'away' | null> {
     const late = Promise.withResolvers<'away'>()
@@ -288,7 +304,7 @@ export class Sessions implements BrowserSessions {
   async #judged(found: FoundSession): Promise<CurrentSession | null> {
     const { adminKey, clock, operators, store } = this.#dependencies
     const { id, email, expiresAt, passkeyId, personId } = found
-    const account = await this.#account(found)
+    const account = await this.#seenAs(found, await this.#account(found))
     const isAdmin = found.adminMark !== null && adminKey.configured && found.adminMark === adminKey.mark
     const operator = isAdmin ? 'admin' : email !== null && operators().includes(email) ? email : null
     if (account === null && operator === null) return null
@@ -296,6 +312,12 @@ export class Sessions implements BrowserSessions {
     if (found.seenAt < now - SEEN_EVERY) await store.seen(id, now, now - SEEN_EVERY)
     const person = personId === null || email === null ? null : { id: personId, email, passkeyId }
     return { id, account, person, operator, expiresAt }
+  }
+
+  async #seenAs({ isTest }: FoundSession, account: CurrentSession['account']): Promise<CurrentSession['account']> {
+    if (!isTest || account === null) return account
+    const merchant = await this.#dependencies.merchants.byId(-Math.abs(account.merchant.id))
+    return merchant === null ? null : { ...account, merchant }
   }
 
   async #account({ merchantId, keyId, role, email }: FoundSession): Promise<CurrentSession['account']> {

@@ -4,6 +4,7 @@ import type { Test as T } from 'tap'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
 import { responseOf, type AnyOperation, type Result } from '../../../src/engine/operations/operation.ts'
 import { isStreamBody, type Reply, type StreamBody, type StreamSink } from '../../../src/engine/message/reply.ts'
+import { isLocalCaller } from '../../../src/engine/message/caller.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
 import { pageOperations } from '../../../src/web/pay/open.ts'
@@ -62,6 +63,7 @@ export class PageWorld {
       sandbox:
         options.sandbox === true
           ? {
+              mayPay: isLocalCaller,
               pay: async invoice => {
                 this.paid.push(invoice)
               }

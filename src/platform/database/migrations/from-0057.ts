@@ -324,6 +324,11 @@ const noticesOff: Migration = {
   sql: 'create table notices_off (merchant_id integer not null, name text not null, primary key (merchant_id, name))'
 }
 
+const testSessions: Migration = {
+  name: '0091-test-sessions',
+  sql: 'alter table sign_in_sessions add column is_test boolean not null default false'
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -343,5 +348,6 @@ export const from0057: readonly Migration[] = [
   refundAddresses,
   listedProxies,
   proxyRequests,
-  noticesOff
+  noticesOff,
+  testSessions
 ]

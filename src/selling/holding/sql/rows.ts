@@ -24,6 +24,7 @@ import type {
 } from '../challenge.ts'
 
 const saleColumns = {
+  merchantId: optional(text()),
   source: text<ChallengeSource>(),
   amountSats: amount(),
   asked: optional(text()),

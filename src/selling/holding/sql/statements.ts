@@ -40,7 +40,8 @@ export interface ConsumeRow extends LeaseKey {
 }
 
 export const WHOLE_ROW = 'challenges.*'
-export const SUMMARY_COLUMNS = 'source, amount_sats, asked, created_at, client_key, verifications, client_gone'
+export const SUMMARY_COLUMNS =
+  'merchant_id, source, amount_sats, asked, created_at, client_key, verifications, client_gone'
 
 export const claimRows = (columns: string): OverRows<ClaimRow> =>
   overRows(

@@ -1,0 +1,136 @@
+import { Type, type TProperties } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { HTML_TYPE } from '../kit/document.ts'
+import { FORM_TYPE, sentForm } from '../kit/form.ts'
+import { formToken, isFormOf, keepCookie, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
+import type { SignInPages } from './pages.ts'
+import type { SignInRecord } from './record.ts'
+import type { Sessions } from './sessions.ts'
+
+const page = (description: string) => ({ description, mediaType: HTML_TYPE })
+const forged = "The form is not one of this session's pages."
+/** Longest form in bytes. */
+const MOST_FORM = 4096
+
+/** The account page and the forms of signed-in readers, each bound to its session. */
+export function accountPageOperations({
+  go,
+  isSecure,
+  pages,
+  record,
+  sessions,
+  shown
+}: {
+  readonly pages: SignInPages
+  readonly record: SignInRecord
+  readonly sessions: Sessions
+  go(where: string, ...headers: string[]): Result
+  isSecure(): boolean
+  shown(status: number, body: string): Result
+}): AnyOperation[] {
+  const mount = { use: 'pages', chain: 'page-forms', below: '/sign-in/*' } as const
+  const common = { tag: 'Sign-in', access: 'public', mount } as const
+  const form = (members: TProperties) => ({
+    mediaType: FORM_TYPE,
+    schema: Type.Object({
+      form: Type.String({ description: 'What the page holds, bound to its session.' }),
+      ...members
+    })
+  })
+  const submitted = async (
+    ctx: Context,
+    act: (token: string, form: URLSearchParams) => Promise<Result>
+  ): Promise<Result> => {
+    const token = sessionToken(ctx, isSecure())
+    // Nothing to change: a forged link does no harm.
+    if (token === null) return go('account')
+    const sent = await sentForm(ctx, MOST_FORM)
+    return isFormOf(token, sent.get('form')) ? await act(token, sent) : shown(403, pages.forged())
+  }
+  return [
+    defineOperation({
+      ...common,
+      id: 'getAccountPage',
+      method: 'GET',
+      path: '/sign-in/account',
+      summary: 'The account of whoever is signed in',
+      description:
+        'What GET /api/auth/session says, as a page, with a button to sign out and one for each other account of the person.',
+      responses: { 200: page('The account.'), 401: page('Nobody is signed in.') },
+      async handle({ ctx }) {
+        const token = sessionToken(ctx, isSecure())
+        const session = await sessions.current(token)
+        return session === null || token === null
+          ? shown(401, pages.signedOut())
+          : shown(200, pages.account(session, await sessions.accounts(token), formToken(token)))
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'submitAccountPage',
+      method: 'POST',
+      path: '/sign-in/go-to',
+      summary: "Go to another account of whoever is signed in, by the form of the account's page",
+      description: 'As PUT /api/auth/account does it for programs. The session of before ends.',
+      form: form({ merchantId: Type.String({ description: 'The account to go to.' }) }),
+      responses: {
+        303: {
+          description: 'Gone there, to its console: the cookie is a new one. To the account when nobody is signed in.'
+        },
+        403: page(forged),
+        404: page('Not a member of it.')
+      },
+      handle: ({ ctx }) =>
+        submitted(ctx, async (token, sent) => {
+          const named = sent.get('merchantId') ?? ''
+          const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
+          if (opened === null) return shown(404, pages.notMember())
+          const next = opened.token.reveal()
+          await record.session(ctx, 'submitAccountPage', await sessions.current(next), 303)
+          return go('../console', 'Set-Cookie', sessionCookie(next, isSecure()))
+        })
+    }),
+    defineOperation({
+      ...common,
+      id: 'setTestMode',
+      method: 'POST',
+      path: '/sign-in/test-mode',
+      summary: "Turn the console's test mode on or off",
+      description:
+        'The console then shows the test account, which an owner makes by the first use; see POST /api/merchant/test-account.',
+      form: form({ test: Type.Enum(['on', 'off']) }),
+      responses: {
+        303: { description: 'Done; the console is at `Location`.' },
+        403: page(`${forged} Or only an owner may do this.`)
+      },
+      handle: ({ ctx }) =>
+        submitted(ctx, async (token, sent) => {
+          await sessions.setTest(token, sent.get('test') === 'on')
+          await record.session(ctx, 'setTestMode', await sessions.current(token), 303)
+          return go('../console')
+        })
+    }),
+    defineOperation({
+      ...common,
+      id: 'signOut',
+      method: 'POST',
+      path: '/sign-in/sign-out',
+      summary: "Sign out, by the form of the account's page",
+      description: 'Ends the session here and deletes its cookies. Other sessions of the account stay.',
+      form: form({}),
+      responses: {
+        303: { description: 'Signed out, also when nobody was signed in.' },
+        403: page(forged)
+      },
+      handle: ({ ctx }) =>
+        submitted(ctx, async token => {
+          const session = await sessions.current(token)
+          await sessions.end(token)
+          await record.session(ctx, 'signOut', session, 303)
+          const standIn = keepCookie('operator', '', 0, isSecure())
+          return go('account', 'Set-Cookie', noSessionCookie(isSecure()), 'Set-Cookie', standIn)
+        })
+    })
+  ]
+}
