@@ -109,6 +109,12 @@ t.test('an answer of unknown length is chunked to HTTP/1.1, with its trailers', 
   t.equal(response.body, 'abc')
   t.strictSame(response.trailers, ['X-Sum', '3'])
   t.equal(wire.bytesOut, 3)
+  client.send(get())
+  const last = (await next()).wire
+  watchWire(last)
+  last.head(200, ['Connection', 'X-A, Close', 'Content-Length', '0'])
+  last.end(null, null)
+  t.equal((await client.response()).header('connection'), 'close')
 })
 
 t.test('a body of one piece keeps its bytes, whether its length is known, it is chunked, or more follows', async t => {

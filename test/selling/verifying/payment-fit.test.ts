@@ -58,6 +58,10 @@ t.test('a charge is good for the request that it was made for, until its challen
   t.equal(why({ query: '?a=b' }), 'query')
   t.equal(why({ amountSats: 11 }), 'amount')
   t.equal(why({}, { payment: null }), 'expired')
+  t.same(
+    (['payment', null, 'l402'] as const).map(scheme => fit.taken({ ...challenge, scheme, state: 'spent' }).reason),
+    ['redeemed', 'redeemed', 'other-scheme']
+  )
   const detail = (asked: Partial<Offer>): string | undefined => fit.unbound(challenge, offer(asked))?.detail
   t.equal(detail({ amountSats: 11 }), 'The challenge was made for 10 satoshis; the price is 11')
   f.clock.advance((parseTimestamp(challenge.payment?.expires ?? '') ?? 0) * 1000 - f.clock.now())

@@ -29,7 +29,7 @@ export const requestLines: readonly Vector[] = [
   refused('TRACE', method, `TRACE / HTTP/1.1\r\n${host}`, 'TRACE', 405),
   refused('CONNECT', method, 'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n', 'CONNECT'),
   refused('lower-case method', method, `get / HTTP/1.1\r\n${host}`),
-  refused('unknown method', method, `FROB / HTTP/1.1\r\n${host}`),
+  refused('unknown method', method, `FROB / HTTP/1.1\r\n${host}`, 'method is not known'),
   refused('no method', method, `/ HTTP/1.1\r\n${host}`),
   refused('method with a separator', method, `GE(T / HTTP/1.1\r\n${host}`),
   {
