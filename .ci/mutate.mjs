@@ -4,6 +4,7 @@
 //   npm run mutate -- src/selling/balances/meter.ts      one file
 //   npm run mutate -- src/selling/balances --contract    a room
 //   npm run mutate -- src/selling/balances --sample 60   60 random mutants of it, the same for the same --seed
+//   npm run mutate -- src/selling/balances --again .mutation/report.txt    those that the last run left
 //   npm run mutate -- src/selling/balances --seconds 3   per mutant the quickest tests of each file, three seconds of them
 //   npm run mutate -- src/engine/listener/front-door.ts:180-220   some lines of a file
 //   npm run mutate -- src/selling/balances/meter.ts --tests test/selling/balances/usage-forms.test.ts
@@ -24,6 +25,7 @@ const folder = 'test/mutation'
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
+    again: { type: 'string' },
     contract: { type: 'boolean', default: false },
     least: { type: 'string', default: '90' },
     seconds: { type: 'string', default: 'Infinity' },
@@ -53,6 +55,7 @@ const SHARED = {
   'selling/paywall': ['selling/challenges'],
   'lightning/l402': ['lightning/codecs'],
   'lightning/payment-scheme': ['lightning/codecs'],
+  'engine/listener': ['engine/upstream'],
   'engine/lane': ['engine/listener'],
   'engine/message': ['engine/listener', 'engine/operations', 'engine/pipeline']
 }
@@ -114,18 +117,22 @@ function described({ fileName, location: { start }, replacement, mutatorName }) 
 }
 
 // Without positions: a change elsewhere in the file leaves the sample.
+const withoutPlace = text => text.replaceAll(/:\d+:\d+ /g, ' ')
 const rank = mutant =>
   createHash('sha256')
-    .update(`${values.seed} ${described(mutant).replace(/:\d+:\d+/, '')}`)
+    .update(`${values.seed} ${withoutPlace(described(mutant))}`)
     .digest('hex')
+const before = values.again === undefined ? '' : withoutPlace(readFileSync(values.again, 'utf8'))
 const mutants =
-  values.sample === undefined
-    ? all
-    : all
-        .map(mutant => ({ mutant, by: rank(mutant) }))
-        .sort((one, other) => (one.by < other.by ? -1 : 1))
-        .slice(0, Number(values.sample))
-        .map(({ mutant }) => mutant)
+  values.again !== undefined
+    ? all.filter(mutant => before.includes(`: ${withoutPlace(described(mutant))}\n`))
+    : values.sample === undefined
+      ? all
+      : all
+          .map(mutant => ({ mutant, by: rank(mutant) }))
+          .sort((one, other) => (one.by < other.by ? -1 : 1))
+          .slice(0, Number(values.sample))
+          .map(({ mutant }) => mutant)
 const waiting = new Map(mutants.map(mutant => [mutant.id, mutant]))
 process.stdout.write(`${mutants.length} of ${all.length} mutants, ${own.length + contract.length} test files\n`)
 
