@@ -1,9 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { findPackageJSON } from 'node:module'
-import { gunzipSync } from 'node:zlib'
 import {
-  buildClientSchema,
+  buildSchema,
   getNamedType,
   isCompositeType,
   isObjectType,
@@ -13,7 +10,6 @@ import {
   type FieldNode,
   type GraphQLNamedType,
   type GraphQLSchema,
-  type IntrospectionQuery,
   type SelectionSetNode
 } from 'graphql'
 
@@ -22,21 +18,11 @@ export type AdminVersion = '2026-04' | '2026-10'
 
 const schemas = new Map<AdminVersion, GraphQLSchema>()
 
-/**
- * The schema that Shopify publishes, from the data of a package of theirs. Nothing else of that package is used, and it
- * would bring hundreds: `overrides` in package.json puts one of a few lines in the place of each that it names itself.
- * Reading a schema takes half a second, so each is read once in a process.
- */
+/** The part of Shopify's published schema that our operations touch (shopify-admin/vendor.ts). */
 export function adminSchema(version: AdminVersion): GraphQLSchema {
   const known = schemas.get(version)
   if (known !== undefined) return known
-  const manifest = findPackageJSON('@shopify/dev-mcp', import.meta.url)
-  if (manifest === undefined) throw new Error('the package @shopify/dev-mcp is not installed')
-  const data = join(dirname(manifest), 'dist', 'data', `admin_${version}.json.gz`)
-  const file = JSON.parse(gunzipSync(readFileSync(data)).toString('utf8')) as {
-    data: IntrospectionQuery
-  } /* as the package writes it */
-  const schema = buildClientSchema(file.data, { assumeValid: true })
+  const schema = buildSchema(readFileSync(new URL(`shopify-admin/${version}.graphql`, import.meta.url), 'utf8'))
   schemas.set(version, schema)
   return schema
 }
