@@ -1,177 +1,80 @@
 import { completionScript, SHELLS } from './cli/completions.ts'
-import { check, checkUsage } from './commands/check.ts'
-import { docs, docsUsage } from './commands/docs.ts'
+import { check, checkHelp } from './commands/check.ts'
+import { docs, docsHelp } from './commands/docs.ts'
 import { endProcess } from './cli/end.ts'
-import { init, initUsage } from './commands/init.ts'
-import { key, keyUsage, nodeKinds } from './commands/key.ts'
-import { keys, keysUsage } from './commands/keys.ts'
-import { merchant, merchantUsage } from './commands/merchant.ts'
-import { mint, mintUsage } from './commands/mint.ts'
-import { openapi, openapiUsage } from './commands/openapi.ts'
+import { init, initHelp } from './commands/init.ts'
+import { key, keyHelp } from './commands/key.ts'
+import { keys, keysHelp } from './commands/keys.ts'
+import { merchant, merchantHelp } from './commands/merchant.ts'
+import { mint, mintHelp } from './commands/mint.ts'
+import { openapi, openapiHelp } from './commands/openapi.ts'
+import { flagsOf, helpText, type Help } from './cli/help.ts'
 import { describe, startCode, withCode } from './commands/explain.ts'
 import { outliveReaders, processOutput, UsageError, type Output, USAGE } from './cli/output.ts'
-import { pay, payUsage } from './commands/pay.ts'
-import { revoke, revokeUsage } from './commands/revoke.ts'
-import { routes, routesUsage } from './commands/routes.ts'
-import { start, startUsage } from './commands/start.ts'
-import { test, testUsage } from './commands/test.ts'
-import { packageVersion } from './composition/version.ts'
+import { pay, payHelp } from './commands/pay.ts'
+import { revoke, revokeHelp } from './commands/revoke.ts'
+import { routes, routesHelp } from './commands/routes.ts'
+import { start, startHelp } from './commands/start.ts'
+import { test, testHelp } from './commands/test.ts'
+import { versionLine } from './composition/version.ts'
 import { ConfigError, didYouMean, nearest } from '../engine/config/diagnose.ts'
 
 interface Command {
-  /** One sentence. */
-  readonly about: string
-  readonly usage: string
-  readonly examples?: readonly string[]
-  readonly words?: readonly string[]
+  readonly help: Help
   run(args: readonly string[], out: Output): Promise<number>
 }
 
-const completionUsage = `boltgate completion ${SHELLS.join('|')}
-
-Prints a script that completes commands and flags in your shell.`
+const completionHelp: Help = {
+  about: 'Prints a shell completion script',
+  takes: SHELLS.join('|'),
+  words: SHELLS,
+  examples: [
+    'source <(boltgate completion bash)',
+    'boltgate completion zsh > "${fpath[1]}/_boltgate"',
+    'boltgate completion fish > ~/.config/fish/completions/boltgate.fish'
+  ]
+}
 
 const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
-  ['init', { about: 'Writes a gateway.yaml for what you sell', usage: initUsage, run: init }],
-  [
-    'check',
-    {
-      about: 'Finds mistakes in the configuration',
-      usage: checkUsage,
-      examples: ['boltgate check', 'boltgate check --config gateway.production.yaml'],
-      run: check
-    }
-  ],
-  [
-    'start',
-    {
-      about: 'Starts the gateway',
-      usage: startUsage,
-      examples: ['boltgate start', 'PORT=9000 boltgate start --config gateway.production.yaml'],
-      run: start
-    }
-  ],
-  [
-    'pay',
-    {
-      about: 'Pays for a request and prints each step',
-      usage: payUsage,
-      examples: [
-        'boltgate pay http://127.0.0.1:8080/demo/quote',
-        'boltgate pay https://api.example.com/v1/a --wallet "$BOLTGATE_WALLET" --max 50'
-      ],
-      words: ['l402', 'payment'],
-      run: pay
-    }
-  ],
-  [
-    'routes',
-    {
-      about: 'Shows what is served, at which price, through which plugins',
-      usage: routesUsage,
-      examples: ['boltgate routes', 'boltgate routes --as-yaml > whole.yaml'],
-      run: routes
-    }
-  ],
-  [
-    'test',
-    {
-      about: 'Tests the keys of your payment providers',
-      usage: testUsage,
-      examples: ['boltgate test provider'],
-      words: ['provider'],
-      run: test
-    }
-  ],
-  [
-    'merchant',
-    {
-      about: "Creates a merchant's account",
-      usage: merchantUsage,
-      examples: ['boltgate merchant create --name "Ada" --email ada@example.com'],
-      words: ['create'],
-      run: merchant
-    }
-  ],
-  [
-    'revoke',
-    {
-      about: 'Revokes tokens that were sold',
-      usage: revokeUsage,
-      examples: ['boltgate revoke --proxy 4f1c…', "boltgate revoke 'L402 AgEE…:8395…'"],
-      run: revoke
-    }
-  ],
-  [
-    'key',
-    {
-      about: 'Makes a provider key from the folder of a node',
-      usage: keyUsage,
-      examples: ['boltgate key lnd --address node.example.com:8080'],
-      words: nodeKinds,
-      run: key
-    }
-  ],
-  [
-    'keys',
-    {
-      about: 'Rotates the master secret or the admin key',
-      usage: keysUsage,
-      examples: ['boltgate keys rotate', 'boltgate keys rotate --admin'],
-      words: ['rotate', 'adopt'],
-      run: keys
-    }
-  ],
-  [
-    'mint',
-    {
-      about: 'Prints paid credentials for load tests',
-      usage: mintUsage,
-      examples: ['boltgate mint --count 1000 --parallel 16 > credentials.txt'],
-      words: ['l402', 'payment'],
-      run: mint
-    }
-  ],
-  [
-    'openapi',
-    {
-      about: 'Prints the OpenAPI document',
-      usage: openapiUsage,
-      examples: ['boltgate openapi > openapi.json'],
-      run: openapi
-    }
-  ],
-  ['docs', { about: 'Prints the reference of all settings', usage: docsUsage, run: docs }],
-  [
-    'completion',
-    {
-      about: 'Prints shell completions',
-      usage: completionUsage,
-      examples: [
-        'source <(boltgate completion bash)',
-        'boltgate completion fish > ~/.config/fish/completions/boltgate.fish'
-      ],
-      words: SHELLS,
-      run: completion
-    }
-  ]
+  ['init', { help: initHelp, run: init }],
+  ['check', { help: checkHelp, run: check }],
+  ['start', { help: startHelp, run: start }],
+  ['pay', { help: payHelp, run: pay }],
+  ['routes', { help: routesHelp, run: routes }],
+  ['test', { help: testHelp, run: test }],
+  ['merchant', { help: merchantHelp, run: merchant }],
+  ['revoke', { help: revokeHelp, run: revoke }],
+  ['key', { help: keyHelp, run: key }],
+  ['keys', { help: keysHelp, run: keys }],
+  ['mint', { help: mintHelp, run: mint }],
+  ['openapi', { help: openapiHelp, run: openapi }],
+  ['docs', { help: docsHelp, run: docs }],
+  ['completion', { help: completionHelp, run: completion }]
 ])
 
 async function completion(args: readonly string[], out: Output): Promise<number> {
   const shell = SHELLS.find(name => name === args[0])
-  if (shell === undefined || args.length > 1)
-    throw new UsageError(`completion needs a shell: ${SHELLS.join(', ')}.\n\n${completionUsage}`)
-  out.print(completionScript(shell, commands))
+  if (shell === undefined || args.length > 1) throw new UsageError(`Missing shell: use ${SHELLS.join(', ')}.`)
+  out.print(
+    completionScript(
+      shell,
+      [...commands].map(([name, { help }]) => [name, help])
+    )
+  )
   return 0
 }
 
 function overview(): string {
   return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs
 
-Usage: boltgate <command> [options]
+Usage: boltgate <command> [flags]
 
 Commands:
-${[...commands].map(([name, { about }]) => `  ${name.padEnd(11)} ${about}`).join('\n')}
+${[...commands].map(([name, { help }]) => `  ${name.padEnd(12)}${help.about}`).join('\n')}
+
+Flags:
+  -h, --help     Show this help
+  -v, --version  Show version, commit and build
 
 Examples:
   boltgate init
@@ -179,12 +82,7 @@ Examples:
   boltgate pay http://127.0.0.1:8080/demo/quote
 
 Exit codes: 0 success, 1 failure, 2 invalid usage.
-Run \`boltgate <command> --help\` for details, \`boltgate --version\` for the version.`
-}
-
-function help({ usage, examples = [] }: Command): string {
-  const shown = examples.length === 0 ? '' : `\n\nExamples:\n${examples.map(line => `  ${line}`).join('\n')}`
-  return `Usage: ${usage}${shown}`
+Run \`boltgate <command> --help\` for details.`
 }
 
 /** Command line. Returns the exit code: 0 success, 1 failure, 2 invalid usage. */
@@ -192,28 +90,28 @@ export async function main(args: readonly string[], out: Output = processOutput)
   if (out === processOutput) outliveReaders()
   const [name, ...rest] = args
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
-    const about = commands.get(rest[0] ?? '')
-    out.print(about === undefined ? overview() : help(about))
+    const command = commands.get(rest[0] ?? '')
+    out.print(command === undefined ? overview() : helpText(rest[0] ?? '', command.help))
     return name === undefined ? 2 : 0
   }
   if (name === '--version' || name === '-v' || name === 'version') {
-    out.print(packageVersion())
+    out.print(versionLine())
     return 0
   }
   const command = commands.get(name)
   if (command === undefined) {
     const meant = didYouMean(nearest(name, commands.keys()))
-    out.complain(withCode(`There is no command "${name}"${meant === '' ? '.' : meant}\n\n${overview()}`, USAGE.code))
+    out.complain(withCode(`Unknown command "${name}"${meant === '' ? '.' : meant}\n\n${overview()}`, USAGE.code))
     return 2
   }
   if (rest.includes('--help') || rest.includes('-h')) {
-    out.print(help(command))
+    out.print(helpText(name, command.help))
     return 0
   }
   try {
     return await command.run(rest, out)
   } catch (error) {
-    return explain(error, command, out)
+    return explain(error, name, command.help, out)
   }
 }
 
@@ -223,17 +121,15 @@ export async function run(args: readonly string[]): Promise<void> {
   if (args[0] !== 'start' || process.exitCode !== 0) await endProcess()
 }
 
-function explain(error: unknown, command: Command, out: Output): number {
+function explain(error: unknown, name: string, help: Help, out: Output): number {
   if (error instanceof ConfigError) {
     out.complain(error.message)
     return 1
   }
-  if (error instanceof UsageError) {
-    out.complain(withCode(error.message, error.code))
-    return 2
-  }
-  if (error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')) {
-    out.complain(withCode(`${argumentFault(error.message, command)}\n\n${help(command)}`, USAGE.code))
+  const isMisuse = error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')
+  if (isMisuse || error instanceof UsageError) {
+    const message = isMisuse ? argumentFault(error.message, help) : error.message
+    out.complain(withCode(`${message}\n\nRun \`boltgate ${name} --help\` for usage.`, USAGE.code))
     return 2
   }
   out.complain(withCode(describe(error), startCode(error)))
@@ -241,13 +137,15 @@ function explain(error: unknown, command: Command, out: Output): number {
 }
 
 /** Node's message for invalid arguments, with the flag that was probably meant. */
-function argumentFault(message: string, { usage }: Command): string {
+function argumentFault(message: string, help: Help): string {
+  const flags = flagsOf(help).map(({ long }) => long)
   const [, argument] = /^Unexpected argument '([^']*)'/.exec(message) ?? []
   if (argument !== undefined) {
-    const isFile = /\.ya?ml$/i.test(argument) && usage.includes('--config')
+    const isFile = /\.ya?ml$/i.test(argument) && flags.includes('--config')
     return `Unexpected argument "${argument}".${isFile ? ` Did you mean --config ${argument}?` : ''}`
   }
-  const [, option] = /^Unknown option '(--[^'=]*)/.exec(message) ?? []
-  const meant = option === undefined ? undefined : nearest(option, usage.match(/--[a-z-]+/g) ?? [])
-  return `${message}${didYouMean(meant)}`
+  const [, option] = /^Unknown option '(-[^'=]*)/.exec(message) ?? []
+  if (option === undefined) return `${message}.`
+  const meant = nearest(option, flags)
+  return `Unknown flag "${option}"${didYouMean(meant) || '.'}`
 }

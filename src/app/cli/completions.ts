@@ -1,32 +1,28 @@
-/** What a shell completes of a command. */
-export interface Completable {
-  readonly about: string
-  readonly usage: string
-  /** Words that may follow its name. */
-  readonly words?: readonly string[]
-}
+import { flagsOf, type Help } from './help.ts'
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof SHELLS)[number]
 
-function flagsOf({ usage }: Completable): string[] {
-  return [...new Set(usage.match(/(?<![\w-])--[a-z][a-z-]*/g) ?? []), '--help']
+/** In single quotes, as bash and zsh read them. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
 }
 
-function wordsOf(command: Completable): string[] {
-  return [...(command.words ?? []), ...flagsOf(command)]
+/** `name:description`, as zsh's `_describe` reads it. */
+function described(name: string, about: string): string {
+  return quoted(`${name}:${about.replaceAll(':', '\\:')}`)
 }
 
-export function completionScript(shell: Shell, commands: ReadonlyMap<string, Completable>): string {
-  const names = [...commands.keys()]
+/** A script for the shell, from the table of commands. */
+export function completionScript(shell: Shell, commands: ReadonlyArray<readonly [name: string, help: Help]>): string {
   switch (shell) {
     case 'bash':
       return `_boltgate() {
   local cur=\${COMP_WORDS[COMP_CWORD]} words=
   case \${COMP_WORDS[1]} in
-${[...commands].map(([name, command]) => `    ${name}) words='${wordsOf(command).join(' ')}' ;;`).join('\n')}
+${commands.map(([name, help]) => `    ${name}) words='${[...(help.words ?? []), ...flagsOf(help).map(({ long }) => long)].join(' ')}' ;;`).join('\n')}
   esac
-  [ "$COMP_CWORD" -gt 1 ] || words='${names.join(' ')} --help --version'
+  [ "$COMP_CWORD" -gt 1 ] || words='${commands.map(([name]) => name).join(' ')} --help --version'
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
   [ \${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
 }
@@ -34,30 +30,49 @@ complete -o filenames -F _boltgate boltgate`
     case 'zsh':
       return `#compdef boltgate
 _boltgate() {
+  local -a words_ flags
   if (( CURRENT == 2 )); then
-    local -a commands=(
-${[...commands].map(([name, { about }]) => `      '${name}:${about.replaceAll("'", "'\\''").replaceAll(':', '\\:')}'`).join('\n')}
+    words_=(
+${commands.map(([name, { about }]) => `      ${described(name, about)}`).join('\n')}
     )
-    _describe command commands
-    return
+    flags=('--help:Show this help' '--version:Show version, commit and build')
+  else
+    case $words[2] in
+${commands
+  .map(
+    ([name, help]) =>
+      `      ${name}) words_=(${(help.words ?? []).join(' ')}); flags=(${flagsOf(help)
+        .map(({ long, about }) => described(long, about))
+        .join(' ')}) ;;`
+  )
+  .join('\n')}
+    esac
   fi
-  case $words[2] in
-${[...commands].map(([name, command]) => `    ${name}) compadd -- ${wordsOf(command).join(' ')} ;;`).join('\n')}
-  esac
-  _files
+  if [[ $PREFIX == -* ]]; then _describe -o flag flags
+  elif (( CURRENT == 3 && $#words_ )) || (( CURRENT == 2 )); then _describe word words_
+  else _files
+  fi
 }
-compdef _boltgate boltgate`
+# Autoloaded from $fpath, this file is the function; sourced, it registers it.
+if [ "$funcstack[1]" = _boltgate ]; then _boltgate "$@"; else compdef _boltgate boltgate; fi`
     case 'fish':
-      return [...commands]
-        .flatMap(([name, command]) => [
-          `complete -c boltgate -n __fish_use_subcommand -f -a ${name} -d '${command.about.replaceAll("'", "\\'")}'`,
-          ...(command.words ?? []).map(
-            word => `complete -c boltgate -n '__fish_seen_subcommand_from ${name}' -a ${word}`
+      return [
+        "complete -c boltgate -n __fish_use_subcommand -f -l help -d 'Show this help'",
+        "complete -c boltgate -n __fish_use_subcommand -f -l version -d 'Show version, commit and build'",
+        ...commands.flatMap(([name, help]) => [
+          `complete -c boltgate -n __fish_use_subcommand -f -a ${name} -d ${fishQuoted(help.about)}`,
+          ...(help.words ?? []).map(
+            word => `complete -c boltgate -n '__fish_seen_subcommand_from ${name}' -f -a ${word}`
           ),
-          ...flagsOf(command).map(
-            flag => `complete -c boltgate -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)}`
+          ...flagsOf(help).map(
+            ({ long, short, hasValue, about }) =>
+              `complete -c boltgate -n '__fish_seen_subcommand_from ${name}'${short === undefined ? '' : ` -s ${short.slice(1)}`} -l ${long.slice(2)}${hasValue ? ' -r' : ''} -d ${fishQuoted(about)}`
           )
         ])
-        .join('\n')
+      ].join('\n')
   }
+}
+
+function fishQuoted(text: string): string {
+  return `'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }

@@ -14,7 +14,7 @@ const OF_THE_CONNECTION = new Set(['connection', 'expect', 'keep-alive', 'transf
 export function addressOption(option: string, text: string, base?: string): URL {
   const url = URL.canParse(text, base) ? new URL(text, base) : null
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw new UsageError(`${option} is an address that begins with http:// or https://, not "${text}".`)
+    throw new UsageError(`${option} must begin with http:// or https://, not "${text}".`)
   return url
 }
 
@@ -23,7 +23,7 @@ export function addressOption(option: string, text: string, base?: string): URL 
  * @throws UsageError
  */
 export function readMethod(text: string): Dispatcher.HttpMethod {
-  if (!isToken(text)) throw new UsageError(`-X is a method such as POST, not "${text}".`)
+  if (!isToken(text)) throw new UsageError(`-X must be a method such as POST, not "${text}".`)
   if (text === 'CONNECT') throw new UsageError('-X cannot be CONNECT: it asks for a tunnel, which has no price.')
   // undici accepts any token; its type lists the common ones.
   return text as Dispatcher.HttpMethod

@@ -1,14 +1,17 @@
 import { parseArgs } from 'node:util'
 import { formatProblem } from '../../engine/config/diagnose.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
 import { dryRun } from '../cli/dry-run.ts'
 
-export const checkUsage = `boltgate check [--config FILE]
-
-Reads FILE, ./gateway.yaml by default, sets up every plugin and provider as a start would, and says everything that is
-wrong, one line each with file, line and column. It calls and changes nothing. Exit code 0 when nothing is wrong;
-warnings do not count.`
+export const checkHelp: Help = {
+  about: 'Finds mistakes in the configuration',
+  details: `Sets up every plugin and provider as a start would, and prints each mistake with file, line and column.
+Calls and changes nothing. Warnings do not fail the check.`,
+  flags: CONFIG_FLAG,
+  examples: ['boltgate check', 'boltgate check --config gateway.production.yaml']
+}
 
 /** @throws ConfigError and UsageError */
 export async function check(args: readonly string[], out: Output): Promise<number> {

@@ -5,14 +5,18 @@ import { jsonSchema } from '../../engine/config/json-schema.ts'
 import { referencePage } from '../../engine/config/reference.ts'
 import { builtInPlugins } from '../plugins.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
+import type { Help } from '../cli/help.ts'
 import type { Output } from '../cli/output.ts'
 import { configurationErrors } from '../../engine/config/diagnose.ts'
 import { definedErrors, type ErrorText } from '../../platform/system/errors.ts'
 
-export const docsUsage = `boltgate docs [--write FOLDER]
-
-Prints the reference of the configuration, made from its schemas; --write puts configuration.md,
-gateway.schema.json (for editors) and errors.md into FOLDER.`
+export const docsHelp: Help = {
+  about: 'Prints the reference of all settings',
+  flags: {
+    '--write <folder>': 'Write configuration.md, errors.md and gateway.schema.json (for editors) to this folder instead'
+  },
+  examples: ['boltgate docs | less', 'boltgate docs --write docs/reference']
+}
 
 export async function docs(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { write: { type: 'string' } } })

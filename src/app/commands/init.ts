@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { ConfigError, didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import { loadConfigText } from '../../engine/config/load.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
+import type { Help } from '../cli/help.ts'
 import { withPlugins } from '../cli/configuration.ts'
 import {
   FOR_MONEY,
@@ -23,30 +24,28 @@ import { createInterface } from 'node:readline/promises'
 
 const KINDS = providerKinds.map(({ name }) => name)
 
-export const initUsage = `boltgate init [--sell PRODUCT] [--upstream URL|FOLDER] [--path PATH] [--price PRICE] [--provider KIND]
-              [--production] [--config FILE]
-
-Writes a gateway.yaml. Prompts for missing values when run in a terminal.
-
-  --sell PRODUCT     what you sell, api by default:
-${Object.entries(PRODUCTS)
-  .map(([name, about]) => `                       ${name.padEnd(6)} ${about}`)
-  .join('\n')}
-  --upstream URL     address of your API, model or MCP server; for files the folder
-  --path PATH        path that costs something, such as '/v1/*'
-  --price PRICE      such as '10 sats', 10 or '$0.01'
-  --provider KIND    who makes the invoices: sandbox (no money) by default, or
-                     ${FOR_MONEY.join(', ')}
-  --production       write the lines that production needs: secrets, PostgreSQL, Redis, public URL
-  -c, --config FILE  file to write, gateway.yaml by default
-
-The upstream is called, and with ${KEY_VARIABLE} set the provider's key is tested, before anything is written.
-
-Examples:
-  boltgate init
-  boltgate init --upstream https://api.example.com --path '/v1/*' --price '10 sats'
-  boltgate init --sell llm --provider strike --production
-  boltgate init --sell files --upstream ./books --price '$1'`
+export const initHelp: Help = {
+  about: 'Writes a gateway.yaml for what you sell',
+  details: `Prompts for missing values when run in a terminal. Before it writes the file, it calls the upstream, and tests the
+provider's key if ${KEY_VARIABLE} is set.`,
+  flags: {
+    '--sell <product>': `What you sell (default: api)\n${Object.entries(PRODUCTS)
+      .map(([name, about]) => `${name.padEnd(6)} ${about}`)
+      .join('\n')}`,
+    '--upstream <url|folder>': 'Address of your API, model or MCP server; the folder with your files',
+    '--path <path>': "Path that costs something, such as '/v1/*'",
+    '--price <price>': "Price, such as '10 sats', 10 or '$0.01'",
+    '--provider <kind>': `Who makes the invoices (default: sandbox, which needs no key and moves no money)\n${FOR_MONEY.join(', ')}`,
+    '--production': 'Write what production needs: secrets, PostgreSQL, Redis and the public URL',
+    '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
+  },
+  examples: [
+    'boltgate init',
+    "boltgate init --upstream https://api.example.com --path '/v1/*' --price '10 sats'",
+    'boltgate init --sell llm --provider strike --production',
+    "boltgate init --sell files --upstream ./books --price '$1'"
+  ]
+}
 
 interface Given {
   readonly sell: Product
@@ -108,7 +107,7 @@ export async function init(args: readonly string[], out: Output): Promise<number
     }
   })
   const file = values.config ?? 'gateway.yaml'
-  if (existsSync(file)) throw new UsageError(`${file} is there already; name another one with --config.`)
+  if (existsSync(file)) throw new UsageError(`${file} already exists; choose another file with --config.`)
   const folder = dirname(file)
   if (!existsSync(folder)) throw new UsageError(`There is no folder ${folder}; name another file with --config.`)
   accessSync(folder, constants.W_OK)
@@ -161,7 +160,7 @@ export async function complete(
   const answer = async (name: 'upstream' | 'path' | 'price', question: string, fallback: string | null) => {
     for (;;) {
       const text = given[name] ?? (ask === null ? fallback : await ask(question, fallback))
-      if (text === null) throw new UsageError(`init needs --${name}.\n\n${initUsage}`)
+      if (text === null) throw new UsageError(`Missing --${name}.`)
       const next = { ...answers, [name]: text }
       const fault = await faultOf(next, file)
       if (fault === null) {
@@ -235,7 +234,7 @@ async function choice({ flag, given, question, choices, usual, ask, out }: Choic
     const text = given ?? (ask === null ? usual : await ask('Number or name', usual))
     const found = names[Number(text) - 1] ?? names.find(name => name === text.toLowerCase())
     if (found !== undefined) return found
-    const message = `${flag} is one of ${names.join(', ')}, not "${text}"${didYouMean(nearest(text, names)) || '.'}`
+    const message = `${flag} must be one of ${names.join(', ')}, not "${text}"${didYouMean(nearest(text, names)) || '.'}`
     if (given !== undefined || ask === null) throw new UsageError(message)
     out.complain(`  ${message}`)
   }

@@ -3,19 +3,29 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
+import type { Help } from '../cli/help.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 
 const KINDS = providerKinds.flatMap(({ name, onMachine }) => (onMachine === undefined ? [] : [{ name, ...onMachine }]))
-export const nodeKinds = KINDS.map(({ name }) => name)
+const nodeKinds = KINDS.map(({ name }) => name)
 const NAMES = nodeKinds.join('|')
 const FOLDERS = KINDS.map(({ folder }) => `~/${folder}`).join(', ')
 
-export const keyUsage = `boltgate key ${NAMES} [--dir FOLDER] [--macaroon FILE] [--network NAME] [--address HOST[:PORT]] [--public]
-
-Prints the key of a node, for gateway.yaml or a merchant's account, made from the node's folder (${FOLDERS} unless said): its
-tls.cert, and boltgate.macaroon, invoice.macaroon or admin.macaroon, the first that is there. What the macaroon may do is
-said on standard error, so that LIGHTNING_KEY=$(boltgate key ${NAMES}) takes the key alone. --address is where the gateway reaches
-the REST API; --public leaves the certificate out, where a public authority signed what is shown there.`
+export const keyHelp: Help = {
+  about: 'Makes a provider key from the folder of a node',
+  takes: NAMES,
+  words: nodeKinds,
+  details: `Reads tls.cert and the first of boltgate.macaroon, invoice.macaroon and admin.macaroon in the node's folder. Prints the
+key on standard output, and what the macaroon permits on standard error.`,
+  flags: {
+    '--dir <folder>': `Folder of the node (default: ${FOLDERS})`,
+    '--macaroon <file>': 'Macaroon to use instead',
+    '--network <name>': 'Network of the node, where its folder has several',
+    '--address <host[:port]>': 'Address at which the gateway reaches the REST API',
+    '--public': 'Leave the certificate out: a public authority signed the one at this address'
+  },
+  examples: [`LIGHTNING_KEY=$(boltgate key ${NAMES})`, 'boltgate key lnd --address node.example.com:8080']
+}
 
 /**
  * Writes the key of a node from its folder.
@@ -49,13 +59,10 @@ export async function key(args: readonly string[], out: Output): Promise<number>
 /** @throws UsageError */
 function kindOf([name, ...more]: readonly string[]): (typeof KINDS)[number] {
   const names = nodeKinds
-  if (name === undefined) throw new UsageError(`key needs the kind of the node: ${names.join(' or ')}.\n\n${keyUsage}`)
+  if (name === undefined) throw new UsageError(`Missing kind of the node: use ${names.join(' or ')}.`)
   const kind = KINDS.find(each => each.name === name)
   if (kind === undefined)
-    throw new UsageError(
-      `key knows the folders of ${names.join(' and ')}, not of "${name}"${didYouMean(nearest(name, names)) || '.'}\n\n${keyUsage}`
-    )
-  if (more.length > 0)
-    throw new UsageError(`key takes nothing behind ${name} but options, not "${more.join(' ')}".\n\n${keyUsage}`)
+    throw new UsageError(`Unknown kind "${name}": use ${names.join(' or ')}${didYouMean(nearest(name, names)) || '.'}`)
+  if (more.length > 0) throw new UsageError(`Unexpected argument "${more.join(' ')}" after ${name}.`)
   return kind
 }

@@ -11,17 +11,21 @@ import { loadSecrets } from '../secrets.ts'
 import { systemClock } from '../../platform/system/clock.ts'
 import { randomToken } from '../../platform/system/ids.ts'
 import { silentLog } from '../../platform/telemetry/log.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 
-export const keysUsage = `boltgate keys rotate|adopt [--admin] [--config FILE]
-
-rotate makes a new master secret and keeps the old one as a previous one, so that tokens and saved keys stay valid. If the
-secret comes from the configuration, it prints the new one and what to write. --admin makes a new admin key instead.
-A running gateway takes either at its next start.
-
-adopt accepts the present master secret for a database that was used with another, which is lost: without a master.key it
-makes one. Tokens sold and provider keys saved under the lost secret stay unusable. Stop the gateway first.`
+export const keysHelp: Help = {
+  about: 'Rotates the master secret or the admin key',
+  takes: 'rotate|adopt',
+  words: ['rotate', 'adopt'],
+  details: `rotate  Makes a new master secret and keeps the old one as a previous one, so that tokens and saved keys stay valid.
+        If the secret comes from the configuration, prints the new one and what to write. Restart the gateway afterwards.
+adopt   Accepts the present master secret for a database that was used with another, which is lost. Makes one if there is
+        no master.key. Tokens and provider keys of the lost secret stay unusable. Stop the gateway first.`,
+  flags: { '--admin': 'Rotate the admin key instead', ...CONFIG_FLAG },
+  examples: ['boltgate keys rotate', 'boltgate keys rotate --admin']
+}
 
 /**
  * Rotates the master secret or the admin key, or adopts a new secret.
@@ -35,8 +39,9 @@ export async function keys(args: readonly string[], out: Output): Promise<number
   })
   const [action] = positionals
   if (positionals.length !== 1 || (action !== 'rotate' && (action !== 'adopt' || values.admin))) {
-    const given = positionals.length === 0 ? 'and there is nothing' : `not "${positionals.join(' ')}"`
-    throw new UsageError(`keys needs what to do, which is rotate or adopt, ${given}.\n\n${keysUsage}`)
+    throw new UsageError(
+      `${action === undefined ? 'Missing action' : `Unknown action "${positionals.join(' ')}"`}: use rotate or adopt.`
+    )
   }
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
   if (action === 'adopt') return await adopt(config, out)

@@ -1,14 +1,24 @@
 import { parseArgs } from 'node:util'
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { CodedError } from '../../platform/system/errors.ts'
+import { GATEWAY_FLAGS, type Help } from '../cli/help.ts'
 import { callAdmin } from '../cli/admin-call.ts'
 import { beginningOf } from '../cli/gateway-call.ts'
 import { OTHER_RESPONSE, UsageError, type Output } from '../cli/output.ts'
 
-export const merchantUsage = `boltgate merchant create --name NAME --email ADDRESS [--url URL] [--config FILE]
-
-Creates a merchant's account on a running gateway and prints its API key, which is shown this once. The admin key, and
-URL by default, come from FILE, ./gateway.yaml by default. The gateway must serve \`operator-api\` (see \`use\`).`
+export const merchantHelp: Help = {
+  about: "Creates a merchant's account",
+  takes: 'create',
+  words: ['create'],
+  details: `Prints the account's API key, which is not shown again. The gateway must be running and serve \`operator-api\`
+(see \`use\`). The admin key comes from the configuration.`,
+  flags: {
+    '--name <name>': 'Name of the merchant (required)',
+    '--email <address>': 'Email address of the merchant (required)',
+    ...GATEWAY_FLAGS
+  },
+  examples: ['boltgate merchant create --name "Ada" --email ada@example.com']
+}
 
 /** @throws UsageError, ConfigError, CodedError when the gateway refuses */
 export async function merchant(args: readonly string[], out: Output): Promise<number> {
@@ -22,11 +32,10 @@ export async function merchant(args: readonly string[], out: Output): Promise<nu
       config: { type: 'string', short: 'c' }
     }
   })
-  if (positionals.join(' ') !== 'create')
-    throw new UsageError(`merchant needs what to do, which is create.\n\n${merchantUsage}`)
+  if (positionals.join(' ') !== 'create') throw new UsageError('Missing action: use create.')
   const { name, email } = values
   if (name === undefined || email === undefined)
-    throw new UsageError(`merchant create needs --${name === undefined ? 'name' : 'email'}.\n\n${merchantUsage}`)
+    throw new UsageError(`Missing --${name === undefined ? 'name' : 'email'}.`)
   const { url, status, text } = await callAdmin('POST', '/api/admin/merchants', { name, email }, values)
   const made = jsonOrUndefined(text)
   if (status !== 201 || typeof made !== 'object' || made === null || !('apiKey' in made))

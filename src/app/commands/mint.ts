@@ -1,20 +1,32 @@
 import { parseArgs } from 'node:util'
 import type { Dispatcher } from 'undici'
+import type { Help } from '../cli/help.ts'
 import { callGateway, payAtSandbox, beginningOf } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
 import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { addressOption, readMethod } from '../cli/request-options.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
-export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
+const MOST_AT_ONCE = 256
 
-Prints N paid credentials for load tests, one value of Authorization a line: it asks the gateway at URL (by default
-http://127.0.0.1:8080) for PATH (by default /demo/quote), pays each invoice at its sandbox, and goes on when a throttle lets it.
---parallel is the number of concurrent requests (default: 1). A Payment credential is good once, and for its BODY alone. Sandbox only.`
+export const mintHelp: Help = {
+  about: 'Prints paid credentials for load tests, one Authorization header value per line',
+  details: `Requests the path, pays each invoice at the gateway's sandbox, and waits when a throttle says so. A Payment credential
+is valid once, and only for the body it was made for. Sandbox only.`,
+  flags: {
+    '-n, --count <number>': 'Number of credentials (default: 1)',
+    '--path <path>': 'Priced path (default: /demo/quote)',
+    '--url <url>': 'Gateway (default: http://127.0.0.1:8080)',
+    '-X, --request <method>': 'HTTP method (default: GET, or POST with --data)',
+    '-d, --data <body>': 'Request body',
+    '--scheme <scheme>': 'l402 or payment (default: l402)',
+    '--parallel <number>': `Concurrent requests, 1 to ${MOST_AT_ONCE} (default: 1)`
+  },
+  examples: ['boltgate mint --count 1000 --parallel 16 > credentials.txt']
+}
 
 /** Longest Retry-After that is waited for, in seconds. */
 const LONGEST_WAIT = 120
-const MOST_AT_ONCE = 256
 
 interface Wanted {
   readonly target: URL
@@ -39,7 +51,7 @@ export async function mint(args: readonly string[], out: Output): Promise<number
   })
   const count = wholeNumber('count', values.count, 1_000_000)
   const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
-  if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
+  if (!isScheme(values.scheme)) throw new UsageError(`--scheme must be l402 or payment, not "${values.scheme}".`)
   addressOption('--url', values.url)
   const body = values.data ?? null
   const wanted: Wanted = {
@@ -70,7 +82,7 @@ export async function mint(args: readonly string[], out: Output): Promise<number
 function wholeNumber(name: string, text: string, most: number): number {
   const value = Number(text)
   if (!Number.isInteger(value) || value < 1 || value > most)
-    throw new UsageError(`--${name} is a whole number from 1 to ${most}, not "${text}".`)
+    throw new UsageError(`--${name} must be a whole number from 1 to ${most}, not "${text}".`)
   return value
 }
 

@@ -8,13 +8,16 @@ import { systemClock } from '../../platform/system/clock.ts'
 import { openDatabase } from '../../platform/database/database.ts'
 import { silentLog } from '../../platform/telemetry/log.ts'
 import { loadSecrets } from '../secrets.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
 
-export const openapiUsage = `boltgate openapi [--config FILE]
-
-Prints the OpenAPI document of the gateway that FILE, ./gateway.yaml by default, describes. It starts that gateway for a
-moment on a free port, with an empty database of its own.`
+export const openapiHelp: Help = {
+  about: 'Prints the OpenAPI document of the configured gateway',
+  details: 'Starts that gateway for a moment on a free port, with an empty database.',
+  flags: CONFIG_FLAG,
+  examples: ['boltgate openapi > openapi.json']
+}
 
 /** @throws ConfigError and UsageError */
 export async function openapi(args: readonly string[], out: Output): Promise<number> {

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import type { Help } from '../cli/help.ts'
 import { callGateway, payAtSandbox, type WholeResponse } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
@@ -8,18 +9,27 @@ import { CodedError } from '../../platform/system/errors.ts'
 import { OTHER_RESPONSE, UsageError, type Output } from '../cli/output.ts'
 import { addressOption, readHeaders, readMethod } from '../cli/request-options.ts'
 
-export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet WALLET] [--max SATS]
-
-Requests URL, pays the invoice of its 402, requests it again with the proof, and prints each step.
-
-  --wallet WALLET  who pays: a Nostr Wallet Connect address (nostr+walletconnect://…), which pays real money, or the
-                   /sandbox/pay of a gateway. BOLTGATE_WALLET by default, else the sandbox of URL
-  --max SATS       most that a real wallet pays, 1000 by default
-  --scheme NAME    l402 (default) or payment
-  -X, -d, -H       method, body and headers, as curl takes them`
-
 /** Satoshis that a real wallet pays without being told to. */
 const MOST_SATS = '1000'
+
+export const payHelp: Help = {
+  about: 'Pays for a request and prints each step',
+  takes: '<url>',
+  details: 'Requests the URL, pays the invoice of its 402 response, and repeats the request with the proof of payment.',
+  flags: {
+    '-X, --request <method>': 'HTTP method (default: GET, or POST with --data)',
+    '-d, --data <body>': 'Request body',
+    '-H, --header <header>': "Request header, such as 'Accept: text/plain'; repeatable",
+    '--scheme <scheme>': 'l402 or payment (default: l402)',
+    '--wallet <wallet>': `Wallet that pays: a Nostr Wallet Connect address (nostr+walletconnect://…), which spends real
+money, or the /sandbox/pay of a gateway (default: $BOLTGATE_WALLET, else the sandbox at the URL)`,
+    '--max <sats>': `Most that a real wallet pays (default: ${MOST_SATS})`
+  },
+  examples: [
+    'boltgate pay http://127.0.0.1:8080/demo/quote',
+    'boltgate pay https://api.example.com/v1/a --wallet "$BOLTGATE_WALLET" --max 50'
+  ]
+}
 
 const SHOWN = new Set([
   'www-authenticate',
@@ -51,10 +61,8 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   })
   const [url, ...more] = positionals
   if (url === undefined || more.length > 0)
-    throw new UsageError(
-      `pay needs one URL, ${url === undefined ? 'and there is none' : `not "${positionals.join(' ')}"`}.\n\n${payUsage}`
-    )
-  if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
+    throw new UsageError(url === undefined ? 'Missing <url>.' : `pay takes one <url>, not "${positionals.join(' ')}".`)
+  if (!isScheme(values.scheme)) throw new UsageError(`--scheme must be l402 or payment, not "${values.scheme}".`)
   // Validate everything first: a mistake must not leave an unpaid invoice.
   const target = addressOption('URL', url)
   const wallet = walletOf(values.wallet, url, values.max)
@@ -97,7 +105,7 @@ function walletOf(given: string | undefined, url: string, max: string): Wallet {
   }
   const fault = nwc.keyFault(given)
   if (fault !== undefined) throw new UsageError(`--wallet: ${fault}`)
-  if (!/^[1-9][0-9]{0,9}$/.test(max)) throw new UsageError(`--max is a whole number of satoshis, not "${max}".`)
+  if (!/^[1-9][0-9]{0,9}$/.test(max)) throw new UsageError(`--max must be a whole number of satoshis, not "${max}".`)
   return {
     name: 'with your wallet',
     async pay(invoice = '') {

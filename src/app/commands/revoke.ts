@@ -3,16 +3,24 @@ import { readAuthorization } from '../../lightning/codecs/credential.ts'
 import { decodeIdentifier, decodeMacaroonBase64, MacaroonError } from '../../lightning/l402/macaroon.ts'
 import { parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
 import { isHex32, paymentHashOf } from '../../lightning/codecs/preimage.ts'
+import { GATEWAY_FLAGS, type Help } from '../cli/help.ts'
 import { callAdmin } from '../cli/admin-call.ts'
 import { beginningOf } from '../cli/gateway-call.ts'
 import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
-export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
-
-Has a running gateway refuse what was sold: the credentials of one payment, by its hash or by a credential's whole text in quotes
-('L402 …' or 'Payment …'), or everything that was issued until now for a proxy or for a merchant. What is sold afterwards is good.
-It counts on every node within 5 seconds. The admin key, and URL where it is left out, are those of FILE, ./gateway.yaml by default.`
+export const revokeHelp: Help = {
+  about: 'Revokes credentials that were sold',
+  takes: '[<payment-hash> | <credential>]',
+  details: `Revokes the credentials of one payment, given by its hash or by a credential in quotes, or everything issued until now
+for a proxy or a merchant. Credentials sold later stay valid. Takes effect on every node within 5 seconds.`,
+  flags: {
+    '--proxy <id>': 'Revoke what was issued for this proxy',
+    '--merchant <id>': 'Revoke what was issued for this merchant',
+    ...GATEWAY_FLAGS
+  },
+  examples: ['boltgate revoke --proxy 4f1c…', "boltgate revoke 'L402 AgEE…:8395…'"]
+}
 
 /**
  * Revokes by the admin API.
@@ -47,10 +55,10 @@ function pathOf(positionals: readonly string[], proxy: string | undefined, merch
   const [what, ...more] = positionals
   const named = [what, proxy, merchant].filter(name => name !== undefined)
   if (named.length === 0)
-    throw new UsageError(`revoke needs a payment hash, a credential, --proxy or --merchant.\n\n${revokeUsage}`)
+    throw new UsageError(`Nothing to revoke: give a payment hash, a credential, --proxy or --merchant.`)
   if (named.length > 1 || more.length > 0)
     throw new UsageError(
-      `revoke takes one of a payment hash, a credential, --proxy and --merchant at a time; a credential has a space in it and stands in quotes.\n\n${revokeUsage}`
+      `Give only one of a payment hash, a credential, --proxy and --merchant; put a credential in quotes.`
     )
   if (proxy !== undefined) return `/api/admin/proxies/${encodeURIComponent(proxy)}/tokens`
   if (merchant !== undefined) return `/api/admin/merchants/${encodeURIComponent(merchant)}/tokens`

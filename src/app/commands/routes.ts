@@ -3,14 +3,17 @@ import { parseArgs } from 'node:util'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { spelledOut } from '../../engine/config/spelled-out.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { builtInChains, configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
 import { dryRun } from '../cli/dry-run.ts'
 
-export const routesUsage = `boltgate routes [--config FILE] [--as-yaml]
-
-Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs through and leads to, and where it comes from: a
-line of the file, or a part of the API that \`use\` names. --as-yaml prints FILE with the chains and routes of \`use\` spelled out.`
+export const routesHelp: Help = {
+  about: 'Shows what is served, at which price, through which plugins',
+  details: 'Lists each route with its source: a line of the file, or a part of the API that `use` names.',
+  flags: { '--as-yaml': 'Print the file with the chains and routes of `use` written out', ...CONFIG_FLAG },
+  examples: ['boltgate routes', 'boltgate routes --as-yaml > expanded.yaml']
+}
 
 /**
  * Prints the routes as a table, or the complete file.

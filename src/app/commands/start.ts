@@ -17,6 +17,7 @@ import { GrowthWatch } from '../../platform/database/growth.ts'
 import { keysPath } from '../../platform/keys/keyfile.ts'
 import { createLog, type Log } from '../../platform/telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { filesBehind, loadWithPlugins, startFile, type Loaded, type StartFile } from '../cli/configuration.ts'
 import { endAtLatest, endSoon } from '../cli/end.ts'
 import { logged } from './explain.ts'
@@ -26,10 +27,13 @@ import { needsRestart } from '../../engine/config/effective.ts'
 import type { Output } from '../cli/output.ts'
 import { superviseWorkers } from '../cli/workers.ts'
 
-export const startUsage = `boltgate start [--config FILE]
-
-Starts the gateway with FILE, ./gateway.yaml by default; where there is none, with the demo of the package, which it says.
-SIGHUP or a saved file reloads it. SIGTERM, SIGINT or SIGQUIT drains it and stops.`
+export const startHelp: Help = {
+  about: 'Starts the gateway',
+  details: `Without a gateway.yaml, serves the demo that comes with the package. SIGHUP or a saved file reloads the configuration.
+SIGTERM, SIGINT or SIGQUIT drains requests and stops.`,
+  flags: CONFIG_FLAG,
+  examples: ['boltgate start', 'PORT=9000 boltgate start --config gateway.production.yaml']
+}
 
 /** Retry interval for an unavailable database. */
 const RETRY_MS = 2_000

@@ -1,13 +1,19 @@
 import { parseArgs } from 'node:util'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import { testKey } from '../cli/outside.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 
-export const testUsage = `boltgate test provider [--config FILE]
-
-Tests the key of each payment provider of FILE, ./gateway.yaml by default, up to making an invoice. Exit code 1 when one
-cannot make invoices.`
+export const testHelp: Help = {
+  about: 'Tests the keys of your payment providers',
+  takes: 'provider',
+  words: ['provider'],
+  details:
+    'Tests each provider of the configuration, up to making an invoice. Exit code 1 if one cannot make invoices.',
+  flags: CONFIG_FLAG,
+  examples: ['boltgate test provider']
+}
 
 /** @throws UsageError, ConfigError */
 export async function test(args: readonly string[], out: Output): Promise<number> {
@@ -16,8 +22,7 @@ export async function test(args: readonly string[], out: Output): Promise<number
     allowPositionals: true,
     options: { config: { type: 'string', short: 'c' } }
   })
-  if (positionals.join(' ') !== 'provider')
-    throw new UsageError(`test needs what to test, which is provider.\n\n${testUsage}`)
+  if (positionals.join(' ') !== 'provider') throw new UsageError('Missing action: use provider.')
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
   let failed = 0
   for (const slot of ['primary', 'alternate'] as const)

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
@@ -77,36 +77,36 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
 
 t.test('what is called wrongly ends with 2 and says why', async t => {
   for (const [args, message] of [
-    [['nonsense'], /^There is no command "nonsense"\. \[BG_USAGE\]\n\nboltgate, /],
-    [['strat'], /^There is no command "strat"\. Did you mean "start"\? \[BG_USAGE\]\n/],
-    [['check', '--confg', 'x'], /^Unknown option '--confg'\. Did you mean "--config"\? \[BG_USAGE\]\n/],
-    [['pay'], /^pay needs one URL, and there is none\. /],
-    [['pay', 'a', 'b'], /^pay needs one URL, not "a b"\. /],
-    [['pay', 'not a url'], /^URL is an address that begins with http/],
-    [['revoke'], /^revoke needs a payment hash, a credential, --proxy or --merchant\. /],
-    [['revoke', 'L402', 'a:b'], /^revoke takes one of .* at a time; a credential .* in quotes\. /],
-    [['revoke', '--proxy', 'a', '--merchant', '1'], /^revoke takes one of .* at a time/],
-    [['key'], /^key needs the kind of the node: lnd\. /],
-    [['key', 'foo'], /^key knows the folders of lnd, not of "foo"\. /],
-    [['key', 'ldn'], /^key knows the folders of lnd, not of "ldn"\. Did you mean "lnd"\? /],
-    [['key', 'lnd', 'x'], /^key takes nothing behind lnd but options, not "x"\. /],
-    [['keys', 'foo'], /^keys needs what to do, which is rotate or adopt, not "foo"\. /],
-    [['pay', 'http://127.0.0.1:1/', '--scheme', 'cash'], /--scheme is l402 or payment/],
+    [['nonsense'], /^Unknown command "nonsense"\. \[BG_USAGE\]\n\nboltgate, /],
+    [['strat'], /^Unknown command "strat"\. Did you mean "start"\? \[BG_USAGE\]\n/],
+    [['check', '--confg', 'x'], /^Unknown flag "--confg"\. Did you mean "--config"\? \[BG_USAGE\]\n/],
+    [['pay'], /^Missing <url>\. /],
+    [['pay', 'a', 'b'], /^pay takes one <url>, not "a b"\. /],
+    [['pay', 'not a url'], /^URL must begin with http/],
+    [['revoke'], /^Nothing to revoke: give a payment hash, a credential, --proxy or --merchant\. /],
+    [['revoke', 'L402', 'a:b'], /^Give only one of .*; put a credential in quotes\. /],
+    [['revoke', '--proxy', 'a', '--merchant', '1'], /^Give only one of /],
+    [['key'], /^Missing kind of the node: use lnd\. /],
+    [['key', 'foo'], /^Unknown kind "foo": use lnd\. /],
+    [['key', 'ldn'], /^Unknown kind "ldn": use lnd\. Did you mean "lnd"\? /],
+    [['key', 'lnd', 'x'], /^Unexpected argument "x" after lnd\. /],
+    [['keys', 'foo'], /^Unknown action "foo": use rotate or adopt\. /],
+    [['pay', 'http://127.0.0.1:1/', '--scheme', 'cash'], /--scheme must be l402 or payment/],
     [['pay', 'http://127.0.0.1:1/', '-H', 'nothing'], /-H takes/],
     [['check', '--nonsense'], /nonsense/],
     [['start', 'gateway.yaml'], /^Unexpected argument "gateway\.yaml"\. Did you mean --config gateway\.yaml\? /],
-    [['test'], /^test needs what to test, which is provider\. /],
-    [['merchant', 'create', '--name', 'A'], /^merchant create needs --email\. /],
-    [['completion', 'csh'], /^completion needs a shell: bash, zsh, fish\. /],
+    [['test'], /^Missing action: use provider\. /],
+    [['merchant', 'create', '--name', 'A'], /^Missing --email\. /],
+    [['completion', 'csh'], /^Missing shell: use bash, zsh, fish\. /],
     [
       ['pay', 'http://127.0.0.1:1/', '--wallet', 'nostr+walletconnect://x'],
       /^--wallet: The nwc key must have the form /
     ],
     [['check', '--config', 'no-such.yaml'], /There is no file no-such\.yaml/],
-    [['mint', '--count', 'many'], /--count is a whole number/],
-    [['mint', '--parallel', '0'], /--parallel is a whole number from 1 to 256/],
-    [['mint', '--scheme', 'cash'], /--scheme is l402 or payment/],
-    [['keys'], /^keys needs what to do, which is rotate or adopt, and there is nothing\. /]
+    [['mint', '--count', 'many'], /--count must be a whole number/],
+    [['mint', '--parallel', '0'], /--parallel must be a whole number from 1 to 256/],
+    [['mint', '--scheme', 'cash'], /--scheme must be l402 or payment/],
+    [['keys'], /^Missing action: use rotate or adopt\. /]
   ] as const) {
     const { code, out, err } = await run(...args)
     t.equal(code, 2, args.join(' '))
@@ -120,7 +120,7 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     t.match((await run(command, '--help')).out, new RegExp(`^Usage: boltgate ${command}`))
   t.match((await run('help', 'start')).out, /^Usage: boltgate start[^]*\nExamples:\n/)
   t.match((await run()).out, /Commands:\n {2}init +Writes a gateway\.yaml/)
-  t.match(await run('version'), { code: 0, out: /^\d+\.\d+\.\d+$/ })
+  t.match(await run('version'), { code: 0, out: /^\d+\.\d+\.\d+ \(commit / })
   const away = await run('pay', 'http://127.0.0.1:1/')
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
@@ -250,18 +250,18 @@ t.test('what cannot be asked is told by its option before anything is asked, so 
   })
   const url = `http://127.0.0.1:${await serve(t, server)}/`
   for (const [args, message] of [
-    [['pay', 'ftp://x/'], /^URL is an address that begins with http:/],
-    [['pay', url, '--wallet', 'x'], /^--wallet is an address that begins with http:/],
-    [['pay', url, '--wallet', 'ftp://x/'], /^--wallet is an address that begins with http:/],
-    [['pay', url, '-X', 'B AD'], /^-X is a method such as POST, not "B AD"/],
+    [['pay', 'ftp://x/'], /^URL must begin with http:/],
+    [['pay', url, '--wallet', 'x'], /^--wallet must begin with http:/],
+    [['pay', url, '--wallet', 'ftp://x/'], /^--wallet must begin with http:/],
+    [['pay', url, '-X', 'B AD'], /^-X must be a method such as POST, not "B AD"/],
     [['pay', url, '-X', 'CONNECT'], /^-X cannot be CONNECT/],
     [['pay', url, '-H', 'X-Ä: ü'], /^-H takes 'Name: value', and no header can have the name "x-ä"/],
     [['pay', url, '-H', 'X-A: €'], /^-H takes values in Latin-1 .* x-a /],
     [['pay', url, '-H', 'Expect: 100-continue'], /^-H cannot be expect/],
     [['pay', url, '-H', 'Content-Length: 3'], /^-H cannot be content-length/],
-    [['mint', '--url', url, '-X', 'B AD'], /^-X is a method/],
-    [['mint', '--url', 'ftp://x/'], /^--url is an address/],
-    [['revoke', '0'.repeat(64), '--url', 'ftp://x/'], /^--url is an address/]
+    [['mint', '--url', url, '-X', 'B AD'], /^-X must be a method/],
+    [['mint', '--url', 'ftp://x/'], /^--url must begin with http/],
+    [['revoke', '0'.repeat(64), '--url', 'ftp://x/'], /^--url must begin with http/]
   ] as const) {
     const { code, out, err } = await run(...args)
     t.equal(code, 2, args.join(' '))
@@ -312,3 +312,40 @@ t.test('tokens from before a rotation of the master secret still verify after it
   t.equal(after.merchant.apiKey, before.merchant.apiKey)
   t.equal((await after.merchantSend('GET', '/api/proxy')).status, 200)
 })
+
+/** What a shell offers for a line, as its own completion gives it. */
+const OFFERS: Readonly<Record<string, (script: string, line: string) => readonly string[]>> = {
+  bash: (script, line) => [
+    '-c',
+    'source "$1"; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _boltgate; printf "%s\\n" "${COMPREPLY[@]}"',
+    'bash',
+    script,
+    line
+  ],
+  fish: (script, line) => ['-c', 'source $argv[1]; complete -C $argv[2]', script, line],
+  // Without a terminal only the words given to zsh's own functions can be seen.
+  zsh: (script, line) => [
+    '-fc',
+    '_describe() { print -rl -- ${(P)${@[-1]}} }; _files() { :; }; compdef() { :; }; source $1; words=(${=2}); CURRENT=$#words; PREFIX=$words[-1]; _boltgate',
+    'zsh',
+    script,
+    line
+  ]
+}
+
+for (const [shell, argsFor] of Object.entries(OFFERS)) {
+  const isMissing = spawnSync(shell, ['-c', 'true']).error !== undefined
+  t.test(
+    `completion: ${shell} completes commands, words and flags`,
+    { skip: isMissing && `install ${shell}` },
+    async t => {
+      const script = join(temporaryFolder(t), 'completion')
+      writeFileSync(script, (await run('completion', shell)).out)
+      const offers = (line: string): string => execFileSync(shell, argsFor(script, line), { encoding: 'utf8' })
+      t.match(offers('boltgate p'), /^pay\b/m)
+      t.match(offers('boltgate keys r'), /^rotate\b/m)
+      t.match(offers('boltgate revoke --m'), /^--merchant\b/m)
+      t.notMatch(offers('boltgate revoke --m'), /--admin/)
+    }
+  )
+}

@@ -78,7 +78,7 @@ t.test('init takes a bare number as satoshis', async t => {
 t.test('init refuses what would not run, and writes nothing over', async t => {
   const folder = temporaryFolder(t)
   const file = join(folder, 'gateway.yaml')
-  t.match(await run('init', '-c', file), { code: 2, err: /init needs --upstream/ })
+  t.match(await run('init', '-c', file), { code: 2, err: /Missing --upstream/ })
   t.match(await run('init', '--upstream', 'api.example.com', '-c', file), {
     code: 1,
     err: /upstream\.url: found "api\.example\.com"; allowed: an http or https address/
@@ -89,7 +89,7 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
     code: 2,
-    err: /--provider is one of sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, not "cash"/
+    err: /--provider must be one of sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, not "cash"/
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
     code: 0,
@@ -97,7 +97,7 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
   })
   await t.rejects(loadText(readFileSync(file, 'utf8'), {}), /the environment variable LIGHTNING_KEY is not set/)
   t.equal((await loadText(readFileSync(file, 'utf8'), { LIGHTNING_KEY: 'k' })).config.lightning.primary[0]?.key, 'k')
-  t.match(await run('init', '--upstream', 'https://api.example.com', '-c', file), { code: 2, err: /is there already/ })
+  t.match(await run('init', '--upstream', 'https://api.example.com', '-c', file), { code: 2, err: /already exists/ })
 })
 
 t.test('init: each product is valid as written, and production with its variables alone', async t => {
@@ -176,7 +176,7 @@ t.test('init: a mistake is explained and asked for again, and the other answers 
     'Number or name'
   ])
   const text = said.join('\n')
-  t.match(text, /--sell is one of api, llm, mcp, files, shop, not "lmm"\. Did you mean "llm"\?/)
+  t.match(text, /--sell must be one of api, llm, mcp, files, shop, not "lmm"\. Did you mean "llm"\?/)
   t.match(text, /found "api\.openai\.com\/v1".*Did you mean "https:\/\/api\.openai\.com\/v1"\?/)
   t.match(text, /has the end of this address already, so the file says https:\/\/api\.openai\.com\./)
   t.match(text, /found "10 shells"/)
@@ -193,7 +193,7 @@ t.test('init: production needs a provider for money, and what it refuses leaves 
   })
   t.match(await run('init', '--production', '--upstream', upstream.origin, '--provider', 'sandbox', '-c', file), {
     code: 2,
-    err: /--provider is one of strike, /
+    err: /--provider must be one of strike, /
   })
   process.env['LIGHTNING_KEY'] = 'hello'
   t.teardown(() => {
@@ -204,7 +204,7 @@ t.test('init: production needs a provider for money, and what it refuses leaves 
     err: /answers\.[^]*LIGHTNING_KEY was refused: The phoenixd key must have the form/
   })
   t.same(readdirSync(folder), [])
-  t.match(await run('init', '--sell', 'goods', '-c', file), { code: 2, err: /--sell is one of api, llm/ })
+  t.match(await run('init', '--sell', 'goods', '-c', file), { code: 2, err: /--sell must be one of api, llm/ })
   t.match(await run('init', '-c', join(folder, 'none', 'gateway.yaml')), { code: 2, err: /There is no folder/ })
 })
 
@@ -278,9 +278,11 @@ routes:
   t.equal(await said('/items/7', { host: 'api.example.com' }), 'api.example.com/items/:id')
 })
 
-t.test('--version says the version of the package', async t => {
+t.test('--version prints version and commit', async t => {
   const { version } = JSON.parse(readFileSync(join(rootFolder, 'package.json'), 'utf8')) as { version: string }
-  t.same(await run('--version'), { code: 0, out: version, err: '' })
+  const { code, out, err } = await run('--version')
+  t.match(out, new RegExp(`^${version.replaceAll('.', '\\.')} \\(commit [0-9a-f]{12}, not built\\)$`))
+  t.same({ code, err }, { code: 0, err: '' })
 })
 
 t.test('the smallest files of the documents run as they stand', async t => {
