@@ -18,17 +18,6 @@ export { codeOf, type ErrorCode } from './platform/system/errors.ts'
 export { FORBIDDEN, KEY_INVALID, NOT_SIGNED_IN, VALIDATION } from './engine/operations/error-kinds.ts'
 export * from './engine/operations/errors.ts'
 export { Type } from 'typebox'
-export { harness } from './engine/pipeline/harness.ts'
-export type {
-  AnyPlugin,
-  Harness,
-  HarnessAnswer,
-  HarnessEntry,
-  HarnessExchange,
-  HarnessOptions,
-  HarnessRequest,
-  HarnessResult
-} from './engine/pipeline/harness.ts'
 export { clientNetwork } from './engine/message/addresses.ts'
 export { isCrossSite } from './engine/message/caller.ts'
 export { Duration, FineMoney, Money, Price, Size } from './engine/config/units.ts'

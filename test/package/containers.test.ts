@@ -2,11 +2,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
 import { join } from 'node:path'
 import t from 'tap'
 import { request } from 'undici'
 import { parse } from 'yaml'
 import { loadWithPlugins } from '../../src/app/cli/configuration.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { rootFolder } from '../support/gateway.ts'
 import { serve } from '../support/serve.ts'
 
@@ -69,7 +71,8 @@ t.test('every service is bounded and every base is named by its full version', a
   t.equal(images.length, 2)
   t.same(
     [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from),
-    ['${NODE_IMAGE}', '${NODE_IMAGE}']
+    ['${NODE_IMAGE}', '${BASE_IMAGE}'],
+    'the second has no versions but digests'
   )
 })
 
@@ -99,8 +102,10 @@ t.test('Redis asks for a password and keeps what it was told', async t => {
 })
 
 t.test('the trial: what arrives at the published port reaches the gateway from its own machine', async t => {
-  const [, , script = ''] = compose.services['trial']?.entrypoint ?? []
-  const forwarder = /node -e "([^"]*)" &\n/.exec(script)?.[1] ?? ''
+  const script = compose.services['trial']?.entrypoint?.at(-2) ?? ''
+  const forwarder = script
+    .slice(0, script.indexOf('process.argv'))
+    .replace('.unref()', ".on('listening', function () { console.log(this.address().port) })")
   // Answers with the address that it was called from.
   const gateway = createServer(client => {
     client.once('data', () => {
@@ -109,15 +114,31 @@ t.test('the trial: what arrives at the published port reaches the gateway from i
     })
   })
   const port = await serve(t, gateway)
-  const child = spawn(
-    process.execPath,
-    ['-e', forwarder.replace('.listen(', ".on('listening', function () { console.log(this.address().port) }).listen(")],
-    { env: { PORT: String(port), PUBLISHED: '0' }, stdio: ['ignore', 'pipe', 'inherit'] }
-  )
+  const child = spawn(process.execPath, ['--input-type=module', '-e', forwarder], {
+    env: { PORT: String(port), PUBLISHED: '0' },
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
   t.teardown(() => child.kill('SIGKILL'))
   const [published] = (await once(child.stdout, 'data')) as [Buffer] // of a pipe
   const answer = await request(`http://127.0.0.1:${published.toString().trim()}/`)
   t.equal(await answer.body.text(), '127.0.0.1')
+})
+
+t.test('the trial: its entry point starts the gateway beside the forwarder', async t => {
+  const [, ...args] = compose.services['trial']?.entrypoint ?? []
+  const child = spawn(
+    process.execPath,
+    args.map(arg => arg.replace('/app/', `${rootFolder}/`)),
+    {
+      env: { PORT: '0', PUBLISHED: '0', BOLTGATE_DATA: temporaryFolder(t), BOLTGATE_MODE: 'development' },
+      cwd: rootFolder,
+      stdio: ['ignore', 'pipe', 'inherit']
+    }
+  )
+  t.teardown(() => child.kill('SIGKILL'))
+  for await (const line of createInterface({ input: child.stdout })) if (line.includes('"msg":"ready"')) break
+  child.kill('SIGTERM')
+  t.same(await once(child, 'exit'), [0, null])
 })
 
 t.test('the example file of production is valid with the variables that compose.yaml passes', async t => {

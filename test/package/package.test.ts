@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
-import { defaultYaml, rootFolder } from '../support/gateway.ts'
+import { rootFolder } from '../support/gateway.ts'
 import { spawnGateway } from '../support/gateway-process.ts'
 
 const executeFile = promisify(execFile)
@@ -49,12 +49,15 @@ function layOut(built: string, app: string): void {
     .split(/^FROM .*$/m)
     .slice(-2)
   let copied = 0
-  for (const [, from, what = ''] of last.matchAll(/^COPY (?:--from=(\w+) )?(.+)$/gm)) {
+  for (const [, from, what = ''] of last.matchAll(/^COPY (?:--from=(\w+) )?(?:--chown=\S+ )?(.+)$/gm)) {
     const names = what.split(' ')
     const to = names.pop() ?? ''
     for (const name of names) {
-      const source = from === undefined ? join(rootFolder, name) : join(built, name.replace(/^\/app\//, ''))
-      const target = to.endsWith('/') ? join(app, to, name) : join(app, to)
+      const [, file] = /^\/app\/(.+)/.exec(name) ?? []
+      // Node and the data folder are outside; the notices are made in the build stage.
+      if (from === undefined || file === undefined || file === 'THIRD-PARTY-NOTICES') continue
+      const source = join(built, file)
+      const target = to.endsWith('/') ? join(app, to, file) : join(app, to)
       mkdirSync(dirname(target), { recursive: true })
       if (name.endsWith('node_modules')) symlinkSync(join(rootFolder, 'node_modules'), target)
       else cpSync(source, target, { recursive: true })
@@ -82,70 +85,107 @@ t.test('a plugin that is read as CommonJS is refused with what would do', async 
   })
 })
 
-t.test('the packed package starts and sells from what was built', async t => {
+/** Folders below node_modules that an installation of the package gets, by the lock file. */
+function productionPackages(): string[] {
+  const { packages } = JSON.parse(readFileSync(join(rootFolder, 'package-lock.json'), 'utf8')) as {
+    readonly packages: Readonly<Record<string, { readonly dev?: true; readonly devOptional?: true }>>
+  } /* npm writes it */
+  return Object.keys(packages).filter(
+    folder =>
+      /^node_modules\/(?!.*node_modules)/.test(folder) && !packages[folder]?.dev && !packages[folder]?.devOptional
+  )
+}
+
+t.test('the packed package is installed into an empty folder, configured, started and paid', async t => {
   // Packed from a copy, so that building leaves nothing in the checkout.
   const source = temporaryFolder(t)
-  for (const name of [
-    'package.json',
-    'tsconfig.json',
-    'tsconfig.build.json',
-    'src',
-    'plugins',
-    'docs',
-    'gateway.yaml',
-    'CHANGELOG.md',
-    'LICENSE',
-    'README.md'
-  ]) {
-    if (existsSync(join(rootFolder, name))) cpSync(join(rootFolder, name), join(source, name), { recursive: true })
-  }
+  for (const name of ['.ci', 'src', 'plugins', 'docs'])
+    cpSync(join(rootFolder, name), join(source, name), { recursive: true })
+  for (const name of readdirSync(rootFolder))
+    if (/^(?:package|tsconfig.*)\.json$|\.md$|^LICENSE$|^gateway\.yaml$/.test(name))
+      cpSync(join(rootFolder, name), join(source, name))
   symlinkSync(join(rootFolder, 'node_modules'), join(source, 'node_modules'))
   const target = temporaryFolder(t)
   const env = { HOME: target, PATH: `${join(rootFolder, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}` }
+  const commit = '0123456789abcdef0123456789abcdef01234567'
   const { stdout } = await execute('npm', ['pack', '--json', '--loglevel=error', '--pack-destination', target], {
     cwd: source,
-    env
+    env: { ...env, BOLTGATE_COMMIT: commit, SOURCE_DATE_EPOCH: '1800000000' }
   })
   // The lifecycle script writes to the same stream before the report.
-  const tarball = /"filename": "([^"]+)"/.exec(stdout)?.[1] ?? ''
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n'))) as [
+    { readonly filename: string; readonly size: number; readonly files: ReadonlyArray<{ readonly path: string }> }
+  ] /* npm's report of one package */
+  t.ok(packed.size <= 2_000_000, `${packed.size} bytes`)
+  const surplus = /\.(?:png|svg|map)$|decisions|\/adr\/|^src\/.*\.ts$|^test\//
+  t.same(
+    packed.files.filter(({ path }) => surplus.test(path)),
+    [],
+    'no sources, pictures or decisions'
+  )
 
-  // Installed by hand beside the checkout's own dependencies, so that no registry is asked.
-  const installed = join(target, 'node_modules/boltgate')
+  // As npm would install it, with copies of the checkout's dependencies, so that no registry is asked and nothing else found.
+  const modules = join(target, 'node_modules')
+  const installed = join(modules, 'boltgate')
   mkdirSync(installed, { recursive: true })
-  await execute('tar', ['xzf', join(target, tarball), '-C', installed, '--strip-components=1'])
-  t.notOk(existsSync(join(installed, 'src/app/main.ts')), 'no sources are shipped')
-  t.notOk(existsSync(join(installed, 'test')))
-  symlinkSync(join(rootFolder, 'node_modules'), join(installed, 'node_modules'))
+  mkdirSync(join(modules, '.bin'))
+  await execute('tar', ['xzf', join(target, packed.filename), '-C', installed, '--strip-components=1'])
+  await execute('cp', ['-a', '--parents', ...productionPackages(), target], { cwd: rootFolder })
+  symlinkSync('../boltgate/src/app/cli/boltgate.mjs', join(modules, '.bin/boltgate'))
+  writeFileSync(join(target, 'package.json'), '{ "private": true, "type": "module" }')
+  const boltgate = async (...args: string[]) =>
+    (await execute(join(modules, '.bin/boltgate'), args, { cwd: target, env })).stdout
 
+  const sale = ['--sell', 'files', '--upstream', 'node_modules/boltgate', '--price', '7 sats']
+  const wrote = await execute('npx', ['--no-install', 'boltgate', 'init', ...sale], { cwd: target, env })
+  t.match(wrote, { stdout: /Wrote gateway\.yaml/, stderr: '' })
+  t.match(await boltgate('--version'), /^\d+\.\d+\.\d+ \(commit 0123456789ab, built 2027-01-15T08:00:00\.000Z\)\n$/)
+  t.match(await boltgate('check'), /gateway\.yaml is valid/)
   const bin = join(installed, 'src/app/cli/boltgate.mjs')
-  const check = await execute(process.execPath, [bin, 'check', '--config', join(installed, 'gateway.yaml')], {
-    cwd: target,
-    env
-  })
-  t.match(check.stdout, /gateway\.yaml is valid/)
-  const gateway = await spawnGateway(t, { yaml: defaultYaml(), program: bin })
-  for (const scheme of ['l402', 'payment']) {
-    const paid = await execute(process.execPath, [bin, 'pay', `${gateway.url}/demo/quote`, '--scheme', scheme], {
-      cwd: target,
-      env
-    })
-    t.match(paid.stdout, /< 402\n[^]*< 200\n/, scheme)
-  }
+  const yaml = readFileSync(join(target, 'gateway.yaml'), 'utf8').replace('node_modules/boltgate', installed)
+  const gateway = await spawnGateway(t, { yaml, program: bin })
+  for (const scheme of ['l402', 'payment'])
+    t.match(
+      await boltgate('pay', `${gateway.url}/files/LICENSE`, '--scheme', scheme),
+      /< 402\n[^]*< 200\n[^]*MIT License/,
+      scheme
+    )
   gateway.kill('SIGTERM')
   t.match(await gateway.ended, { code: 0 })
 
   writeFileSync(
-    join(target, 'own.mjs'),
-    `
-    import { definePlugin, harness, ShortError, Type } from 'boltgate'
-    const own = definePlugin({ name: 'own', config: Type.Object({}), setup: () => ({ request () { throw new ShortError(418, 'tea') } }) })
-    const chain = await harness([{ plugin: own, config: {} }], {})
-    process.stdout.write(String((await chain.run({ target: '/' })).status))`
+    join(target, 'own.ts'),
+    `import { definePlugin, ShortError, Type } from 'boltgate'
+     import { harness } from 'boltgate/harness'
+     const own = definePlugin({ name: 'own', config: Type.Object({}), setup: () => ({
+       request () { throw new ShortError(418, 'tea') }
+     }) })
+     const chain = await harness([{ plugin: own, config: {} }], {})
+     const { status } = await chain.run({ target: '/' })
+     process.stdout.write(String(status))`
   )
   t.equal(
-    (await execute(process.execPath, [join(target, 'own.mjs')], { cwd: target, env })).stdout,
+    (await execute(process.execPath, ['own.ts'], { cwd: target, env })).stdout,
     '418',
     'a plugin imports from the package'
+  )
+  const types = [
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--lib',
+    'es2024,esnext.disposable',
+    '--strict',
+    '--noEmit'
+  ]
+  await execute(
+    'tsc',
+    [...types, '--types', 'node', '--typeRoots', join(rootFolder, 'node_modules/@types'), 'own.ts'],
+    {
+      cwd: target,
+      env
+    }
   )
 
   await t.test(

@@ -1,7 +1,8 @@
 import t from 'tap'
 import accessLog from '../../plugins/access-log.ts'
 import { createLog } from '../../src/platform/telemetry/log.ts'
-import { harness, LongError, type Context, type Harness, type HarnessOptions } from '../../src/index.ts'
+import { LongError, type Context } from '../../src/index.ts'
+import { harness, type Harness, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 async function build(

@@ -1,15 +1,7 @@
 import t from 'tap'
 import auth from '../../plugins/auth.ts'
-import {
-  harness,
-  MemoryState,
-  StateUnavailable,
-  type Harness,
-  type HarnessRequest,
-  type Merchants,
-  type Sessions,
-  type State
-} from '../../src/index.ts'
+import { MemoryState, StateUnavailable, type Merchants, type Sessions, type State } from '../../src/index.ts'
+import { harness, type Harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { AdminKey } from '../../src/accounts/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/accounts/merchants/auth-throttle.ts'
 import { Unavailable } from '../../src/engine/operations/errors.ts'

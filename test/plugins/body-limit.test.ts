@@ -1,6 +1,7 @@
 import t from 'tap'
 import bodyLimit from '../../plugins/body-limit.ts'
-import { harness, type Context, type UpstreamTarget } from '../../src/index.ts'
+import { type Context, type UpstreamTarget } from '../../src/index.ts'
+import { harness } from '../../src/engine/pipeline/harness.ts'
 import { ProxyScope } from '../../src/engine/message/proxy-scope.ts'
 import type { RouteConfig } from '../../src/engine/config/schema.ts'
 

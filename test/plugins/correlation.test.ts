@@ -1,6 +1,6 @@
 import t from 'tap'
 import correlation from '../../plugins/correlation.ts'
-import { harness } from '../../src/index.ts'
+import { harness } from '../../src/engine/pipeline/harness.ts'
 
 t.test('the upstream gets the correlation id in the place of what the client sent', async t => {
   const chain = await harness(correlation)

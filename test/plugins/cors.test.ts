@@ -1,6 +1,7 @@
 import t from 'tap'
 import cors from '../../plugins/cors.ts'
-import { definePlugin, harness, HeaderList, ShortError, Type, type HarnessOptions } from '../../src/index.ts'
+import { definePlugin, HeaderList, ShortError, Type } from '../../src/index.ts'
+import { harness, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
 
 const preflight = {
   method: 'OPTIONS',

@@ -3,16 +3,14 @@ import challenge from '../../plugins/challenge.ts'
 import credential from '../../plugins/credential.ts'
 import type { Offer } from '../../src/selling/offers/offer.ts'
 import type { RouteConfig } from '../../src/engine/config/schema.ts'
+import { ClientGone, HeaderList, LongError } from '../../src/index.ts'
 import {
-  ClientGone,
-  HeaderList,
-  LongError,
   harness,
   type Harness,
   type HarnessAnswer,
   type HarnessRequest,
   type HarnessResult
-} from '../../src/index.ts'
+} from '../../src/engine/pipeline/harness.ts'
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/l402/macaroon.ts'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-scheme/payment-credential.ts'

@@ -1,6 +1,7 @@
 import t from 'tap'
 import dashboardAuth from '../../plugins/dashboard-auth.ts'
-import { harness, MemoryState, type HarnessRequest, type Services, type Sessions } from '../../src/index.ts'
+import { MemoryState, type Services, type Sessions } from '../../src/index.ts'
+import { harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { AdminKey } from '../../src/accounts/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/accounts/merchants/auth-throttle.ts'
 import { Secret } from '../../src/platform/keys/secrets.ts'

@@ -3,15 +3,14 @@ import t from 'tap'
 import idempotency from '../../plugins/idempotency.ts'
 import {
   definePlugin,
-  harness,
   HeaderList,
   ShortError,
   StateUnavailable,
   Type,
-  type HarnessRequest,
   type Reply,
   type State
 } from '../../src/index.ts'
+import { harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 interface Bench {

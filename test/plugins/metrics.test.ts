@@ -1,6 +1,7 @@
 import t from 'tap'
 import metrics from '../../plugins/metrics.ts'
-import { harness, HeaderList, type HarnessAnswer, type HarnessOptions } from '../../src/index.ts'
+import { HeaderList } from '../../src/index.ts'
+import { harness, type HarnessAnswer, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
 import { metricsOperation } from '../../src/app/discovery/open.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'

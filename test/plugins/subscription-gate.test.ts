@@ -1,6 +1,7 @@
 import t from 'tap'
 import subscriptionGate from '../../plugins/subscription-gate.ts'
-import { harness, type Principal, type SubscriptionGate } from '../../src/index.ts'
+import { type Principal, type SubscriptionGate } from '../../src/index.ts'
+import { harness } from '../../src/engine/pipeline/harness.ts'
 import { gate, type GatedFeature } from '../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { aMerchant } from '../accounts/merchants/a-merchant.ts'

@@ -1,16 +1,8 @@
 import { Readable } from 'node:stream'
 import t from 'tap'
 import throttle from '../../plugins/throttle.ts'
-import {
-  definePlugin,
-  harness,
-  readField,
-  StateUnavailable,
-  Type,
-  type HarnessRequest,
-  type Reply,
-  type State
-} from '../../src/index.ts'
+import { definePlugin, readField, StateUnavailable, Type, type Reply, type State } from '../../src/index.ts'
+import { harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { builtInPolicies } from '../../src/engine/sections/policy.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 

@@ -1,6 +1,7 @@
 import t from 'tap'
 import hello from '../../../docs/examples/hello-header.ts'
-import { definePlugin, harness, Size, Type } from '../../../src/index.ts'
+import { definePlugin, Size, Type } from '../../../src/index.ts'
+import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { testServices } from '../../support/plugin-harness.ts'
 
 t.test('the example of the docs does what the docs say', async t => {

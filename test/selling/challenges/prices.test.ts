@@ -3,7 +3,12 @@ import challenge from '../../../plugins/challenge.ts'
 import credential from '../../../plugins/credential.ts'
 import type { SellingOptions } from '../../../src/selling/challenges/open.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
-import { harness, type HarnessAnswer, type HarnessRequest, type HarnessResult } from '../../../src/index.ts'
+import {
+  harness,
+  type HarnessAnswer,
+  type HarnessRequest,
+  type HarnessResult
+} from '../../../src/engine/pipeline/harness.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { FiatCurrency } from '../../../src/lightning/money/currencies.ts'

@@ -8,7 +8,7 @@ import { packFolder } from './tar.ts'
  * An image: the compressed folder of a new, migrated and closed embedded database. A first start unpacks it, which
  * saves seconds.
  */
-const FORMAT = 2
+const FORMAT = 3
 
 /** Named by the migrations' digest (`shape`) and PGlite's version: another version may not read it. */
 export function imageName(shape: string): string {
@@ -27,7 +27,7 @@ export function readImage(file: string): Buffer {
 }
 
 export function writeImage(file: string, folder: string): void {
-  const bytes = zlib.zstdCompressSync(packFolder(folder), { params: { [zlib.constants.ZSTD_c_compressionLevel]: 12 } })
+  const bytes = zlib.zstdCompressSync(packFolder(folder), { params: { [zlib.constants.ZSTD_c_compressionLevel]: 19 } })
   mkdirSync(dirname(file), { recursive: true })
   const unique = `${file}.${randomBytes(6).toString('hex')}`
   const handle = openSync(unique, 'wx', 0o644)
