@@ -1,26 +1,35 @@
-# A digest would be surer than this tag: docker build --build-arg NODE_IMAGE=node:24.21.0-bookworm-slim@sha256:…
+# A digest is surer than these tags: docker build --build-arg NODE_IMAGE=node:24.21.0-bookworm-slim@sha256:…
 # (docs/how-to/containers.md says how to find it).
 ARG NODE_IMAGE=node:24.21.0-bookworm-slim
+ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json tsconfig.build.json ./
-# The compiler itself is an optional package of its platform; pruning below takes the optional ones away.
+COPY .ci/node .ci/node
 RUN npm ci --ignore-scripts --include=dev
+COPY .ci/build.mjs .ci/notices.mjs .ci/
 COPY src src
 COPY plugins plugins
-RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts
+COPY LICENSE gateway.yaml ./
+ARG BOLTGATE_COMMIT
+RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts \
+  && node .ci/notices.mjs /usr/local/LICENSE > THIRD-PARTY-NOTICES \
+  # A third of what packages bring is for compilers and debuggers.
+  && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.cts' -o -name '*.mts' \) -delete \
+  # The packaged configuration is a trial; in the image the environment chooses the mode.
+  && sed -i '/^mode: development/d' gateway.yaml && ! grep -q '^mode:' gateway.yaml \
+  && mkdir /data
 
-FROM ${NODE_IMAGE}
+FROM ${BASE_IMAGE}
 # A configuration that names no mode is production's: no sandbox, no embedded database, no stack traces.
 ENV NODE_ENV=production BOLTGATE_MODE=production HOST=0.0.0.0 PORT=8080 BOLTGATE_DATA=/data
 WORKDIR /app
+COPY --from=build /usr/local/bin/node /usr/local/bin/node
+COPY --from=build --chown=10001:10001 /data /data
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-COPY package.json gateway.yaml ./
-# What comes with the package is a trial; here the environment decides.
-RUN sed -i '/^mode: development/d' gateway.yaml && ! grep -q '^mode:' gateway.yaml
-COPY src/app/cli/boltgate.mjs src/app/cli/boltgate.mjs
-RUN mkdir /data && chown 10001:10001 /data
+COPY --from=build /app/src/app/cli/boltgate.mjs src/app/cli/boltgate.mjs
+COPY --from=build /app/package.json /app/gateway.yaml /app/LICENSE /app/THIRD-PARTY-NOTICES ./
 USER 10001:10001
 VOLUME /data
 EXPOSE 8080
