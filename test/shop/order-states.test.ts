@@ -224,22 +224,6 @@ t.test(
   }
 )
 
-t.test(
-  'retry by an administrator | 400 when there is nothing to retry, 404 for an unknown order (decision 146)',
-  async t => {
-    const shop = await openShop(t)
-    for (const orderId of ['nothing', '01a1ff70-dd2e-711d-b419-983214ef9bd0', '\u0000'])
-      await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 404 }))
-    const pending = await shop.unpaid()
-    await t.rejects(shop.storefront.orders.retry(pending.orderId), errorLike({ status: 400 }))
-    const { orderId, claimToken } = await shop.paid()
-    await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 400 }))
-    t.equal((await shop.claim(claimBody(claimToken))).status, 200)
-    await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 400 }))
-    t.equal(shop.platform.made.length, 1)
-  }
-)
-
 t.test('address and email of a claim are kept sealed', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()

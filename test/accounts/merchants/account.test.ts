@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { accountView, keyInfoView, licenseView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
+import { accountView, licenseView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import type { SealedValue } from '../../../src/lightning/providers/account.ts'
 import { aMerchant } from './a-merchant.ts'
@@ -14,37 +14,6 @@ const noProxies = { count: 0, active: 0 }
 const sealed: SealedValue = { ciphertext: 'sealed', place: { table: 'merchants', column: 'primary_key', row: '7' } }
 const account = (different: Parameters<typeof aMerchant>[0] = {}, proxies = noProxies) =>
   accountView(aMerchant(different), plans, proxies)
-
-t.test(
-  'Merchant account (GET me): merchantId, name, email, planTier, subscriptionStatus, isActive, createdAt, features, onboarding',
-  async t => {
-    t.same(account({ createdAt: Date.parse('2026-11-21T00:54:00.000Z') }), {
-      merchantId: 7,
-      name: 'Acme',
-      email: 'acme@example.com',
-      planTier: 'individual',
-      subscriptionStatus: 'active',
-      isActive: true,
-      createdAt: '2026-11-21T00:54:00.000Z',
-      features: {
-        refundsEnabled: true,
-        multiCurrencyEnabled: true,
-        analyticsEnabled: true,
-        prioritySupport: false,
-        customBrandingEnabled: false,
-        maxWebhookEndpoints: 5,
-        l402Enabled: true
-      },
-      onboarding: {
-        hasPaymentProviderKey: false,
-        hasWebhookUrl: false,
-        hasActiveProxy: false,
-        proxyCount: 0,
-        isFullyConfigured: false
-      }
-    })
-  }
-)
 
 for (const [tier, analyticsEnabled, prioritySupport, customBrandingEnabled, maxWebhookEndpoints] of [
   ['free', false, false, false, 1],
@@ -102,29 +71,6 @@ t.test(
       t.match(account(different, proxies).onboarding, expected, JSON.stringify([Object.keys(different), proxies]))
   }
 )
-
-for (const [stored, tier] of [
-  ['free', 'free'],
-  ['individual', 'individual'],
-  ['l402', 'l402'],
-  ['standard', 'individual'],
-  ['kenticocommerce', 'individual'],
-  ['standalone', 'individual'],
-  ['standaloneapi', 'individual'],
-  ['pilot', 'free'],
-  ['gold', 'free'],
-  [null, 'free']
-] as const) {
-  t.test(
-    `planTier on me, l402-status and subscription is the resolved tier: ${stored ?? 'none'} is ${tier}`,
-    async t => {
-      const merchant = aMerchant({ storedTier: stored })
-      t.equal(accountView(merchant, plans, noProxies).planTier, tier)
-      t.equal(licenseView(merchant).planTier, tier)
-      t.equal(subscriptionView(merchant, plans).planTier, tier)
-    }
-  )
-}
 
 t.test(
   'whatever tier is stored, planTier is free, individual or l402 and everything shown follows from it',
@@ -187,31 +133,3 @@ for (const [stored, shown] of [
     }
   )
 }
-
-t.test('L402 license status: l402Enabled (boolean), planTier, subscriptionStatus, isActive', async t => {
-  t.same(licenseView(aMerchant({ subscriptionStatus: 'trialing' })), {
-    l402Enabled: true,
-    planTier: 'individual',
-    subscriptionStatus: 'trialing',
-    isActive: true
-  })
-  t.same(licenseView(aMerchant({ subscriptionStatus: 'unpaid', flags: { l402Enabled: false } })), {
-    l402Enabled: false,
-    planTier: 'individual',
-    subscriptionStatus: 'unpaid',
-    isActive: true
-  })
-})
-
-t.test('metadata about the merchant key (created and last-rotated)', async t => {
-  const keyCreatedAt = Date.parse('2026-01-02T03:04:05.006Z')
-  t.same(keyInfoView(aMerchant({ keyCreatedAt })), {
-    createdAt: '2026-01-02T03:04:05.006Z',
-    lastRotatedAt: null,
-    keyHint: 'abcdefghij'
-  })
-  t.equal(
-    keyInfoView(aMerchant({ keyCreatedAt, keyRotatedAt: keyCreatedAt + 1000 })).lastRotatedAt,
-    '2026-01-02T03:04:06.006Z'
-  )
-})

@@ -7,11 +7,7 @@ import {
   monthStart,
   parseTier,
   planCaps,
-  planFeatures,
-  planNames,
-  planTiers,
-  resolveTier,
-  subscriptionLimits
+  resolveTier
 } from '../../../src/accounts/merchants/plans.ts'
 import { errorReply } from '../../../src/engine/operations/errors.ts'
 import { aMerchant } from './a-merchant.ts'
@@ -94,40 +90,6 @@ t.test('the caps of a plan are those of the configuration, unlimited where it ha
     maxPriceSats: 5000,
     webhookEndpoints: 5
   })
-  t.end()
-})
-
-t.test('product names, subscription limits and plan features are those of the contract and decisions 79 and 81', t => {
-  t.same(planTiers, ['free', 'individual', 'l402'])
-  t.same(planNames, {
-    free: 'Free Producer Sandbox',
-    individual: 'Agentic Commerce',
-    l402: 'Agentic Commerce - Business'
-  })
-  t.same(
-    planTiers.map(tier => subscriptionLimits(plans, tier)),
-    [
-      { maxMerchants: 1, maxEnvironments: 1, maxWebhookEndpoints: 1 },
-      { maxMerchants: 1, maxEnvironments: 1, maxWebhookEndpoints: 5 },
-      { maxMerchants: 5, maxEnvironments: 3, maxWebhookEndpoints: 5 }
-    ]
-  )
-  t.same(
-    planTiers.map(tier => planFeatures[tier].slaUptimePercentage),
-    [99, 99.5, 99.9]
-  )
-  t.same(
-    planTiers.map(tier => planFeatures[tier].analyticsEnabled),
-    [false, true, true]
-  )
-  t.same(
-    planTiers.map(tier => planFeatures[tier].prioritySupport),
-    [false, false, true]
-  )
-  t.same(
-    planTiers.map(tier => planFeatures[tier].customBrandingEnabled),
-    [false, false, true]
-  )
   t.end()
 })
 

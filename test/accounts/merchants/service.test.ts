@@ -75,44 +75,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   )
 
-  await t.test('the key is stored as its SHA-256 and nowhere else', async t => {
-    const { merchant, apiKey } = await fresh()
-    const [row] = await database.sql`select m::text as everything from merchants m where id = ${merchant.id}`
-    const secret = apiKey.reveal().split('_').slice(2).join('_')
-    t.notMatch(String(row?.['everything']), secret)
-    t.notMatch(JSON.stringify(merchant), secret)
-    t.ok(apiKey.reveal().includes(merchant.keyId), 'the id part is no secret')
-  })
-
-  await t.test('409: a second account with the same email, whatever its case; of many at once one stands', async t => {
-    await merchants.create({ name: 'A', email: 'taken@example.com' })
-    await t.rejects(
-      merchants.create({ name: 'B', email: 'Taken@Example.com' }),
-      errorLike({ status: 409, message: 'A merchant with this email already exists' })
-    )
-    const results = await Promise.allSettled(
-      Array.from({ length: 8 }, () => merchants.create({ name: 'C', email: 'race@example.com' }))
-    )
-    t.equal(results.filter(result => result.status === 'fulfilled').length, 1)
-    const other = await fresh()
-    await t.rejects(merchants.rename(other.merchant.id, { email: 'taken@example.com' }), errorLike({ status: 409 }))
-    t.equal(
-      there(await merchants.rename(other.merchant.id, { name: 'New', email: 'New@example.com' })).email,
-      'new@example.com'
-    )
-  })
-
-  await t.test('a regenerated key invalidates the old one immediately', async t => {
-    const { merchant, apiKey } = await fresh()
-    clock.advance(1000)
-    const second = there(await merchants.regenerateKey(merchant.id))
-    t.equal(await merchants.holderOf(apiKey.reveal()), null)
-    t.equal(there(await merchants.holderOf(second.apiKey.reveal())).merchant.id, merchant.id)
-    t.equal(second.merchant.keyRotatedAt, clock.now())
-    t.equal(second.merchant.keyCreatedAt, merchant.keyCreatedAt)
-    t.equal(await merchants.regenerateKey(2_000_000_000), null, 'an unknown account has no key')
-  })
-
   await t.test('malformed, unknown, half-right, replaced and deactivated keys all give nothing', async t => {
     const { merchant, apiKey } = await fresh()
     const text = apiKey.reveal()
@@ -161,20 +123,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.throws(() => sealer.open(ciphertext, { ...place, row: String(merchant.id + 1) }))
   })
 
-  await t.test('a blank provider key is refused: payment provider key required', async t => {
-    const { merchant } = await fresh()
-    for (const blank of ['', '   ']) {
-      await t.rejects(
-        async () => await merchants.setProviderKey(merchant.id, 'primary', new Secret(blank)),
-        errorLike({ status: 400, message: 'Payment provider key required' })
-      )
-    }
-    await t.rejects(merchants.create({ name: 'B', email: 'blank@example.com', primaryApiKey: new Secret(' ') }), {
-      message: 'Payment provider key required'
-    })
-    t.equal(await merchants.byEmail('blank@example.com'), null)
-  })
-
   await t.test(
     'saving a primary key writes the choice primary only where there is none; alternate never does',
     async t => {
@@ -213,31 +161,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   )
 
-  await t.test('a change of plan sets its flags, and refunds stay as an operator set them', async t => {
-    const { merchant } = await fresh()
-    await merchants.setFlags(merchant.id, { refundsEnabled: true, l402Enabled: false })
-    const paid = there(await merchants.setTier(merchant.id, 'individual'))
-    t.match(paid, {
-      tier: 'individual',
-      flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true }
-    })
-    t.same(merchants.caps(paid), { endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
-    const off = there(await merchants.setFlags(merchant.id, { multiCurrencyEnabled: false }))
-    t.match(
-      off.flags,
-      { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: true },
-      'then flags live on their own'
-    )
-  })
-
-  await t.test('retired and unknown stored tiers are read as the contract says, and kept as they are', async t => {
-    const { merchant } = await fresh()
-    await database.sql`update merchants set plan_tier = 'standalone' where id = ${merchant.id}`
-    t.match(await merchants.byId(merchant.id), { storedTier: 'standalone', tier: 'individual' })
-    await database.sql`update merchants set plan_tier = null where id = ${merchant.id}`
-    t.match(await merchants.byId(merchant.id), { storedTier: null, tier: 'free' })
-  })
-
   await t.test('what billing says is kept to the millisecond, and what it does not say stays', async t => {
     const { merchant } = await fresh()
     const end = Date.parse('2026-12-21T00:00:00.123Z')
@@ -255,41 +178,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       billingSubscriptionId: 'sub_1'
     })
     t.equal(there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
-  })
-
-  await t.test('the webhook secret is sealed, opened for its merchant, and can be cleared', async t => {
-    const { merchant } = await fresh()
-    t.equal(merchants.webhookSecret(merchant), null)
-    const set = there(
-      await merchants.changeWebhook(merchant.id, {
-        url: 'https://shop.example/hook',
-        secret: new Secret('canary-webhook-secret')
-      })
-    ).merchant
-    t.equal(set.webhookUrl, 'https://shop.example/hook')
-    t.equal(there(merchants.webhookSecret(set)).reveal(), 'canary-webhook-secret')
-    t.notMatch(String(await column(merchant.id, 'webhook_secret')), 'canary')
-    t.equal(there(await merchants.changeWebhook(merchant.id, { url: null })).merchant.webhookUrl, null)
-    t.equal(there(await merchants.changeWebhook(merchant.id, { secret: null })).merchant.webhookSecret, null)
-  })
-
-  await t.test('a webhook URL never stands without a secret: one is made, and given once (decision 67)', async t => {
-    const { merchant } = await fresh()
-    const first = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/hook' }))
-    const secret = there(first.issued).reveal()
-    t.match(secret, /^whsec_[A-Za-z0-9_-]{43}$/)
-    t.equal(there(merchants.webhookSecret(first.merchant)).reveal(), secret)
-    t.notMatch(String(await column(merchant.id, 'webhook_secret')), secret)
-    const moved = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/other' }))
-    t.equal(moved.issued, null, 'one that stands is kept')
-    t.equal(there(merchants.webhookSecret(moved.merchant)).reveal(), secret)
-    const cleared = there(await merchants.changeWebhook(merchant.id, { secret: null }))
-    t.not(there(cleared.issued).reveal(), secret, 'cleared under a standing URL, another is made')
-    t.equal(there(merchants.webhookSecret(cleared.merchant)).reveal(), there(cleared.issued).reveal())
-    const off = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null }))
-    t.match(off, { issued: null, merchant: { webhookUrl: null, webhookSecret: null } })
-    t.equal(there(await merchants.changeWebhook(merchant.id, {})).issued, null, 'without a URL none is needed')
-    t.equal(await merchants.changeWebhook(2_000_000_000, { url: 'https://shop.example/hook' }), null)
   })
 
   await t.test(
@@ -346,7 +234,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       email: 'webhook@example.com',
       webhookUrl: 'https://shop.example/hook'
     })
-    t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_/)
+    t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_[A-Za-z0-9_-]{43}$/)
   })
 
   await t.test('several accounts are read at once; those that do not stand are left out', async t => {

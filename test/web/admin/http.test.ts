@@ -32,32 +32,6 @@ await t.test('the administration over HTTP', async t => {
     return { id: Number(json(answer)['merchantId']), apiKey: String(json(answer)['apiKey']) }
   }
 
-  for (const [what, key, error] of [
-    ['a missing key', null, 'API key required'],
-    ['a wrong key', 'nonsense', 'Invalid API key'],
-    ["a merchant's key (decision 29)", gateway.merchant.apiKey, 'Invalid API key']
-  ] as const) {
-    await t.test(`Admin | 401 | invalid admin key: ${what}`, async t => {
-      const { id } = await created(`auth-${error.length}-${key?.length ?? 0}@example.com`)
-      for (const [method, path, body] of [
-        ['GET', '/api/admin/merchants'],
-        ['PUT', `/api/admin/merchants/${id}`, { name: 'Mallory' }],
-        ['POST', `/api/admin/merchants/${id}/deactivate`]
-      ] as const) {
-        const answer = await sendAs(gateway, key)(method, path, body)
-        t.equal(answer.status, 401, path)
-        t.match(answer.json(), { error, message: String })
-      }
-      t.match((await admin('GET', `/api/admin/merchants/${id}`)).json(), { name: 'Shop', isActive: true })
-    })
-  }
-
-  await t.test("the admin key opens no merchant's route (decision 29)", async t => {
-    const answer = await me(gateway.adminKey)
-    t.equal(answer.status, 401)
-    t.match(answer.json(), { error: 'Invalid API key' })
-  })
-
   await t.test("a new merchant's key works at once; the detail is me and more (decision 156)", async t => {
     const { id, apiKey } = await created('detail@example.com')
     const seen = json(await me(apiKey))

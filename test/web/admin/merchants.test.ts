@@ -341,15 +341,6 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         })
       })
     }
-
-    await t.test('l402Enabled is false whenever isActive is false', async t => {
-      const { id } = await f.account()
-      await f.call('POST', `/api/admin/merchants/${id}/deactivate`)
-      t.match((await f.call('GET', `/api/admin/merchants/${id}`)).data, {
-        isActive: false,
-        features: { l402Enabled: false }
-      })
-    })
   })
 
   await t.test('PUT /api/admin/merchants/{merchantId}', async t => {
