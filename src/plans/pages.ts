@@ -1,3 +1,4 @@
+import { t } from '../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { planNames } from '../accounts/merchants/plans.ts'
 import { PageAssets, type AssetNames } from '../web/kit/assets.ts'
@@ -20,18 +21,18 @@ export class BillingPages {
   end(end: 'done' | 'canceled'): string {
     return end === 'done'
       ? this.#page(
-          'Thank you',
+          t('Thank you'),
           '../',
           html`
         <h1 class="result-heading">Thank you</h1>
-        <p class="result-words">Your subscription is set up. If you bought it for an account that you have, the plan is active in a moment. Otherwise your new account is looked at first, and you get a mail when it is ready.</p>`
+        <p class="result-words">Your subscription is set up. For an existing account, the plan is active in a moment. A new account is reviewed first, and you get an email when it is ready.</p>`
         )
       : this.#page(
-          'Nothing was bought',
+          t('Checkout canceled'),
           '../',
           html`
-        <h1 class="result-heading">Nothing was bought</h1>
-        <p class="result-words">You left the checkout before it was complete. Nothing was charged.</p>`
+        <h1 class="result-heading">Checkout canceled</h1>
+        <p class="result-words">You left the checkout before completing it. You have not been charged.</p>`
         )
   }
 
@@ -42,11 +43,11 @@ export class BillingPages {
 
   missing(): string {
     return this.#page(
-      'Not found',
+      t('Not found'),
       '../../',
       html`
       <h1 class="result-heading">Not found</h1>
-      <p class="result-words">There is no such page, or its time is over. Open a new one.</p>`
+      <p class="result-words">This page does not exist or has expired. Start a new checkout.</p>`
     )
   }
 
@@ -54,23 +55,23 @@ export class BillingPages {
     const { plan, email, trialDays, successUrl, cancelUrl, completed } = session
     if (completed) {
       return this.#page(
-        'Subscribed',
+        t('Subscribed'),
         '../../',
         html`
         <h1 class="result-heading">Subscribed</h1>
-        <p class="result-words">${planNames[plan]} for ${email}.</p>
+        <p class="result-words">${t(planNames[plan])} for ${email}.</p>
         <p><a class="button" rel="noreferrer" href=${successUrl}>Continue</a></p>`
       )
     }
     return this.#page(
-      'Checkout',
+      t('Checkout'),
       '../../',
       html`
       <h1 class="result-heading">${planNames[plan]}</h1>
-      <p class="result-words">${plan === 'individual' ? `$${planPricesUsd.individual} a month` : ''}${trialDays === 0 ? '' : `, after ${trialDays} days of trial`}, for ${email}.</p>
-      <p class="result-words">This is the sandbox: no card is asked for and nothing is charged.</p>
+      <p class="result-words">${plan === 'individual' ? t`${`$${planPricesUsd.individual}`} per month` : null} ${trialDays === 0 ? null : t`after a ${trialDays}-day trial`} (${email})</p>
+      <p class="result-words">This is the sandbox. No card is needed, and nothing is charged.</p>
       <form class="form" method="post" action=${`${sessionId}/complete`}><button class="button" type="submit">Subscribe</button></form>
-      <p><a rel="noreferrer" href=${cancelUrl}>Leave without subscribing</a></p>`
+      <p><a rel="noreferrer" href=${cancelUrl}>Cancel checkout</a></p>`
     )
   }
 
@@ -80,18 +81,18 @@ export class BillingPages {
     const button = (name: string, words: string): VNode =>
       html`<form class="form" method="post" action=${`${sessionId}/${name}`}><button class="button" type="submit">${words}</button></form>`
     return this.#page(
-      'Subscription',
+      t('Subscription'),
       '../../',
       html`
       <h1 class="result-heading">Your subscription</h1>
       ${subscriptions.map(
         ({ plan, status, currentPeriodEnd }) => html`
-        <p class="result-words">${plan === null ? 'A plan' : planNames[plan]}: ${status}${currentPeriodEnd === null || !isLive(status) ? '' : `, until ${new Date(currentPeriodEnd).toISOString().slice(0, 10)}`}.</p>`
+        <p class="result-words">${plan === null ? t('Plan') : t(planNames[plan])}: ${t(status)}${currentPeriodEnd === null || !isLive(status) ? null : html` ${t`until ${new Date(currentPeriodEnd).toISOString().slice(0, 10)}`}`}</p>`
       )}
-      <p class="result-words">This is the sandbox: there is no card, and nothing is charged.</p>
-      ${isOpen || isFailing ? button('cancel', 'Cancel the subscription now') : null}
-      ${isOpen ? button('fail', 'Let the card fail') : null}
-      ${isFailing ? button('recover', 'Let the card work again') : null}
+      <p class="result-words">This is the sandbox. There is no card, and nothing is charged.</p>
+      ${isOpen || isFailing ? button('cancel', t('Cancel subscription now')) : null}
+      ${isOpen ? button('fail', t('Simulate a failed card')) : null}
+      ${isFailing ? button('recover', t('Simulate a working card')) : null}
       <p><a rel="noreferrer" href=${returnUrl}>Go back</a></p>`
     )
   }

@@ -1,3 +1,5 @@
+import { currentLanguage, t } from '../engine/formats/language.ts'
+
 export interface Country {
   readonly code: string
   readonly name: string
@@ -71,40 +73,40 @@ const ALIASES: Readonly<Record<string, string>> = {
 }
 
 const STATE_LABELS: Readonly<Record<string, string>> = {
-  AE: 'Emirate',
-  AR: 'Province',
-  AU: 'State or territory',
-  BE: 'Province',
-  BR: 'State',
-  CA: 'Province or territory',
-  CH: 'Canton',
-  CN: 'Province',
-  ES: 'Province',
-  GB: 'County',
-  IE: 'County',
-  IN: 'State',
-  IT: 'Province',
-  JP: 'Prefecture',
-  KR: 'Province',
-  MX: 'State',
-  MY: 'State',
-  NL: 'Province',
-  TH: 'Province',
-  US: 'State',
-  ZA: 'Province'
+  AE: t('Emirate'),
+  AR: t('Province'),
+  AU: t('State or territory'),
+  BE: t('Province'),
+  BR: t('State'),
+  CA: t('Province or territory'),
+  CH: t('Canton'),
+  CN: t('Province'),
+  ES: t('Province'),
+  GB: t('County'),
+  IE: t('County'),
+  IN: t('State'),
+  IT: t('Province'),
+  JP: t('Prefecture'),
+  KR: t('Province'),
+  MX: t('State'),
+  MY: t('State'),
+  NL: t('Province'),
+  TH: t('Province'),
+  US: t('State'),
+  ZA: t('Province')
 }
 
 const ZIP_LABELS: Readonly<Record<string, string>> = {
-  AU: 'Postcode',
+  AU: t('Postcode'),
   BR: 'CEP',
-  GB: 'Postcode',
+  GB: t('Postcode'),
   IE: 'Eircode',
-  IN: 'PIN code',
-  MY: 'Postcode',
-  NZ: 'Postcode',
-  PH: 'ZIP code',
-  PR: 'ZIP code',
-  US: 'ZIP code'
+  IN: t('PIN code'),
+  MY: t('Postcode'),
+  NZ: t('Postcode'),
+  PH: t('ZIP code'),
+  PR: t('ZIP code'),
+  US: t('ZIP code')
 }
 
 // Only where parcels get lost without it: a form must not stop a paying buyer.
@@ -134,17 +136,19 @@ export function countryCode(text: string): string | null {
   return byName.get(plain(text)) ?? null
 }
 
-/** The code itself where it is unknown. */
+/** Name in the reader's language; the code itself where it is unknown. */
 export function countryName(code: string): string {
-  return byCode.get(code)?.name ?? code
+  const language = currentLanguage()
+  if (language === 'en') return byCode.get(code)?.name ?? code
+  return new Intl.DisplayNames(language, { type: 'region' }).of(code) ?? code
 }
 
 /** An unknown country requires nothing. */
 export function addressRules(code: string): AddressRules {
   return {
-    stateLabel: STATE_LABELS[code] ?? 'State or region',
+    stateLabel: STATE_LABELS[code] ?? t('State or region'),
     stateNeeded: STATE_NEEDED.has(code),
-    zipLabel: ZIP_LABELS[code] ?? 'Postal code',
+    zipLabel: ZIP_LABELS[code] ?? t('Postal code'),
     zipNeeded: ZIP_NEEDED.has(code)
   }
 }

@@ -103,7 +103,7 @@ t.test(
       ['city', 'San Francisco']
     ] as const)
       await page.fill(`#${field}`, value)
-    await page.getByRole('button', { name: 'Place my order' }).tap()
+    await page.getByRole('button', { name: 'Place order' }).tap()
     const placed = page.getByRole('heading', { name: / is placed$/ })
     await placed.waitFor()
     const number = /^Order (#\S+) is placed$/.exec((await placed.textContent()) ?? '')?.[1]
@@ -117,7 +117,7 @@ t.test(
     // The sandbox packs after a minute and sends after two; whether the gateway asks by then is up to it.
     for (const [milestone, heading, passes] of [
       ['Fulfilled', 'Your order is packed', 65_000],
-      ['Shipped', 'Your order is on its way', 600_000]
+      ['Shipped', 'Your order has shipped', 600_000]
     ] as const) {
       clock.advance(passes)
       await eventually(`the order is ${milestone}`, async () => {
@@ -134,7 +134,7 @@ t.test(
     t.ok(trackingNumber)
     t.ok(await page.getByText(String(trackingNumber), { exact: true }).isVisible())
     if (trackingUrl !== null)
-      t.equal(await page.getByRole('link', { name: 'Track the parcel' }).getAttribute('href'), trackingUrl)
+      t.equal(await page.getByRole('link', { name: 'Track package' }).getAttribute('href'), trackingUrl)
     t.equal(await page.locator('.step.done').count(), 4)
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390)
     t.same(faults, [], 'no console error, no Content-Security-Policy violation')

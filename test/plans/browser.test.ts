@@ -52,7 +52,7 @@ t.test(
           null
       )
       await page.goto(portalUrl)
-      await page.getByRole('button', { name: 'Cancel the subscription now' }).click()
+      await page.getByRole('button', { name: 'Cancel subscription now' }).click()
       await page.getByText('Agentic Commerce: canceled.').waitFor(PATIENCE)
       t.equal(await page.getByRole('button').count(), 0)
       t.same(faults, [])

@@ -129,7 +129,7 @@ async function commonRows(t: T, gateway: TestGateway): Promise<void> {
   await t.test('a checkout without addresses of its own leads to pages of ours', async t => {
     for (const [end, text] of [
       ['done', /Thank you/],
-      ['canceled', /Nothing was bought/]
+      ['canceled', /Checkout canceled/]
     ] as const) {
       const page = await gateway.send('GET', `/billing/${end}`)
       t.equal(page.status, 200)
@@ -364,7 +364,7 @@ t.test('plans by card over the sandbox', async t => {
       })
     ) as { checkoutUrl: string }
     const page = await gateway.send('GET', own(checkoutUrl))
-    t.match(page.text, /\$49 a month.*after 30 days of trial/s)
+    t.match(page.text, /\$49 per month after a 30-day trial/s)
     t.match(page.text, 'https://shop.example/left')
     t.match(page.headers['content-security-policy'], /form-action 'self'/)
     const action = /<form class="form" method="post" action="([^"]+)"/.exec(page.text)?.[1] ?? ''
@@ -395,10 +395,10 @@ t.test('plans by card over the sandbox', async t => {
     ) as { portalUrl: string }
     t.match(
       (await gateway.send('GET', own(portalUrl))).text,
-      /trialing, until \d{4}-.*https:\/\/shop\.example\/account/s
+      /trialing until \d{4}-.*https:\/\/shop\.example\/account/s
     )
     t.equal((await gateway.send('POST', `${own(portalUrl)}/cancel`)).status, 303)
-    t.match((await gateway.send('GET', own(portalUrl))).text, /: canceled\./)
+    t.match((await gateway.send('GET', own(portalUrl))).text, /: canceled</)
     await eventually('the subscription is canceled', async () =>
       json(await gateway.send('GET', '/api/merchant/subscription', { headers }))['status'] === 'canceled' ? true : null
     )
@@ -418,7 +418,7 @@ t.test('plans by card over the sandbox', async t => {
     for (const session of ['x', `cs_sandbox_${'a'.repeat(43)}`, 'cs_sandbox_%00']) {
       const page = await gateway.send('GET', `/billing/sandbox/${session}`)
       t.equal(page.status, 404)
-      t.match(page.text, /There is no such page/)
+      t.match(page.text, /This page does not exist/)
     }
   })
 })

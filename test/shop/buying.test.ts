@@ -20,15 +20,15 @@ t.test('a person buys in the shop of the sandbox', async t => {
 
   await t.test('what cannot be ordered is said on the page, which keeps what was typed', async t => {
     for (const [change, words] of [
-      [{ v10101: '0', v10301: '' }, 'Enter how many you want of something.'],
-      [{ v10101: '-1', v10301: '' }, 'Enter how many you want of something.'],
-      [{ v10101: '11' }, 'One order takes at most 10 pieces.'],
+      [{ v10101: '0', v10301: '' }, 'Enter a quantity for at least one product.'],
+      [{ v10101: '-1', v10301: '' }, 'Enter a quantity for at least one product.'],
+      [{ v10101: '11' }, 'An order can have at most 10 items.'],
       [{ v10101: '10' }, 'at most 10 can be bought'],
       [{ v999: '1' }, 'The catalog has no variant 999.'],
       [{ country: '' }, 'Choose the country'],
       [{ country: 'XX' }, 'Choose the country'],
-      [{ state: 'California' }, 'Enter your state by its letters'],
-      [{ email: 'ada@' }, 'Enter a whole email address']
+      [{ state: 'California' }, 'Enter your state as letters'],
+      [{ email: 'ada@' }, 'Enter a complete email address']
     ] as const) {
       const answer = await send({ ...CART, ...change })
       t.equal(answer.status, 400, words)

@@ -20,7 +20,7 @@ t.test(
     const mail = mailOf()
     t.match(mail, {
       to: 'ada@example.org',
-      subject: 'Your order at Corner Mugs: where should it go?',
+      subject: 'Your order at Corner Mugs: enter your shipping address',
       id: 'claim.ord_00000000000000a1'
     })
     for (const text of [mail.text, mail.html ?? '']) {
@@ -58,7 +58,7 @@ t.test('a buyer whose order the shop has by then is not asked for an address tha
   }
   for (const text of [mail.text, mail.html ?? '']) {
     t.ok(text.includes(claimPageUrl), 'it is the way to see how far the order is')
-    t.match(text, /Your payment to Corner Mugs has arrived/)
+    t.match(text, /Corner Mugs has received your payment/)
   }
 })
 

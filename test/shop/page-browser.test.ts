@@ -57,13 +57,13 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
       const token = world.add()
       const { page, faults } = await patientPage(t, browser, { ...PHONE, javaScriptEnabled })
       await page.goto(addressOf(token))
-      t.equal(await page.title(), 'Where should your order go? · Corner Mugs')
+      t.equal(await page.title(), 'Shipping address · Corner Mugs')
       t.equal(await page.inputValue('#email'), 'ada@example.org')
       await page.fill('#address1', '1 Market St')
-      await page.getByRole('button', { name: 'Place my order' }).click()
+      await page.getByRole('button', { name: 'Place order' }).click()
       const problems = page.getByRole('alert')
       await problems.waitFor()
-      t.match(await problems.textContent(), /^\s*3 things are missing or wrong/)
+      t.match(await problems.textContent(), /^\s*Check 3 fields/)
       t.equal(await page.inputValue('#address1'), '1 Market St', 'what was filled in is kept')
       t.equal(page.url(), addressOf(token))
       await problems.getByRole('link', { name: 'Enter your first name.' }).click()
@@ -73,7 +73,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         'the summary leads to the field'
       )
       await fill(page)
-      await page.getByRole('button', { name: 'Place my order' }).click()
+      await page.getByRole('button', { name: 'Place order' }).click()
       await page.getByRole('heading', { name: 'Order #1001 is placed' }).waitFor()
       t.equal(page.url(), addressOf(token), 'on the same address')
       t.equal(world.claimed.length, 1)
@@ -93,9 +93,9 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         )
         await page.reload()
       }
-      await page.getByRole('heading', { name: 'Your order is on its way' }).waitFor()
+      await page.getByRole('heading', { name: 'Your order has shipped' }).waitFor()
       t.equal(
-        await page.getByRole('link', { name: 'Track the parcel' }).getAttribute('href'),
+        await page.getByRole('link', { name: 'Track package' }).getAttribute('href'),
         'https://track.example/1Z999'
       )
       t.equal(await page.locator('.step.done').count(), 4)
@@ -161,13 +161,13 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
     world.refusal = new LongError(502, 'Store order failed', 'away')
     await page.goto(addressOf(token))
     await fill(page)
-    await page.getByRole('button', { name: 'Place my order' }).click()
-    await page.getByRole('heading', { name: 'Your order could not be placed just now' }).waitFor()
-    await page.getByRole('button', { name: 'Change the address' }).click()
+    await page.getByRole('button', { name: 'Place order' }).click()
+    await page.getByRole('heading', { name: 'Your order could not be placed' }).waitFor()
+    await page.getByRole('button', { name: 'Change address' }).click()
     await page.locator('#address1').waitFor()
     t.equal(await page.inputValue('#city'), 'San Francisco')
     await page.fill('#address1', '2 Market St')
-    await page.getByRole('button', { name: 'Place my order' }).click()
+    await page.getByRole('button', { name: 'Place order' }).click()
     await page.getByRole('button', { name: 'Try again' }).waitFor()
     world.refusal = null
     await page.getByRole('button', { name: 'Try again' }).click()
@@ -199,7 +199,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
       'province',
       'zip',
       'phone',
-      'Place my order'
+      'Place order'
     ])
     await page.locator('form button').focus()
     await page.keyboard.press('Enter')
@@ -276,12 +276,12 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         }
         await page.goto(url + (pages[0] ?? ''))
         await page.fill('#email', 'x'.repeat(254))
-        await page.getByRole('button', { name: 'Place my order' }).click()
+        await page.getByRole('button', { name: 'Place order' }).click()
         await page.locator('#problems').waitFor()
         await look('with errors')
         world.refusal = new LongError(502, 'Store order failed', 'away')
         await fill(page, { address1: 'W'.repeat(500) })
-        await page.getByRole('button', { name: 'Place my order' }).click()
+        await page.getByRole('button', { name: 'Place order' }).click()
         await page.getByRole('button', { name: 'Try again' }).waitFor()
         await look('failed')
         world.refusal = null

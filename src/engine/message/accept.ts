@@ -127,3 +127,12 @@ export function acceptsGzip(accepted: string | undefined): boolean {
   const named = codings.find(({ type }) => type === 'gzip' || type === 'x-gzip')
   return ((named ?? codings.find(({ type }) => type === '*'))?.weight ?? 0) > 0
 }
+
+/** Primary tags of Accept-Language, best first (RFC 9110, 12.5.4). */
+export function acceptedLanguages(accepted: string): string[] {
+  const ranges = weightsOf(accepted) ?? []
+  return ranges
+    .filter(({ weight }) => weight > 0)
+    .sort((one, other) => other.weight - one.weight)
+    .map(({ type }) => type.split('-', 1)[0] ?? '')
+}

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { STATUS_CODES } from 'node:http'
+import { currentLanguage, readerLanguage, speaking, t } from '../formats/language.ts'
 import { prefersHtml } from '../message/accept.ts'
 import type { Context } from '../message/context.ts'
 import type { WholeReply } from '../message/reply.ts'
@@ -44,13 +45,24 @@ export function errorResponse(
     const query = ctx.query === '' ? '' : `?${ctx.query}`
     return { status: 308, headers: ['Location', `../${page}${query}`, 'Cache-Control', 'no-store'], body: null }
   }
+  return speaking(readerLanguage(ctx.headers), () => errorPage(error, around))
+}
+
+function errorPage(error: GatewayError, around: ErrorContext): WholeReply {
   const { error: title, message, detail = message } = error.members(around) ?? {}
-  const heading = STATUS_CODES[error.status] ?? 'Error'
+  const heading = t(STATUS_CODES[error.status] ?? 'Error')
   const words = typeof detail === 'string' ? detail : typeof title === 'string' ? title : error.message
   return {
     status: error.status,
-    headers: [...PAGE_HEADERS, ...error.headers],
-    body: `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${heading}</title><meta name="viewport" content="width=device-width,initial-scale=1"><style>${STYLE}</style></head><body><main><h1>${heading}</h1><p>${escaped(words)}</p><p><a href="/">Home</a></p><p><small>Error ${error.status}, request <code>${escaped(around.correlationId)}</code></small></p></main></body></html>`
+    headers: [
+      ...PAGE_HEADERS,
+      'Content-Language',
+      currentLanguage(),
+      'Vary',
+      'Accept, Accept-Language',
+      ...error.headers
+    ],
+    body: `<!doctype html><html lang="${currentLanguage()}"><head><meta charset="utf-8"><title>${heading}</title><meta name="viewport" content="width=device-width,initial-scale=1"><style>${STYLE}</style></head><body><main><h1>${heading}</h1><p>${escaped(t(words))}</p><p><a href="/">${escaped(t('Home page'))}</a></p><p><small>${escaped(t`Error ${error.status}, request ID ${around.correlationId}`)}</small></p></main></body></html>`
   }
 }
 

@@ -1,3 +1,4 @@
+import { speaking } from '../formats/language.ts'
 import { Readable } from 'node:stream'
 import { type RequestBody, Context, type Principal, NO_ROUTE } from '../message/context.ts'
 import { HeaderList } from '../message/headers.ts'
@@ -61,13 +62,14 @@ export class InternalContext extends Context {
 }
 
 /**
- * Runs the route's chain and the operation without a connection. Errors are answered as to any client. Never rejects.
+ * Runs the route's chain and the operation without a connection, in English as for any client. Errors are answered too.
+ * Never rejects.
  */
-export async function replyInProcess(
-  ctx: Context,
-  { chain, operations }: CompiledRoute,
-  events: ExchangeEvents
-): Promise<WholeReply> {
+export async function replyInProcess(...request: Parameters<typeof reply>): Promise<WholeReply> {
+  return await speaking('en', () => reply(...request))
+}
+
+async function reply(ctx: Context, { chain, operations }: CompiledRoute, events: ExchangeEvents): Promise<WholeReply> {
   const progress: ChainProgress = { next: 0, stopped: false }
   let error: GatewayError | null = null
   let reply: WholeReply

@@ -1,5 +1,6 @@
 import fastJson from 'fast-json-stringify'
 import type { TSchema } from 'typebox'
+import { inReadersLanguage } from '../formats/language.ts'
 import type { Context, Principal } from '../message/context.ts'
 import { FORBIDDEN } from '../operations/error-kinds.ts'
 import { GatewayError, LongError, methodNotAllowed, notFound, ValidationError } from '../operations/errors.ts'
@@ -15,6 +16,8 @@ type Write = (body: unknown) => Reply['body']
 
 interface Mounted {
   readonly operation: AnyOperation
+  /** Answers people. */
+  readonly isPage: boolean
   readonly bodyLimit: number
   readonly fits: ((params: Readonly<Record<string, string>>) => boolean) | null
   readonly readQuery: ((query: string) => unknown) | null
@@ -154,9 +157,11 @@ export class InternalUpstream {
   ): Reply | Promise<Reply> {
     const { operation } = mounted
     const { principal } = ctx
+    const handle = () => operation.handle(input(ctx, params, query, body))
+    const run = mounted.isPage ? () => inReadersLanguage(ctx, handle) : handle
     if (this.#trail !== null && principal !== null && isAudited(operation))
-      return onRecord(this.#trail, mounted, principal, input(ctx, params, query, body), params, body)
-    return finish(mounted, operation.handle(input(ctx, params, query, body)))
+      return onRecord(this.#trail, mounted, principal, run, params, body)
+    return finish(mounted, run())
   }
 }
 
@@ -164,7 +169,7 @@ async function onRecord(
   trail: Trail,
   mounted: Mounted,
   principal: Principal,
-  given: never,
+  run: () => Result | Promise<Result>,
   target: Readonly<Record<string, string>>,
   body: unknown
 ): Promise<Reply> {
@@ -177,7 +182,7 @@ async function onRecord(
   })
   let result: Result
   try {
-    result = await operation.handle(given)
+    result = await run()
   } catch (error) {
     await end(error instanceof GatewayError ? error.status : 500, {})
     throw error
@@ -247,6 +252,9 @@ function mount(operation: AnyOperation): Mounted {
   const { params, query, body, bodyOptional } = operation
   return {
     operation,
+    isPage: Object.values(operation.responses).some(
+      response => typeof response !== 'string' && response.mediaType?.startsWith('text/html') === true
+    ),
     bodyLimit: bodyLimitOf(operation),
     fits: params === undefined ? null : atFirstUse(() => paramsFit(params)),
     readQuery: query === undefined ? null : atFirstUse(() => queryReader(query)),

@@ -1,3 +1,4 @@
+import { readerLanguage, type Language } from '../../engine/formats/language.ts'
 import { prefersHtml } from '../../engine/message/accept.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { EVENT_STREAM_HEADERS, eventStream } from '../../engine/formats/event-stream.ts'
@@ -31,6 +32,7 @@ export interface PayPageRequest {
   readonly target: string
   /** Accept-Language; selects the currency. */
   readonly languages: string
+  readonly language: Language
   readonly isStillUnpaid: boolean
   readonly again: RepaymentReason | null
   readonly paysInSandbox: boolean
@@ -134,6 +136,7 @@ export class Paywall {
       host: ctx.host,
       target: ctx.target,
       languages: ctx.headers.get('accept-language') ?? '',
+      language: readerLanguage(ctx.headers),
       isStillUnpaid: again !== null,
       again: again === null ? this.#why(known, refusal) : null,
       paysInSandbox: challenge.providerKind === 'sandbox' && sandbox?.mayPay(ctx) === true
@@ -147,7 +150,7 @@ export class Paywall {
         ...page.headers,
         ...challengeLines(challenge, schemes, settings()),
         'Vary',
-        'Accept',
+        'Accept, Accept-Language',
         // The page after a HEAD has another challenge.
         ...(ctx.method === 'HEAD' ? [] : ['Set-Cookie', cookie])
       ],

@@ -1,3 +1,4 @@
+import { currentLanguage, t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { oneLine, shortSubject } from '../../web/mail/plain-text.ts'
@@ -55,13 +56,13 @@ function wordsOf({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
       dollarsText(item.priceCents * item.quantity)
     ]),
     sums: [
-      ['Shipping', order.shippingCents === 0 ? 'free' : dollarsText(order.shippingCents)],
-      ['Tax', dollarsText(order.taxCents)],
-      ['Total', `${dollarsText(order.totalCents)} (${satoshisText(order.totalSats)})`],
-      ['Order', order.id]
+      [t('Shipping'), order.shippingCents === 0 ? t('free') : dollarsText(order.shippingCents)],
+      [t('Tax'), dollarsText(order.taxCents)],
+      [t('Total'), `${dollarsText(order.totalCents)} (${satoshisText(order.totalSats)})`],
+      [t('Order'), order.id]
     ],
-    keep: 'The same page shows how far your order is. Its address is the key to your order: please keep it to yourself.',
-    why: `You get this mail because your address was given at the checkout of ${shop}. Answers to it are not read.`
+    keep: t('The same page shows the status of your order. Anyone with the link can see it, so keep it private.'),
+    why: t`You receive this email because your address was entered at the checkout of ${shop}. Replies are not read.`
   }
 }
 
@@ -69,22 +70,25 @@ type Ask = Pick<Words, 'subject' | 'heading' | 'thanks' | 'button' | 'until'>
 
 function wordsToClaim(shop: string, claimExpiresAt: number): Ask {
   return {
-    subject: `Your order at ${shop}: where should it go?`,
-    heading: 'Where should your order go?',
-    thanks: `Thank you. Your payment to ${shop} has arrived, and one thing is missing: your address.`,
-    button: 'Give my address',
-    until: `Please give it by ${dayText(claimExpiresAt)}.`
+    subject: t`Your order at ${shop}: enter your shipping address`,
+    heading: t('Where should we ship your order?'),
+    thanks: t`Thank you. ${shop} has received your payment. We only need your shipping address.`,
+    button: t('Enter address'),
+    until: t`Enter it by ${dayText(claimExpiresAt)}.`
   }
 }
 
 /** Programs often claim before the provider reports the payment. */
 function wordsOnceClaimed(shop: string, { orderNumber }: Order): Ask {
-  const order = orderNumber === null ? 'order' : `order ${oneLine(orderNumber)}`
+  const number = orderNumber === null ? null : oneLine(orderNumber)
   return {
-    subject: `Your ${order} at ${shop}`,
-    heading: 'Your order is placed',
-    thanks: `Thank you. Your payment to ${shop} has arrived, and the shop has your ${order}.`,
-    button: 'See my order',
+    subject: number === null ? t`Your order at ${shop}` : t`Your order ${number} at ${shop}`,
+    heading: t('Your order is placed'),
+    thanks:
+      number === null
+        ? t`Thank you. ${shop} has received your payment and your order.`
+        : t`Thank you. ${shop} has received your payment and order ${number}.`,
+    button: t('View order'),
     until: null
   }
 }
@@ -128,7 +132,7 @@ function htmlOf(words: Words, claimPageUrl: string): VNode {
   const row = ([name, value]: Fact, style: string): VNode =>
     html`<tr><td style=${`${cell}padding-right:16px;word-break:break-word;${style}`}>${name}</td><td style=${`${cell}text-align:right;word-break:break-word;`}>${value}</td></tr>`
   return html`
-    <html lang="en">
+    <html lang=${currentLanguage()}>
       <head><meta charset="utf-8" /><title>${words.heading}</title></head>
       <body style="margin:0;padding:24px;background:#f4f6f5;color:#17211d;font:16px/1.5 system-ui,sans-serif;">
         <div style="max-width:560px;margin:0 auto;padding:24px;background:#ffffff;border-radius:12px;">
@@ -141,7 +145,7 @@ function htmlOf(words: Words, claimPageUrl: string): VNode {
             ${words.sums.map(fact => row(fact, soft))}
           </table>
           <p style=${`margin:16px 0 0;font-size:13px;${soft}`}>${words.keep}</p>
-          <p style=${`margin:8px 0 0;font-size:13px;${soft}word-break:break-all;`}>If the button does not work: ${claimPageUrl}</p>
+          <p style=${`margin:8px 0 0;font-size:13px;${soft}word-break:break-all;`}>If the button does not work, open ${claimPageUrl}</p>
           <p style=${`margin:8px 0 0;font-size:13px;${soft}`}>${words.why}</p>
         </div>
       </body>

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { LongError, type GatewayError } from '../../engine/operations/errors.ts'
@@ -80,14 +81,15 @@ export function orderOf({
   email
 }: Cart): { readonly input: StoreCheckoutInput; readonly location: BuyerLocation } | { readonly problem: string } {
   const items: CartLine[] = [...quantities].map(([variantId, quantity]) => ({ variantId, quantity }))
-  if (items.length === 0) return { problem: 'Enter how many you want of something.' }
+  if (items.length === 0) return { problem: t('Enter a quantity for at least one product.') }
   if (items.length > 10 || items.some(({ quantity }) => quantity > 10))
-    return { problem: 'One order takes at most 10 pieces.' }
+    return { problem: t('An order can have at most 10 items.') }
   const code = countryCode(country)
-  if (code === null) return { problem: 'Choose the country that your order goes to.' }
-  if (!/^[A-Za-z0-9]{0,3}$/.test(state)) return { problem: 'Enter your state by its letters, such as CA.' }
-  if (zip.length > 20) return { problem: 'A postal code has at most 20 characters.' }
-  if (email !== '' && !/^[^\s@]+@[^\s@]+$/.test(email)) return { problem: 'Enter a whole email address, or none.' }
+  if (code === null) return { problem: t('Choose the country to ship to.') }
+  if (!/^[A-Za-z0-9]{0,3}$/.test(state)) return { problem: t('Enter your state as letters, such as CA.') }
+  if (zip.length > 20) return { problem: t('A postal code can have at most 20 characters.') }
+  if (email !== '' && !/^[^\s@]+@[^\s@]+$/.test(email))
+    return { problem: t('Enter a complete email address, or leave it empty.') }
   return {
     input: { items, email: email === '' ? null : email },
     location: { country: code, state: state.toUpperCase(), zip: zip.toUpperCase() }
@@ -102,7 +104,7 @@ export function buyingOperations(options: BuyingOptions): AnyOperation[] {
     script: assetText('js', 'invoice', 'shop-invoice')
   }
   const headers = inlinePageHeaders(assets)
-  const missing: Result = { status: 404, body: missingPage(assets), headers }
+  const missing = (): Result => ({ status: 404, body: missingPage(assets), headers })
   return [
     defineOperation({
       id: 'getShopInvoice',
@@ -124,14 +126,14 @@ export function buyingOperations(options: BuyingOptions): AnyOperation[] {
       async handle({ params: { slug }, query: { order: sealed = '' } }) {
         const paymentHash = openOrder(options.sealer, sealed)
         const integration = paymentHash === null ? null : await options.store(slug)
-        if (paymentHash === null || integration === null) return missing
+        if (paymentHash === null || integration === null) return missing()
         const order = await options.orders.byPaymentHash(paymentHash)
-        if (order?.storefrontId !== integration.id) return missing
+        if (order?.storefrontId !== integration.id) return missing()
         if (order.status !== 'PendingPayment') {
           const url = options.orders.claimPageUrl(integration, order)
           // Relative, since a prefix may precede the path.
           return url === null
-            ? missing
+            ? missing()
             : {
                 status: 303,
                 body: null,
@@ -139,7 +141,7 @@ export function buyingOperations(options: BuyingOptions): AnyOperation[] {
               }
         }
         const challenge = await options.challenge(paymentHash)
-        if (challenge === null) return missing
+        if (challenge === null) return missing()
         const now = options.clock.now()
         const body = invoicePage({ order, integration, challenge, now, publicUrl: options.publicUrl() }, assets)
         return { status: 200, body, headers }
@@ -167,7 +169,7 @@ function openOrder(sealer: Pick<Sealer, 'open'>, sealed: string): string | null 
 /** What to say of a refusal on the shop's page; null when the request itself must fail. */
 export function problemOf(error: GatewayError): string | null {
   return error instanceof LongError && (error.status === 400 || error.status === 429 || error.status === 503)
-    ? error.message
+    ? t(error.message)
     : null
 }
 
@@ -184,7 +186,7 @@ function invoicePage({ order, integration, challenge, now, publicUrl }: InvoiceF
   const isOver = challenge.expiresAt <= now
   const { invoice, providerKind } = challenge
   return document({
-    title: `Pay ${dollarsText(order.totalCents)} · ${shop}`,
+    title: `${t`Pay ${dollarsText(order.totalCents)}`} · ${shop}`,
     assets,
     root: '../../',
     script: !isOver,
@@ -196,19 +198,19 @@ function invoicePage({ order, integration, challenge, now, publicUrl }: InvoiceF
           <h1 class="amount"><span class="unseen">Pay </span>${dollarsText(order.totalCents)}</h1>
           <p class="satoshis">${satoshisText(order.totalSats)}</p>
           ${order.items.map(({ productTitle, variantTitle, quantity }) => html`<p class="description" dir="auto">${`${quantity} × ${productTitle}${variantTitle === productTitle ? '' : `, ${variantTitle}`}`}</p>`)}
-          <p class="description">${`Shipping ${dollarsText(order.shippingCents)}, tax ${dollarsText(order.taxCents)}`}</p>
+          <p class="description">${t`Shipping ${dollarsText(order.shippingCents)}, tax ${dollarsText(order.taxCents)}`}</p>
         </header>
         <section class="panel" aria-labelledby="state">
           ${
             isOver
-              ? html`<h2 id="state">This invoice has expired</h2><p>Nothing was charged. <a href="../${integration.slug}">Back to the shop</a></p>`
+              ? html`<h2 id="state">This invoice has expired</h2><p>You have not been charged. <a href=${`../${integration.slug}`}>Back to the shop</a></p>`
               : html`
-          ${waiting('Waiting for payment', timeLeft({ createdAt: challenge.createdAt, expiresAt: challenge.expiresAt, now }))}
-          ${codeToScan(qrContent({ invoice, onchainAddress: null, amountSats: null }), 'QR code of the invoice')}
-          <p class="hint">Scan the code with a Lightning wallet. This page then asks where your order goes.</p>
+          ${waiting(t('Waiting for payment'), timeLeft({ createdAt: challenge.createdAt, expiresAt: challenge.expiresAt, now }))}
+          ${codeToScan(qrContent({ invoice, onchainAddress: null, amountSats: null }), t('QR code of the invoice'))}
+          <p class="hint">Scan the code with a Lightning wallet. Then enter your shipping address here.</p>
           ${walletLink(invoice)}
-          ${copyField('Lightning invoice', invoice)}
-          ${providerKind === 'sandbox' ? html`<div class="notice"><p><strong>Sandbox: no real money.</strong> Pay from a terminal on the gateway’s machine:</p>${copyField('Command', sandboxPayCommand(publicUrl, invoice))}</div>` : null}
+          ${copyField(t('Lightning invoice'), invoice)}
+          ${providerKind === 'sandbox' ? html`<div class="notice"><p><strong>Sandbox: no real money.</strong> Pay from a terminal on the gateway’s machine:</p>${copyField(t('Command'), sandboxPayCommand(publicUrl, invoice))}</div>` : null}
           <a class="button second" href="">I have paid</a>`
           }
         </section>
@@ -218,7 +220,7 @@ function invoicePage({ order, integration, challenge, now, publicUrl }: InvoiceF
 
 function missingPage(assets: InlineAssets): string {
   return document({
-    title: 'No order here',
+    title: t('Order not found'),
     assets,
     root: '../../',
     script: false,
@@ -227,8 +229,8 @@ function missingPage(assets: InlineAssets): string {
       <main class="alone">
         <section class="panel result">
           ${pictures.missing()}
-          <h1 class="result-heading">No order here</h1>
-          <p class="result-words">This address opens no order, or the order is over.</p>
+          <h1 class="result-heading">Order not found</h1>
+          <p class="result-words">This link does not lead to an order, or the order has expired.</p>
         </section>
       </main>`
   })

@@ -1,3 +1,4 @@
+import { currentLanguage, t } from '../../engine/formats/language.ts'
 import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { ShortError, type FieldErrors } from '../../engine/operations/errors.ts'
 import { isStorable } from '../../engine/operations/validation.ts'
@@ -139,7 +140,12 @@ export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry:
 }
 
 export function countriesOf(onlyCountry: string | null): ReadonlyArray<(typeof COUNTRIES)[number]> {
-  return onlyCountry === null ? COUNTRIES : COUNTRIES.filter(({ code }) => code === onlyCountry)
+  const countries = onlyCountry === null ? COUNTRIES : COUNTRIES.filter(({ code }) => code === onlyCountry)
+  const language = currentLanguage()
+  if (language === 'en') return countries
+  return countries
+    .map(({ code }) => ({ code, name: countryName(code) }))
+    .sort((one, other) => one.name.localeCompare(other.name, language))
 }
 
 /** Returns the details or the errors by field. `onlyCountry`: the only country that the shop ships to; null for any. */
@@ -153,26 +159,26 @@ export function checkForm(
   for (const field of FIELDS) {
     const value = values[field]
     if (!isStorable(value) || /\p{Cc}/u.test(value))
-      errors[field] = `${labelOf(field, country)} has a character that cannot be read. Please type it again.`
+      errors[field] = t`${labelOf(field, country)} contains an invalid character. Enter it again.`
     else if ([...value].length > MAXIMA[field])
-      errors[field] = `${labelOf(field, country)} can have at most ${MAXIMA[field]} characters.`
+      errors[field] = t`${labelOf(field, country)} can have at most ${MAXIMA[field]} characters.`
   }
   const need = (field: Field, message: string): void => {
     if (values[field] === '') errors[field] ??= message
   }
-  need('email', 'Enter your email address.')
-  need('firstName', 'Enter your first name.')
-  need('lastName', 'Enter your last name.')
-  need('country', 'Choose a country.')
-  need('address1', 'Enter your street and house number.')
-  need('city', 'Enter your town or city.')
-  if (stateNeeded) need('province', `Enter your ${lower(stateLabel)}.`)
-  if (zipNeeded) need('zip', `Enter your ${lower(zipLabel)}.`)
+  need('email', t('Enter your email address.'))
+  need('firstName', t('Enter your first name.'))
+  need('lastName', t('Enter your last name.'))
+  need('country', t('Choose a country.'))
+  need('address1', t('Enter your street and house number.'))
+  need('city', t('Enter your city.'))
+  if (stateNeeded) need('province', t`Enter a value for “${t(stateLabel)}”.`)
+  if (zipNeeded) need('zip', t`Enter a value for “${t(zipLabel)}”.`)
   if (values.email !== '' && !isMailAddress(values.email))
-    errors.email ??= 'Enter an email address like name@example.com.'
-  if (country === null) errors.country ??= 'Choose a country from the list.'
+    errors.email ??= t('Enter an email address like name@example.com.')
+  if (country === null) errors.country ??= t('Choose a country from the list.')
   else if (onlyCountry !== null && country !== onlyCountry)
-    errors.country ??= `This shop ships within ${countryName(onlyCountry)} only.`
+    errors.country ??= t`This shop only ships within ${countryName(onlyCountry)}.`
   if (country === null || Object.keys(errors).length > 0) return { errors }
   const { email, firstName, lastName, address1, city } = values
   return {
@@ -197,25 +203,20 @@ function orNull(text: string): string | null {
   return text === '' ? null : text
 }
 
-/** `ZIP code` keeps its capitals inside a sentence. */
-function lower(label: string): string {
-  return /^[A-Z]{2}/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1)
-}
-
 /** The name of a field on the page, by the chosen country's two capital letters; null for none. */
 export function labelOf(field: Field, country: string | null): string {
   const { stateLabel, zipLabel } = addressRules(country ?? '')
   const labels: Readonly<Record<Field, string>> = {
-    email: 'Email',
-    firstName: 'First name',
-    lastName: 'Last name',
-    country: 'Country',
-    address1: 'Street and house number',
-    address2: 'Flat, suite or floor',
-    city: 'Town or city',
-    province: stateLabel,
-    zip: zipLabel,
-    phone: 'Phone'
+    email: t('Email'),
+    firstName: t('First name'),
+    lastName: t('Last name'),
+    country: t('Country'),
+    address1: t('Street and house number'),
+    address2: t('Apartment, suite or floor'),
+    city: t('City'),
+    province: t(stateLabel),
+    zip: t(zipLabel),
+    phone: t('Phone')
   }
   return labels[field]
 }
@@ -232,7 +233,7 @@ export function formErrors(errors: FieldErrors): FormErrors | null {
   const found: Partial<Record<Field, string>> = {}
   for (const field of FIELDS) {
     const messages = errors[fieldName(field === 'email' ? '/email' : `/shippingAddress/${field}`)]
-    if (messages !== undefined) found[field] = messages.join(' ')
+    if (messages !== undefined) found[field] = messages.map(each => t(each)).join(' ')
   }
   return Object.keys(found).length === 0 ? null : found
 }
@@ -245,23 +246,23 @@ export function refundPanel(order: Order, action: string, given = '', refusal: s
   const { failure, refundRequest, refundedAt } = order
   if (failure === null && refundRequest === null && refundedAt === null) return null
   if (refundedAt !== null)
-    return html`<section class="panel" aria-labelledby="refund"><h2 id="refund" class="result-heading">Your money has been sent back</h2></section>`
+    return html`<section class="panel" aria-labelledby="refund"><h2 id="refund" class="result-heading">Your payment has been refunded</h2></section>`
   return html`
     <section class="panel" aria-labelledby="refund">
       <div>
-        <h2 id="refund" class="result-heading">${refundRequest === null ? 'Or ask for your money back' : 'You have asked for your money back'}</h2>
-        ${failure === null ? null : html`<p class="soft">${failureWords(failure.reason)} You can wait and send your address again, or ask for the money back.</p>`}
-        ${refundRequest === null ? null : html`<p class="soft">The shop sends it to <bdi>${refundRequest.address}</bdi>. Until then your order can still be placed.</p>`}
+        <h2 id="refund" class="result-heading">${refundRequest === null ? t('Or request a refund') : t('Refund requested')}</h2>
+        ${failure === null ? null : html`<p class="soft">${t(failureWords(failure.reason))} ${t('You can submit your address again later, or request a refund.')}</p>`}
+        ${refundRequest === null ? null : html`<p class="soft">The shop will send it to <bdi>${refundRequest.address}</bdi>. Until then, your order can still be placed.</p>`}
       </div>
       <form class="form" method="post" action=${action}>
         <div class=${refusal === null ? 'input' : 'input wrong'}>
           <label for="refundAddress"><span class="label-text">Bitcoin address or Lightning invoice</span></label>
-          ${refusal === null ? null : html`<p class="error" id="refundAddress-error">${refusal}</p>`}
+          ${refusal === null ? null : html`<p class="error" id="refundAddress-error">${t(refusal)}</p>`}
           <input id="refundAddress" name="refundAddress" type="text" value=${given} maxlength=${LONGEST_ADDRESS} autocapitalize="none" spellcheck="false" autocomplete="off" required
             ...${refusal === null ? {} : { 'aria-invalid': 'true', 'aria-describedby': 'refundAddress-error' }} />
         </div>
-        <button class="button second" data-busy="Asking…">${refundRequest === null ? 'Ask for my money back' : 'Use this address instead'}</button>
-        <p class="hint">You have paid ${satoshisText(order.totalSats)}. The shop sends the money by hand: an invoice should last for some days.</p>
+        <button class="button second" data-busy="Sending…">${refundRequest === null ? t('Request refund') : t('Use this address instead')}</button>
+        <p class="hint">You paid ${satoshisText(order.totalSats)}. The shop sends refunds manually, so an invoice should be valid for several days.</p>
       </form>
     </section>`
 }

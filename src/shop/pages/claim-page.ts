@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { oneLine } from '../../web/mail/plain-text.ts'
 import { dollarsText, satoshisText } from '../../web/kit/amounts.ts'
@@ -67,7 +68,7 @@ export function formPage(
   const shop = shopNameOf(facts.integration)
   const wrong = FIELDS.filter(field => errors[field] !== undefined)
   return page(assets, {
-    title: `${wrong.length > 0 || refusal !== null ? 'Please check: ' : ''}Where should your order go? · ${shop}`,
+    title: `${wrong.length > 0 || refusal !== null ? t('Check your entries') : t('Shipping address')} · ${shop}`,
     refresh: null,
     main: html`
       <main class="order">
@@ -77,8 +78,8 @@ export function formPage(
             ? null
             : html`<section class="panel" aria-labelledby="state">
           <div>
-            <h2 id="state" class="result-heading">Where should it go?</h2>
-            <p class="soft">Please say so by <time datetime=${new Date(facts.order.claimExpiresAt).toISOString()}>${dayText(facts.order.claimExpiresAt)}</time>.</p>
+            <h2 id="state" class="result-heading">Where should we ship your order?</h2>
+            <p class="soft">Enter your address by <time datetime=${new Date(facts.order.claimExpiresAt).toISOString()}>${dayText(facts.order.claimExpiresAt)}</time>.</p>
           </div>
           ${problems(wrong, errors, refusal)}
           ${form(facts, values, errors)}
@@ -93,7 +94,7 @@ function problems(wrong: readonly Field[], errors: FormErrors, refusal: string |
   if (wrong.length === 0 && refusal === null) return null
   return html`
     <div id="problems" class="problems" role="alert" tabindex="-1" autofocus>
-      <p><strong>${refusal ?? (wrong.length === 1 ? 'One thing is missing or wrong' : `${wrong.length} things are missing or wrong`)}</strong></p>
+      <p><strong>${refusal ?? (wrong.length === 1 ? t('Check 1 field') : t`Check ${wrong.length} fields`)}</strong></p>
       ${wrong.length === 0 ? null : html`<ul>${wrong.map(field => html`<li><a href=${`#${field}`}>${errors[field]}</a></li>`)}</ul>`}
     </div>`
 }
@@ -117,8 +118,8 @@ function form(facts: ClaimPageFacts, values: FormValues, errors: FormErrors): VN
       ${input('city', 'address-level2')}
       <div class="row">${input('province', 'address-level1')}${input('zip', 'postal-code', { autocapitalize: 'characters', spellcheck: 'false' })}</div>
       ${input('phone', 'tel', { type: 'tel', inputmode: 'tel' })}
-      <button class="button" data-busy="Placing your order…">Place my order</button>
-      <p class="hint">Your address goes to ${`\u2068${shopNameOf(facts.integration)}\u2069`} for this order. It is paid: there is nothing more to pay.</p>
+      <button class="button" data-busy="Placing your order…">Place order</button>
+      <p class="hint">${`\u2068${shopNameOf(facts.integration)}\u2069`} uses your address for this order. The order is paid in full.</p>
     </form>`
 }
 
@@ -156,7 +157,7 @@ function countryField({ integration }: ClaimPageFacts, chosen: string | null, er
           >${name}</option>`
         })}
       </select>
-      ${onlyCountryOf(integration) === null ? null : html`<p class="hint">This shop ships within ${countryName(onlyCountryOf(integration) ?? '')} only.</p>`}
+      ${onlyCountryOf(integration) === null ? null : html`<p class="hint">This shop only ships within ${countryName(onlyCountryOf(integration) ?? '')}.</p>`}
     </div>`
 }
 
@@ -174,21 +175,21 @@ export function failedPage(facts: ClaimPageFacts, values: FormValues, running: b
     values.email
   ].filter(line => line.trim() !== '')
   return page(assets, {
-    title: `${running ? 'Being placed' : 'Not placed yet'} · ${shop}`,
+    title: `${running ? t('Placing your order') : t('Order not placed')} · ${shop}`,
     refresh: null,
     main: html`
       <main class="order">
         ${bill(facts)}
         <section class="panel result" aria-labelledby="state" role="alert">
           ${running ? pictures.processing() : pictures.broken()}
-          <h2 id="state" class="result-heading">${running ? 'Your order is being placed' : 'Your order could not be placed just now'}</h2>
-          ${facts.order.failure === null || running ? null : html`<p class="result-words">${failureWords(facts.order.failure.reason)}</p>`}
-          <p class="result-words">Your payment is safe, and nothing ${running ? 'is' : 'was'} ordered twice. Please try again in a moment.</p>
+          <h2 id="state" class="result-heading">${running ? t('Your order is being placed') : t('Your order could not be placed')}</h2>
+          ${facts.order.failure === null || running ? null : html`<p class="result-words">${t(failureWords(facts.order.failure.reason))}</p>`}
+          <p class="result-words">Your payment is safe, and nothing is ordered twice. Try again in a moment.</p>
           <div class="given">${lines.map(line => html`<bdi>${line}</bdi>`)}</div>
           <form class="form" method="post" action=${address(facts)}>
             ${FIELDS.map(field => html`<input type="hidden" name=${field} value=${values[field]} />`)}
             <button class="button" data-busy="Trying again…">Try again</button>
-            <button class="button second" name="change" value="1">Change the address</button>
+            <button class="button second" name="change" value="1">Change address</button>
           </form>
         </section>
         ${refundPanel(facts.order, refundAddress(facts))}
@@ -217,7 +218,7 @@ export function claimedOrderPage(facts: ClaimPageFacts, assets: AssetNames): str
           <p class="result-words">${words}</p>
           ${trackingOf(order)}
           ${steps(order)}
-          <p class="hint">Keep this page’s address to look again; it is the key to your order, so keep it to yourself.</p>
+          <p class="hint">Bookmark this page to check your order. Anyone with the link can see it, so keep it private.</p>
         </section>
       </main>`
   })
@@ -231,29 +232,31 @@ interface Words {
 }
 
 function wordsOf({ status, orderNumber }: Order, shop: string): Words {
-  const number = orderNumber === null ? '' : ` ${orderNumber}`
   switch (status) {
     case 'Shipped':
       return {
-        title: 'On its way',
-        heading: 'Your order is on its way',
-        words: `${shop} has sent order${number}.`,
+        title: t('Shipped'),
+        heading: t('Your order has shipped'),
+        words: orderNumber === null ? t`${shop} has shipped your order.` : t`${shop} has shipped order ${orderNumber}.`,
         picture: 'truck'
       }
     case 'Fulfilled':
       return {
-        title: 'Packed',
-        heading: 'Your order is packed',
-        words: `${shop} has packed order${number}. It is sent next.`,
+        title: t('Packed'),
+        heading: t('Your order is packed'),
+        words:
+          orderNumber === null
+            ? t`${shop} has packed your order. It ships next.`
+            : t`${shop} has packed order ${orderNumber}. It ships next.`,
         picture: 'parcel'
       }
     case 'PaidWithDetails':
     case 'PaidAwaitingDetails':
     case 'PendingPayment':
       return {
-        title: 'Order placed',
-        heading: orderNumber === null ? 'Your order is placed' : `Order${number} is placed`,
-        words: `Thank you. ${shop} has your address and gets it ready.`,
+        title: t('Order placed'),
+        heading: orderNumber === null ? t('Your order is placed') : t`Order ${orderNumber} is placed`,
+        words: t`Thank you. ${shop} has your address and is preparing the order.`,
         picture: 'paid'
       }
   }
@@ -268,7 +271,7 @@ function trackingOf({ tracking }: Order): VNode | null {
       ${carrier === null ? null : html`<div><dt>Carrier</dt><dd><bdi>${carrier}</bdi></dd></div>`}
       ${number === null ? null : html`<div><dt>Tracking number</dt><dd><bdi>${number}</bdi></dd></div>`}
     </dl>
-    ${url === null ? null : html`<a class="button" href=${url} rel="noopener noreferrer">Track the parcel</a>`}`
+    ${url === null ? null : html`<a class="button" href=${url} rel="noopener noreferrer">Track package</a>`}`
 }
 
 const REACHED: Readonly<Record<OrderStatus, number>> = {
@@ -282,10 +285,10 @@ const REACHED: Readonly<Record<OrderStatus, number>> = {
 function steps(order: Order): VNode {
   const reached = REACHED[order.status]
   const all: ReadonlyArray<readonly [string, number | null]> = [
-    ['Paid', order.paidAt],
-    ['Address given', order.claimedAt],
-    ['Packed', order.fulfilledAt],
-    ['Sent', order.shippedAt]
+    [t('Paid'), order.paidAt],
+    [t('Address received'), order.claimedAt],
+    [t('Packed'), order.fulfilledAt],
+    [t('Shipped'), order.shippedAt]
   ]
   return html`
     <ol class="steps facts" aria-label="Progress">
@@ -306,13 +309,13 @@ function bill({ order, integration }: ClaimPageFacts): VNode {
   return html`
     <header class="summary">
       ${merchantLine(shopNameOf(integration))}
-      <h1 class="title">${order.orderNumber === null ? 'Your order' : `Order ${order.orderNumber}`}</h1>
+      <h1 class="title">${order.orderNumber === null ? t('Your order') : t`Order ${order.orderNumber}`}</h1>
       <table class="bill">
-        <caption class="unseen">What you have paid for</caption>
+        <caption class="unseen">Items you paid for</caption>
         <tbody>
           ${order.items.map(item => html`<tr><th scope="row"><bdi>${itemTitle(item)}</bdi>${item.quantity === 1 ? null : html`<small>${item.quantity} × ${dollarsText(item.priceCents)}</small>`}</th><td>${dollarsText(item.priceCents * item.quantity)}</td></tr>`)}
-          ${sum('Shipping', order.shippingCents)}
-          ${sum('Tax', order.taxCents)}
+          ${sum(t('Shipping'), order.shippingCents)}
+          ${sum(t('Tax'), order.taxCents)}
           <tr class="sum total"><th scope="row">Paid<small>${satoshisText(order.totalSats)}</small></th><td>${dollarsText(order.totalCents)}</td></tr>
         </tbody>
       </table>
@@ -321,14 +324,14 @@ function bill({ order, integration }: ClaimPageFacts): VNode {
 
 export function missingOrderPage(assets: AssetNames): string {
   return page(assets, {
-    title: 'No order here',
+    title: t('Order not found'),
     refresh: null,
     main: html`
       <main class="alone">
         <section class="panel result">
           ${pictures.missing()}
-          <h1 class="result-heading">No order here</h1>
-          <p class="result-words">This address opens no order. Please check that the link is whole. If its time is over, the shop where you paid can help.</p>
+          <h1 class="result-heading">Order not found</h1>
+          <p class="result-words">This link does not lead to an order. Check that the link is complete. If it has expired, contact the shop where you paid.</p>
         </section>
       </main>`
   })

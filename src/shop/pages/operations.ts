@@ -1,3 +1,4 @@
+import { currentLanguage, speaking } from '../../engine/formats/language.ts'
 import { Type } from 'typebox'
 import { UNSUPPORTED_MEDIA_TYPE } from '../../engine/operations/error-kinds.ts'
 import { foreseen, GatewayError, LongError, Unavailable, ValidationError } from '../../engine/operations/errors.ts'
@@ -94,7 +95,12 @@ const NO_HEADERS: ReadonlyHeaders = new HeaderList()
 /** A store's page, and the page where buyers claim and follow a paid order (decision 134). */
 export function storefrontPageOperations(options: StorefrontPageOptions): AnyOperation[] {
   const assets = new PageAssets().names
-  const missing = { status: 404, body: missingOrderPage(assets), headers: FORM_PAGE_HEADERS }
+  const missing = (): Result => ({
+    status: 404,
+    // Without links to other languages, which would repeat the query.
+    body: speaking(currentLanguage(), () => missingOrderPage(assets)),
+    headers: FORM_PAGE_HEADERS
+  })
   const find = async (slug: string, claimToken: string | undefined): Promise<ClaimPageFacts | null> => {
     if (claimToken === undefined || !TOKEN.test(claimToken)) return null
     const found = await options.orders.byClaimToken(slug, claimToken)
@@ -221,7 +227,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       },
       async handle({ params: { slug }, query: { claimToken } }) {
         const facts = await find(slug, claimToken)
-        if (facts === null) return missing
+        if (facts === null) return missing()
         return {
           status: 200,
           body: isClaimed(facts.order) ? claimedOrderPage(facts, assets) : claimPage(facts, assets),
@@ -265,7 +271,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         requireForm(ctx.headers)
         const { values, change } = readForm(await ctx.body.bytes())
         const facts = await find(slug, claimToken)
-        if (facts === null) return missing
+        if (facts === null) return missing()
         if (isClaimed(facts.order)) return claimed(facts)
         const again = (errors: FormErrors, refusal: string | null): Result => ({
           status: 400,
@@ -280,7 +286,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         )
         if (error === null) return claimed(facts)
         const now = await unlessAway(find(slug, claimToken), facts)
-        if (now === null) return missing
+        if (now === null) return missing()
         // Submitted twice: the first one counts, and both see the result.
         if (isClaimed(now.order)) return claimed(facts)
         if (error instanceof ValidationError)
@@ -326,14 +332,14 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         requireForm(ctx.headers)
         const given = readRefundForm(await ctx.body.bytes())
         const facts = await find(slug, claimToken)
-        if (facts === null) return missing
+        if (facts === null) return missing()
         const wrong =
           given.length < 26 || given.length > LONGEST_ADDRESS ? 'Enter a Bitcoin address or a Lightning invoice.' : null
         const error = wrong === null ? await refusalOf(options.refundRequests.ask(slug, facts.claimToken, given)) : null
         if (wrong === null && error === null) return claimed(facts)
         if (error !== null && error.status !== 400) throw error
         const now = await unlessAway(find(slug, claimToken), facts)
-        if (now === null) return missing
+        if (now === null) return missing()
         if (isClaimed(now.order)) return claimed(facts)
         return {
           status: 400,

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { oneLine } from '../../web/mail/plain-text.ts'
 import { dollarsText } from '../../web/kit/amounts.ts'
@@ -44,7 +45,7 @@ export function shopPage(facts: ShopPageFacts, assets: AssetNames): string {
       </header>
       ${
         shown.length === 0
-          ? html`<p class="soft">There is nothing for sale at the moment.</p>`
+          ? html`<p class="soft">No products available right now.</p>`
           : html`
       <form class="form" method="post">
         <ul class="products">${shown.map(product => productCard(product, sources, cart))}</ul>
@@ -52,12 +53,12 @@ export function shopPage(facts: ShopPageFacts, assets: AssetNames): string {
         ${buyFields(facts)}
       </form>`
       }
-      ${shown.length === catalog.products.length ? null : html`<p class="soft">And ${catalog.products.length - shown.length} more: they are in the <a href=${`${api}/catalog`}>catalog</a>.</p>`}
+      ${shown.length === catalog.products.length ? null : html`<p class="soft">Find ${catalog.products.length - shown.length} more in the <a href=${`${api}/catalog`}>catalog</a>.</p>`}
       <section class="panel how" aria-labelledby="how">
         <h2 id="how">Let your agent buy</h2>
-        <p>Software that pays over Lightning can buy here too. Give your agent this address; the text there says how. Once it has paid, you enter the delivery address on a page.</p>
+        <p>Software that pays over Lightning can buy here too. Give your agent this address, which explains how. After it has paid, you enter the delivery address on a page.</p>
         <div class="field"><div class="field-row"><code class="field-text" tabindex="0" dir="ltr">${`${publicUrl}/api/storefront/${integration.slug}/llms.txt`}</code></div></div>
-        <p class="links"><a href=${`${api}/llms.txt`}>For agents: llms.txt</a> <a href=${`${api}/catalog`}>The catalog as JSON</a></p>
+        <p class="links"><a href=${`${api}/llms.txt`}>llms.txt for agents</a> <a href=${`${api}/catalog`}>Catalog as JSON</a></p>
       </section>
     </main>`,
     integration.listInRegistry
@@ -67,11 +68,11 @@ export function shopPage(facts: ShopPageFacts, assets: AssetNames): string {
 function shippingWords({ shipping, shopCountry, ...integration }: ShopPageFacts['integration']): string {
   const { domesticCents, freeEnabled, freeThresholdCents } = shipping
   const only = onlyCountryOf({ ...integration, shipping, shopCountry })
-  const where = only === null ? 'Ships everywhere' : `Ships within ${countryName(only)}`
-  if (domesticCents === 0 || (freeEnabled && freeThresholdCents === null)) return `${where}, free of charge.`
-  const price = `${where} for ${dollarsText(domesticCents)}`
+  const where = only === null ? t('Ships worldwide') : t`Ships within ${countryName(only)}`
+  if (domesticCents === 0 || (freeEnabled && freeThresholdCents === null)) return t`${where}, free of charge.`
+  const price = t`${where} for ${dollarsText(domesticCents)}`
   return freeEnabled && freeThresholdCents !== null
-    ? `${price}, free from ${dollarsText(freeThresholdCents)}.`
+    ? t`${price}, free from ${dollarsText(freeThresholdCents)}.`
     : `${price}.`
 }
 
@@ -101,9 +102,9 @@ function productCard(
 function variantLine({ variantId, title, priceCents, available }: CatalogVariant, product: string, cart: Cart): VNode {
   const own = ownTitle(title, product)
   const name = `v${variantId}`
-  return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span>${
+  return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ` · ${t('sold out')}`}</span>${
     available
-      ? html`<label class="quantity"><span class="unseen">${`Quantity of ${own === null ? product : `${product}, ${own}`}`}</span><input type="number" name=${name} min="0" max="10" inputmode="numeric" placeholder="0" value=${cart.quantities.get(variantId) ?? ''} /></label>`
+      ? html`<label class="quantity"><span class="unseen">${t`Quantity of ${own === null ? product : `${product}, ${own}`}`}</span><input type="number" name=${name} min="0" max="10" inputmode="numeric" placeholder="0" value=${cart.quantities.get(variantId) ?? ''} /></label>`
       : null
   }</li>`
 }
@@ -117,28 +118,28 @@ function buyFields({ integration, cart }: ShopPageFacts): VNode {
   return html`
     <section class="panel how" aria-labelledby="buy">
       <h2 id="buy">Buy with a Lightning wallet</h2>
-      <p>Enter how many you want above, and where the order goes. You see the total with tax and shipping before you pay.</p>
+      <p>Enter quantities above and where to ship. You see the total with tax and shipping before you pay.</p>
       <div class="input"><label for="country">Country</label>
         <select id="country" name="country" autocomplete="country" required>
           ${chosen === '' ? html`<option value="" selected>Choose a country</option>` : null}
           ${countries.map(({ code, name }) => html`<option value=${code} selected=${code === chosen}>${name}</option>`)}
         </select></div>
-      ${input('state', 'State (by its letters, such as CA; where there are states)', cart.state, { autocomplete: 'address-level1', maxlength: '3' })}
-      ${input('zip', 'Postal code', cart.zip, { autocomplete: 'postal-code', maxlength: '20' })}
-      ${input('email', 'Email (optional; we send you the page of your order)', cart.email, { type: 'email', autocomplete: 'email', maxlength: '254' })}
-      <button class="button" data-busy="Asking for the total…">Show the total</button>
+      ${input('state', t('State (two letters, such as CA; where applicable)'), cart.state, { autocomplete: 'address-level1', maxlength: '3' })}
+      ${input('zip', t('Postal code'), cart.zip, { autocomplete: 'postal-code', maxlength: '20' })}
+      ${input('email', t('Email (optional, for the link to your order)'), cart.email, { type: 'email', autocomplete: 'email', maxlength: '254' })}
+      <button class="button" data-busy="Calculating total…">Show total</button>
     </section>`
 }
 
 export function missingShopPage(assets: AssetNames): string {
   return page(
     assets,
-    'No shop here',
+    t('Shop not found'),
     html`
     <main class="alone">
       <section class="panel result">
         ${pictures.missing()}
-        <h1 class="result-heading">No shop here</h1>
+        <h1 class="result-heading">Shop not found</h1>
         <p class="result-words">There is no shop at this address, or it is closed.</p>
       </section>
     </main>`
@@ -148,13 +149,13 @@ export function missingShopPage(assets: AssetNames): string {
 export function awayShopPage(assets: AssetNames): string {
   return page(
     assets,
-    'Back soon',
+    t('Back soon'),
     html`
     <main class="alone">
       <section class="panel result">
         ${pictures.broken()}
         <h1 class="result-heading">Back soon</h1>
-        <p class="result-words">This shop cannot be reached just now. Please look again in a moment.</p>
+        <p class="result-words">This shop is unavailable right now. Try again in a moment.</p>
       </section>
     </main>`
   )

@@ -1,13 +1,12 @@
 import type { VNode } from 'preact'
 import type { Payment } from '../../payments/payments/schema.ts'
 import { amountText } from '../kit/amounts.ts'
+import { currentLanguage } from '../../engine/formats/language.ts'
 import { html } from '../kit/document.ts'
-
-const grouped = new Intl.NumberFormat('en-US')
 
 /** `12,500 sats`. */
 export function sats(amount: number): string {
-  return `${grouped.format(amount)} ${amount === 1 ? 'sat' : 'sats'}`
+  return `${count(amount)} ${amount === 1 ? 'sat' : 'sats'}`
 }
 
 /** `$2.00`, `0.0001 BTC`. */
@@ -17,18 +16,18 @@ export function amountIn(amount: number | string, currency: Payment['currency'])
 
 /** With thousands separators. */
 export function count(value: number): string {
-  return grouped.format(value)
+  return value.toLocaleString(currentLanguage())
 }
 
 /** Percentage; a dash without a whole. */
 export function percent(part: number, whole: number): string {
-  return whole === 0 ? '–' : `${Math.round((part / whole) * 100)} %`
+  return whole === 0 ? '–' : (part / whole).toLocaleString(currentLanguage(), { style: 'percent' })
 }
 
 /** `4.2 ms`, `1.3 s`. */
 export function latency(ms: number | null): string {
   if (ms === null) return '–'
-  return ms < 1000 ? `${ms} ms` : `${Number((ms / 1000).toPrecision(2))} s`
+  return ms < 1000 ? `${ms} ms` : `${Number((ms / 1000).toPrecision(2)).toLocaleString(currentLanguage())} s`
 }
 
 /**

@@ -1,3 +1,4 @@
+import { currentLanguage } from '../../engine/formats/language.ts'
 import type { Currency } from '../../lightning/money/currencies.ts'
 
 const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'currency' } as const
@@ -9,20 +10,21 @@ export function amountText(amount: string, currency: Currency): string {
   return formatOf(currency).format(amount as Intl.StringNumericLiteral)
 }
 
-const formats = new Map<Currency, Intl.NumberFormat>()
+const formats = new Map<string, Intl.NumberFormat>()
 
 /** Cached: construction is slow, and a catalog has thousands of prices. */
 function formatOf(currency: Currency): Intl.NumberFormat {
-  const known = formats.get(currency)
+  const key = `${currentLanguage()} ${currency}`
+  const known = formats.get(key)
   if (known !== undefined) return known
-  const made = new Intl.NumberFormat('en', { ...FIAT, currency })
-  formats.set(currency, made)
+  const made = new Intl.NumberFormat(currentLanguage(), { ...FIAT, currency })
+  formats.set(key, made)
   return made
 }
 
 /** Whole satoshis, such as `12,345 sats`. */
 export function satoshisText(satoshis: number): string {
-  return `${new Intl.NumberFormat('en').format(satoshis)}\u00a0${satoshis === 1 ? 'sat' : 'sats'}`
+  return `${satoshis.toLocaleString(currentLanguage())}\u00a0${satoshis === 1 ? 'sat' : 'sats'}`
 }
 
 /** Satoshis as bitcoin with eight decimals (BIP 21). */

@@ -1,3 +1,4 @@
+import { currentLanguage, t } from '../../engine/formats/language.ts'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Type } from 'typebox'
@@ -83,9 +84,23 @@ export class PageAssets {
   }
 }
 
+const scriptMessages = new Set<string>()
+
+/** Messages of all scripts in the reader's language, as JSON for their `data-words`; null in English. */
+export function scriptWords(): string | null {
+  if (currentLanguage() === 'en') return null
+  if (scriptMessages.size === 0)
+    for (const [, message = ''] of assetText('js', ...SCRIPTS).matchAll(/\bt\('([^']+)'\)/g))
+      scriptMessages.add(message)
+  return JSON.stringify(Object.fromEntries([...scriptMessages].map(message => [message, t(message)])))
+}
+
+const SCRIPTS = ['invoice', 'pay', 'paywall', 'passkeys', 'console', 'shop']
+
 /** Concatenates files of the folder `assets` in this order, shared parts (`tokens`) first. Saves requests. */
 export function assetText(ending: 'css' | 'js', ...files: readonly string[]): string {
-  return files.map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
+  const parts = ending === 'js' ? ['words', ...files] : files
+  return parts.map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
 }
 
 function readAsset(ending: 'css' | 'js', ...files: readonly string[]): Asset {

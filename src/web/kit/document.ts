@@ -2,11 +2,44 @@ import { hash } from 'node:crypto'
 import { html as template } from 'htm/preact'
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import type { AssetNames } from './assets.ts'
+import { currentLanguage, LANGUAGES, languageLinks, t, type Language } from '../../engine/formats/language.ts'
+import { scriptWords, type AssetNames } from './assets.ts'
+import { rewritten } from './messages.ts'
 
-/** Template tag of the pages. The renderer escapes every text and attribute; no page uses `dangerouslySetInnerHTML`. */
 // htm returns a list for templates with several roots; the pages have none.
-export const html = template as (strings: TemplateStringsArray, ...values: unknown[]) => VNode
+const render = template as (strings: TemplateStringsArray, ...values: unknown[]) => VNode
+
+interface TranslatedTemplate {
+  readonly strings: TemplateStringsArray
+  /** Places of the values in the original. */
+  readonly order: readonly number[]
+}
+
+const templates = new WeakMap<TemplateStringsArray, Map<Language, TranslatedTemplate>>()
+
+/**
+ * Template tag of the pages, in the reader's language. The renderer escapes every text and attribute; no page uses
+ * `dangerouslySetInnerHTML`.
+ */
+export function html(strings: TemplateStringsArray, ...values: unknown[]): VNode {
+  const language = currentLanguage()
+  if (language === 'en') return render(strings, ...values)
+  const known = templates.get(strings) ?? new Map<Language, TranslatedTemplate>()
+  const own = known.get(language) ?? translatedTemplate(strings)
+  if (!known.has(language)) templates.set(strings, known.set(language, own))
+  return render(own.strings, ...own.order.map(at => values[at]))
+}
+
+function translatedTemplate(strings: TemplateStringsArray): TranslatedTemplate {
+  const source = strings.reduce((text, part, at) => `${text}{${at - 1}}${part}`)
+  const parts = rewritten(source, t).split(/\{(\d+)\}/)
+  // htm identifies a template by its strings, and reads nothing else of them.
+  const own = Object.assign(
+    parts.filter((_, at) => at % 2 === 0),
+    { raw: [] }
+  )
+  return { strings: own, order: parts.filter((_, at) => at % 2 === 1).map(Number) }
+}
 
 export const HTML_TYPE = 'text/html; charset=utf-8'
 
@@ -93,7 +126,7 @@ export function document(page: HtmlPage): string {
   const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', isListed = false, script, refresh } = page
   const inline = 'inline' in assets
   const text = renderToString(html`
-    <html lang="en">
+    <html lang=${currentLanguage()} data-words=${scriptWords()}>
       <head>
         <meta charset="utf-8" />
         <title>${title}</title>
@@ -109,7 +142,7 @@ export function document(page: HtmlPage): string {
       <body>
         <p id="announcement" class="unseen" role="status" aria-live="polite"></p>
         ${main}
-        <footer class="footer">Lightning payment by <span class="brand">boltgate</span></footer>
+        <footer class="footer">Lightning payment by <span class="brand">boltgate</span>${languageChoice()}</footer>
       </body>
     </html>`)
   if (!inline) return `<!doctype html>${text}`
@@ -117,6 +150,14 @@ export function document(page: HtmlPage): string {
   const end = text.indexOf('</head>')
   const program = script ? `<script type="module">${assets.script}</script>` : ''
   return `<!doctype html>${text.slice(0, end)}<style>${assets.style}</style>${program}${text.slice(end)}`
+}
+
+/** Links to the page in other languages; null for pages of a seller's addresses. */
+export function languageChoice(): VNode | null {
+  const links = languageLinks()
+  if (links === null) return null
+  return html`
+    <nav class="languages" aria-label="Language">${links.map(([language, address]) => html`<a href=${address} lang=${language} hreflang=${language} rel="nofollow" aria-current=${language === currentLanguage() ? 'true' : null}>${LANGUAGES[language]}</a>`)}</nav>`
 }
 
 /** Normalized http or https address without quotes, spaces or line ends; else null. */

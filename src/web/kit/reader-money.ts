@@ -2,6 +2,7 @@ import type { FiatCurrency } from '../../lightning/money/currencies.ts'
 import type { Decimal } from '../../lightning/money/decimal.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import { t } from '../../engine/formats/language.ts'
 import { amountText } from './amounts.ts'
 
 const EURO =
@@ -72,7 +73,7 @@ const PLACES = 6n
 export function worthText(satoshis: number, currency: FiatCurrency, price: Decimal): string {
   const divisor = 10n ** (PLACES + BigInt(price.places))
   const cents = (BigInt(satoshis) * price.digits * 2n + divisor) / (divisor * 2n)
-  if (cents === 0n) return `less than ${amountText('0.01', currency)}`
+  if (cents === 0n) return t`less than ${amountText('0.01', currency)}`
   const digits = String(cents).padStart(3, '0')
   return `≈ ${amountText(`${digits.slice(0, -2)}.${digits.slice(-2)}`, currency)}`
 }

@@ -1,3 +1,4 @@
+import { currentLanguage } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { html } from '../kit/document.ts'
@@ -33,7 +34,7 @@ export function factsMail({ to, subject, heading, words, facts, why, id }: Facts
 function body(heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
   const cell = 'padding:6px 16px 6px 0;vertical-align:top;text-align:left;'
   return html`
-    <html lang="en">
+    <html lang=${currentLanguage()}>
       <head><meta charset="utf-8" /><title>${heading}</title></head>
       <body style="margin:0;padding:24px;background:#f4f6f5;color:#17211d;font:16px/1.5 system-ui,sans-serif;">
         <div style="max-width:560px;margin:0 auto;padding:24px;background:#ffffff;border-radius:12px;">

@@ -14,10 +14,13 @@ const HOUR = 3_600_000
 
 /** Mails to an account about itself, by name. */
 export const NOTICES = {
-  webhook: { title: 'Webhook failed', words: 'A webhook was not delivered, and no further attempt follows.' },
-  provider: { title: 'Provider key refused', words: 'Your payment provider refuses your key. You cannot be paid.' },
-  signIn: { title: 'New sign-in', words: 'Your account was opened in a browser for the first time.' },
-  member: { title: 'New member', words: 'A person was invited to your account.' }
+  webhook: { title: 'Webhook failed', words: 'A webhook was not delivered. There are no more retries.' },
+  provider: {
+    title: 'Provider key rejected',
+    words: 'Your payment provider rejects your key. You cannot receive payments until you replace it.'
+  },
+  signIn: { title: 'New sign-in', words: 'Someone signed in to your account from a new browser.' },
+  member: { title: 'New member', words: 'A new member was invited to your account.' }
 } as const
 export type NoticeName = keyof typeof NOTICES
 const NAMES = Object.keys(NOTICES) as NoticeName[] /* the object's own keys */
@@ -57,7 +60,7 @@ export class Notices {
       heading: title,
       words,
       facts: facts.map(([key, value]) => [key, oneLine(value)] as const),
-      why: 'You can turn these mails off in the settings of your account. Answers to this mail are not read.',
+      why: 'You can turn these emails off in your account settings. Replies are not read.',
       // The queue takes an id once.
       id: `notice.${name}.${merchantId}.${Math.floor(this.#dependencies.clock.now() / HOUR)}`
     })

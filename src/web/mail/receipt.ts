@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { isTest } from '../../engine/operations/roles.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
 import type { OnPaymentChange, PaymentChange } from '../../payments/payments/schema.ts'
@@ -22,7 +23,7 @@ export function receipts({ outbox, merchantName }: ReceiptDependencies): OnPayme
   return async (sql, change) => {
     const { payment } = change
     if (!isDue(change)) return
-    const mail = receiptFor(change, (await merchantName(sql, payment.merchantId)) ?? 'The merchant')
+    const mail = receiptFor(change, (await merchantName(sql, payment.merchantId)) ?? t('The merchant'))
     if (mail !== null) await outbox.queue(sql, mail, `receipt of payment ${payment.invoiceId}`)
   }
 }
@@ -39,14 +40,14 @@ export function receiptFor(change: PaymentChange, merchantName: string): Mail | 
   const demo = isFree(payment)
   const amount = amountText(payment.amount, payment.currency)
   const thanks = demo
-    ? `This is the receipt of a demo payment to ${merchant}. No money has moved.`
-    : `Thank you. ${merchant} has received your payment.`
+    ? t`Receipt for a demo payment to ${merchant}. No money was moved.`
+    : t`Thank you. ${merchant} has received your payment.`
   const facts = factsOf(change, amount)
-  const why = `You get this mail because your address was given to ${merchant} for the receipt. Answers to it are not read.`
+  const why = t`You receive this email because your address was entered for this receipt from ${merchant}. Replies are not read.`
   return factsMail({
     to: payment.customerEmail,
-    subject: shortSubject(`${demo ? 'Demo receipt' : 'Receipt'} from ${merchant}: ${amount}`),
-    heading: demo ? 'Demo payment' : 'Payment received',
+    subject: shortSubject(demo ? t`Demo receipt from ${merchant}: ${amount}` : t`Receipt from ${merchant}: ${amount}`),
+    heading: demo ? t('Demo payment') : t('Payment received'),
     words: thanks,
     facts,
     why,
@@ -60,18 +61,18 @@ function isFree({ kind, merchantId }: PaymentChange['payment']): boolean {
 
 function factsOf({ payment }: PaymentChange, amount: string): Fact[] {
   const satoshis = payment.receivedSats ?? payment.amountSats
-  const facts: Fact[] = [['Amount', amount]]
-  if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
+  const facts: Fact[] = [[t('Amount'), amount]]
+  if (satoshis !== null) facts.push([t('In satoshis'), satoshisText(satoshis)])
   if (payment.paidAt !== null)
-    facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
+    facts.push([t('Paid at'), `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
   // Free demos and tests with the merchant's text would be an open mail relay.
   const own = !isFree(payment)
   if (own && payment.customerName !== null && payment.customerName !== '')
-    facts.push(['Customer', oneLine(payment.customerName)])
-  if (own) facts.push(['Order', oneLine(payment.orderId)])
+    facts.push([t('Customer'), oneLine(payment.customerName)])
+  if (own) facts.push([t('Order'), oneLine(payment.orderId)])
   if (own && payment.description !== null && payment.description !== '')
-    facts.push(['Description', oneLine(payment.description)])
-  facts.push(['Payment', payment.invoiceId], ['Payment hash', payment.paymentHash])
+    facts.push([t('Description'), oneLine(payment.description)])
+  facts.push([t('Payment'), payment.invoiceId], [t('Payment hash'), payment.paymentHash])
   return facts
 }
 
@@ -83,7 +84,7 @@ export function refundMails({
   return async (sql, refund) => {
     // Free refunds with the merchant's text would be an open mail relay.
     if (isTest(refund.merchantId) || refund.email === null || !isMailAddress(refund.email)) return
-    const mail = refundMail(refund, refund.email, (await merchantName(sql, refund.merchantId)) ?? 'The merchant')
+    const mail = refundMail(refund, refund.email, (await merchantName(sql, refund.merchantId)) ?? t('The merchant'))
     await outbox.queue(sql, mail, `mail of refund ${refund.refundId}`)
   }
 }
@@ -93,19 +94,22 @@ function refundMail(refund: Refund, to: string, merchantName: string): Mail {
   const merchant = oneLine(merchantName)
   const amount = satoshisText(refund.amountSats)
   const facts: Fact[] = [
-    ['Amount', amount],
-    [refund.type === 'ln' ? 'Lightning invoice' : 'Bitcoin address', refund.address]
+    [t('Amount'), amount],
+    [refund.type === 'ln' ? t('Lightning invoice') : t('Bitcoin address'), refund.address]
   ]
-  if (refund.transactionHash !== null) facts.push(['Transaction', refund.transactionHash])
-  if (refund.reason !== null && refund.reason !== '') facts.push(['Reason', oneLine(refund.reason)])
-  facts.push(['Refund', refund.refundId], ['Of', refund.invoiceId])
+  if (refund.transactionHash !== null) facts.push([t('Transaction'), refund.transactionHash])
+  if (refund.reason !== null && refund.reason !== '') facts.push([t('Reason'), oneLine(refund.reason)])
+  facts.push([t('Refund'), refund.refundId], [t('Payment'), refund.invoiceId])
   return factsMail({
     to,
-    subject: shortSubject(`Refund from ${merchant}: ${amount}`),
-    heading: 'Refund sent',
-    words: `${merchant} has sent you a refund.${refund.type === 'chain' ? ' Over the Bitcoin chain it takes a while to be confirmed.' : ''}`,
+    subject: shortSubject(t`Refund from ${merchant}: ${amount}`),
+    heading: t('Refund sent'),
+    words:
+      refund.type === 'chain'
+        ? t`${merchant} has sent you a refund. It arrives once the Bitcoin transaction is confirmed.`
+        : t`${merchant} has sent you a refund.`,
     facts,
-    why: `You get this mail because your address was given to ${merchant} for the refund. Answers to it are not read.`,
+    why: t`You receive this email because your address was entered for this refund from ${merchant}. Replies are not read.`,
     id: `refund.${refund.refundId}`
   })
 }

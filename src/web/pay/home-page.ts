@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { priceWords } from '../../engine/checks/price.ts'
 import type { PricedRoute } from '../../engine/openapi/paid.ts'
@@ -38,24 +39,24 @@ export function homePage(facts: HomeFacts): { readonly body: string; readonly he
       <main class="alone home">
         <header class="summary">
           ${merchantLine(seller)}
-          <h1 class="title">Pay for what you use, and nothing else</h1>
-          <p class="soft">What is sold here is paid for request by request with a Lightning wallet: no account, no card. Open an address, scan the code, and it is yours.</p>
+          <h1 class="title">Pay only for what you use</h1>
+          <p class="soft">Pay per request with a Lightning wallet. No account, no card. Open an address, scan the code, and get the content.</p>
         </header>
         ${
           routes.length === 0
-            ? html`<section class="panel"><h2 class="heading">Nothing is for sale yet</h2><p class="soft">Give a route of gateway.yaml a price, and it stands here.</p></section>`
-            : html`<section class="panel" aria-labelledby="sold"><h2 class="heading" id="sold">What is sold</h2><ul class="sold">${routes.map(soldLine)}</ul></section>`
+            ? html`<section class="panel"><h2 class="heading">Nothing for sale yet</h2><p class="soft">Set a price on a route in <code>gateway.yaml</code> to list it here.</p></section>`
+            : html`<section class="panel" aria-labelledby="sold"><h2 class="heading" id="sold">For sale</h2><ul class="sold">${routes.map(soldLine)}</ul></section>`
         }
         ${stores.length === 0 ? null : html`<section class="panel" aria-labelledby="stores"><h2 class="heading" id="stores">Stores</h2><ul class="sold">${stores.map(store => storeLine(store, facts.hasStorePages))}</ul></section>`}
         <section class="ways" aria-labelledby="programs">
           <h2 class="heading" id="programs">For agents and programs</h2>
           <ul>
-            <li><a href="llms.txt">llms.txt</a> <span class="soft">how to pay here, in plain text</span></li>
-            <li><a href="openapi.json">openapi.json</a> <span class="soft">what is for sale, with prices</span></li>
-            <li><a href=".well-known/l402.json">l402.json</a> <span class="soft">the same for L402 clients, and this address for those who ask for JSON</span></li>
+            <li><a href="llms.txt">llms.txt</a> <span class="soft">how to pay, in plain text</span></li>
+            <li><a href="openapi.json">openapi.json</a> <span class="soft">products and prices</span></li>
+            <li><a href=".well-known/l402.json">l402.json</a> <span class="soft">the same for L402 clients; also served here to clients that request JSON</span></li>
           </ul>
         </section>
-        ${facts.signIn === 'none' ? null : html`<p class="soft">${facts.signIn === 'sign-up' ? html`<a href="sign-up">Create an account</a> · ` : null}<a href="sign-in">Sign in</a></p>`}
+        ${facts.signIn === 'none' ? null : html`<p class="soft">${facts.signIn === 'sign-up' ? html`<a href="sign-up">Create an account</a>${' · '}` : null}<a href="sign-in">Sign in</a></p>`}
       </main>`
   })
   return { body, headers: ['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets).filter(unlessUnlisted)] }
@@ -75,7 +76,7 @@ function soldLine({ path, methods, price, description }: PricedRoute): VNode {
   return html`
     <li>
       <p class="what">${words === null ? null : html`<bdi dir="auto">${words}</bdi>`}<code>${methods.length === 0 || opens ? '' : `${methods.join(', ').toUpperCase()} `}${opens ? html`<a href=${path.slice(1)}>${shown}</a>` : shown}</code></p>
-      <p class="price">${price === null ? 'varies' : priceWords(price)}</p>
+      <p class="price">${price === null ? t('price varies') : priceWords(price)}</p>
     </li>`
 }
 

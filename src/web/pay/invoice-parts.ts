@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { html } from '../kit/document.ts'
 import { qrCode } from '../kit/qr-code.ts'
@@ -49,7 +50,7 @@ export function copyField(label: string, text: string): VNode {
       <span class="field-label">${label}</span>
       <div class="field-row">
         <code class="field-text" tabindex="0" dir="ltr">${text}</code>
-        <button class="copy" type="button" aria-label=${`Copy: ${label}`} hidden>Copy</button>
+        <button class="copy" type="button" aria-label=${t`Copy: ${label}`} hidden>Copy</button>
       </div>
     </div>`
 }

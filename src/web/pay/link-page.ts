@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { randomUUID } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
@@ -32,7 +33,7 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
     access: 'public',
     params: Type.Object({ linkId: Type.String() })
   } as const
-  const missing = { status: 404, body: missingPage(assets, ROOT), headers: FORM_PAGE_HEADERS }
+  const missing = (): Result => ({ status: 404, body: missingPage(assets, ROOT), headers: FORM_PAGE_HEADERS })
   const page = (
     status: number,
     link: PaymentLink,
@@ -58,7 +59,7 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
       },
       handle: async ({ params }) => {
         const found = await links.find(params.linkId)
-        return found === null ? missing : page(200, found.link, found.merchant, '', null)
+        return found === null ? missing() : page(200, found.link, found.merchant, '', null)
       }
     }),
     defineOperation({
@@ -80,14 +81,14 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
       },
       handle: async ({ ctx, params }) => {
         const found = await links.find(params.linkId)
-        if (found === null) return missing
+        if (found === null) return missing()
         const { link, merchant } = found
         const form = await sentForm(ctx, MOST_FORM)
         const typed = (form.get('amount') ?? '').trim()
         // Payers think in satoshis.
         const amount = link.currency === 'BTC' && /^\d{1,16}$/.test(typed) ? bitcoinAmount(Number(typed)) : typed
         if (link.amount === null && link.currency === 'BTC' && amount === typed)
-          return page(422, link, merchant, typed, 'Type whole satoshis, such as 2500.')
+          return page(422, link, merchant, typed, t('Enter a whole number of satoshis, such as 2500.'))
         try {
           const { payToken } = await links.pay(merchant, link, amount, form.get('key') ?? ctx.correlationId)
           return { status: 303, body: null, headers: ['Location', `../${payToken}`, ...FORM_PAGE_HEADERS] }
@@ -96,8 +97,8 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
           const isAmount = error instanceof ValidationError || error.code === VALIDATION.code
           const words = error instanceof ValidationError ? Object.values(error.errors).flat().join(' ') : error.message
           return isAmount
-            ? page(422, link, merchant, typed, words)
-            : page(503, link, merchant, typed, 'No payment can be made at the moment. Try again in a few minutes.')
+            ? page(422, link, merchant, typed, t(words))
+            : page(503, link, merchant, typed, t('Payments are unavailable right now. Try again in a few minutes.'))
         }
       }
     })
@@ -106,9 +107,9 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
 
 function linkPage(link: PaymentLink, payee: string, typed: string, problem: string | null, assets: AssetNames): string {
   const { amount, currency, description } = link
-  const unit = currency === 'BTC' ? 'satoshis' : currency
+  const unit = currency === 'BTC' ? t('satoshis') : currency
   return document({
-    title: `Pay ${payee}`,
+    title: t`Pay ${payee}`,
     assets,
     root: ROOT,
     script: false,
@@ -117,7 +118,7 @@ function linkPage(link: PaymentLink, payee: string, typed: string, problem: stri
       <main>
         <header class="summary">
           ${merchantLine(payee)}
-          <h1 class="amount">${amount === null ? 'Pay' : amountText(amount, currency)}</h1>
+          <h1 class="amount">${amount === null ? t('Pay') : amountText(amount, currency)}</h1>
           ${description === null ? null : html`<p class="description" dir="auto">${description}</p>`}
         </header>
         <section class="panel">

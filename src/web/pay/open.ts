@@ -61,7 +61,7 @@ const PayToken = Type.Object({ payToken: Type.String() })
 export function pageOperations(dependencies: PayPageDependencies): AnyOperation[] {
   const { watch, clock, log } = dependencies
   const assets = new PageAssets()
-  const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
+  const missing = () => ({ status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS })
   const find = (token: string): Promise<Shown | null> =>
     TOKEN.test(token) ? shownBy(dependencies, token) : Promise.resolve(null)
   return [
@@ -83,7 +83,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
       },
       async handle({ ctx, params }) {
         const found = await find(params.payToken)
-        if (found === null) return missing
+        if (found === null) return missing()
         const now = clock.now()
         const payment = asOf(found.payable, now)
         const isSandbox = dependencies.sandbox !== null && payment.kind === 'sandbox'

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { document, html } from '../kit/document.ts'
 import type { PaymentStatus } from '../../payments/payments/schema.ts'
@@ -25,7 +26,7 @@ export function payPage(facts: PayFacts, assets: AssetNames): string {
 export function missingPage(assets: AssetNames, root?: string): string {
   return document({
     ...(root === undefined ? {} : { root }),
-    title: 'Nothing to pay here',
+    title: t('Payment not found'),
     assets,
     script: false,
     refresh: null,
@@ -33,8 +34,8 @@ export function missingPage(assets: AssetNames, root?: string): string {
       <main class="alone">
         <section class="panel result">
           ${pictures.missing()}
-          <h1 class="result-heading">Nothing to pay here</h1>
-          <p class="result-words">This address belongs to no payment. Please check that the link is whole, or ask whoever sent it to you for a new one.</p>
+          <h1 class="result-heading">Payment not found</h1>
+          <p class="result-words">This link does not lead to a payment. Check that the link is complete, or ask the sender for a new one.</p>
         </section>
       </main>`
   })
@@ -89,7 +90,7 @@ function due(view: PayView): VNode {
     <section class="panel" aria-labelledby="state">
       ${waiting(heading, demo ? null : timeLeft({ ...payment, now: view.now }))}
       ${demo ? html`<p class="notice"><strong>This is a demo.</strong> ${words}</p>` : null}
-      ${codeToScan(qrContent(payment), 'QR code of the invoice')}
+      ${codeToScan(qrContent(payment), t('QR code of the invoice'))}
       ${
         demo
           ? null
@@ -97,13 +98,13 @@ function due(view: PayView): VNode {
         <p class="hint">${words}</p>
         ${walletLink(payment.invoice)}`
       }
-      ${copyField('Lightning invoice', payment.invoice)}
+      ${copyField(t('Lightning invoice'), payment.invoice)}
       ${
         bitcoinUri(payment) === null
           ? null
           : html`
-        ${copyField('Or on-chain, to this Bitcoin address', payment.onchainAddress ?? '')}
-        <p class="more"><a href=${bitcoinUri(payment)}>Open in an on-chain wallet</a></p>`
+        ${copyField(t('Or pay on-chain to this Bitcoin address'), payment.onchainAddress ?? '')}
+        <p class="more"><a href=${bitcoinUri(payment)}>Open in on-chain wallet</a></p>`
       }
       ${sandboxNotice(view)}
     </section>`
@@ -114,9 +115,9 @@ function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode
   if (sandboxCommand === null) return null
   return html`
     <div class="notice">
-      <p><strong>Sandbox: no real money.</strong> ${sandboxAction === null ? 'Pay this invoice from a terminal on the gateway’s machine:' : 'Pay this invoice here, or from a terminal:'}</p>
-      ${sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in the sandbox</button></form>`}
-      ${copyField('Command', sandboxCommand)}
+      <p><strong>Sandbox: no real money.</strong> ${sandboxAction === null ? t('Pay from a terminal on the gateway’s machine:') : t('Pay here, or from a terminal on the gateway’s machine:')}</p>
+      ${sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in sandbox</button></form>`}
+      ${copyField(t('Command'), sandboxCommand)}
     </div>`
 }
 
@@ -133,7 +134,7 @@ function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode 
           ? null
           : html`
         <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
-        <p class="more">You will be taken there in a moment.</p>`
+        <p class="more">Redirecting in a moment…</p>`
       }
       ${rest(view)}
       ${backUrl === null ? null : html`<a class="button" href=${backUrl}>Back to <bdi>${merchantName}</bdi></a>`}
@@ -146,7 +147,7 @@ function rest({ payment, restSats }: PayView): VNode | null {
   const uri = restSats === null ? null : bitcoinUri({ ...payment, invoice: null, amountSats: restSats })
   if (uri === null) return null
   return html`
-    ${codeToScan(uri, 'QR code of the rest')}
-    <a class="button" href=${uri}>Open in a wallet</a>
-    ${copyField('Bitcoin address', payment.onchainAddress ?? '')}`
+    ${codeToScan(uri, t('QR code of the remaining amount'))}
+    <a class="button" href=${uri}>Open in wallet</a>
+    ${copyField(t('Bitcoin address'), payment.onchainAddress ?? '')}`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { PaymentStatus } from '../../payments/payments/schema.ts'
 import { isUnresolved } from '../../payments/payments/states.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
@@ -56,7 +57,7 @@ export function payView(facts: PayFacts): PayView {
   const satoshis = payment.amountSats === null ? null : satoshisText(payment.amountSats)
   const unresolved = isUnresolved(payment, facts.now)
   const { heading, words, title } = unresolved
-    ? UNRESOLVED
+    ? unresolvedWords()
     : wordsOf(payment, `\u2068${merchantName}\u2069`, amount, demo)
   return {
     ...facts,
@@ -80,11 +81,14 @@ interface Words {
   readonly title: string
 }
 
-const UNRESOLVED: Words = {
-  heading: 'Checking your payment',
-  words:
-    'This invoice can no longer be paid. If you have paid it, your payment will show here shortly; do not pay again.',
-  title: 'Checking…'
+function unresolvedWords(): Words {
+  return {
+    heading: t('Checking your payment'),
+    words: t(
+      'This invoice can no longer be paid. If you have paid, your payment will appear here shortly. Do not pay again.'
+    ),
+    title: t('Checking…')
+  }
 }
 
 /** `merchant` is the name in bidirectional isolates. */
@@ -93,41 +97,45 @@ function wordsOf(payment: Payable, merchant: string, amount: string, demo: boole
     case 'unpaid':
       if (demo)
         return {
-          heading: 'Demo payment',
-          words: 'There is nothing to pay: it confirms itself in a few seconds.',
-          title: 'Demo payment'
+          heading: t('Demo payment'),
+          words: t('There is nothing to pay. The payment confirms automatically in a few seconds.'),
+          title: t('Demo payment')
         }
-      return { heading: 'Waiting for payment', words: 'Scan the code with a Lightning wallet.', title: `Pay ${amount}` }
+      return {
+        heading: t('Waiting for payment'),
+        words: t('Scan the code with a Lightning wallet.'),
+        title: t`Pay ${amount}`
+      }
     case 'processing':
       return {
-        heading: 'Payment seen',
-        words: 'Your payment is on its way and is being confirmed. You need not pay again.',
-        title: 'Confirming…'
+        heading: t('Payment detected'),
+        words: t('Your payment is being confirmed. You do not need to pay again.'),
+        title: t('Confirming…')
       }
     case 'underpaid':
       return {
-        heading: 'Not all of it has arrived',
+        heading: t('Payment incomplete'),
         words: `${arrived(payment)} ${howToPayTheRest(payment, merchant)}`,
-        title: 'Underpaid'
+        title: t('Underpaid')
       }
     case 'paid':
       if (demo)
-        return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
-      return { heading: 'Paid', words: `Thank you. ${merchant} has received your payment.`, title: 'Paid' }
+        return { heading: t('Paid'), words: t('The demo payment is confirmed. No money was moved.'), title: t('Paid') }
+      return { heading: t('Paid'), words: t`Thank you. ${merchant} has received your payment.`, title: t('Paid') }
     case 'expired':
       return {
-        heading: 'This invoice has expired',
-        words: `Please do not pay it any more. Ask ${merchant} for a new one if you still want to pay.`,
-        title: 'Expired'
+        heading: t('This invoice has expired'),
+        words: t`Do not pay this invoice. To pay, ask ${merchant} for a new one.`,
+        title: t('Expired')
       }
     case 'refunded':
-      return { heading: 'Refunded', words: `${merchant} has refunded this payment.`, title: 'Refunded' }
+      return { heading: t('Refunded'), words: t`${merchant} has refunded this payment.`, title: t('Refunded') }
   }
 }
 
 function arrived({ receivedSats, amountSats }: Payable): string {
-  if (receivedSats === null || amountSats === null) return 'Only a part of the amount has arrived.'
-  return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
+  if (receivedSats === null || amountSats === null) return t('Only part of the amount was received.')
+  return t`${satoshisText(receivedSats)} of ${satoshisText(amountSats)} received.`
 }
 
 /** Outstanding satoshis. A Lightning invoice is paid once in full, so only an on-chain address takes the rest. */
@@ -140,8 +148,8 @@ function restOf({ status, onchainAddress, amountSats, receivedSats }: Payable): 
 function howToPayTheRest(payment: Payable, merchant: string): string {
   const rest = restOf(payment)
   return rest === null
-    ? `Please ask ${merchant} how to pay the rest.`
-    : `Pay the other ${satoshisText(rest)} to the same Bitcoin address.`
+    ? t`Ask ${merchant} how to pay the remaining amount.`
+    : t`Pay the remaining ${satoshisText(rest)} to the same Bitcoin address.`
 }
 
 function siteOf(text: string | null): string | null {

@@ -4,6 +4,7 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import { speaking, t } from '../../engine/formats/language.ts'
 import { accentStyle } from '../kit/accent.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
 import { assetText } from '../kit/assets.ts'
@@ -48,7 +49,7 @@ const REFRESH_SECONDS = 10
 function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
   const seller = withoutTurns(facts.seller)
   return document({
-    title: `Pay ${facts.amount} · ${seller}`,
+    title: `${t`Pay ${facts.amount}`} · ${seller}`,
     assets,
     script: true,
     refresh: facts.isStillUnpaid ? String(REFRESH_SECONDS) : null,
@@ -57,12 +58,12 @@ function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
         ${summary(facts, seller)}
         <section class="panel" aria-labelledby="state">
           ${notice(facts)}
-          ${waiting('Waiting for payment', timeLeft(facts))}
-          ${codeToScan(qrContent({ invoice: facts.invoice, onchainAddress: null, amountSats: null }), 'QR code of the invoice')}
-          <p class="hint">Scan the code with a Lightning wallet. What you buy opens here once it is paid.</p>
+          ${waiting(t('Waiting for payment'), timeLeft(facts))}
+          ${codeToScan(qrContent({ invoice: facts.invoice, onchainAddress: null, amountSats: null }), t('QR code of the invoice'))}
+          <p class="hint">Scan the code with a Lightning wallet. Your purchase opens here once the invoice is paid.</p>
           ${walletLink(facts.invoice)}
-          <button class="button second" type="button" id="browser-wallet" data-invoice=${facts.invoice} hidden>Pay with this browser’s wallet</button>
-          ${copyField('Lightning invoice', facts.invoice)}
+          <button class="button second" type="button" id="browser-wallet" data-invoice=${facts.invoice} hidden>Pay with browser wallet</button>
+          ${copyField(t('Lightning invoice'), facts.invoice)}
           <a class="button second" id="paid-link" href="">I have paid</a>
           ${sandbox(facts)}
         </section>
@@ -70,12 +71,12 @@ function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
           <section class="panel result paid" aria-labelledby="state">
             ${pictures.paid()}
             <h2 id="state" class="result-heading" tabindex="-1">Paid</h2>
-            <p class="result-words" id="what-now">Thank you. What you bought is being opened.</p>
-            <a class="button" href="">Open it</a>
+            <p class="result-words" id="what-now">Thank you. Opening your purchase…</p>
+            <a class="button" href="">Open now</a>
           </section>
         </template>
         <template id="lost">
-          <p class="notice warn" role="alert"><span>This page has lost sight of your payment: it needs cookies, and they may have been deleted.</span> <a href="">Load it anew</a></p>
+          <p class="notice warn" role="alert"><span>This page can no longer find your payment. It needs cookies, and they may have been deleted.</span> <a href="">Reload page</a></p>
         </template>
       </main>`
   })
@@ -94,17 +95,17 @@ function summary({ amount, alsoAmount, description, address, balance }: PaywallF
       ${alsoAmount === null ? null : html`<p class="satoshis">${alsoAmount}</p>`}
       <p class="description" dir="auto">${description}</p>
       <p class="address"><bdi>${address}</bdi></p>
-      ${balance === null ? null : html`<p class="description">This buys ${balance}.</p>`}
+      ${balance === null ? null : html`<p class="description">You buy ${balance}.</p>`}
     </header>`
 }
 
 function notice({ again, isStillUnpaid }: PaywallFacts): VNode | null {
   if (again === 'over')
-    return html`<p class="notice" role="status"><strong>What you paid for is over.</strong> Pay again to open it once more.</p>`
+    return html`<p class="notice" role="status"><strong>Your access has expired.</strong> Pay again to reopen this page.</p>`
   if (again === 'used-up')
-    return html`<p class="notice" role="status"><strong>Your balance is used up.</strong> Pay again to go on.</p>`
+    return html`<p class="notice" role="status"><strong>Your balance is used up.</strong> Pay again to continue.</p>`
   return isStillUnpaid
-    ? html`<p class="notice" role="status"><strong>No payment has arrived yet.</strong> It can take a few seconds; there is no need to pay twice.</p>`
+    ? html`<p class="notice" role="status"><strong>Payment not received yet.</strong> It can take a few seconds. Do not pay twice.</p>`
     : null
 }
 
@@ -112,9 +113,9 @@ function sandbox({ sandboxCommand, paysInSandbox }: PaywallFacts): VNode | null 
   if (sandboxCommand === null) return null
   return html`
     <div class="notice">
-      <p><strong>Sandbox: no real money.</strong> Pay from a terminal on the gateway’s machine${paysInSandbox ? ', or here' : ''}:</p>
-      ${paysInSandbox ? html`<button class="button" type="button" id="sandbox-wallet" hidden>Pay in the sandbox</button>` : null}
-      ${copyField('Command', sandboxCommand)}
+      <p><strong>Sandbox: no real money.</strong> ${paysInSandbox ? t('Pay here, or from a terminal on the gateway’s machine:') : t('Pay from a terminal on the gateway’s machine:')}</p>
+      ${paysInSandbox ? html`<button class="button" type="button" id="sandbox-wallet" hidden>Pay in sandbox</button>` : null}
+      ${copyField(t('Command'), sandboxCommand)}
     </div>`
 }
 
@@ -162,7 +163,7 @@ export function openPaywall({
     return { name: merchant?.name ?? '', colour: merchant?.colour ?? '' }
   }
 
-  return async asked => {
+  const shown = async (asked: PayPageRequest) => {
     const { challenge, offer } = asked
     const [{ name, colour }, alsoAmount] = await Promise.all([
       seller(offer.merchantId),
@@ -193,8 +194,9 @@ export function openPaywall({
       },
       assets
     )
-    return { body, headers }
+    return { body, headers: [...headers, 'Content-Language', asked.language] }
   }
+  return asked => speaking(asked.language, () => shown(asked))
 }
 
 const MOST_COLOURS = 200

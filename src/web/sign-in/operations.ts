@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { Type } from 'typebox'
 import { keysPath } from '../../platform/keys/keyfile.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -142,12 +143,7 @@ export function signInOperations(parts: {
       async handle({ ctx }) {
         const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
         if (!isMailAddress(email))
-          return asking(
-            ctx,
-            400,
-            { email: 'This is not an email address, such as name@example.com.' },
-            email.slice(0, 254)
-          )
+          return asking(ctx, 400, { email: t('Enter an email address like name@example.com.') }, email.slice(0, 254))
         await signIns.request(email)
         return shown(200, pages.asked())
       }
@@ -195,8 +191,8 @@ export function signInOperations(parts: {
         const typed = { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
         const email = asciiEmail(typed.email)
         const wrong = {
-          ...(typed.name === '' || typed.name.length > 200 ? { name: 'A name has 1 to 200 characters.' } : {}),
-          ...(isMailAddress(email) ? {} : { email: 'This is not an email address, such as name@example.com.' })
+          ...(typed.name === '' || typed.name.length > 200 ? { name: t('A name has 1 to 200 characters.') } : {}),
+          ...(isMailAddress(email) ? {} : { email: t('Enter an email address like name@example.com.') })
         }
         if (Object.keys(wrong).length > 0)
           return shown(400, pages.signUp(wrong, { name: typed.name.slice(0, 200), email: typed.email.slice(0, 254) }))
@@ -238,7 +234,7 @@ export function signInOperations(parts: {
         await record.failed(ctx, 'signInWithKey', 401)
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
-        return asking(ctx, 401, { key: 'This is no key that works here.' }, '', '../')
+        return asking(ctx, 401, { key: t('This key is not valid.') }, '', '../')
       }
     }),
     defineOperation({

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { shownStatus } from '../../accounts/merchants/account.ts'
 import { planNames } from '../../accounts/merchants/plans.ts'
@@ -60,7 +61,7 @@ export class SignInPages {
     ...[wrong = {}, typed = '', root = './']: Asking
   ): string {
     return this.#page(
-      'Sign in',
+      t('Sign in'),
       root,
       html`
       <section class="panel" aria-labelledby="heading">
@@ -73,16 +74,16 @@ export class SignInPages {
         </div>`
             : null
         }
-        <p>We mail you a link that signs you in.</p>
+        <p>We email you a sign-in link.</p>
         <form class="form" method="post" action=${`${root}sign-in`}>
-          ${field('email', 'Email', wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed })}
-          <button class="button" type="submit">Mail me a link</button>
+          ${field('email', t('Email'), wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed })}
+          <button class="button" type="submit">Email me a link</button>
         </form>
         <form class="form" method="post" action=${`${root}sign-in/key`}>
-          ${field('key', 'Or an API key', wrong.key, { type: 'password', autocomplete: 'off', maxlength: '512' })}
-          <button class="button second" type="submit">Sign in with the key</button>
+          ${field('key', t('Or an API key'), wrong.key, { type: 'password', autocomplete: 'off', maxlength: '512' })}
+          <button class="button second" type="submit">Sign in with key</button>
         </form>
-        ${keysFile === null ? null : html`<p class="soft">The first keys are in <code>${keysFile}</code> on the machine of the gateway: <code>adminKey</code> for the operator, <code>merchant.apiKey</code> for the first account.</p>`}
+        ${keysFile === null ? null : html`<p class="soft">Find the first keys in <code>${keysFile}</code> on the gateway’s machine: <code>adminKey</code> for the operator, <code>merchant.apiKey</code> for the first account.</p>`}
         ${canSignUp ? html`<p class="soft">No account yet? <a href=${`${root}sign-up`}>Create one</a></p>` : null}
       </section>`,
       hasPasskeys
@@ -91,30 +92,30 @@ export class SignInPages {
 
   signUp(wrong: { readonly name?: string; readonly email?: string } = {}, typed = { name: '', email: '' }): string {
     return this.#page(
-      'Create an account',
+      t('Create an account'),
       './',
       html`
       <section class="panel" aria-labelledby="heading">
         <h1 id="heading" class="result-heading">Create an account</h1>
-        <p>The account is free. We mail you a link that opens it; your API key is shown there.</p>
+        <p>Your account is free. We email you a link to open it and see your API key.</p>
         <form class="form" method="post" action="./sign-up">
-          ${field('name', 'Name of your business', wrong.name, { type: 'text', autocomplete: 'organization', maxlength: '200', value: typed.name })}
-          ${field('email', 'Email', wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed.email })}
+          ${field('name', t('Business name'), wrong.name, { type: 'text', autocomplete: 'organization', maxlength: '200', value: typed.name })}
+          ${field('email', t('Email'), wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed.email })}
           <button class="button" type="submit">Create account</button>
         </form>
-        <p class="soft">You have an account? <a href="./sign-in">Sign in</a></p>
+        <p class="soft">Already have an account? <a href="./sign-in">Sign in</a></p>
       </section>`
     )
   }
 
   asked(): string {
     return this.#page(
-      'Look into your mail',
+      t('Check your email'),
       './',
       html`
       <section class="panel result">
-        <h1 class="result-heading">Look into your mail</h1>
-        <p class="result-words">${LINK_SENT}</p>
+        <h1 class="result-heading">Check your email</h1>
+        <p class="result-words">${t(LINK_SENT)}</p>
       </section>`
     )
   }
@@ -122,12 +123,12 @@ export class SignInPages {
   /** Page of a valid link. Only its button consumes it, since mail scanners open pages. */
   link(): string {
     return this.#page(
-      'Sign in',
+      t('Sign in'),
       '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">Sign in</h1>
-        <p class="result-words">The link works once. You stay signed in on this device for 12 hours.</p>
+        <p class="result-words">This link works once. You stay signed in on this device for 12 hours.</p>
         <form class="form" method="post"><button class="button" type="submit">Sign in</button></form>
       </section>`
     )
@@ -135,25 +136,25 @@ export class SignInPages {
 
   stale(): string {
     return this.#page(
-      'This link does not work',
+      t('Link not valid'),
       '../',
       html`
       <section class="panel result">
-        <h1 class="result-heading">This link does not work</h1>
-        <p class="result-words">It was used already, it is more than 15 minutes old, or it is not whole.</p>
-        <p><a class="button" href="../sign-in">Get another link</a></p>
+        <h1 class="result-heading">This link is not valid</h1>
+        <p class="result-words">It was already used, is older than 15 minutes, or is incomplete.</p>
+        <p><a class="button" href="../sign-in">Get a new link</a></p>
       </section>`
     )
   }
 
   signedOut(): string {
     return this.#page(
-      'Signed out',
+      t('Signed out'),
       '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">You are not signed in</h1>
-        <p class="result-words">Sign in with a link by mail.</p>
+        <p class="result-words">Sign in to continue.</p>
         <p><a class="button" href="../sign-in">Sign in</a></p>
       </section>`
     )
@@ -162,12 +163,12 @@ export class SignInPages {
   /** A form failed the origin check; at `/sign-in/…`. */
   forged(): string {
     return this.#page(
-      'Not done',
+      t('Request blocked'),
       '../',
       html`
       <section class="panel result">
-        <h1 class="result-heading">Not done</h1>
-        <p class="result-words">Only a page of this service may ask for this. Go back, load the page again and repeat it there.</p>
+        <h1 class="result-heading">Request blocked</h1>
+        <p class="result-words">This form was not sent from this site. Go back, reload the page and try again.</p>
       </section>`
     )
   }
@@ -175,12 +176,12 @@ export class SignInPages {
   /** At `/sign-in/…`. */
   notMember(): string {
     return this.#page(
-      'Not your account',
+      t('No access'),
       '../',
       html`
       <section class="panel result">
-        <h1 class="result-heading">You cannot go there</h1>
-        <p class="result-words">You are no member of this account, or not any more. An owner of it can invite you.</p>
+        <h1 class="result-heading">You do not have access</h1>
+        <p class="result-words">You are not a member of this account. Ask one of its owners to invite you.</p>
         <p><a class="button" href="account">Your account</a></p>
       </section>`
     )
@@ -189,13 +190,13 @@ export class SignInPages {
   /** In place of a page that needs the database. */
   away(root: string, isOperator: boolean): string {
     return this.#page(
-      'Unavailable',
+      t('Unavailable'),
       root,
       html`
       <section class="panel result">
         <h1 class="result-heading">The database is unavailable</h1>
         <p class="result-words">No data is lost. Reload this page in a moment.</p>
-        ${isOperator ? html`<p><a class="button" href=${`${root}operator/health`}>What is wrong</a> <a href=${`${root}sign-in`}>Sign in with the admin key</a></p>` : null}
+        ${isOperator ? html`<p><a class="button" href=${`${root}operator/health`}>View health</a> <a href=${`${root}sign-in`}>Sign in with the admin key</a></p>` : null}
       </section>`
     )
   }
@@ -211,26 +212,26 @@ export class SignInPages {
       account === null
         ? []
         : [
-            ['Email', account.merchant.email],
-            ['Plan', planNames[account.merchant.tier]],
-            ['Status', shownStatus(account.merchant) ?? 'no subscription'],
-            ['API key', `bg_${account.merchant.keyId}_…`],
-            ['Role', account.role]
+            [t('Email'), account.merchant.email],
+            [t('Plan'), t(planNames[account.merchant.tier])],
+            [t('Status'), t(shownStatus(account.merchant) ?? 'no subscription')],
+            [t('API key'), `bg_${account.merchant.keyId}_…`],
+            [t('Role'), t(account.role)]
           ]
     const facts = [
       ...own,
-      ['Signed in as', person?.email ?? (account === null ? 'operator, by the admin key' : 'holder of the API key')],
-      ['Signed in until', `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
+      [t('Signed in as'), person?.email ?? (account === null ? t('operator, by admin key') : t('API key holder'))],
+      [t('Signed in until'), `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
     ]
     return this.#page(
-      'Your account',
+      t('Your account'),
       '../',
       html`
       <section class="panel result" aria-labelledby="heading">
-        <h1 id="heading" class="result-heading"><bdi>${account?.merchant.name ?? 'Operator'}</bdi></h1>
+        <h1 id="heading" class="result-heading"><bdi>${account?.merchant.name ?? t('Operator')}</bdi></h1>
         <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-        ${account === null ? null : html`<p><a class="button" href="../console">Go to the console</a></p>`}
-        ${operator === null ? null : html`<p><a class="button" href="../operator">Go to the operator's console</a></p>`}
+        ${account === null ? null : html`<p><a class="button" href="../console">Open console</a></p>`}
+        ${operator === null ? null : html`<p><a class="button" href="../operator">Open operator console</a></p>`}
         ${
           others.length === 0
             ? null
@@ -239,7 +240,7 @@ export class SignInPages {
           ({ merchantId, name, role }) => html`<form class="form" method="post" action="go-to">
           <input type="hidden" name="form" value=${form} />
           <input type="hidden" name="merchantId" value=${merchantId} />
-          <button class="button second" type="submit">Go to <bdi>${name}</bdi>, as its ${role}</button>
+          <button class="button second" type="submit">Switch to <bdi>${name}</bdi> (${t(role)})</button>
         </form>`
         )}`
         }

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { ApprovedSubscription } from '../admin/schema.ts'
 import type { Outbox } from '../mail/outbox.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
@@ -196,25 +197,25 @@ function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFac
   const account = oneLine(name)
   const words = {
     asked: {
-      subject: `Sign in to ${where}`,
-      greeting: `Hello ${account},`,
-      why: 'Sign in to your account with this link:',
-      end: 'If you did not ask for it, somebody else has typed your address: without the link nothing happens.'
+      subject: t`Sign in to ${where}`,
+      greeting: t`Hello ${account},`,
+      why: t('Sign in to your account with this link:'),
+      end: t('If you did not request this link, you can ignore this email.')
     },
     approval: {
-      subject: `Your account at ${where} is ready`,
-      greeting: `Hello ${account},`,
-      why: 'Your subscription was approved. Sign in to your account with this link:',
-      end: 'Your API key is shown there, once; no mail ever has it.'
+      subject: t`Your account at ${where} is ready`,
+      greeting: t`Hello ${account},`,
+      why: t('Your subscription is approved. Sign in to your account with this link:'),
+      end: t('Your API key is shown there once. It is never sent by email.')
     },
     invitation: {
-      subject: `You are invited to an account at ${where}`,
-      greeting: 'Hello,',
-      why: `An owner of the account ${account} at ${where} invites you to work in it. Accept with this link:`,
-      end: 'If you do not know the account, do nothing: without the link nothing happens.'
+      subject: t`You are invited to an account at ${where}`,
+      greeting: t('Hello,'),
+      why: t`An owner of ${account} at ${where} invites you to join the account. Accept with this link:`,
+      end: t('If you do not know this account, you can ignore this email.')
     }
   }[reason]
-  const life = reason === 'invitation' ? `${INVITATION_LIFE / 86_400_000} days` : `${LINK_LIFE / 60_000} minutes`
+  const life = reason === 'invitation' ? t`${INVITATION_LIFE / 86_400_000} days` : t`${LINK_LIFE / 60_000} minutes`
   return {
     to,
     subject: shortSubject(words.subject),
@@ -225,7 +226,7 @@ function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFac
       '',
       `${publicUrl}/sign-in/${token}`,
       '',
-      `It works once, and for ${life}. For another one go to ${publicUrl}/sign-in`,
+      t`The link works once, for ${life}. Get a new one at ${`${publicUrl}/sign-in`}`,
       words.end,
       ''
     ].join('\n'),

@@ -1,3 +1,4 @@
+import { readerLanguage, speaking } from '../../engine/formats/language.ts'
 import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
 import { asGatewayError, LongError } from '../../engine/operations/errors.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -189,10 +190,15 @@ export class Sessions implements BrowserSessions {
     return [sessionCookie(token.reveal(), secure), ...(cookie === null ? [] : [cookie])]
   }
 
-  awayPage({ path }: Pick<Context, 'path'>): Reply {
-    this.#pages ??= new SignInPages(new PageAssets())
-    const body = this.#pages.away('../'.repeat(path.split('/').length - 2) || './', path.startsWith('/operator'))
-    return { status: 503, headers: ['Content-Type', HTML_TYPE, 'Retry-After', '5', ...SIGN_IN_HEADERS], body }
+  awayPage({ path, headers }: Pick<Context, 'path' | 'headers'>): Reply {
+    const pages = (this.#pages ??= new SignInPages(new PageAssets()))
+    const language = readerLanguage(headers)
+    const root = '../'.repeat(path.split('/').length - 2) || './'
+    return {
+      status: 503,
+      headers: ['Content-Type', HTML_TYPE, 'Content-Language', language, 'Retry-After', '5', ...SIGN_IN_HEADERS],
+      body: speaking(language, () => pages.away(root, path.startsWith('/operator')))
+    }
   }
 
   /**

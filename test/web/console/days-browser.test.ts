@@ -22,7 +22,7 @@ t.test('lists are filtered by days', { skip: noBrowser }, async t => {
       const { page, faults } = await openPage(t, browser, { javaScriptEnabled, timezoneId: 'America/New_York' })
       await page.goto(`${gateway.url}/sign-in`)
       await page.getByLabel('API key').fill(gateway.merchant.apiKey)
-      await page.getByRole('button', { name: 'Sign in with the key' }).click()
+      await page.getByRole('button', { name: 'Sign in with key' }).click()
       await page.waitForURL(/\/console$/, { timeout: 60_000 })
       for (const list of ['payments', 'sales']) {
         await page.goto(`${gateway.url}/console/${list}`)

@@ -77,7 +77,7 @@ t.test('lists with hostile text', { skip: noBrowser }, async t => {
     const { page } = await openPage(t, browser)
     await page.goto(`${gateway.url}/sign-in`)
     await page.getByLabel('API key').fill(key)
-    await page.getByRole('button', { name: 'Sign in with the key' }).click()
+    await page.getByRole('button', { name: 'Sign in with key' }).click()
     await page.waitForURL(new RegExp(`/${home}$`), { timeout: 60_000 })
     for (const path of pages)
       await t.test(`${who}: /${home}${path}`, async t => {

@@ -27,7 +27,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
   const withKey = async (page: Page, key: string): Promise<void> => {
     await page.goto(`${gateway.url}/sign-in`)
     await page.getByLabel('API key').fill(key)
-    await page.getByRole('button', { name: 'Sign in with the key' }).click()
+    await page.getByRole('button', { name: 'Sign in with key' }).click()
     await page.waitForURL(/\/(console|operator)$/, PATIENCE)
   }
   let key = gateway.merchant.apiKey
@@ -101,7 +101,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         const { email } = me.json() as { email: string }
         await page.goto(`${gateway.url}/sign-in?next=console/keys`)
         await page.getByLabel('Email').fill(email)
-        await page.getByRole('button', { name: 'Mail me a link' }).click()
+        await page.getByRole('button', { name: 'Email me a link' }).click()
         const link = (await mailedLinks(gateway.data, email, index + 1))[index] ?? ''
         await page.goto(link)
         await page.getByRole('button', { name: 'Sign in' }).click()

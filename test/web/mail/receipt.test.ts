@@ -86,8 +86,8 @@ t.test('a demo payment is marked as one', async t => {
     orderId: 'order-of-mine'
   })
   t.match(mail.subject, /^Demo receipt/)
-  t.match(mail.text, 'No money has moved.')
-  t.match(mail.html, 'No money has moved.')
+  t.match(mail.text, 'No money was moved.')
+  t.match(mail.html, 'No money was moved.')
   t.notMatch(mail.text, 'has received')
   t.notMatch(
     `${mail.text}${mail.html}`,

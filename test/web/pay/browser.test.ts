@@ -80,7 +80,7 @@ t.test('on the gateway', { skip }, async t => {
     const payment = await create({ amount: 0, currency: 'EUR' })
     const { page, faults } = await openPage(t, browser)
     await page.goto(payment.payUrl)
-    await page.locator('.result-words', { hasText: 'No money has moved.' }).waitFor()
+    await page.locator('.result-words', { hasText: 'No money was moved.' }).waitFor()
     t.same(faults, [])
   })
 
@@ -104,7 +104,7 @@ t.test('on the gateway', { skip }, async t => {
     const { page, faults } = await openPage(t, browser)
     const answer = await page.goto(`${gateway.url}/pay/${'x'.repeat(43)}`)
     t.equal(answer?.status(), 404)
-    t.ok(await page.getByRole('heading', { name: 'Nothing to pay here' }).isVisible())
+    t.ok(await page.getByRole('heading', { name: 'Payment not found' }).isVisible())
     t.same(
       faults.filter(text => !text.includes('404')),
       []
@@ -133,7 +133,7 @@ t.test('on the gateway', { skip }, async t => {
     )
     t.same(
       await page.locator('form button').allTextContents(),
-      ['Pay in the sandbox'],
+      ['Pay in sandbox'],
       'what a form sends needs no program'
     )
     t.match(await readQrCode(page), /^LIGHTNING:LNBCRT/)
@@ -153,8 +153,8 @@ t.test('in every state', { skip }, async t => {
     const { page, faults } = await openPage(t, browser)
     await page.goto(`${url}/pay/${payment.payToken}`)
     for (const [status, heading] of [
-      ['processing', 'Payment seen'],
-      ['underpaid', 'Not all of it has arrived'],
+      ['processing', 'Payment detected'],
+      ['underpaid', 'Payment incomplete'],
       ['paid', 'Paid']
     ] as const) {
       world.change(payment, { status, receivedSats: 10_000 })

@@ -57,7 +57,7 @@ t.test('/pay/<invoiceId> does not resolve, nor does an unknown token', async t =
     const answer = await world.get(`/pay/${token}`)
     t.equal(answer.status, 404, token)
     mustBeSecret(t, answer)
-    t.match(answer.text, 'Nothing to pay here')
+    t.match(answer.text, 'Payment not found')
     t.notMatch(answer.text, token)
     t.match(await world.get(`/pay/${token}/events`), { status: 404, text: '{"error":"Payment not found"}' })
   }

@@ -58,7 +58,7 @@ t.test('the name of a merchant cannot turn the direction of the words around it'
   world.merchants.set(7, { name: '\u202eevil\u2069 \u2066קפה' })
   const page = await pageOf(world, { merchantId: 7, status: 'expired', description: 'שתי כוסות קפה' })
   t.notMatch(page, '\u202e')
-  t.match(page, 'Ask \u2068evil קפה\u2069 for a new one')
+  t.match(page, 'ask \u2068evil קפה\u2069 for a new one')
   t.match(page, '<p class="description" dir="auto">שתי כוסות קפה</p>')
 })
 
@@ -72,13 +72,13 @@ t.test('each state says in its title, heading and words what it is', async t => 
   const world = new PageWorld()
   const cases = [
     [{ status: 'unpaid' }, 'Pay €12.50 · Corner Coffee', 'Waiting for payment'],
-    [{ status: 'processing' }, 'Confirming… · Corner Coffee', 'Payment seen'],
+    [{ status: 'processing' }, 'Confirming… · Corner Coffee', 'Payment detected'],
     [
       { status: 'underpaid', receivedSats: 10_000 },
       'Underpaid · Corner Coffee',
-      '10,000\u00a0sats of 18,342\u00a0sats have arrived.'
+      '10,000\u00a0sats of 18,342\u00a0sats received.'
     ],
-    [{ status: 'underpaid' }, 'Underpaid · Corner Coffee', 'Only a part of the amount has arrived.'],
+    [{ status: 'underpaid' }, 'Underpaid · Corner Coffee', 'Only part of the amount was received.'],
     [{ status: 'paid', paidAt: Date.parse('2026-11-21T09:05:00Z') }, 'Paid · Corner Coffee', 'Nov 21, 2026, 09:05 UTC'],
     [{ status: 'expired' }, 'Expired · Corner Coffee', 'This invoice has expired'],
     [{ status: 'refunded' }, 'Refunded · Corner Coffee', 'has refunded this payment']
@@ -146,7 +146,7 @@ t.test('a demo invoice says that it confirms itself, and does so by the clock', 
   t.notMatch(page, 'href="lightning:')
   t.notMatch(page, 'class="satoshis"')
   world.clock.advance(5000)
-  t.match((await world.get(`/pay/${demo.payToken}`)).text, 'No money has moved.')
+  t.match((await world.get(`/pay/${demo.payToken}`)).text, 'No money was moved.')
 })
 
 t.test('pay page: past its end an invoice cannot be paid, and reads expired once that is recorded', async t => {
@@ -215,7 +215,7 @@ t.test('once a part has arrived on-chain, the page asks for the rest, and no lon
   const page = await pageOf(world, { status: 'underpaid', receivedSats: 10_000, onchainAddress })
   t.match(page, `href="bitcoin:${onchainAddress}?amount=0.00008342"`)
   t.match(page, 'class="qr"')
-  t.match(page, 'Pay the other 8,342\u00a0sats to the same Bitcoin address.')
+  t.match(page, 'Pay the remaining 8,342\u00a0sats to the same Bitcoin address.')
   t.notMatch(page, INVOICE)
   t.notMatch(
     await pageOf(world, { status: 'underpaid', receivedSats: 10_000 }),

@@ -50,7 +50,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
       page.on('request', request => hosts.add(new URL(request.url()).host))
       const answer = await page.goto(`${gateway.url}/files/notes.zip`)
       t.equal(answer?.status(), 402)
-      await page.getByRole('button', { name: 'Pay in the sandbox' }).waitFor()
+      await page.getByRole('button', { name: 'Pay in sandbox' }).waitFor()
       t.match(await page.locator('h1').textContent(), '210\u00a0sats')
       const invoice = (await page.getByRole('link', { name: 'Open in wallet' }).getAttribute('href')) ?? ''
       t.equal((await readQrCode(page))?.toLowerCase(), invoice)
@@ -58,10 +58,10 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
       t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing is cut off')
       if (name.startsWith('on a desk')) await picture(page, 'paywall')
       const began = page.waitForEvent('download')
-      await page.getByRole('button', { name: 'Pay in the sandbox' }).click()
+      await page.getByRole('button', { name: 'Pay in sandbox' }).click()
       await page.getByRole('heading', { name: 'Paid' }).waitFor()
       t.equal((await began).suggestedFilename(), 'notes.zip')
-      await page.locator('#what-now', { hasText: 'A file is among your downloads' }).waitFor()
+      await page.locator('#what-now', { hasText: 'Files are in your downloads' }).waitFor()
       t.same(await page.evaluate(LOW_CONTRAST), [])
       t.same([...hosts], [new URL(gateway.url).host], 'no other host')
       t.equal(await page.evaluate('document.cookie'), '', 'no program reads the pass')
@@ -85,7 +85,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
       await page.getByRole('heading', { name: 'The whole article' }).waitFor()
       t.equal(page.url(), `${gateway.url}/files/article?part=1&b`, 'nothing stands in the address')
       await page.goto(`${gateway.url}/files/cat.png`)
-      await page.getByRole('button', { name: 'Pay in the sandbox' }).click()
+      await page.getByRole('button', { name: 'Pay in sandbox' }).click()
       await page.locator('img').waitFor()
       t.same(less402(faults), [])
     }
@@ -99,7 +99,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
     const link = page.getByRole('link', { name: 'Open in wallet' })
     const invoice = (await link.getAttribute('href'))?.slice(10) ?? ''
     await page.getByRole('link', { name: 'I have paid' }).click()
-    await page.getByText('No payment has arrived yet.').waitFor()
+    await page.getByText('Payment not received yet.').waitFor()
     t.equal((await link.getAttribute('href'))?.slice(10), invoice)
     await gateway.pay(invoice)
     await page.getByRole('link', { name: 'I have paid' }).click()
@@ -114,7 +114,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
       return paid.json()
     } }`)
     await page.goto(`${gateway.url}/files/keys`)
-    await page.getByRole('button', { name: 'Pay with this browser’s wallet' }).waitFor()
+    await page.getByRole('button', { name: 'Pay with browser wallet' }).waitFor()
     const names: string[] = []
     for (let press = 0; press < 5; press++) {
       await page.keyboard.press('Tab')
@@ -123,7 +123,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
       )
     }
     t.equal(names[0], 'Open in wallet')
-    t.equal(names[1], 'Pay with this browser’s wallet')
+    t.equal(names[1], 'Pay with browser wallet')
     t.match(names[2], /^lnbcrt/)
     t.same(names.slice(3), ['Copy: Lightning invoice', 'I have paid'])
     await page.keyboard.press('Shift+Tab')

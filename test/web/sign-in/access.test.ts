@@ -68,7 +68,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
       await withKey(other.apiKey, 'POST', '/api/merchant/members', { email: own.email, role: 'editor' })
       t.match(await signedIn(cookie), /sign-in\/account">Go to another/)
       const page = (await as(cookie, 'GET', '/sign-in/account')).text
-      t.match(page, /Go to <bdi>Bäcker &lt;b><\/bdi>, as its editor/)
+      t.match(page, /Switch to <bdi>Bäcker &lt;b><\/bdi> \(editor\)/)
       t.notMatch(page, /Go to <bdi>ana/, 'not where it is already')
       const [, form = ''] = /name="form" value="([^"]+)"/.exec(page) ?? []
       const go = (by: string, merchantId: unknown, token: string): Promise<Answer> =>
@@ -81,7 +81,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
       for (const wrong of [foreign.merchantId, '', '0', '-1', '99999999999', 'x']) {
         const refused = await go(cookie, wrong, form)
         t.equal(refused.status, 404, String(wrong))
-        t.match(refused.text, /no member of this account/)
+        t.match(refused.text, /not a member of this account/)
       }
       t.match((await as(cookie, 'GET', '/api/auth/session')).json(), { merchantId: own.merchantId })
       const gone = await go(cookie, other.merchantId, form)
@@ -273,7 +273,7 @@ t.test('a page of another origin cannot ride a session', { skip: noBrowser }, as
   const { apiKey, email } = await account(gateway, 'ridden')
   await page.goto(`${gateway.url}/sign-in`)
   await page.getByLabel('Or an API key').fill(apiKey)
-  await page.getByRole('button', { name: 'Sign in with the key' }).click()
+  await page.getByRole('button', { name: 'Sign in with key' }).click()
   await page.waitForURL('**/console')
   await page.goto(`${gateway.url}/sign-in/account`)
   t.ok(await page.getByText(email).first().isVisible())

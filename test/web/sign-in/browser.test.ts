@@ -71,10 +71,10 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
   await t.test('the link is used up, and another can be asked for, on a phone', async t => {
     const { page, faults } = await openPage(t, browser, { viewport: { width: 360, height: 740 }, colorScheme: 'dark' })
     await page.goto(link)
-    await page.getByRole('link', { name: 'Get another link' }).click()
+    await page.getByRole('link', { name: 'Get a new link' }).click()
     await page.getByLabel('Email').fill(EMAIL)
     await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'Look into your mail' }).waitFor(PATIENCE)
+    await page.getByRole('heading', { name: 'Check your email' }).waitFor(PATIENCE)
     const links = await mailedLinks(gateway.data, EMAIL, 2)
     await page.goto(links.at(-1) ?? '')
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)

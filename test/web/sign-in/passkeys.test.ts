@@ -127,7 +127,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
   await t.test('the same device is not added twice', async t => {
     await page.goto(`${local}/console/settings/passkeys`)
     await page.getByRole('button', { name: 'Add a passkey' }).click()
-    await page.getByText('This device has a passkey for you already.').waitFor(PATIENCE)
+    await page.getByText('This device already has a passkey for you.').waitFor(PATIENCE)
     t.ok(true)
   })
 

@@ -1,7 +1,12 @@
 // What the consoles' pages do beyond links and forms: the reader's own times and days, copying, and lists that stay
 // as they are while they are looked at.
 
-const when = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+// The reader's own region, in the language of the page.
+const { lang } = document.documentElement
+const when = new Intl.DateTimeFormat(navigator.languages.find(each => each.startsWith(lang)) ?? lang, {
+  dateStyle: 'medium',
+  timeStyle: 'short'
+})
 
 const showTimes = root => {
   for (const time of root.querySelectorAll('time[datetime]')) {
@@ -33,7 +38,7 @@ for (const button of document.querySelectorAll('[data-copy]')) {
     const text = document.getElementById(button.dataset.copy)?.textContent ?? ''
     await navigator.clipboard.writeText(text)
     const before = button.textContent
-    button.textContent = 'Copied'
+    button.textContent = t('Copied')
     setTimeout(() => {
       button.textContent = before
     }, 2000)

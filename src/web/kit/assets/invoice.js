@@ -31,17 +31,17 @@ function clockText(seconds) {
   const two = number => String(number).padStart(2, '0')
   const hours = Math.floor(seconds / 3600)
   const minutes = Math.floor(seconds / 60) % 60
-  if (hours >= 48) return `${Math.floor(hours / 24)} days`
+  if (hours >= 48) return t('{0} days').replace('{0}', Math.floor(hours / 24))
   return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`
 }
 
 async function copy(button) {
   const field = button.parentElement.querySelector('.field-text')
   const copied = await toClipboard(field)
-  button.textContent = copied ? 'Copied' : 'Select it'
-  announcement.textContent = copied ? 'Copied.' : 'The text is selected: copy it with your keyboard.'
+  button.textContent = copied ? t('Copied') : t('Selected')
+  announcement.textContent = copied ? t('Copied') : t('Text selected. Copy it with your keyboard.')
   await wait(2000)
-  button.textContent = 'Copy'
+  button.textContent = t('Copy')
 }
 
 async function toClipboard(field) {

@@ -2,10 +2,10 @@
 
 /** What a reader can do about what a browser says. */
 const WORDS = {
-  NotAllowedError: 'It was canceled, or took too long. Try again.',
-  InvalidStateError: 'This device has a passkey for you already.',
-  SecurityError: 'Passkeys work only at the address that this service is known by.',
-  NotSupportedError: 'This device cannot make a passkey that works here.'
+  NotAllowedError: t('Canceled or timed out. Try again.'),
+  InvalidStateError: t('This device already has a passkey for you.'),
+  SecurityError: t('Passkeys only work at the public address of this service.'),
+  NotSupportedError: t('This device does not support passkeys for this service.')
 }
 
 const ask = async (path, body) => {
@@ -15,7 +15,7 @@ const ask = async (path, body) => {
     ...(body === undefined ? {} : { body: JSON.stringify(body) })
   })
   const sent = await response.json()
-  if (!response.ok) throw new Error(sent.message ?? sent.error ?? sent.title)
+  if (!response.ok) throw new Error(t(sent.message ?? sent.error ?? sent.title))
   return sent
 }
 
@@ -31,7 +31,7 @@ const steps = {
     const api = `${root}api/auth/passkeys`
     const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(await ask(`${api}/options`))
     const credential = await navigator.credentials.create({ publicKey })
-    const name = part.querySelector('input')?.value.trim() || 'Passkey'
+    const name = part.querySelector('input')?.value.trim() || t('Passkey')
     await ask(api, { name, credential })
     location.assign('?done=made')
   }

@@ -39,7 +39,7 @@ function offer(id, isThere, act) {
     try {
       await act(button)
     } catch (error) {
-      announcement.textContent = `The wallet did not pay: ${error.message}`
+      announcement.textContent = t('The wallet did not pay: {0}').replace('{0}', () => error.message)
     }
     button.disabled = false
   })
@@ -86,13 +86,13 @@ async function lastState(stream) {
 async function open() {
   isPaid = true
   show('paid')
-  document.title = `Paid · ${document.title}`
-  announcement.textContent = 'Paid. What you bought is being opened.'
+  document.title = `${t('Paid')} · ${document.title}`
+  announcement.textContent = t('Paid. Opening your purchase…')
   await wait(OPEN_AFTER)
   location.reload()
   await wait(FETCHED_AFTER)
   const words = document.getElementById('what-now')
-  words.textContent = 'A file is among your downloads; anything else opens here in a moment.'
+  words.textContent = t('Files are in your downloads. Anything else opens here in a moment.')
   announcement.textContent = words.textContent
 }
 

@@ -1,0 +1,88 @@
+// `node .ci/messages.mjs`: messages of the pages that a catalog lacks, and entries that no page has any more.
+import { globSync, readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { parse } from 'acorn'
+import { rewritten } from '../src/web/kit/messages.ts'
+
+/** Where the kit of the consoles prints texts of its caller: places of arguments, and members of objects. */
+const PRINTED = {
+  action: [0],
+  badge: [0],
+  choice: [1],
+  copyable: [1],
+  danger: [0, 1],
+  figure: [0],
+  table: [0],
+  ticks: [1, 4],
+  expectUnchanged: [],
+  ApiRefusal: [1]
+}
+const MEMBERS = new Set(['title', 'label', 'hint', 'what'])
+
+function* nodesOf(node) {
+  if (Array.isArray(node)) for (const each of node) yield* nodesOf(each)
+  else if (typeof node?.type === 'string') {
+    yield node
+    for (const value of Object.values(node)) if (typeof value === 'object') yield* nodesOf(value)
+  }
+}
+
+const textOf = ({ quasis }) =>
+  quasis.map(({ value }) => value.cooked).reduce((text, part, at) => `${text}{${at - 1}}${part}`)
+
+/** Texts that an expression may be. */
+function textsOf(node) {
+  switch (node?.type) {
+    case 'Literal':
+      return typeof node.value === 'string' ? [node.value] : []
+    case 'TemplateLiteral':
+      return node.quasis.length === 1 ? [node.quasis[0].value.cooked] : []
+    case 'ConditionalExpression':
+      return [...textsOf(node.consequent), ...textsOf(node.alternate)]
+    case 'LogicalExpression':
+      return [...textsOf(node.left), ...textsOf(node.right)]
+    default:
+      return []
+  }
+}
+
+/** Every message with the files that have it. */
+export function messages(root = new URL('..', import.meta.url)) {
+  const found = new Map()
+  const files = globSync(['src/**/*.ts', 'src/web/kit/assets/*.js'], { cwd: root })
+  for (const file of files.sort()) {
+    const text = readFileSync(new URL(file, root), 'utf8')
+    if (!/\bhtml`|\bt[`(]/.test(text)) continue
+    const add = message => {
+      if (/\p{L}/u.test(message.replaceAll(/\{\d+\}/g, ''))) found.set(message, [...(found.get(message) ?? []), file])
+      return message
+    }
+    const isConsole = file.startsWith('src/web/console/')
+    for (const node of nodesOf(
+      parse(file.endsWith('.ts') ? stripTypeScriptTypes(text) : text, { ecmaVersion: 'latest', sourceType: 'module' })
+    )) {
+      if (node.type === 'TaggedTemplateExpression' && node.tag.name === 'html') rewritten(textOf(node.quasi), add)
+      else if (node.type === 'TaggedTemplateExpression' && node.tag.name === 't') add(textOf(node.quasi))
+      else if (node.type === 'CallExpression' && node.callee.name === 't') node.arguments.flatMap(textsOf).forEach(add)
+      else if (isConsole && (node.type === 'CallExpression' || node.type === 'NewExpression'))
+        for (const at of PRINTED[node.callee.name] ?? []) textsOf(node.arguments[at]).forEach(add)
+      else if (isConsole && node.type === 'Property' && MEMBERS.has(node.key.name)) textsOf(node.value).forEach(add)
+    }
+  }
+  return found
+}
+
+export function catalog(language, root = new URL('..', import.meta.url)) {
+  return JSON.parse(readFileSync(new URL(`src/engine/formats/languages/${language}.json`, root), 'utf8'))
+}
+
+if (import.meta.main) {
+  const all = messages()
+  for (const language of ['de', 'es']) {
+    const known = catalog(language)
+    for (const [message, files] of all)
+      if (!Object.hasOwn(known, message)) console.log(`${language} lacks ${JSON.stringify(message)} of ${files[0]}`)
+    for (const message of Object.keys(known))
+      if (!all.has(message)) console.log(`${language} has a stale ${JSON.stringify(message)}`)
+  }
+}
