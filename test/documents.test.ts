@@ -224,6 +224,21 @@ t.test('every block of YAML is a valid configuration, or a part of one', async t
   t.same(invalid, [])
 })
 
+/** Paraphrases of standard terms, from which a reader would have to translate. */
+const BANNED =
+  /\b(?:nobody|somebody|whoever|anybody|at once|told of|is told|mend|dear|all the same|likewise|anew|by itself|in the place of|asked for that|stands in)\b/gi
+
+t.test('guides use standard terms', t => {
+  const prose = (page: string): string => read(page).replaceAll(/^```[\s\S]*?^```/gm, '')
+  t.same(
+    guides
+      .filter(page => page !== 'docs/explanation/architecture.md')
+      .flatMap(page => [...prose(page).matchAll(BANNED)].map(([words]) => `${page}: ${words}`)),
+    []
+  )
+  t.end()
+})
+
 t.test('every block of JSON can be parsed', t => {
   for (const { page, text, language } of blocks) if (language === 'json') t.ok(JSON.parse(text), page)
   t.end()

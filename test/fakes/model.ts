@@ -62,6 +62,11 @@ async function answer(
   response: ServerResponse,
   { calls, gate, pause }: ModelServer
 ): Promise<void> {
+  // `boltgate init` calls the upstream that it is given.
+  if (request.method !== 'POST') {
+    response.writeHead(404).end()
+    return
+  }
   const input = await jsonOf(request)
   await gate
   if (pause > 0) await setTimeout(Math.random() * pause)

@@ -13,9 +13,9 @@ import { freePort } from '../support/free-port.ts'
 import { rootFolder } from '../support/gateway.ts'
 import { serve } from '../support/serve.ts'
 
-/** Prints each status beside a command's own output, and starts the gateway in the background as a second terminal would. */
+/** Prints each status beside a command's own output, retries what a busy machine sheds, and starts the gateway in the background. */
 const PRELUDE = `
-curl () { command curl -sS --max-time 60 -w '%{stderr}%{http_code} %{method} %{url}\\n' "$@"; }
+curl () { command curl -sS --max-time 60 --retry 8 -w '%{stderr}%{http_code} %{method} %{url}\\n' "$@"; }
 npx () {
   [ "$1" = boltgate ]; shift
   if [ "$1" != start ]; then node "$BOLTGATE" "$@"; return; fi
@@ -79,8 +79,11 @@ t.test('the guides for merchants work as written, from the top, and once more', 
     t.equal(code, 0, `they end well ${time}`, { err, out })
     t.ok(responses.length > 28, `${responses.length} requests`)
     const rejected = responses.filter(line => !line.startsWith('20'))
-    t.match(rejected, [/^402 POST .*\/checkout$/], `only the checkout without a payment is rejected ${time}`)
-    t.equal(rejected.length, 1)
+    t.strictSame(
+      rejected.map(line => line.replace(/http:\/\/[^/]+/, '')),
+      ['402 POST /api/storefront/demo/checkout'],
+      `only the checkout without a payment is rejected ${time}`
+    )
     t.match(out, /\/sign-in\/\w/, 'the sign-in mail arrives')
   }
 })
@@ -105,7 +108,7 @@ t.test('the tutorial about a language model sells its tokens', async t => {
   const model = await startModelServer(t)
   const { code, out, err } = await follow(t, [llm], emptyFolder(t), [['http://127.0.0.1:11434', model.url]])
   t.equal(code, 0, 'it ends well', { err, out })
-  t.match(out, /< 402[^]*< 200[^]*x-balance-msat: \d+/)
+  t.match(out, /< 402[^]*< 200[^]*"completion_tokens"/)
 })
 
 const skip = hasMcpSdk() ? false : 'the MCP reference server is not installed: run npm ci --prefix test/interop/mcp'

@@ -76,6 +76,7 @@ export async function picture(page: Page, name: string): Promise<void> {
   if ((process.env['PICTURES'] ?? '') === '') return
   const folder = join(rootFolder, 'docs/images')
   mkdirSync(folder, { recursive: true })
+  await page.evaluate('scrollTo(0, 0)')
   await page.screenshot({ path: join(folder, `${name}.png`) })
 }
 
