@@ -268,7 +268,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
       clock.advance(5 * MINUTE)
       t.notOk(await asked())
       t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, {
-        message: /looked up by itself no longer/
+        message: /no longer looked up automatically/
       })
     }
   )
