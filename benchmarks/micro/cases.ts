@@ -19,7 +19,7 @@ import {
   verifySignature
 } from '../../src/lightning/l402/macaroon.ts'
 import { paymentChallenge } from '../../src/lightning/payment-scheme/payment-challenge.ts'
-import { paymentHashOf, preimageMatches } from '../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf, preimageMatches } from '../../src/lightning/codecs/hmac.ts'
 import { Secret, KeyRing as Masters } from '../../src/platform/keys/secrets.ts'
 import { requestHeaders } from '../../src/engine/upstream/header-policy.ts'
 import { responseHeaders } from '../../src/engine/upstream/response-policy.ts'

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
-import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 
 const wait = Number(process.argv[2])
 const privateKey = randomBytes(32)

@@ -13,7 +13,7 @@ import { FIRST_STORE } from './cli/for-sale.ts'
 import { checkMaster } from './master-check.ts'
 import type { Secrets } from './secrets.ts'
 
-export interface Preparation {
+interface Preparation {
   readonly config: GatewayConfig
   readonly database: Database
   readonly secrets: Secrets

@@ -28,7 +28,7 @@ import { Secret } from '../platform/keys/secrets.ts'
 import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
-export interface OpenBillingOptions {
+interface OpenBillingOptions {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly clock: Clock
   readonly counters: ChallengeCounters
@@ -139,7 +139,7 @@ function openBitcoin(options: WithPending) {
   return { plans, reminders }
 }
 
-export interface OpenedBillingProvider {
+interface OpenedBillingProvider {
   /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
   /** The same, if it is the sandbox, which has pages. */
@@ -147,7 +147,7 @@ export interface OpenedBillingProvider {
 }
 
 /** Makes the billing provider that `billing` of the configuration names. */
-export async function openBillingProvider(
+async function openBillingProvider(
   { billing }: Pick<GatewayConfig, 'billing'>,
   around: SandboxBillingOptions
 ): Promise<OpenedBillingProvider> {

@@ -13,7 +13,7 @@ const PLAN_NOT_FOR_SALE = defineError('BG_PLAN_NOT_FOR_SALE', {
   fix: 'The operator corrects the price as the log says.'
 })
 
-export interface PriceCheckOptions {
+interface PriceCheckOptions {
   readonly provider: Pick<BillingProvider, 'price'>
   readonly clock: Clock
   readonly log: Log

@@ -9,7 +9,7 @@ const BILLING_PROVIDER = defineError('BG_BILLING_PROVIDER', {
   fix: 'Check `billing.key`, and the status page of the provider.'
 })
 
-export type BillingKind = 'stripe' | 'sandbox'
+type BillingKind = 'stripe' | 'sandbox'
 
 export interface CheckoutRequest {
   readonly plan: PlanTier
@@ -63,7 +63,7 @@ export interface BillingEvent {
   readonly subscriptionId: string | null
 }
 
-export type BillingFault =
+type BillingFault =
   | 'away'
   | 'refused'
   /** The buyer's address is invalid for the provider. */

@@ -1,21 +1,19 @@
-import { everyBatch } from '../platform/jobs/jobs.ts'
+import { everyBatch, periodic, type JobDeclaration } from '../platform/jobs/jobs.ts'
 import { Unavailable } from '../engine/operations/errors.ts'
-import type { Outbox } from '../web/mail/outbox.ts'
+import { type Outbox, oneLine, shortSubject } from '../web/mail/outbox.ts'
 import type { Merchants } from '../accounts/merchants/service.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../platform/database/database.ts'
-import { periodic, type JobDeclaration } from '../platform/jobs/jobs.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import type { PlanInvoices } from './bitcoin/invoices.ts'
 import { dueStep, GRACE, type RenewalStep } from './bitcoin/period.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
 import type { BitcoinStore, EndingSubscription } from './bitcoin/store.ts'
-import { oneLine, shortSubject } from '../web/mail/plain-text.ts'
 import { planNames } from '../accounts/merchants/plans.ts'
 import type { Mail } from '../web/mail/mail.ts'
 import { payUrl } from './bitcoin/bitcoin.ts'
 
-export interface RemindersOptions {
+interface RemindersOptions {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
   readonly outbox: Pick<Outbox, 'queue'>
@@ -177,7 +175,7 @@ export class PlanReminders {
   }
 }
 
-export interface ReminderFacts {
+interface ReminderFacts {
   readonly step: RenewalStep
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'currentPeriodEnd'>
   readonly merchant: { readonly name: string; readonly email: string }
@@ -189,7 +187,7 @@ export interface ReminderFacts {
 }
 
 /** The mail of one step. The address of its pay page is a secret, which opens nothing else of the account. */
-export function reminderMail({ step, subscription, merchant, invoice, payee, publicUrl }: ReminderFacts): Mail {
+function reminderMail({ step, subscription, merchant, invoice, payee, publicUrl }: ReminderFacts): Mail {
   const end = subscription.currentPeriodEnd ?? 0
   const plan = planNames[subscription.plan]
   const { subject, text } = wordsOf(step, plan, end)

@@ -29,7 +29,7 @@ const BILLING_UNAVAILABLE = defineError('BG_BILLING_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`.'
 })
 
-export interface BillingOptions {
+interface BillingOptions {
   /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'> | null

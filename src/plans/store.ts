@@ -21,7 +21,7 @@ export interface BeforeLookup {
   readonly merchantId: number | null
 }
 
-export interface PendingPlan {
+interface PendingPlan {
   /** Null unless approved. */
   readonly merchantId: number | null
 }

@@ -14,7 +14,7 @@ import {
 import { type BilledSubscription, type BillingProvider, isCardSubscription } from './provider.ts'
 import { LRUCache } from 'lru-cache'
 
-export interface CardSubscriptionsOptions {
+interface CardSubscriptionsOptions {
   readonly provider: Pick<BillingProvider, 'subscription'>
   readonly database: Pick<Database, 'transaction'>
   readonly store: CardSubscriptionStore
@@ -167,7 +167,7 @@ function factsOf({
   }
 }
 
-export interface RecheckOptions {
+interface RecheckOptions {
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'>
   readonly store: Pick<CardSubscriptionStore, 'ofMerchant'>
   readonly merchants: { byId(id: number): Promise<Merchant | null> }

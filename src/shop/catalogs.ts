@@ -6,7 +6,7 @@ import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform 
 import type { Integration } from './schema.ts'
 import { STORE_UNAVAILABLE } from './store-errors.ts'
 
-export interface CatalogsOptions {
+interface CatalogsOptions {
   readonly platform: Pick<StorePlatform, 'catalog'>
   readonly clock: Clock
   readonly log: Log

@@ -7,7 +7,7 @@ import { clientNetwork } from '../engine/message/addresses.ts'
 import type { Context } from '../engine/message/context.ts'
 import { ConfigurationMissing, LongError, Unavailable } from '../engine/operations/errors.ts'
 import { serviceCaveat } from '../lightning/l402/caveats.ts'
-import { oneLine } from '../web/mail/plain-text.ts'
+import { oneLine } from '../web/mail/outbox.ts'
 import { atPrice, type Quotes } from '../lightning/money/prices.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Database } from '../platform/database/database.ts'
@@ -45,7 +45,7 @@ import {
 } from './store-errors.ts'
 import { UNAUTHORIZED, REQUEST_MALFORMED } from '../engine/operations/error-kinds.ts'
 
-export type CheckedOut =
+type CheckedOut =
   | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: SentChallenge }
   /** `challengeId`: for the receipt of a Payment credential; else null. */
   | {

@@ -5,7 +5,7 @@ export interface Country {
   readonly name: string
 }
 
-export interface AddressRules {
+interface AddressRules {
   readonly stateLabel: string
   /** Carriers require it. */
   readonly stateNeeded: boolean

@@ -7,7 +7,7 @@ import type { Challenge, ClaimScheme } from '../selling/holding/challenge.ts'
 import type { ReadonlyHeaders } from '../engine/message/headers.ts'
 import { checkGrant, serviceCaveat } from '../lightning/l402/caveats.ts'
 import { readCredential, type Credential } from '../lightning/codecs/credential.ts'
-import { paymentHashOf } from '../lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../lightning/codecs/hmac.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Integration } from './schema.ts'
 

@@ -18,7 +18,7 @@ import {
 import type { Orders } from './orders/orders.ts'
 import { OrderNotMade } from './public-schema.ts'
 
-export interface StorefrontMerchantOptions {
+interface StorefrontMerchantOptions {
   readonly storefronts: Storefronts
   readonly orders: Pick<Orders, 'list' | 'stats'>
 }

@@ -39,7 +39,7 @@ import type { Integration, Order } from './schema.ts'
 import { openShopify } from './shopify/shopify.ts'
 import type { OutboundCall } from '../engine/upstream/outbound.ts'
 
-export interface OpenStorefrontOptions
+interface OpenStorefrontOptions
   extends Omit<ShopCredentialsOptions, 'counters'>, Pick<CheckoutOptions, 'challengeStore' | 'minting'> {
   readonly counters: ChallengeCounters
   readonly settlements: Settlements

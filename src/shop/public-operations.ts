@@ -29,7 +29,7 @@ import type { RefundRequests } from './orders/refunds.ts'
 import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
-export interface StorefrontPublicOptions {
+interface StorefrontPublicOptions {
   readonly catalogs: Pick<Catalogs, 'get' | 'ttl'>
   readonly checkout: Pick<Checkout, 'run'>
   readonly claims: Pick<OrderClaims, 'claim'>

@@ -7,7 +7,7 @@ import { CART_LIMITS, LOCATION_HEADER } from './cart.ts'
 import { OrderView } from './orders/views.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from './platform.ts'
 import { dollars, isoOf, ORDER_STATUSES, type Integration, type Order, usd } from './schema.ts'
-import { oneLine } from '../web/mail/plain-text.ts'
+import { oneLine } from '../web/mail/outbox.ts'
 import { dollarsText } from '../web/kit/amounts.ts'
 
 /** Contract, Storefront. */

@@ -3,7 +3,7 @@ import { bech32 } from '@scure/base'
 import { AddressError, readAddress } from '../../src/lightning/codecs/address.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
 import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
-import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
 
 /** What a charge can be. */

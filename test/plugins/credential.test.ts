@@ -14,7 +14,7 @@ import {
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/l402/macaroon.ts'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-scheme/payment-credential.ts'
-import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 import { decodeReceipt } from '../../src/lightning/payment-scheme/receipt.ts'
 import { TokenKeyRing } from '../../src/lightning/l402/root-key.ts'
 import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'

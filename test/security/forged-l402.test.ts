@@ -9,7 +9,7 @@ import {
   mintMacaroon,
   type Macaroon
 } from '../../src/lightning/l402/macaroon.ts'
-import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { buy } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'

@@ -24,7 +24,7 @@ export interface AuditEntry {
   readonly status: number | null
 }
 
-export interface AuditFilter extends TimeSpan {
+interface AuditFilter extends TimeSpan {
   /** Null: all accounts. */
   readonly merchantId: number | null
   /** Case-insensitive substring of actor, operation or id; empty: any. */

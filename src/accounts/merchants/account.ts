@@ -35,7 +35,7 @@ const OnboardingView = Type.Object(
   },
   { title: 'MerchantOnboarding' }
 )
-export type OnboardingView = Static<typeof OnboardingView>
+type OnboardingView = Static<typeof OnboardingView>
 
 /** Members that the merchant's account and the administrator's list share, in the order of its CSV columns. */
 export const AccountHead = Type.Object({

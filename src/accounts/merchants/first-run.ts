@@ -3,7 +3,7 @@ import { Secret } from '../../platform/keys/secrets.ts'
 import type { Merchants } from './service.ts'
 
 /** An account in `data/keys.json`. */
-export interface FirstMerchant {
+interface FirstMerchant {
   readonly id: number
   readonly apiKey: Secret<string>
 }

@@ -27,7 +27,7 @@ export interface SubscriptionGate {
  * Refreshes an account from the billing provider and returns it; null when nothing is newer. Must not reject. Writes
  * itself, because only it knows the order of its reads.
  */
-export type RecheckAccount = (merchant: Merchant) => Promise<Merchant | null>
+type RecheckAccount = (merchant: Merchant) => Promise<Merchant | null>
 
 const flagOf: Readonly<Record<GatedFeature, keyof MerchantFlags>> = Object.freeze({
   refunds: 'refundsEnabled',

@@ -25,7 +25,7 @@ const caps: Readonly<Record<PlanCap, { readonly of: keyof PlanCaps; readonly tit
     endpoint: { of: 'endpoints', title: 'Plan endpoint limit reached', noun: 'distinct endpoints' }
   })
 
-export interface CapUse {
+interface CapUse {
   /** This month's challenges or the endpoints; 0 for a price. */
   readonly current: number
   /** A price in satoshis, or 1. */

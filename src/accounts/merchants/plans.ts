@@ -79,7 +79,7 @@ export function planCaps(plans: GatewayConfig['plans'], tier: PlanTier): PlanCap
 }
 
 /** Features by plan, unlike the three flags (decision 79). */
-export interface PlanFeatures {
+interface PlanFeatures {
   readonly analyticsEnabled: boolean
   readonly prioritySupport: boolean
   readonly customBrandingEnabled: boolean
@@ -108,7 +108,7 @@ export const planFeatures: Readonly<Record<PlanTier, PlanFeatures>> = Object.fre
 })
 
 /** `limits` of the subscription object (decision 81). */
-export interface SubscriptionLimits {
+interface SubscriptionLimits {
   readonly maxMerchants: number
   readonly maxEnvironments: number
   readonly maxWebhookEndpoints: number

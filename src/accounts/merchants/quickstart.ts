@@ -35,7 +35,7 @@ export const QuickstartView = Type.Object(
 )
 export type QuickstartView = Static<typeof QuickstartView>
 
-export interface QuickstartProgress {
+interface QuickstartProgress {
   /** Has a paid payment; demos count (decision 74). */
   readonly paid: boolean
   /** Has a proxy or a challenge. */

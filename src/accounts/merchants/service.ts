@@ -25,7 +25,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export interface MerchantsOptions {
+interface MerchantsOptions {
   readonly store: MerchantStore
   readonly sealer: Sealer
   readonly clock: Clock
@@ -60,7 +60,7 @@ export interface Issued {
   readonly apiKey: Secret<string>
 }
 
-export interface KeyHolder {
+interface KeyHolder {
   readonly merchant: Merchant
   /** Public part of the key. */
   readonly keyId: string
@@ -74,7 +74,7 @@ export interface WebhookChange {
 }
 
 /** `issued` is a generated secret, or null. */
-export interface ChangedWebhook {
+interface ChangedWebhook {
   readonly merchant: Merchant
   readonly issued: Secret<string> | null
 }

@@ -9,7 +9,7 @@ import { BITCOIN_PREFIX } from './plans.ts'
 import { merchantOf } from './principal.ts'
 import type { Merchant } from './schema.ts'
 
-export interface SlotFacts {
+interface SlotFacts {
   /** Name of the provider kind in the slot. */
   readonly kind: string
   /** Required scopes; none for kinds without scopes. */
@@ -76,7 +76,7 @@ export interface SettingsDependencies {
 }
 
 /** Settings of an account, without secrets. */
-export async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsDependencies) {
+async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsDependencies) {
   const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
   const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
   const { providerChoice } = merchant

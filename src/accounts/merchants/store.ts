@@ -1,8 +1,6 @@
-import { isRowId } from '../../platform/database/rows.ts'
-import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
-import { overRows } from '../../platform/database/given-rows.ts'
-import { sharedLookup } from '../../platform/database/shared-lookup.ts'
 import {
+  isRowId,
+  sharedLookup,
   bytes,
   column,
   dateOrNull,
@@ -18,6 +16,8 @@ import {
   type Records,
   type Row
 } from '../../platform/database/rows.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
+import { overRows } from '../../platform/database/given-rows.ts'
 import type { ProviderSlot, SealedValue } from '../../lightning/providers/account.ts'
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
@@ -27,7 +27,7 @@ export class EmailTaken extends Error {
 }
 
 /** Times in milliseconds; ciphertexts are sealed for its id. */
-export interface NewMerchant {
+interface NewMerchant {
   readonly id: number
   readonly name: string
   readonly email: string
@@ -63,7 +63,7 @@ export interface MerchantChanges {
 }
 
 /** Webhook columns; undefined stays, null clears. Secrets are sealed. */
-export interface WebhookColumns {
+interface WebhookColumns {
   readonly url: string | null | undefined
   readonly secret: string | null | undefined
   /** Used when a URL would lack a secret. */

@@ -1,7 +1,7 @@
 import { percentile, type LatencyCounts } from '../../platform/telemetry/latency.ts'
 
 /** Measured numbers in column order. */
-export const MEASURED_NUMBERS = [
+const MEASURED_NUMBERS = [
   'requests',
   'asked',
   'paidRequests',

@@ -9,7 +9,7 @@ import { GRAINS, PROXY_HOURS_KEPT, type TrafficStore } from './store.ts'
 export const PROXY_STEPS = { '1h': 'hour', '1d': 'day' } as const
 export type ProxyStep = keyof typeof PROXY_STEPS
 
-export interface ProxySums {
+interface ProxySums {
   readonly step: ProxyStep
   /** Milliseconds since the epoch; whole steps, `to` exclusive. */
   readonly from: number

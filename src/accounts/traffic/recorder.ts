@@ -49,7 +49,7 @@ const MOST_MINUTES = 60
 /** Milliseconds that a shutdown waits for the last write. */
 const LAST_WRITE = 2_000
 
-export interface RecorderDependencies {
+interface RecorderDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -181,7 +181,7 @@ export class TrafficRecorder {
 /** Distinct routes per minute, which bounds disk usage. */
 const MOST_ROUTES = 200
 /** Name for all further routes; no route can have it. */
-export const OTHER_ROUTES = '…'
+const OTHER_ROUTES = '…'
 
 /** Counters of `metrics` that are one number each. */
 const OF_ROUTES = {
@@ -198,7 +198,7 @@ const OF_ALL = {
 } as const satisfies Readonly<Record<string, MeasuredNumber>>
 
 /** Reads the gateway's Prometheus metrics as increments since the last reading. Adds no work to requests. */
-export class TrafficReading {
+class TrafficReading {
   readonly #metrics: Metrics
   readonly #before = new Map<string, number>()
 

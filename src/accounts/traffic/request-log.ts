@@ -3,7 +3,7 @@ import { amount, flag, integer, moment, records, text, type Records } from '../.
 import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { LoggedRequest, RecentRequests } from '../../platform/telemetry/recent-requests.ts'
+import type { LoggedRequest, RecentRequests } from '../../platform/telemetry/tallies.ts'
 
 /** Requests kept per proxy. */
 const KEPT = 1_000
@@ -15,7 +15,7 @@ const AT_ONCE = 500
 
 export const STATUS_CLASSES = ['2xx', '3xx', '4xx', '5xx'] as const
 
-export interface RequestFilter {
+interface RequestFilter {
   readonly merchantId: number
   readonly proxyId: string
   readonly status: (typeof STATUS_CLASSES)[number] | null
@@ -92,7 +92,7 @@ export class RequestLogStore {
   }
 }
 
-export interface RequestLogDependencies {
+interface RequestLogDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly requests: RecentRequests

@@ -40,7 +40,7 @@ export interface TrafficBatch {
 /** Retention of hourly proxy sums in milliseconds; daily ones as all others. */
 export const PROXY_HOURS_KEPT = 7 * DAY
 
-export interface ProxyTrafficQuery {
+interface ProxyTrafficQuery {
   readonly merchantId: number
   /** Null: all of the account's. */
   readonly proxyId: string | null

@@ -23,7 +23,7 @@ const MOST_STEPS = 1_500
 /** Most steps that are read per route for one response. */
 const MOST_STEPS_OF_ROUTES = 100
 
-export interface TrafficSums {
+interface TrafficSums {
   readonly step: TrafficStep
   /** Milliseconds since the epoch; whole steps, `to` exclusive. */
   readonly from: number

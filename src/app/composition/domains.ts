@@ -51,7 +51,7 @@ export interface Running {
 }
 
 /** Services of plugins for the life of the gateway. */
-export type SteadyServices = Omit<Services, 'policies'>
+type SteadyServices = Omit<Services, 'policies'>
 
 export type Domains = Awaited<ReturnType<typeof openDomains>>
 

@@ -7,7 +7,7 @@ export interface ListedStore {
   readonly description: string | null
 }
 
-export interface LlmsFacts {
+interface LlmsFacts {
   readonly serviceName: string
   readonly description: string
   readonly publicUrl: string

@@ -50,7 +50,7 @@ export interface CallPrice {
   readonly amount: CallAmount
 }
 
-export function callPriceList(prices: CallPrices): CallPrice[] {
+function callPriceList(prices: CallPrices): CallPrice[] {
   const named = (method: string, of: Readonly<Record<string, CallAmount>> | undefined): CallPrice[] =>
     Object.entries(of ?? {})
       .filter(([, amount]) => amount !== 0)

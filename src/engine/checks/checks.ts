@@ -31,7 +31,7 @@ import {
 import { checkDoublePath, checkOwnAddress } from './upstream-checks.ts'
 
 /** A file as checks see it: read by its schema, with chains, upstreams and routes resolved. */
-export interface ReadFile {
+interface ReadFile {
   readonly config: FileConfig
   /** As it was parsed, before the schema's defaults. */
   readonly written: unknown

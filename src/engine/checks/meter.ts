@@ -125,7 +125,7 @@ export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' |
 }
 
 /** Members of a JSON body that limit the output. */
-export interface OutputLimits {
+interface OutputLimits {
   /** The request's limit: without any, `estimate.else` is the minimum reservation. */
   readonly limits: readonly string[]
   /** Limits that only some servers follow, so they can only raise a reservation. */

@@ -2,7 +2,7 @@
 export type FiatText = `${'USD' | 'EUR' | 'GBP'} ${string}`
 
 /** Whole millisatoshis, or fiat. */
-export type NamedMoney = { readonly msat: number } | { readonly fiat: FiatText }
+type NamedMoney = { readonly msat: number } | { readonly fiat: FiatText }
 
 /** Whole units, about a billion satoshis. */
 const LARGEST_FIAT = 1_000_000

@@ -71,7 +71,7 @@ export interface PriceServerConfig {
   readonly fields: readonly FieldSelector[]
 }
 
-export type PriceTable = FieldTable<number | FiatText>
+type PriceTable = FieldTable<number | FiatText>
 
 /** Whole satoshis, fiat, by a field of the request, or from a price server. */
 export type PriceConfig = number | FiatText | PriceTable | PriceServerConfig

@@ -368,4 +368,4 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
   }
 }
 
-export type PluginWithNeeds = Pick<PluginFacts, 'name' | 'provides' | 'terminal'>
+type PluginWithNeeds = Pick<PluginFacts, 'name' | 'provides' | 'terminal'>

@@ -24,7 +24,7 @@ export interface Origin {
   isWritten(path: Path): boolean
 }
 
-export interface ParsedFile {
+interface ParsedFile {
   readonly value: unknown
   readonly origin: Origin
   readonly problems: readonly Problem[]

@@ -23,7 +23,7 @@ export interface ConfigurationChange {
 }
 
 /** A configuration safe to display: hides secrets and everything unknown to the schema. */
-export interface Effective {
+interface Effective {
   readonly yaml: string
   readonly leaves: ReadonlyMap<string, Leaf>
 }

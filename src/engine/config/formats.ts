@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js'
 import { isPostgresUrl } from '../../platform/system/postgres-url.ts'
 import { nearest } from './diagnose.ts'
 
-export interface TextFormat {
+interface TextFormat {
   check(text: string): boolean
   readonly allowed: string
   suggest?(text: string): string | undefined

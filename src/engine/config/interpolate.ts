@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** `changed` when a variable or a default was interpolated. */
-export type Interpolated = { readonly value: string; readonly changed: boolean } | { readonly problem: string }
+type Interpolated = { readonly value: string; readonly changed: boolean } | { readonly problem: string }
 
 /**
  * Interpolates environment variables. `${NAME}` must be set and not empty; `${NAME:-default}` has a default. An unset

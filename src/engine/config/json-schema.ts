@@ -5,7 +5,7 @@ import type { ProviderFacts } from '../sections/lightning.ts'
 import { formatUnit, takesBareNumbers } from './units.ts'
 
 /** Draft 7, which editors' YAML support reads. */
-export type JsonSchema = { [keyword: string]: unknown }
+type JsonSchema = { [keyword: string]: unknown }
 
 const variable = { type: 'string', pattern: '\\$\\{' }
 

@@ -166,7 +166,7 @@ type Mapping = Record<string, unknown>
  * Completes a parsed file: drops extensions, which hold anchors, and takes missing settings from the environment. Returns
  * the origin that also knows the latter.
  */
-export function addFallbacks(
+function addFallbacks(
   value: unknown,
   origin: Origin,
   env: Environment
@@ -223,7 +223,7 @@ function isMapping(value: unknown): value is Mapping {
  * Reads a configuration file without its byte order mark.
  * @throws ConfigError for invalid UTF-8
  */
-export async function readSource(file: string): Promise<string> {
+async function readSource(file: string): Promise<string> {
   const fail = (code: 'BG_CONFIG_SYNTAX' | 'BG_CONFIG_FILE', message: string, line = 1, column = 1): never => {
     throw new ConfigError([{ code, file, line, column, path: '', message }])
   }

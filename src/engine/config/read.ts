@@ -28,7 +28,7 @@ export interface FoundReference {
  * `value` has the schema's type only where there are no problems at or below a path; a part with a problem is
  * undefined.
  */
-export interface ReadResult<T> {
+interface ReadResult<T> {
   readonly value: T
   readonly problems: readonly Problem[]
   readonly references: readonly FoundReference[]

@@ -3,8 +3,15 @@ import type { Problem } from './diagnose.ts'
 import { described, List, SecretText, type DeepReadonly } from './fields.ts'
 import type { MeterConfig } from '../checks/meter.ts'
 import { PRESET_NAMES, type PresetName } from './presets.ts'
-import { BillingSchema, PlansSchema, StorefrontSchema, MailSchema, PaymentsSchema } from '../sections/suite.ts'
-import { DiscoverySchema, PagesSchema } from '../sections/pages.ts'
+import {
+  BillingSchema,
+  PlansSchema,
+  StorefrontSchema,
+  MailSchema,
+  PaymentsSchema,
+  DiscoverySchema,
+  PagesSchema
+} from '../sections/suite.ts'
 import { lightningSchema, type ProviderFacts } from '../sections/lightning.ts'
 import { ServerSchema, SecretsSchema } from '../sections/server.ts'
 import { PaymentSchema, PricesSchema } from '../sections/payment.ts'

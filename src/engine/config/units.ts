@@ -99,7 +99,7 @@ export function formatUnit(unit: Unit, value: number): string {
 }
 
 /** Bounds and the default may have the unit or be plain numbers. */
-export interface UnitOptions {
+interface UnitOptions {
   readonly description?: string
   readonly default?: string | number
   readonly minimum?: string | number

@@ -25,13 +25,13 @@ type WatchFolder = (
   onError: (error: Error) => void
 ) => { close(): void }
 
-export interface SignalSource {
+interface SignalSource {
   on(name: 'SIGHUP', run: () => void): unknown
   off(name: 'SIGHUP', run: () => void): unknown
 }
 
 /** `close` may be called twice. */
-export interface ConfigWatch {
+interface ConfigWatch {
   close(): void
 }
 

@@ -1,6 +1,6 @@
 import type { StreamBody } from '../message/reply.ts'
 
-export type CsvValue = string | number | bigint | boolean | null
+type CsvValue = string | number | bigint | boolean | null
 
 export type CsvColumns<T> = Readonly<Record<string, (row: T) => CsvValue>>
 

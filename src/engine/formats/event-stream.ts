@@ -2,7 +2,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { StreamBody } from '../message/reply.ts'
 
 /** WHATWG HTML, 9.2 "Server-sent events". */
-export interface ServerSentEvent {
+interface ServerSentEvent {
   /** May have several lines; every line end becomes LF. */
   readonly data: string
   /** Sent back as Last-Event-ID on reconnect; one line. */

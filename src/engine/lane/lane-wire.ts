@@ -5,11 +5,10 @@ import { LongError } from '../operations/errors.ts'
 import { isToken, NameTable } from '../message/header-names.ts'
 import type { Stopping, TunnelResult, Wire, WireListener } from '../message/wire.ts'
 import type { Lane } from './lane.ts'
-import { PROBE, stillReads } from '../listener/presence.ts'
+import { PROBE, stillReads, cutsUpload, DISCARD, SMALL_PIECE_BYTES } from '../listener/response-wire.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from '../listener/allowance.ts'
 import type { WireBody } from '../listener/request-body.ts'
-import { cutsUpload, DISCARD, SMALL_PIECE_BYTES } from '../listener/response-wire.ts'
 
 const FRESH = 0
 const HEAD = 1

@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js'
 import { parseAddress } from '../message/addresses.ts'
 import { trimmed, type ReadonlyHeaders } from '../message/headers.ts'
 
-export interface ClientFacts {
+interface ClientFacts {
   readonly address: string
   readonly secure: boolean
 }

@@ -90,7 +90,7 @@ function hostFault(host: string): string | null {
 /** Bounds the work per path: each reader scans every character. */
 const MAX_PATH = 8192
 
-export interface RawHead {
+interface RawHead {
   readonly method?: string | undefined
   readonly url?: string | undefined
   readonly httpVersion: string
@@ -326,19 +326,19 @@ function withoutPadding(text: string): string {
   return text.slice(0, end)
 }
 
-export type HeaderKind = number
+type HeaderKind = number
 
 export const OTHER = 0
 export const HOST = 1
-export const CONTENT_LENGTH = 2
-export const TRANSFER_ENCODING = 3
+const CONTENT_LENGTH = 2
+const TRANSFER_ENCODING = 3
 export const AUTHORIZATION = 4
-export const EXPECT = 5
+const EXPECT = 5
 export const UPGRADE = 6
-export const CORRELATION = 7
+const CORRELATION = 7
 /** May appear once, because two readers would take two different values. */
-export const SINGLE = 8
-export const NOT_A_TOKEN = 9
+const SINGLE = 8
+const NOT_A_TOKEN = 9
 
 const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
   ['host', HOST],
@@ -360,7 +360,7 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
 
 const table = new NameTable(decide)
 
-export function headerKind(name: string): HeaderKind {
+function headerKind(name: string): HeaderKind {
   return table.of(name)
 }
 

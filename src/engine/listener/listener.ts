@@ -19,7 +19,7 @@ import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
 import { upgradeResponse } from './upgrade-response.ts'
 
-export interface ListenerOptions {
+interface ListenerOptions {
   readonly limits: ListenerLimits
   /** Addresses and ranges whose X-Forwarded-* headers are trusted. */
   readonly trustedProxies: readonly string[]

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http'
-import { API_VERSION } from '../operations/version.ts'
+import { API_VERSION } from '../operations/errors.ts'
 
 /** A response given before there is a context, always the last on its connection. */
-export interface RawReply {
+interface RawReply {
   readonly status: number
   readonly headers: string[]
   readonly body: string

@@ -23,7 +23,7 @@ export interface BodySource {
   pause(): unknown
 }
 
-export interface Inviter {
+interface Inviter {
   readonly headersSent: boolean
   writeContinue(): void
 }

@@ -5,7 +5,6 @@ import { LongError } from '../operations/errors.ts'
 import type { Stopping, TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { keepFor, type Keeping } from './allowance.ts'
-import { PROBE, stillReads } from './presence.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
 
@@ -297,4 +296,32 @@ export function cutsUpload(body: WireBody): boolean {
  */
 function endWhole(res: ServerResponse, body: Buffer): void {
   res.end(body.toString('latin1'), 'latin1')
+}
+
+/** An interim response; every HTTP/1.1 client must ignore it, however many come (RFC 9110, section 15.2). */
+export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
+
+/** Milliseconds for the reset of a closed connection to arrive: the round trip to most clients. */
+const ROUND_TRIP = 50
+
+/**
+ * Whether a half-closed client still reads. A closed connection accepts the first write and answers with a reset, so
+ * only a second write fails.
+ */
+export async function stillReads(socket: Socket, clock: Clock): Promise<boolean> {
+  if (!(await accepts(socket))) return false
+  await new Promise<void>(resolve => {
+    clock.after(ROUND_TRIP, resolve)
+  })
+  return await accepts(socket)
+}
+
+function accepts(socket: Socket): Promise<boolean> {
+  return new Promise(resolve => {
+    if (socket.writable)
+      socket.write(PROBE, 'latin1', error => {
+        resolve((error ?? null) === null)
+      })
+    else resolve(false)
+  })
 }

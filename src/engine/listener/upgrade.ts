@@ -11,7 +11,7 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { headerLine } from '../lane/reply-framing.ts'
 import { refusedBody } from './refused-upgrade.ts'
 
-export interface TunnelClient {
+interface TunnelClient {
   readonly socket: Socket
   readonly method: string
   readonly protocol: string

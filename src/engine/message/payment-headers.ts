@@ -9,7 +9,7 @@
 export const MACAROON_FIELDS = ['macaroon', 'grpc-metadata-macaroon'] as const
 
 /** LSAT is the former name of L402. */
-export type PaymentScheme = 'l402' | 'lsat' | 'payment'
+type PaymentScheme = 'l402' | 'lsat' | 'payment'
 
 /** Whether a field may carry a credential, and how. Makes no lower-case copy of other names. */
 export function credentialField(name: string): 'authorization' | 'macaroon' | null {

@@ -1,6 +1,6 @@
 import type { StreamBody, StreamSink } from './reply.ts'
 
-export interface StreamWay {
+interface StreamWay {
   gone(): boolean
   /** Writes the head unless written; throws when it is invalid. */
   head(): void

@@ -4,15 +4,15 @@ import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from 
 import { openApiPath, paymentInfo, type PricedRoute, type RouteExample } from './paid.ts'
 import type { DocumentedPrice, Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
 import { membersOf, NamedSchemas, referenced, schemaOf } from './schemas.ts'
-import { API_VERSION } from '../operations/version.ts'
+import { API_VERSION } from '../operations/errors.ts'
 
-export interface OperationExample {
+interface OperationExample {
   readonly params?: Readonly<Record<string, string>>
   readonly body?: unknown
   readonly responses?: Readonly<Record<number, unknown>>
 }
 
-export interface DocumentFacts {
+interface DocumentFacts {
   readonly title: string
   readonly description: string
   readonly publicUrl: string

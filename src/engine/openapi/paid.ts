@@ -107,7 +107,7 @@ export function operationPrices(config: Priced): (operation: AnyOperation) => Do
   }
 }
 
-export function fixedSats(price: PriceConfig | null): number | null {
+function fixedSats(price: PriceConfig | null): number | null {
   return typeof price === 'number' ? price : null
 }
 

@@ -257,7 +257,7 @@ export class ProblemError extends GatewayError {
 }
 
 /** Members of a subscription or feature refusal, where relevant (decision 86). */
-export interface GateMembers {
+interface GateMembers {
   readonly action_required:
     | 'contact_support'
     | 'subscribe'
@@ -367,3 +367,9 @@ export function methodNotAllowed(method: string, allowed: readonly string[]): Lo
     ['Allow', list]
   )
 }
+
+/**
+ * Version of the HTTP contract, sent as X-API-Version on every response; independent of the package's version (decision
+ * 13).
+ */
+export const API_VERSION = '1.0.0'

@@ -106,7 +106,7 @@ function timeOf(path: string, text: string | undefined): number | null {
 type ReadRows<T> = (page: KeysetPage) => Promise<readonly T[]>
 
 /** `next` is null after the last page. */
-export interface RowsAndNext<T> {
+interface RowsAndNext<T> {
   readonly rows: readonly T[]
   readonly next: string | null
 }

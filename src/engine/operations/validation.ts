@@ -254,7 +254,7 @@ function fromText(property: TSchema, text: string): unknown {
 const LONG = /\d[\d.]{15,}|\d[eE][+-]?\d{3}/
 
 /** The first of these members with a number that parsing rounded; null for none. `text` must be the JSON as sent. */
-export function roundedMember(text: string, names: ReadonlySet<string>): string | null {
+function roundedMember(text: string, names: ReadonlySet<string>): string | null {
   if (names.size === 0 || !LONG.test(text)) return null
   const outline = outlineOf(text, { depth: MAX_DEPTH, members: Number.POSITIVE_INFINITY, names: null })
   for (const name of names) {

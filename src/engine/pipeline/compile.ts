@@ -14,7 +14,7 @@ import type { Load } from './load.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 import { FileServer } from './files.ts'
 
-export interface CompileOptions {
+interface CompileOptions {
   readonly services: Services
   readonly plugins: ReadonlyMap<string, Plugin>
   readonly internals: ReadonlyMap<string, InternalUpstream>

@@ -8,7 +8,7 @@ import type { Hooks, HookResult } from './plugin.ts'
 import type { Reply } from '../message/reply.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 
-export type Condition = (ctx: Context) => boolean
+type Condition = (ctx: Context) => boolean
 
 /** Compiles an entry's `when`; null without one. All given conditions must hold. */
 export function conditionOf(when: WhenConfig | undefined): Condition | null {

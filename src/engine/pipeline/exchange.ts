@@ -1,7 +1,14 @@
 import type { Readable } from 'node:stream'
 import type { Chain, ChainProgress } from './chain.ts'
 import type { BodyFilter, Context, RunningResponse } from '../message/context.ts'
-import { asGatewayError, ClientGone, PayloadTooLarge, Unavailable, type GatewayError } from '../operations/errors.ts'
+import {
+  asGatewayError,
+  ClientGone,
+  PayloadTooLarge,
+  Unavailable,
+  type GatewayError,
+  API_VERSION
+} from '../operations/errors.ts'
 import { errorResponse } from '../operations/error-page.ts'
 import { HeaderList } from '../message/headers.ts'
 import type { Load } from './load.ts'
@@ -18,7 +25,6 @@ import {
 } from '../message/reply.ts'
 import type { TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
 import type { Responder, TunnelPolicy } from './responder.ts'
-import { API_VERSION } from '../operations/version.ts'
 
 export interface ExchangeEvents {
   readonly mode: 'development' | 'production'

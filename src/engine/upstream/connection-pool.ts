@@ -4,7 +4,7 @@ import { Deadlines } from './deadlines.ts'
 import { requestHead, type UpstreamCall } from './request-head.ts'
 import { Round, type ClientShare } from './client-share.ts'
 
-export interface ConnectionPoolOptions {
+interface ConnectionPoolOptions {
   readonly authority: string
   readonly connections: number
   /** Most connections for one client; default all. */

@@ -15,7 +15,7 @@ export interface UpstreamTls {
   readonly servername?: string
 }
 
-export interface ConnectOptions {
+interface ConnectOptions {
   readonly tls: UpstreamTls | null
   /** Milliseconds to open one connection, TLS included. */
   readonly timeout: number

@@ -26,7 +26,7 @@ declare module '../pipeline/services.ts' {
   }
 }
 
-export interface ForwarderOptions {
+interface ForwarderOptions {
   readonly clock: Clock
   /** In production merchants cannot target this machine (decision 162). */
   readonly production: boolean

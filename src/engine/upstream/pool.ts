@@ -40,7 +40,7 @@ export class Upstream {
   }
 }
 
-export interface PoolBounds {
+interface PoolBounds {
   readonly cap: number
   /** Ticks after which an unused pool is closed. */
   readonly idle: number

@@ -181,13 +181,13 @@ function digit(bytes: Buffer, at: number): number {
 
 /** Lower-case names of fields that frame the response or decide on reuse. */
 const FRAMINGS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding'])
-export const framings = new NameTable(name => {
+const framings = new NameTable(name => {
   const lower = name.toLowerCase()
   return FRAMINGS.has(lower) ? lower : null
 })
 
 /** What the fields of one head say about the end of the response and about reuse of its connection (RFC 9112 6 and 9.3). */
-export class Framing {
+class Framing {
   /** -1 without Content-Length. */
   length = -1
   codings = 0
@@ -252,7 +252,7 @@ function lengthOf(value: string): number {
   return length
 }
 
-export type ResponseFaultCode =
+type ResponseFaultCode =
   /** The upstream closed before the response was complete, or sent an unsolicited 100 or 101. */
   'UPSTREAM_CLOSED' | 'UPSTREAM_HEAD_TOO_LARGE' | 'UPSTREAM_LENGTH_MISMATCH' | 'UPSTREAM_MALFORMED'
 

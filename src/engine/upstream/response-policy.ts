@@ -90,7 +90,7 @@ const PAYMENT_CHALLENGE = /(?:^|,)[ \t]*(?:l402|lsat|payment)(?:[ \t,]|$)/i
 const SANDBOX =
   'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-presentation allow-scripts allow-top-navigation-by-user-activation'
 
-export interface CleanHead {
+interface CleanHead {
   readonly pairs: string[]
   /** Content-Length in bytes, or -1. */
   readonly length: number

@@ -6,7 +6,7 @@ import { RequestRefused, type RequestHead } from './request-head.ts'
 const HELD = 64 * 1024
 
 /** Nothing follows `done` or `failed`. */
-export interface UploadEvents {
+interface UploadEvents {
   sent(): void
   done(): void
   failed(error: Error): void

@@ -7,7 +7,7 @@ import type { InvoiceNetwork } from './bolt11.ts'
 import { sha256 } from './hmac.ts'
 
 /** `witness`: a segwit version or length without rules yet, spendable by anyone. */
-export type AddressKind = 'p2pkh' | 'p2sh' | 'p2wpkh' | 'p2wsh' | 'p2tr' | 'witness'
+type AddressKind = 'p2pkh' | 'p2sh' | 'p2wpkh' | 'p2wsh' | 'p2tr' | 'witness'
 
 export type AddressErrorCode = 'form' | 'checksum' | 'network' | 'version' | 'length'
 
@@ -22,7 +22,7 @@ export class AddressError extends Error {
   }
 }
 
-export interface BitcoinAddress {
+interface BitcoinAddress {
   readonly kind: AddressKind
   /** All matching networks: test networks share most forms. */
   readonly networks: readonly InvoiceNetwork[]

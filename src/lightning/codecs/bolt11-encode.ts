@@ -1,6 +1,6 @@
 import { signRecoverable } from 'tiny-secp256k1'
 import { encodeBech32, wordsOf } from './bech32.ts'
-import { isHex32 } from './preimage.ts'
+import { isHex32 } from './hmac.ts'
 import {
   type InvoiceNetwork,
   InvoiceError,

@@ -9,15 +9,7 @@ import { sha256 } from './hmac.ts'
 /** Networks by prefix: `lnbc`, `lntb`, `lntbs`, `lnbcrt`. */
 export type InvoiceNetwork = 'mainnet' | 'testnet' | 'signet' | 'regtest'
 
-export type InvoiceErrorCode =
-  | 'bech32'
-  | 'prefix'
-  | 'amount'
-  | 'length'
-  | 'field'
-  | 'missing'
-  | 'features'
-  | 'signature'
+type InvoiceErrorCode = 'bech32' | 'prefix' | 'amount' | 'length' | 'field' | 'missing' | 'features' | 'signature'
 
 export class InvoiceError extends Error {
   override readonly name = 'InvoiceError'

@@ -21,7 +21,7 @@ export interface GrantTerms {
 }
 
 /** In order of precedence of their failures (decision 112). */
-export type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'price' | 'charge_id'
+type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'price' | 'charge_id'
 
 /** Intersection of a token's caveats, frozen; null where absent. */
 export interface Grant {
@@ -68,7 +68,7 @@ export type CaveatFailure =
   | { readonly status: 401; readonly caveat: CaveatName | 'unknown'; readonly message: string }
 
 /** The contract's texts for a merchant mismatch. */
-export type MerchantMessage =
+type MerchantMessage =
   | 'Token not valid for this merchant'
   | 'Token requires merchant context but none was provided'
   | 'Token missing required merchant_id caveat'

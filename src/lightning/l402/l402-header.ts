@@ -1,7 +1,7 @@
 /** L402 in headers: the challenge line and the credential's spellings. Checks form only. */
 import type { Credential } from '../codecs/credential.ts'
 import { decodeMacaroonHex, MacaroonError } from './macaroon.ts'
-import { isHex32 } from '../codecs/preimage.ts'
+import { isHex32 } from '../codecs/hmac.ts'
 
 const MACAROON = /^[A-Za-z0-9+/]+={0,2}$/
 const INVOICE = /^ln[a-z0-9]+$/

@@ -23,7 +23,7 @@ const SIGNATURE_BYTES = 32
 const IDENTIFIER_BYTES = 66
 const KEY_GENERATOR = Buffer.from('macaroons-key-generator')
 
-export type MacaroonErrorCode = 'encoding' | 'format' | 'third-party' | 'size' | 'identifier'
+type MacaroonErrorCode = 'encoding' | 'format' | 'third-party' | 'size' | 'identifier'
 
 /** Messages never contain keys or signatures. */
 export class MacaroonError extends Error {

@@ -6,7 +6,7 @@ export type FiatCurrency = Exclude<Currency, 'BTC'>
 /** In display order. */
 export const CURRENCIES: readonly Currency[] = Object.freeze(['USD', 'EUR', 'GBP', 'BTC'])
 
-export interface CurrencyRules {
+interface CurrencyRules {
   readonly places: number
   /** In whole units. */
   readonly largest: bigint

@@ -18,7 +18,7 @@ export interface FeedSource {
   readonly source: Pick<PriceSource, 'path' | 'read'>
 }
 
-export interface FeedDependencies {
+interface FeedDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -190,7 +190,7 @@ const LEAST_ANSWERS = 2
 /** Percent from the median. */
 const TOLERANCE = 2n
 
-export interface Agreement<T> {
+interface Agreement<T> {
   /** Median of the accepted answers; null for too few. */
   readonly price: Decimal | null
   readonly kept: readonly T[]

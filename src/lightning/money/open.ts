@@ -13,7 +13,7 @@ export interface OpenedPrices extends Quotes {
 }
 
 /** `ask` is for tests. */
-export interface PriceContext {
+interface PriceContext {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics

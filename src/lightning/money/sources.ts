@@ -11,7 +11,7 @@ const PRICE_SOURCE = defineError('BG_PRICE_SOURCE', {
 
 export type SourceName = 'coinbase' | 'coinbase-exchange' | 'kraken' | 'coingecko'
 
-export interface SourcePrice {
+interface SourcePrice {
   readonly price: Decimal
   /** Milliseconds since the epoch; null where absent. */
   readonly at: number | null

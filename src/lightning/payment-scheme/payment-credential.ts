@@ -4,17 +4,18 @@
  */
 import type { Credential } from '../codecs/credential.ts'
 import { canonicalize, JcsError, type JcsValue } from './jcs.ts'
-import { asObject, decodeJsonObject, type JsonFields, member, optionalTextIn, textIn } from '../codecs/json-object.ts'
 import type { PaymentIdSlots } from './payment-challenge.ts'
 import type { PaymentFailureSlug } from './payment-problem.ts'
-import { isHex32 } from '../codecs/preimage.ts'
+import { isHex32 } from '../codecs/hmac.ts'
 import { parseTimestamp } from '../codecs/timestamp.ts'
+import { isUtf8 } from 'node:buffer'
+import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 
 export const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
 const PARAMETER =
   /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
 
-export interface ChallengeRequest {
+interface ChallengeRequest {
   /** At least 1. */
   readonly amountSats: number
   /** BOLT 11, or null when absent; informational. */
@@ -37,7 +38,7 @@ export interface PaymentCredential extends PaymentIdSlots {
 }
 
 /** A refusal with its problem slug (decision 119). */
-export interface PaymentRefusal {
+interface PaymentRefusal {
   readonly slug: PaymentFailureSlug
   readonly detail: string
 }
@@ -219,4 +220,38 @@ function failed(detail: string): ParsedPayment {
 /** Writes a modern token as clients do, for the command line and tests. */
 export function encodePaymentToken(challenge: Readonly<Record<string, string>>, preimage: string): string {
   return Buffer.from(JSON.stringify({ challenge, payload: { preimage } })).toString('base64url')
+}
+
+export type JsonFields = Readonly<Record<string, unknown>>
+
+const utf8 = new TextDecoder()
+
+/** Decodes base64url JSON; null unless an object. */
+export function decodeJsonObject(base64url: string): JsonFields | null {
+  const bytes = Buffer.from(base64url, 'base64url')
+  return isUtf8(bytes) ? asObject(jsonOrUndefined(utf8.decode(bytes))) : null
+}
+
+/** Null for arrays and other non-objects. */
+export function asObject(value: unknown): JsonFields | null {
+  // JSON objects have string keys; each member is checked where it is read.
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonFields) : null
+}
+
+/** The object in a member, else null. */
+export function member(object: JsonFields, name: string): JsonFields | null {
+  return Object.hasOwn(object, name) ? asObject(object[name]) : null
+}
+
+/** The non-empty text in a member, else null. */
+export function textIn(object: JsonFields, name: string): string | null {
+  const value = Object.hasOwn(object, name) ? object[name] : undefined
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** Like `textIn`, but undefined for a wrong type; null and '' are absent. */
+export function optionalTextIn(object: JsonFields, name: string): string | null | undefined {
+  const value = Object.hasOwn(object, name) ? object[name] : null
+  if (value === null || value === '') return null
+  return typeof value === 'string' ? value : undefined
 }

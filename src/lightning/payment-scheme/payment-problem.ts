@@ -4,7 +4,7 @@
 const PROBLEM_BASE = 'https://paymentauth.org/problems'
 
 /** The contract's four failures, and `payment-required` for a first 402 (decisions 119 and 126). */
-export type PaymentProblemSlug =
+type PaymentProblemSlug =
   | 'payment-required'
   | 'invalid-challenge'
   | 'verification-failed'

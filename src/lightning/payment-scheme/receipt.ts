@@ -1,6 +1,6 @@
 /** The Payment-Receipt header of a 2xx response to a modern credential. */
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
-import { isHex32 } from '../codecs/preimage.ts'
+import { isHex32 } from '../codecs/hmac.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
 /** `reference`: the payment hash (64 lower-case hex), never the preimage. `timestamp`: RFC 3339. */

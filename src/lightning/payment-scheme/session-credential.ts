@@ -3,13 +3,22 @@
  * Checks form only.
  */
 import { decodeInvoice, InvoiceError, type InvoiceNetwork } from '../codecs/bolt11.ts'
-import { decodeJsonObject, type JsonFields, member, optionalTextIn, textIn } from '../codecs/json-object.ts'
-import { BAD_EXPIRES, type ChallengeEcho, readEcho, TOKEN } from './payment-credential.ts'
+import {
+  decodeJsonObject,
+  type JsonFields,
+  member,
+  optionalTextIn,
+  textIn,
+  BAD_EXPIRES,
+  type ChallengeEcho,
+  readEcho,
+  TOKEN
+} from './payment-credential.ts'
 import type { SessionFailureSlug } from './payment-problem.ts'
-import { isHex32 } from '../codecs/preimage.ts'
+import { isHex32 } from '../codecs/hmac.ts'
 import { parseTimestamp } from '../codecs/timestamp.ts'
 
-export interface SessionRequest {
+interface SessionRequest {
   /** Whole satoshis per unit, at least 1. */
   readonly unitSats: number
   /** The deposit invoice's; 64 lower-case hex characters. */
@@ -42,12 +51,12 @@ export interface SessionCredential {
   readonly payload: SessionPayload
 }
 
-export interface SessionRefusal {
+interface SessionRefusal {
   readonly slug: SessionFailureSlug
   readonly detail: string
 }
 
-export type ParsedSession =
+type ParsedSession =
   | { readonly ok: true; readonly credential: SessionCredential }
   | ({ readonly ok: false } & SessionRefusal)
 

@@ -3,7 +3,7 @@
  * are whole satoshis.
  */
 import { canonicalize } from './jcs.ts'
-import { isHex32 } from '../codecs/preimage.ts'
+import { isHex32 } from '../codecs/hmac.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
 /** Refund of the remainder at close. `skipped`: none left. */
@@ -31,14 +31,14 @@ export function encodeSessionReceipt(sessionId: string, at: number, refund: Sess
   return Buffer.from(json).toString('base64url')
 }
 
-export interface SessionShortage {
+interface SessionShortage {
   readonly sessionId: string
   readonly balanceSpent: number
   readonly balanceRequired: number
 }
 
 /** Server-sent event, see `encodeEvent`. */
-export interface SessionEvent {
+interface SessionEvent {
   readonly event: 'payment-need-topup' | 'session-timeout' | 'payment-receipt'
   readonly data: string
 }

@@ -28,7 +28,7 @@ export interface KeyParameterForm<Name extends string> {
   readonly passesOver?: true
 }
 
-export interface AddressKey<Name extends string> {
+interface AddressKey<Name extends string> {
   /** `scheme://host:port`, always with the port; lower case, IPv6 in brackets. */
   readonly origin: string
   /** As in URL. */

@@ -19,7 +19,7 @@ const MAX_HOSTS = 10_000
 /** Seconds to wait during a probe: about its duration. */
 const TRYING = 5
 
-export interface BreakerOptions {
+interface BreakerOptions {
   readonly clock: Clock
   /** Host that a key names, so that a dead node blocks only its merchant. Absent where configuration names the host. */
   hostOf?(key: Secret<string> | null): string

@@ -34,7 +34,7 @@ export function accountLimits(usual: Bucket): (url: string | null, perMinute: nu
   })
 }
 
-export interface BudgetReport {
+interface BudgetReport {
   readonly provider: KindName
   /** `account`: of some key. */
   readonly limit: string
@@ -74,7 +74,7 @@ export function tokensToKeep(standing: CallPriority, bucket: Bucket): number {
   )
 }
 
-export interface BudgetsDependencies {
+interface BudgetsDependencies {
   readonly state: State
   readonly clock: Clock
   readonly metrics: Metrics

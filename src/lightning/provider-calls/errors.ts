@@ -80,7 +80,7 @@ export function unusableResponse(what: string): ProviderUnavailable {
   return new ProviderUnavailable(message, 5, new CallFailure(what), 'server')
 }
 
-export type RefusalReason = 'key' | 'scope' | 'request'
+type RefusalReason = 'key' | 'scope' | 'request'
 
 /**
  * The provider said no; retrying does not help. 502 on payments and refunds; 503 where a challenge is minted (decision

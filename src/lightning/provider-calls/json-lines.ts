@@ -13,7 +13,7 @@ export interface LinesRead {
   readonly most: number
 }
 
-export interface ReadLines {
+interface ReadLines {
   readonly lines: readonly unknown[]
   /** More was left. */
   readonly isCut: boolean

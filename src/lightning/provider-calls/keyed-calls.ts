@@ -46,7 +46,7 @@ export type KeyedCall<Server> = readonly [
   elsewhere: (origin: string) => CallProvider
 ]
 
-export interface KeyedStream<Server> {
+interface KeyedStream<Server> {
   readonly server: Server
   /** Calls the server may hold open. */
   readonly call: CallProvider

@@ -35,7 +35,7 @@ export type Sending =
   /** Unknown whether anything was sent. */
   | { readonly outcome: 'unclear'; readonly cause: unknown }
 
-export interface LightningPayment {
+interface LightningPayment {
   /** Current state; null when unknown. Never sends. */
   find(): Promise<SentPayment | null>
   /** Sends. `ProviderRefused` means not sent; a lost response may have been. */
@@ -97,7 +97,7 @@ export interface LightningSend {
   readonly feeLimitSats: number
 }
 
-export interface PayableInvoice {
+interface PayableInvoice {
   readonly paymentHash: string
   readonly isAmountless: boolean
   /** Unix seconds. */

@@ -29,7 +29,7 @@ const LOOK = 30_000
 /** undici's pong channel (its documentation, Diagnostics Channel). */
 const PONG = 'undici:websocket:pong'
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   opened(): void
   said(text: string): void
   /** `wasOpen`: had been usable. */

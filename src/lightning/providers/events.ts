@@ -5,7 +5,7 @@ export interface ChargedAccount extends ProviderAccount {
   readonly id: number
 }
 
-export interface ProviderListener {
+interface ProviderListener {
   /** An invoice was paid. Resolves after the look-up, ignores unknown hashes, never rejects. */
   paid?(paymentHash: string): Promise<void>
   /** Another change, such as a partial payment; as `paid`. */

@@ -42,7 +42,7 @@ const StateView = Type.Object(
   { title: 'SandboxInvoiceState' }
 )
 
-export interface ProviderOperations {
+interface ProviderOperations {
   /** Null without a sandbox. */
   readonly sandbox: SandboxProvider | null
   readonly mode: 'development' | 'production'

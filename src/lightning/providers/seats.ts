@@ -19,7 +19,7 @@ import { CodedError } from '../../platform/system/errors.ts'
  */
 const MAX_STOCK = 400
 
-export interface SeatOptions {
+interface SeatOptions {
   readonly kinds: readonly ProviderKind[]
   readonly mode: 'development' | 'production'
   readonly lightning: GatewayConfig['lightning']
@@ -38,7 +38,7 @@ export interface SeatOptions {
   called?(slot: ProviderSlot, name: KindName, result: ProviderCallResult): void
 }
 
-export interface OpenSeats {
+interface OpenSeats {
   readonly seats: ProviderSeats
   /** Null without its kind. In production it serves test accounts alone. */
   readonly sandbox: SandboxProvider | null

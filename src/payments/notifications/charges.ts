@@ -21,7 +21,7 @@ export type Charged = OfAnyKind &
   )
 
 /** An account with the charges that its provider lists as settled. */
-export interface SettledAccount {
+interface SettledAccount {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly owner: Owner
@@ -29,7 +29,7 @@ export interface SettledAccount {
   lookUp(chargeId: string): Promise<ChargeState | null>
 }
 
-export interface ChargesDependencies {
+interface ChargesDependencies {
   readonly ofPayments: Pick<PaymentCharges, 'byCharge'>
   readonly ofChallenges: Pick<ChallengeCharges, 'byCharge'>
   readonly payments: Pick<Payments, 'observe'>

@@ -5,7 +5,7 @@ import { recovered, resting, woken, type PollState } from './poll-plan.ts'
 import type { PollStore, Remembered } from './poll-store.ts'
 import { accountName, type Owner } from './subscriptions.ts'
 
-export interface PollMemoryDependencies {
+interface PollMemoryDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly store: PollStore

@@ -37,7 +37,7 @@ export interface Turn {
   readonly position: string | null
 }
 
-export interface Spending {
+interface Spending {
   /** Time, number of calls, and whether they were for a listing. */
   readonly calls: ReadonlyArray<readonly [at: number, count: number, isList?: boolean]>
   readonly restsUntil: number

@@ -17,7 +17,7 @@ import type { PollRules } from './poll-rules.ts'
 import type { PollMemory } from './poll-memory.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-export interface PollerDependencies {
+interface PollerDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly provider: Provider

@@ -15,7 +15,7 @@ interface RegisteredSeat {
   readonly kind: KindName
 }
 
-export interface RegistrationDependencies {
+interface RegistrationDependencies {
   readonly store: SubscriptionStore
   readonly payees: Pick<Payees, 'provider' | 'key'>
   readonly sealer: Sealer

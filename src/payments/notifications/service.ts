@@ -16,7 +16,7 @@ import type { Charged, Charges } from './charges.ts'
 import type { Registration } from './registration.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-export interface NotificationsDependencies {
+interface NotificationsDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
@@ -28,7 +28,7 @@ export interface NotificationsDependencies {
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-export interface CalledReceiver {
+interface CalledReceiver {
   readonly account?: string | null
   /** Token of a kind whose notifications are unsigned. */
   readonly token?: string | null

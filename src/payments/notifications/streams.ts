@@ -9,7 +9,7 @@ import type { KindName, Provider, SettledCharge } from '../../lightning/provider
 import { lookedUp, type Charges } from './charges.ts'
 import { ownerOfName, type Owner } from './subscriptions.ts'
 
-export interface StreamsDependencies {
+interface StreamsDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly provider: Provider

@@ -3,7 +3,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentStatus } from './schema.ts'
 
-export interface PaymentOfCharge {
+interface PaymentOfCharge {
   readonly chargeId: string
   readonly invoiceId: string
   readonly merchantId: number
@@ -11,7 +11,7 @@ export interface PaymentOfCharge {
 }
 
 /** An account with payments that may still receive money. */
-export interface OpenPayments {
+interface OpenPayments {
   readonly merchantId: number
   readonly count: number
   readonly fresh: number

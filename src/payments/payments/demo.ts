@@ -14,7 +14,7 @@ export interface DemoInvoices {
   create(description: string): Charge
 }
 
-export interface DemoOptions {
+interface DemoOptions {
   readonly nodeKey: Uint8Array
   readonly clock: Clock
   readonly random?: Random

@@ -31,7 +31,7 @@ export interface PaymentLink {
   readonly createdAt: number
 }
 
-export interface PaymentLinkDependencies {
+interface PaymentLinkDependencies {
   readonly clock: Clock
   readonly database: Database
   readonly gate: SubscriptionGate

@@ -18,7 +18,7 @@ const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = 
 /** The fields that determine the status of a payment or a plan's invoice. */
 export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidAt' | 'receivedSats'>
 
-export interface Transition {
+interface Transition {
   readonly to: PaymentStatus
   /** Milliseconds since the epoch; null when unknown. */
   readonly paidAt: number | null

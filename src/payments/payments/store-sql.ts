@@ -6,9 +6,19 @@ import { Batch } from '../../platform/database/batch.ts'
 import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows, type GivenColumn } from '../../platform/database/given-rows.ts'
-import { sharedLookup } from '../../platform/database/shared-lookup.ts'
-import { amount, column, containing, integer, optional, records, text, moment } from '../../platform/database/rows.ts'
-import type { Records, Row } from '../../platform/database/rows.ts'
+import {
+  sharedLookup,
+  amount,
+  column,
+  containing,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  type Records,
+  type Row
+} from '../../platform/database/rows.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentKey } from './changes.ts'
@@ -70,7 +80,6 @@ const keyColumns = {
   idempotency_fingerprint: ['text', ({ idempotency }) => idempotency?.fingerprint ?? null]
 } satisfies Record<string, GivenColumn<Reservation>>
 
-/** Returns the reservations that hold their order id now. */
 const RESERVE = overRows<Reservation & { readonly now: number }>(
   {
     merchant_id: ['integer', row => row.merchantId],
@@ -160,7 +169,6 @@ const INSERT = overRows<NewPayment>(
   { locks: true }
 )
 
-/** Bytes of a row without its texts. */
 const ROW_BYTES = 1_200
 
 const FIND = overRows<PaymentKey>(
@@ -362,9 +370,7 @@ export class SqlPaymentStore implements PaymentStore {
   }
 }
 
-function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'orderId'>): string {
-  return `${merchantId} ${orderId}`
-}
+const orderKey = ({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'orderId'>) => `${merchantId} ${orderId}`
 
 /** Mirrors `statusAt`. */
 function readsAs(sql: Sql, now: number) {

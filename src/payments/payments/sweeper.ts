@@ -15,7 +15,7 @@ const BATCH = 100
 export const ANSWERLESS = 15 * 60_000
 const SILENT = 12 * 3_600_000
 
-export interface SweeperDependencies {
+interface SweeperDependencies {
   readonly store: PaymentStore
   readonly clock: Clock
   readonly log: Log

@@ -32,7 +32,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export interface AdmissionSettings {
+interface AdmissionSettings {
   /** A function, since a reload changes it. */
   invoiceExpirySeconds(): number
   /** Bytes of an upstream response (contract, Limits: Proxy). */
@@ -41,7 +41,7 @@ export interface AdmissionSettings {
   proxyUrl(): string
 }
 
-export interface RouteTerms {
+interface RouteTerms {
   /** Path segments in front of the part that goes upstream. */
   readonly prefixSegments: number
   /** Default of the proxy's merchant. */

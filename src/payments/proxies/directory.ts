@@ -18,7 +18,7 @@ export interface ListedProxy {
   readonly tally: Tally
 }
 
-export interface DirectorySources {
+interface DirectorySources {
   readonly store: ProxyStore
   readonly database: Database
   readonly clock: Clock

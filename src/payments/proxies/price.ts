@@ -9,7 +9,7 @@ import type { Maybe } from '../../platform/state/state.ts'
 export type ProxyPriceText = string | ProxyPriceTable
 
 /** Amounts by a field of the request; `else` is an amount or `refuse`. */
-export interface ProxyPriceTable {
+interface ProxyPriceTable {
   readonly by: FieldSelector
   readonly of: Readonly<Record<string, string>>
   readonly else: string

@@ -41,7 +41,6 @@ export interface ProxyServiceDependencies {
   readonly production: boolean
   /** A function, since a reload changes them. */
   defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
-  /** Whether metered endpoints can be sold; a reload changes it. */
   canMeter(): boolean
   caps(merchant: Merchant): PlanCaps
   readonly probe: Probe
@@ -283,7 +282,6 @@ export class ProxyService {
   }
 }
 
-/** Milliseconds for which a failed test of a target is shown. */
 const TEST_KEPT = 7 * 86_400_000
 
 function testOf(proxyId: string): string {

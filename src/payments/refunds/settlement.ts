@@ -36,7 +36,7 @@ export interface SettledRefund {
 export const REFUND_VIEWS = ['lost', 'open', 'settled'] as const
 export type RefundViewName = (typeof REFUND_VIEWS)[number]
 
-export interface RefundSettlementsDependencies {
+interface RefundSettlementsDependencies {
   readonly store: RefundStore
   readonly sources: RefundSources
   /** As for refunds that their provider confirms. */

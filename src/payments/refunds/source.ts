@@ -54,7 +54,7 @@ export function allSources(...all: readonly RefundSources[]): RefundSources {
   }
 }
 
-export interface RefundedPayments {
+interface RefundedPayments {
   /** The merchant's payment, or null. An unpaid one was looked up at its provider first. */
   refundable(merchantId: number, invoiceId: string): Promise<Payment | null>
   /** The same with a row lock until the transaction ends. */

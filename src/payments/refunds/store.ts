@@ -22,7 +22,7 @@ import type { RefundPage, RefundQuery, Refund } from './schema.ts'
 type RefundFilter = Pick<RefundQuery, 'status' | 'text'>
 
 /** Refund sums of one payment, in satoshis. */
-export interface RefundedSums {
+interface RefundedSums {
   /** Pending, processing and confirmed: no longer available. */
   readonly held: number
   readonly confirmed: number

@@ -19,7 +19,7 @@ export interface Sent {
 }
 
 /** Stored bytes of a response (decision 161). */
-export const KEPT_RESPONSE_BYTES = 1024
+const KEPT_RESPONSE_BYTES = 1024
 
 /** Codes of a connection that closed before a response. */
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])

@@ -26,12 +26,12 @@ export interface WebhookEndpoint {
 }
 
 /** An endpoint with its secret, shown only once. */
-export interface IssuedEndpoint {
+interface IssuedEndpoint {
   readonly endpoint: WebhookEndpoint
   readonly secret: Secret<string>
 }
 
-export type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
+type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
 
 export interface WebhookEndpointsDependencies {
   readonly database: Database

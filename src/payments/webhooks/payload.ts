@@ -4,7 +4,7 @@ import { jsonNumber } from '../../lightning/money/decimal.ts'
 import { isTest } from '../../engine/operations/roles.ts'
 import type { Payment } from '../payments/schema.ts'
 
-export type PaidChallenge = Pick<
+type PaidChallenge = Pick<
   Challenge,
   | 'paymentHash'
   | 'resource'

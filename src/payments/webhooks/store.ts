@@ -55,7 +55,7 @@ export interface ClaimedAttempt extends EndpointTimes {
   readonly retries: boolean
 }
 
-export interface AttemptOutcome {
+interface AttemptOutcome {
   readonly status: DeliveryStatus
   readonly url: string | null
   readonly responseStatus: number | null
@@ -68,7 +68,7 @@ export interface AttemptOutcome {
   readonly failedJob: string | null
 }
 
-export interface DeliveryFilter {
+interface DeliveryFilter {
   /** `first` for the account's first endpoint; null: all. */
   readonly endpoint: string | null
   readonly status: DeliveryStatus | null
@@ -80,14 +80,14 @@ export interface DeliveryFilter {
 }
 
 /** Result of a resend with the attempt to add; null while one is running. */
-export interface Resend extends EndpointTimes {
+interface Resend extends EndpointTimes {
   readonly delivery: Delivery
   readonly attempt: number | null
 }
 
 export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
 
-export interface ClaimedDelivery extends PacedDelivery {
+interface ClaimedDelivery extends PacedDelivery {
   /** Milliseconds since the epoch. */
   readonly claimedUntil: number
 }

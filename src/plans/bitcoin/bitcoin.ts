@@ -25,7 +25,7 @@ import type {
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
 
-export interface BitcoinPlansOptions {
+interface BitcoinPlansOptions {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
   /** Holds a subscription without an account until an administrator approves it. */

@@ -14,7 +14,7 @@ import { InvoiceIdTaken } from '../../payments/payments/store.ts'
 import type { BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
-export interface PlanInvoicesOptions {
+interface PlanInvoicesOptions {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Pick<Minting, 'mint'>
   readonly store: BitcoinStore
@@ -24,7 +24,7 @@ export interface PlanInvoicesOptions {
   readonly random: Random
 }
 
-export interface PlanInvoiceRequest {
+interface PlanInvoiceRequest {
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'email'>
   readonly clientKey: string
   readonly place: string

@@ -13,7 +13,7 @@ import {
 } from '../provider.ts'
 import type { SoldPlan } from '../plans.ts'
 
-export interface StripeBillingOptions {
+interface StripeBillingOptions {
   /** `sk_…` or a restricted `rk_…`. */
   readonly key: Secret<string>
   /** `whsec_…` of the webhook endpoint. */

@@ -3,7 +3,7 @@ import { isCertainlyUndone, isConnectionFault, isLockedOut } from './errors.ts'
 import { refuseInside } from './scope.ts'
 
 /** How items are batched. `I` is a caller's item, `V` its verdict. */
-export interface BatchOptions<I, V> {
+interface BatchOptions<I, V> {
   /**
    * Returns a verdict for each item, in order. Items are sorted by key, the order of row locks, and their keys differ.
    */

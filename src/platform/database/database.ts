@@ -229,7 +229,7 @@ async function startIn(folder: string | null, { image = null, log, clock }: Data
   }
 }
 
-export interface EmbeddedServer {
+interface EmbeddedServer {
   readonly stopped: boolean
   connect(): Duplex
   close(): Promise<void>

@@ -24,7 +24,7 @@ export type Migration = {
     }
 )
 
-export interface MigrateOptions {
+interface MigrateOptions {
   clock: Clock
   log: Log
 }

@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts'
+import { Batch } from './batch.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 
@@ -191,4 +192,35 @@ export function together<C extends Columns>(columns: C): Column<RecordOf<C> | nu
 /** Whether an id fits the database's integer type: beyond it a query is an error instead of no row. */
 export function isRowId(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
+}
+
+export interface SharedLookupOptions<Q, V> {
+  readonly key: (question: Q) => string
+  /** Answers distinct questions in one statement, in order. */
+  readonly find: (questions: readonly Q[]) => Promise<readonly V[]>
+}
+
+/**
+ * Batches concurrent look-ups (batch.ts) and shares the answer of equal ones. Caches nothing: each answer's statement
+ * was sent after its question.
+ */
+export function sharedLookup<Q, V>({ key, find }: SharedLookupOptions<Q, V>): (question: Q) => Promise<V> {
+  const batch = new Batch<Q, V>({
+    key: () => null,
+    write: async questions => {
+      if (questions.length === 1) return await find(questions)
+      const places = new Map<string, number>()
+      const distinct: Q[] = []
+      const placed = questions.map(question => {
+        const name = key(question)
+        const place = places.get(name) ?? distinct.push(question) - 1
+        places.set(name, place)
+        return place
+      })
+      const answers = await find(distinct)
+      // `find` returns one for each.
+      return placed.map(place => answers[place] as V)
+    }
+  })
+  return question => batch.add(question)
 }

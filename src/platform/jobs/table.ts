@@ -20,7 +20,7 @@ export interface Want {
 }
 
 /** Milliseconds until it is due. */
-export type NewJob = Pick<EnqueueOptions, 'group' | 'pace' | 'key'> & {
+type NewJob = Pick<EnqueueOptions, 'group' | 'pace' | 'key'> & {
   readonly queue: string
   readonly data: JsonObject
   readonly delay?: number

@@ -5,7 +5,7 @@ import type { Counter } from '../telemetry/metrics.ts'
 import type { JobDeclaration } from './jobs.ts'
 import type { ClaimedJob, JobTable, RunOutcome, Want } from './table.ts'
 
-export interface WorkerOptions {
+interface WorkerOptions {
   readonly table: Pick<JobTable, 'claim' | 'renew' | 'settle'>
   readonly declared: ReadonlyMap<string, JobDeclaration>
   readonly log: Log

@@ -10,7 +10,7 @@ export interface NewApiKey {
   digest: Buffer
 }
 
-export interface ParsedApiKey {
+interface ParsedApiKey {
   id: string
   digest: Buffer
 }

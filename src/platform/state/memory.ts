@@ -42,7 +42,7 @@ interface Cached {
 }
 
 /** Bounds of the state in memory, by LRU eviction. */
-export interface MemoryStateLimits {
+interface MemoryStateLimits {
   /** Most keys per kind of counter. Eviction starts a new window, so keep this above the clients of a window. */
   counters?: number
   replayBytes?: number

@@ -25,7 +25,7 @@ const givingBackMs = 100
 const sweepEvery = 10_000
 
 /** Permits granted by the shared window. */
-export interface WindowGrant {
+interface WindowGrant {
   readonly granted: number
   readonly beyond: number
   /** Milliseconds to the end of the window. */

@@ -15,7 +15,7 @@ import {
   type Waited
 } from './state.ts'
 
-export interface RedisStateOptions {
+interface RedisStateOptions {
   clock: Clock
   log: Log
   cluster?: boolean

@@ -6,7 +6,7 @@ import type { State } from './state.ts'
 
 export type { State } from './state.ts'
 
-export interface StateOptions {
+interface StateOptions {
   clock: Clock
   log: Log
   cluster?: boolean

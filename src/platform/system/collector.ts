@@ -8,7 +8,7 @@ const LOOK_MS = 5
 /** Idle checks after which the timer stops until the next request: starting one per request costs more. */
 const IDLE_CHECKS = 20
 
-export type CollectGarbage = () => void
+type CollectGarbage = () => void
 
 /**
  * V8's minor collector, exposed at runtime. V8 counts a buffer as its small handle: a stream of 64 KiB pieces

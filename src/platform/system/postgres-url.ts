@@ -1,4 +1,4 @@
-export interface PostgresUrl {
+interface PostgresUrl {
   readonly hosts: ReadonlyArray<{ readonly host: string; readonly port: number }>
   /** Directory of a Unix socket; null for TCP. */
   readonly socketFolder: string | null

@@ -13,7 +13,7 @@ const LATENCY_PARTS = 4
  * Ascending upper bounds of the parts: each bucket is cut into `parts` of geometric growth, the first into equal ones.
  * Each bucket's last part ends at its bound.
  */
-export function boundsOfParts(bounds: readonly number[], parts: number): number[] {
+function boundsOfParts(bounds: readonly number[], parts: number): number[] {
   return bounds.flatMap((upper, at) => {
     const lower = bounds[at - 1]
     return Array.from({ length: parts }, (_, part) => {

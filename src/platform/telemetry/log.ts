@@ -19,7 +19,7 @@ export interface Log {
   known?(level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void
 }
 
-export interface LogOptions {
+interface LogOptions {
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   destination?: DestinationStream
 }

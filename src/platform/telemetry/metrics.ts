@@ -171,11 +171,11 @@ export interface CounterCell {
   add(by: number): void
 }
 
-export interface GaugeCell {
+interface GaugeCell {
   add(by: number): void
 }
 
-export interface HistogramCell {
+interface HistogramCell {
   /** Throws TypeError for a non-finite number. */
   observe(value: number): void
 }
@@ -252,7 +252,7 @@ class NumberCell implements CounterCell, GaugeCell {
   }
 }
 
-export class NumberMetric extends CellMetric<NumberCell> {
+class NumberMetric extends CellMetric<NumberCell> {
   readonly type: 'counter' | 'gauge'
 
   constructor(name: string, help: string, type: 'counter' | 'gauge') {
@@ -313,7 +313,7 @@ class HistogramValue implements HistogramCell {
 }
 
 /** `bounds` are ascending upper bounds, each counted in so many `parts`. */
-export class HistogramMetric extends CellMetric<HistogramValue> {
+class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
   protected make(labels: CellLabels): HistogramValue {
     return new HistogramValue(labels, LATENCY_SPLIT, this.changed)

@@ -7,7 +7,7 @@ import { EventCount, EventUsage } from '../usage/events.ts'
 import type { UsageForm } from '../usage/forms.ts'
 import { codingOf, isEventStream } from './metered-head.ts'
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly usage: UsageConfig | 'pieces'
   readonly form: UsageForm | null
   readonly input: number

@@ -17,7 +17,7 @@ const BALANCE_USED_UP = defineError('BG_BALANCE_USED_UP', {
 
 /** Response headers of metered requests, in millisatoshis. */
 export const BALANCE_HEADER = 'X-Balance-Msat'
-export const CHARGED_HEADER = 'X-Charged-Msat'
+const CHARGED_HEADER = 'X-Charged-Msat'
 /** Charge of the previous request, if its own head could not have it. */
 export const LAST_CHARGED_HEADER = 'X-Last-Charged-Msat'
 

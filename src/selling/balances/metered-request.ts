@@ -2,7 +2,7 @@ import type { LongError } from '../../engine/operations/errors.ts'
 import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Timer } from '../../platform/system/clock.ts'
-import { askingForUsage } from '../usage/request.ts'
+import { askingForUsage } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
 import { MeteredCharge, type MeteredChargeOptions } from './metered-charge.ts'
 import { HeldStream } from './held-stream.ts'
@@ -22,7 +22,7 @@ import { readsBody } from './metered-body.ts'
 import type { BodyFilter } from '../../engine/message/context.ts'
 import type { EventUsage } from '../usage/events.ts'
 
-export interface MeteredOptions extends MeteredChargeOptions {
+interface MeteredOptions extends MeteredChargeOptions {
   /** Event streams of sessions go out event by event (`HeldStream`). */
   readonly isHeld: boolean
 }

@@ -61,12 +61,12 @@ export function openBalances(parts: {
   }
 }
 
-export interface BalanceCounters {
+interface BalanceCounters {
   /** Charge of a metered request and the loss beyond its balance, in millisatoshis. */
   readonly settled: (chargedMsat: number, unpaidMsat: number) => void
 }
 
-export function balanceCounters(metrics: Metrics): BalanceCounters {
+function balanceCounters(metrics: Metrics): BalanceCounters {
   const requests = metrics
     .counterCells('boltgate_metered_requests_total', 'Metered requests that were settled.', [])
     .cell({})

@@ -43,7 +43,7 @@ export interface BalancesDependencies {
 }
 
 /** Reason of a session's refusal, with the missing millisatoshis. */
-export interface SessionShort extends Refused {
+interface SessionShort extends Refused {
   readonly neededMsat: number
 }
 

@@ -5,7 +5,7 @@ import type { SliceWrites } from './slice-writes.ts'
 import type { BalanceState, GrantedSlice } from './balance.ts'
 import type { BalanceStore } from './store.ts'
 
-export interface SliceGrantsDependencies {
+interface SliceGrantsDependencies {
   readonly store: BalanceStore
   readonly slices: Slices
   readonly writes: SliceWrites

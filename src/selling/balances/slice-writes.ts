@@ -6,7 +6,7 @@ import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
 import type { SliceWrite } from './balance.ts'
 import type { BalanceStore } from './store.ts'
 
-export interface SliceWritesDependencies {
+interface SliceWritesDependencies {
   readonly store: BalanceStore
   readonly slices: Slices
   readonly clock: Clock
@@ -16,7 +16,7 @@ export interface SliceWritesDependencies {
 }
 
 /** Milliseconds that charges may wait for their write: what a dying gateway may lose. */
-export const WRITE_EVERY = 100
+const WRITE_EVERY = 100
 const RETRY = 1_000
 
 /**

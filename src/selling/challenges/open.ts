@@ -35,7 +35,7 @@ import { leaseOperations, revocationOperations } from './revocation-operations.t
 import { Challenges } from './service.ts'
 
 /** What a configuration reload changes. */
-export interface ChallengeRules {
+interface ChallengeRules {
   readonly settings: ChallengeSettings
   readonly keys: TokenKeyRing
 }

@@ -25,7 +25,7 @@ import {
   TokenVerdict
 } from './schema.ts'
 
-export interface ChallengeOperationDependencies extends ProducerDependencies, ProducerVerifierDependencies {
+interface ChallengeOperationDependencies extends ProducerDependencies, ProducerVerifierDependencies {
   config(): GatewayConfig
 }
 

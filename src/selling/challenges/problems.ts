@@ -11,7 +11,7 @@ import {
 import { PROVIDER_KEY_REQUIRED, PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 
 /** Slugs of the producer API; plan caps have their own (decisions 102 and 103). */
-export type ProducerSlug =
+type ProducerSlug =
   | 'invalid-request'
   | 'invalid-price'
   | 'invalid-idempotency-key'
@@ -38,7 +38,7 @@ const kinds: Readonly<Record<ProducerSlug, TitledKind>> = Object.freeze({
   'service-unavailable': { ...SERVICE_UNAVAILABLE, title: 'Service unavailable' }
 })
 
-export interface ProblemDetails {
+interface ProblemDetails {
   readonly errors?: FieldErrors
   /** Whole seconds; 5 for a 503 unless given. */
   readonly retryAfter?: number

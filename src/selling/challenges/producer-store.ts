@@ -4,13 +4,13 @@ import type { Challenge } from '../holding/challenge.ts'
 import { optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
 import { challengeRows } from '../holding/sql/rows.ts'
 
-export interface RowPage {
+interface RowPage {
   readonly limit: number
   readonly offset: number
 }
 
 /** Filter of a merchant's challenges. Times in milliseconds since the epoch. */
-export interface ChallengeFilter extends RowPage {
+interface ChallengeFilter extends RowPage {
   readonly status: ChallengeStatus | null
   readonly since: number | null
   /** Separates unpaid from expired. */
@@ -18,7 +18,7 @@ export interface ChallengeFilter extends RowPage {
 }
 
 /** A resource sold through the producer API. Times in milliseconds since the epoch. */
-export interface ProducerEndpoint {
+interface ProducerEndpoint {
   readonly resource: string
   readonly createdAt: number
   readonly retiredAt: number | null

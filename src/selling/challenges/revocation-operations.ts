@@ -4,14 +4,14 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { isHex32 } from '../../lightning/codecs/preimage.ts'
+import { isHex32 } from '../../lightning/codecs/hmac.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { AmbiguousLease } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 
-export interface RevocationDependencies {
+interface RevocationDependencies {
   readonly claims: Pick<Claims, 'find'>
   readonly revocations: Pick<Revocations, 'revoke'>
   /** Null for an unknown proxy. */

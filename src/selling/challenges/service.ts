@@ -21,7 +21,7 @@ import {
   badCredential
 } from '../verifying/verdict.ts'
 import { clientNetwork } from '../../engine/message/addresses.ts'
-import { paymentHashOf } from '../../lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../lightning/codecs/hmac.ts'
 import { tracesOf, type Traces } from '../../lightning/codecs/traces.ts'
 import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
@@ -32,7 +32,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-export interface ChallengesOptions extends PresentedOptions {
+interface ChallengesOptions extends PresentedOptions {
   readonly leases: Leases
   readonly log: Log
   readonly minting: Minting
@@ -144,11 +144,11 @@ const UNREAD: ReadonlySet<string> = new Set(['malformed', 'macaroon'])
 const PAID = 'The invoice of this challenge is paid: do not pay again.'
 const HOW = 'Send Authorization: L402 <macaroon>:<preimage>, with the preimage as 64 lower-case hex characters.'
 
-export interface PresentedOptions extends Pick<VerifierOptions, 'claims' | 'clock' | 'keys' | 'revocations'> {
+interface PresentedOptions extends Pick<VerifierOptions, 'claims' | 'clock' | 'keys' | 'revocations'> {
   readonly verifier: Verifier
 }
 
-export interface Presented {
+interface Presented {
   readonly challenge: SentChallenge
   readonly refusal: SaleRefusal
 }
@@ -158,7 +158,7 @@ export interface Presented {
  * invoice would make it pay again on each attempt. Null if the request shows none.
  * @throws Unavailable
  */
-export function presentedAgain(
+function presentedAgain(
   ctx: Context,
   offer: Offer,
   refused: SaleRefusal,

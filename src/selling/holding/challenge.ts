@@ -53,7 +53,7 @@ export interface NewChallenge {
 }
 
 /** Parameters of a Payment challenge as sent, without `request`. */
-export interface StoredPaymentChallenge {
+interface StoredPaymentChallenge {
   readonly id: string
   readonly realm: string
   /** RFC 3339, whole seconds. */
@@ -228,7 +228,7 @@ export interface ShareableQuery
 export type OnPaid = (tx: Sql, challenges: readonly Challenge[]) => Promise<void>
 
 /** Claims in their own transaction, with what `onPaid` writes for first payments. */
-export interface PaidCallback {
+interface PaidCallback {
   readonly onPaid: OnPaid
 }
 

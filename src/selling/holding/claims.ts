@@ -15,7 +15,7 @@ import type {
 } from './challenge.ts'
 import type { ChallengeStore } from './store.ts'
 
-export interface ClaimsOptions {
+interface ClaimsOptions {
   readonly database: Database
   readonly store: ChallengeStore
   readonly leases: Leases

@@ -4,7 +4,7 @@ import type { ChallengeSource, ClaimScheme } from './challenge.ts'
 /** A challenge's source, or a merchant's own payment. */
 export type SaleSource = ChallengeSource | 'payment'
 /** By a credential, or `invoice` without one. */
-export type SaleScheme = ClaimScheme | 'invoice'
+type SaleScheme = ClaimScheme | 'invoice'
 
 /** Metrics of pay-per-request. Labels come from fixed lists, never from requests. */
 export interface ChallengeCounters {

@@ -10,7 +10,7 @@ import type { ChallengeStore } from './store.ts'
  * `held`: undecided. `spending`: the write is pending. `spent`: durable. `released`: given back. `lost`: taken over by
  * another lease.
  */
-export type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
+type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
 
 export interface Lease extends NewLease {
   readonly state: LeaseState
@@ -36,7 +36,7 @@ export type Take<C extends Sale> = (
 ) => Promise<ClaimedChallenge<C> | null>
 
 /** `timeout`: maximum milliseconds until a dead gateway's lease is free. */
-export interface LeasesOptions {
+interface LeasesOptions {
   readonly store: ChallengeStore
   readonly clock: Clock
   readonly log: Log

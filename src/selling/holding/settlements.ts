@@ -7,9 +7,9 @@ import type { ChallengeStore } from './store.ts'
  * Called when the provider reports a challenge's invoice as paid. Must be idempotent. If it rejects, `settled` rejects
  * too and the payment stays unrecorded, so the caller retries.
  */
-export type OnSettled = (challenge: Challenge) => Promise<void>
+type OnSettled = (challenge: Challenge) => Promise<void>
 
-export interface SettlementsOptions {
+interface SettlementsOptions {
   readonly store: Pick<ChallengeStore, 'find' | 'settled'>
   /** Records that a client has paid an invoice. */
   readonly reputation: { paid(clientKey: string): void }

@@ -1,6 +1,6 @@
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
-import { sharedLookup } from '../../platform/database/shared-lookup.ts'
+import { sharedLookup } from '../../platform/database/rows.ts'
 import {
   HOLDER_MARK,
   REVOCATIONS_CHANNEL,

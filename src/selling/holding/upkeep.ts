@@ -10,7 +10,7 @@ const BATCH = 1_000
 /** Milliseconds after expiry in which lapsed leases are searched; the first run has no limit. */
 const LAPSED_WITHIN = 3_600_000
 
-export interface ChallengeUpkeepOptions {
+interface ChallengeUpkeepOptions {
   readonly store: Pick<ChallengeStore, 'spendLapsed' | 'purge'>
   readonly counters: Pick<ChallengeCounters, 'ambiguous'>
   readonly clock: Clock

@@ -2,7 +2,7 @@ import type { Database } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
-export interface ChallengeOfCharge {
+interface ChallengeOfCharge {
   readonly chargeId: string
   readonly paymentHash: string
   /** Null for the operator's routes. */

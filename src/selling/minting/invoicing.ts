@@ -27,7 +27,7 @@ interface StockedInvoice {
   readonly invoice: Invoice
 }
 
-export interface Invoiced extends StockedInvoice {
+interface Invoiced extends StockedInvoice {
   readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
 }
 

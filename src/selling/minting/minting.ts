@@ -47,13 +47,13 @@ export interface MintRequest {
   readonly tokenExpires?: number
 }
 
-export interface Minted {
+interface Minted {
   readonly challenge: SentChallenge
   /** Made for an earlier request (decision 122). */
   readonly again: boolean
 }
 
-export interface MintingOptions extends MintOptions, InvoicingOptions {
+interface MintingOptions extends MintOptions, InvoicingOptions {
   readonly counters: ChallengeCounters
   readonly offers: Offers
   readonly revocations: Revocations
@@ -301,7 +301,7 @@ function bindingOf(offer: Offer, digest: string | null, holder: string | undefin
 
 type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>
 
-export class DepositChallenges {
+class DepositChallenges {
   readonly #minting: Minting
   readonly #options: DepositOptions
 

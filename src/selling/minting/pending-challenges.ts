@@ -9,7 +9,7 @@ export interface PendingChallenge {
   paymentHash: string | null
 }
 
-export interface Counting {
+interface Counting {
   /** Made since it began; its rows may include them. */
   readonly meanwhile: OpenInvoice[]
 }
@@ -21,7 +21,7 @@ export interface Held {
 }
 
 /** Rows: counts of those older than every pending challenge, the others one by one. */
-export interface OpenRows extends Held {
+interface OpenRows extends Held {
   readonly recent: readonly OpenInvoice[]
 }
 

@@ -26,7 +26,7 @@ const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
  * Pay-per-request gating; decision 120). A renewed classic token adds the members of the contract's refusal (decision
  * 177).
  */
-export interface PaymentRequiredBody {
+interface PaymentRequiredBody {
   readonly error: 'Payment Required'
   readonly message: string
   readonly detail?: string

@@ -5,7 +5,7 @@ export interface Perishable {
   readonly handOutUntil: number
 }
 
-export interface StockRequest<T extends Perishable> {
+interface StockRequest<T extends Perishable> {
   /** Items of the same key are interchangeable. */
   readonly key: string
   /** Whose concurrent calls are limited. */
@@ -20,7 +20,7 @@ export interface StockRequest<T extends Perishable> {
 /** `unused`: items that expired or were discarded. */
 export type StockResult = 'hit' | 'miss' | 'unused'
 
-export interface StockDependencies {
+interface StockDependencies {
   readonly clock: Clock
   counted(result: StockResult, count: number): void
   /** Milliseconds of back-off after a failure. */

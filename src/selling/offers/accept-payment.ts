@@ -9,7 +9,7 @@ import { rangesOf } from '../../engine/message/accept.ts'
  * Preference for `lightning/charge`: `suppress` if its best range has q=0, `prefer` if that names lightning with a
  * weight, else `neutral`. A malformed or absent header never suppresses.
  */
-export type PaymentPreference = 'suppress' | 'prefer' | 'neutral'
+type PaymentPreference = 'suppress' | 'prefer' | 'neutral'
 
 export type Scheme = 'l402' | 'payment'
 

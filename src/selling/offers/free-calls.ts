@@ -9,14 +9,14 @@ import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Offer } from './offer.ts'
 import { keepPrivate } from '../holding/paid-responses.ts'
 
-export interface FreeCallsOptions {
+interface FreeCallsOptions {
   readonly state: State
   readonly log: Log
   readonly counters: ChallengeCounters
 }
 
 /** Null for an unidentified client. */
-export type FreeCall = LimitVerdict | null
+type FreeCall = LimitVerdict | null
 
 /**
  * Free calls of a route per client, in a window that begins with the first. Counted in the shared state; during its

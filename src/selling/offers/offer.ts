@@ -27,10 +27,10 @@ export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
 })
 
 /** What releases a single-use credential: upstream statuses, or a client that left before the head. */
-export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
+type ReleaseClass = '4xx' | '5xx' | 'client-gone'
 
 /** HeaderFate of a single-use credential if its gateway dies during the request (decision 183). */
-export type AfterCrash = 'by-method' | 'release' | 'spend'
+type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**
  * Response to a classic token that is expired or for something else: the contract's 400, 401 and 403, or 402 with a

@@ -14,7 +14,7 @@ import { OfferedPrices } from './offered-prices.ts'
 import { RouteOffers, routePlace, type Offer } from './offer.ts'
 import type { ChallengeSettings } from './settings.ts'
 
-export interface OffersOptions {
+interface OffersOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log

@@ -1,7 +1,7 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { isMoreFiat } from '../prices/fiat.ts'
 
-export interface PaidPrice {
+interface PaidPrice {
   readonly amountSats: number
   readonly fiat: string | null
   readonly asked: string | null

@@ -21,7 +21,7 @@ import { ChargePolls, type ChargePollsOptions } from './charge-polls.ts'
 import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
 
 /** Why a returning reader must pay again. */
-export type RepaymentReason = 'over' | 'used-up'
+type RepaymentReason = 'over' | 'used-up'
 
 export interface PayPageRequest {
   readonly challenge: SentChallenge
@@ -38,7 +38,7 @@ export interface PayPageRequest {
   readonly paysInSandbox: boolean
 }
 
-export interface MadePage {
+interface MadePage {
   readonly body: string
   /** Flat list, with Content-Type. */
   readonly headers: readonly string[]
@@ -52,7 +52,7 @@ export interface PaywallContext extends Pick<ChargePollsOptions, 'lookUp' | 'cou
   isSecure(): boolean
 }
 
-export interface PaywallOptions extends PaywallContext, VerifierOptions {
+interface PaywallOptions extends PaywallContext, VerifierOptions {
   readonly log: Log
   readonly random: Random
   readonly verifier: Verifier

@@ -20,7 +20,7 @@ const PRICE_UNAVAILABLE = defineError('BG_PRICE_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`; the operator finds the reason in the log.'
 })
 
-export interface NamedPrice extends ServerPrice {
+interface NamedPrice extends ServerPrice {
   /** Digest of the question: equal for requests of equal price. */
   readonly question: string
 }
@@ -28,7 +28,7 @@ export interface NamedPrice extends ServerPrice {
 /** Sends a question; returns the body of a 200. Rejects on anything else, or when `signal` aborts. */
 export type AskServer = (url: string, body: string, signal: AbortSignal) => Promise<Uint8Array>
 
-export interface PriceServerDependencies {
+interface PriceServerDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly ask: AskServer
@@ -50,7 +50,7 @@ interface Known {
  * An operator's price server. Equal questions are asked once at a time and cached as `cache` says; hits are
  * synchronous. Any fault is 503, never a price of our own.
  */
-export class PriceServer {
+class PriceServer {
   readonly #config: PriceServerConfig
   readonly #dependencies: PriceServerDependencies
   readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
@@ -195,7 +195,7 @@ function unpriced(cause: unknown): Unavailable {
   )
 }
 
-export interface ServerPrice {
+interface ServerPrice {
   /** Whole satoshis, or fiat. */
   readonly amount: number | FiatText
   /** On the invoice; null for none. */

@@ -26,7 +26,7 @@ interface Held extends PaidCall {
   isUnread: boolean
 }
 
-export interface SaleRules {
+interface SaleRules {
   readonly challenges: Challenges
   readonly clock: Clock
   readonly protocol: 'mcp' | 'json-rpc'

@@ -37,7 +37,7 @@ export interface Refusal {
   readonly message: string
 }
 
-export interface RpcMessages {
+interface RpcMessages {
   readonly isBatch: boolean
   readonly messages: readonly RpcMessage[]
   /** Nothing was changed or dropped: the body can be forwarded as is. */

@@ -7,7 +7,7 @@ import type { CallsUnderWay } from './calls.ts'
 import { encodeEvent } from '../../engine/formats/event-stream.ts'
 import { EventLines, withData, type StreamPiece } from './event-lines.ts'
 
-export interface RpcResponseOptions {
+interface RpcResponseOptions {
   readonly calls: CallsUnderWay
   /** Responses to calls of a batch that were not forwarded. */
   readonly own: readonly string[]

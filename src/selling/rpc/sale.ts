@@ -20,7 +20,7 @@ import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } f
 import { RpcResponder } from './response.ts'
 import { CREDENTIAL, errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
 
-export interface RpcSaleDependencies {
+interface RpcSaleDependencies {
   readonly challenges: Challenges
   readonly clock: Clock
   readonly route: RouteConfig

@@ -8,9 +8,9 @@ import { formatTimestamp } from '../../lightning/codecs/timestamp.ts'
 export const PARSE_ERROR = -32700
 export const INVALID_REQUEST = -32600
 export const INVALID_PARAMS = -32602
-export const INTERNAL_ERROR = -32603
-export const PAYMENT_REQUIRED = -32042
-export const VERIFICATION_FAILED = -32043
+const INTERNAL_ERROR = -32603
+const PAYMENT_REQUIRED = -32042
+const VERIFICATION_FAILED = -32043
 
 export const META = '_meta'
 export const CREDENTIAL = 'org.paymentauth/credential'

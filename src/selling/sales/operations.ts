@@ -12,7 +12,7 @@ import type { Earned, Earnings } from './earnings.ts'
 import { stepsOf } from './steps.ts'
 import { SALE_SOURCES, SALE_STATES, type SoldChallenge, type SalesOwner, type SaleStore } from './store.ts'
 
-export interface SalesOperationDependencies {
+interface SalesOperationDependencies {
   readonly store: SaleStore
   readonly earnings: Earnings
   readonly clock: Clock

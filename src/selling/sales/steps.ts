@@ -23,7 +23,7 @@ export function beginOf(by: Step, at: number): number {
   return Math.floor(at / length) * length
 }
 
-export function stepsLater(by: Step, begin: number, steps: number): number {
+function stepsLater(by: Step, begin: number, steps: number): number {
   if (by !== 'month') return begin + steps * (by === 'hour' ? HOUR : DAY)
   const date = new Date(begin)
   return beginOfMonth(date.getUTCFullYear(), date.getUTCMonth() + steps)

@@ -19,7 +19,7 @@ import type { KeysetPage, ListTotal, TimeSpan } from '../../engine/operations/ke
  * State of a sale: paid at the provider but never shown; shown and still valid; held by a request in flight; used up.
  */
 export const SALE_STATES = ['settled', 'paid', 'leased', 'spent'] as const
-export type SaleState = (typeof SALE_STATES)[number]
+type SaleState = (typeof SALE_STATES)[number]
 
 /** Source of a sale: its challenge's, or the purchase of a balance. */
 export const SALE_SOURCES = [
@@ -32,7 +32,7 @@ export const SALE_SOURCES = [
   'bundle',
   'session'
 ] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session'>
-export type SoldSource = (typeof SALE_SOURCES)[number]
+type SoldSource = (typeof SALE_SOURCES)[number]
 
 export interface SoldChallenge {
   readonly paymentHash: string

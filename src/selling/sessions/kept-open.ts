@@ -1,4 +1,4 @@
-import { keptHeaders } from '../../engine/message/kept-headers.ts'
+import { keptHeaders } from '../../engine/message/own-cookies.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { ReplayRecord, State } from '../../platform/state/state.ts'
 import type { Log } from '../../platform/telemetry/log.ts'

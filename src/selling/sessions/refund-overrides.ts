@@ -16,7 +16,7 @@ export interface SessionSettlement {
   readonly reason: string
 }
 
-export interface RefundOverridesDependencies {
+interface RefundOverridesDependencies {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
   readonly database: Database

@@ -38,7 +38,7 @@ import {
 import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
 import type { SessionNews } from './news.ts'
 
-export interface SessionRefundsDependencies {
+interface SessionRefundsDependencies {
   readonly store: SessionStore
   readonly balances: Pick<BalanceStore, 'close' | 'refunded'>
   readonly ledger: Pick<Ledger, 'letGo'>

@@ -11,7 +11,7 @@ import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 import { SessionStream } from './stream.ts'
 
-export interface SessionSaleDependencies {
+interface SessionSaleDependencies {
   readonly ctx: Context
   readonly id: string
   readonly metered: MeteredRequest

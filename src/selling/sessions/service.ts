@@ -13,7 +13,7 @@ import { LongError } from '../../engine/operations/errors.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import { readCredential } from '../../lightning/codecs/credential.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
-import { preimageMatches } from '../../lightning/codecs/preimage.ts'
+import { preimageMatches } from '../../lightning/codecs/hmac.ts'
 import {
   checkReturnInvoice,
   parseSessionToken,

@@ -10,7 +10,7 @@ import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-sta
 /** Closed by its client, the idle timeout, the end of its return invoice, or the operator. */
 export type ClosedBy = 'client' | 'idle' | 'end' | 'operator'
 
-export interface NewSession {
+interface NewSession {
   /** Payment hash of the first deposit, also its balance's id. */
   readonly id: string
   readonly openChallenge: string
@@ -110,7 +110,7 @@ const ids = records({ id: text() })
 
 /** Filters of the list; `stuck`: money is left that is not sent automatically. */
 export const SESSION_VIEWS = ['all', 'open', 'stuck'] as const
-export type SessionViewName = (typeof SESSION_VIEWS)[number]
+type SessionViewName = (typeof SESSION_VIEWS)[number]
 
 export class SessionStore {
   readonly #database: Database

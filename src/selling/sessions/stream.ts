@@ -10,7 +10,7 @@ import type { SessionCounters } from './counters.ts'
 import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 
-export interface SessionStreamDependencies {
+interface SessionStreamDependencies {
   readonly id: string
   readonly held: HeldStream
   readonly clock: Clock

@@ -7,7 +7,7 @@ import type { Usage, UsageReader } from './usage.ts'
 const EVENTS_BESIDE = 8
 
 /** Called at the end of an event or comment, with its `isUsageChunk` set. `end` is an offset in the fed bytes. */
-export type OnEvent = (end: number) => void
+type OnEvent = (end: number) => void
 
 export class EventUsage implements UsageReader, EventVisitor {
   onEvent: OnEvent | null = null

@@ -9,7 +9,7 @@ import {
   type Macaroon,
   type TokenIdentifier
 } from '../../lightning/l402/macaroon.ts'
-import { preimageMatches } from '../../lightning/codecs/preimage.ts'
+import { preimageMatches } from '../../lightning/codecs/hmac.ts'
 import type { Offer } from '../offers/offer.ts'
 import { buys, isOfPrice } from '../offers/price-grace.ts'
 import type { Challenge, ClaimCondition } from '../holding/challenge.ts'
@@ -21,7 +21,7 @@ import type { VerifierOptions } from './verify.ts'
 type Classic = Extract<Credential, { kind: 'classic' }>
 
 /** A classic token with valid preimage and signature, not compared with a request. */
-export interface GenuineToken {
+interface GenuineToken {
   readonly paymentHash: string
   /** 64 lower-case hex characters. */
   readonly tokenId: string

@@ -5,7 +5,7 @@ import {
   type ParsedPayment,
   type PaymentCredential
 } from '../../lightning/payment-scheme/payment-credential.ts'
-import { paymentHashOf, preimageMatches } from '../../lightning/codecs/preimage.ts'
+import { paymentHashOf, preimageMatches } from '../../lightning/codecs/hmac.ts'
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { notOurs, type PaymentFit } from './payment-fit.ts'
@@ -15,7 +15,7 @@ import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from '
 import type { VerifierOptions } from './verify.ts'
 
 /** A modern credential with our id, valid preimage and known challenge. */
-export interface GenuinePayment {
+interface GenuinePayment {
   readonly credential: PaymentCredential
   readonly challenge: Challenge
 }

@@ -131,7 +131,7 @@ function moments(all: readonly Listed[], kind: RevokedKind): ReadonlyMap<string,
 
 type Fragment = postgres.PendingQuery<postgres.Row[]>
 
-export interface SoldColumns {
+interface SoldColumns {
   readonly payment: Fragment
   readonly proxy: Fragment
   readonly merchant: Fragment

@@ -34,7 +34,7 @@ export interface LegacyRefused {
 }
 
 /** A valid credential whose balance is too low: 402 with a fresh challenge. */
-export interface UsedUp {
+interface UsedUp {
   readonly kind: 'used-up'
   readonly scheme: RequestPayment['scheme']
   /** Millisatoshis. */
@@ -43,7 +43,7 @@ export interface UsedUp {
 }
 
 /** 402 with a problem and fresh challenges. */
-export interface SessionRefused {
+interface SessionRefused {
   readonly kind: 'session'
   readonly slug: SessionFailureSlug
   readonly detail: string

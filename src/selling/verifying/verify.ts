@@ -1,7 +1,7 @@
 import type { Context } from '../../engine/message/context.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { readAuthorization, readCredential, type Credential } from '../../lightning/codecs/credential.ts'
-import { paymentHashOf, preimageMatches } from '../../lightning/codecs/preimage.ts'
+import { paymentHashOf, preimageMatches } from '../../lightning/codecs/hmac.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import { parsePaymentObject, parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
 import { parseSessionToken } from '../../lightning/payment-scheme/session-credential.ts'

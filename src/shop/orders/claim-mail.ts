@@ -1,14 +1,14 @@
 import { currentLanguage, t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { oneLine, shortSubject } from '../../web/mail/plain-text.ts'
+import { oneLine, shortSubject } from '../../web/mail/outbox.ts'
 import { dollarsText, satoshisText } from '../../web/kit/amounts.ts'
 import { html } from '../../web/kit/document.ts'
 import { dayText } from '../../web/kit/moments.ts'
 import type { Mail } from '../../web/mail/mail.ts'
 import type { Order, OrderItem } from '../schema.ts'
 
-export interface ClaimMailFacts {
+interface ClaimMailFacts {
   readonly order: Order
   readonly shopName: string
   readonly claimPageUrl: string

@@ -108,7 +108,7 @@ export class ClaimStore {
   }
 }
 
-export interface NewClaimToken {
+interface NewClaimToken {
   readonly token: Secret<string>
   /** The lookup key. A slow hash would add nothing: the token has 256 random bits. */
   readonly digest: Buffer

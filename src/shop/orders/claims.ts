@@ -21,7 +21,7 @@ export interface ClaimInput {
   readonly shippingAddress: ShippingAddress
 }
 
-export interface ClaimedOrder {
+interface ClaimedOrder {
   readonly order: Order
   readonly integration: Integration
   /** Of the Payment credential that claimed it, for its receipt; else null. */
@@ -35,7 +35,7 @@ interface Found {
   readonly challengeId: string | null
 }
 
-export interface OrderClaimsOptions {
+interface OrderClaimsOptions {
   readonly orders: Pick<OrderStore, 'byPaymentHash' | 'byClaimDigest'>
   readonly paid: Pick<PaidOrders, 'byCredential'>
   readonly placement: Pick<OrderPlacement, 'make'>

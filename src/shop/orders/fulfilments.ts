@@ -10,7 +10,7 @@ import { FIRST_CHECK } from './placement.ts'
 import type { Integration, Order } from '../schema.ts'
 import { storeNotFound } from '../store-errors.ts'
 
-export interface FulfilmentsOptions {
+interface FulfilmentsOptions {
   readonly orders: Pick<OrderStore, 'lockPlatformOrder' | 'markProgress' | 'takeDue' | 'checkAt'>
   readonly platform: Pick<StorePlatform, 'fulfilments' | 'readNotification'>
   readonly database: Database

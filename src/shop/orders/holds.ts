@@ -4,7 +4,7 @@ import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
-export interface OrderHoldsOptions {
+interface OrderHoldsOptions {
   readonly orders: Pick<OrderStore, 'takeToHold' | 'held' | 'unasked' | 'takeToRelease'>
   readonly platform: Pick<StorePlatform, 'hold' | 'release'>
   readonly clock: Clock

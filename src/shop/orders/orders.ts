@@ -9,7 +9,7 @@ import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { orderNotFound } from '../store-errors.ts'
 
-export interface OrderQuery {
+interface OrderQuery {
   readonly status: OrderStatus | null
   /** Part of the email; or the id, the number or the payment hash. */
   readonly text?: string | null
@@ -32,7 +32,7 @@ export interface StoreStats {
   readonly lastOrderAt: number | null
 }
 
-export interface OrdersOptions {
+interface OrdersOptions {
   readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
   readonly claims: Pick<ClaimStore, 'details'>
   readonly placement: Pick<OrderPlacement, 'make'>

@@ -10,7 +10,7 @@ import { newClaimToken } from './claim-store.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
 
-export interface PaidOrdersOptions {
+interface PaidOrdersOptions {
   readonly store: Pick<OrderStore, 'byPaymentHash' | 'lock' | 'markPaid' | 'markMailed'>
   readonly database: Database
   readonly clock: Clock

@@ -24,7 +24,7 @@ export interface ClaimDetails {
   readonly countryCode: string
 }
 
-export interface OrderPlacementOptions {
+interface OrderPlacementOptions {
   readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed' | 'markFailed'>
   /** Whether the order is being refunded, or was; its row is locked. */
   isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>

@@ -28,7 +28,7 @@ interface Row {
   asked_at: Date | null
 }
 
-export interface OrderSourcesOptions {
+interface OrderSourcesOptions {
   readonly database: Database
   readonly clock: Clock
   readonly placement: Pick<OrderPlacement, 'resolve'>
@@ -121,7 +121,7 @@ export interface RefundAddress {
   readonly amountMsat: bigint | null
 }
 
-export interface RefundRequestsOptions {
+interface RefundRequestsOptions {
   readonly database: Database
   readonly clock: Clock
   readonly orders: Pick<OrderStore, 'byClaimDigest' | 'lock' | 'markRefundRequest'>

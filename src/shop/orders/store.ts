@@ -39,20 +39,20 @@ export interface OrderRecord extends Order {
   readonly mailedAt: number | null
 }
 
-export interface PaidFacts {
+interface PaidFacts {
   readonly paidAt: number
   readonly claimDigest: Uint8Array
   readonly claimToken: string
 }
 
-export interface ClaimedFacts {
+interface ClaimedFacts {
   readonly claimedAt: number
   readonly platformOrderId: string
   readonly orderNumber: string
   readonly nextCheckAt: number
 }
 
-export interface OrderSums {
+interface OrderSums {
   readonly checkouts: number
   readonly paidOrders: number
   readonly paidSats: number
@@ -69,7 +69,7 @@ export interface Rows {
 }
 
 /** Times in milliseconds since the epoch. */
-export interface PurgeLimits {
+interface PurgeLimits {
   readonly unclaimedBefore: number
   /** Unclaimed ones with a claim attempt, by the end of their window. */
   readonly begunBefore: number

@@ -51,7 +51,7 @@ export interface ClaimFormDetails {
   readonly shippingAddress: ShippingAddress
 }
 
-export interface SentForm {
+interface SentForm {
   readonly values: FormValues
   /** The buyer wants to edit the values, not to claim yet. */
   readonly change: boolean

@@ -1,6 +1,6 @@
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
-import { oneLine } from '../../web/mail/plain-text.ts'
+import { oneLine } from '../../web/mail/outbox.ts'
 import { dollarsText, satoshisText } from '../../web/kit/amounts.ts'
 import type { AssetNames } from '../../web/kit/assets.ts'
 import { document, html, webAddress, type HtmlPage } from '../../web/kit/document.ts'
@@ -45,7 +45,7 @@ export function onlyCountryOf({ shipping, shopCountry }: Pick<Integration, 'ship
   return shipping.domesticOnly ? shopCountry : null
 }
 
-export interface RefundForm {
+interface RefundForm {
   readonly given: string
   readonly refusal: string | null
 }

@@ -1,6 +1,6 @@
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
-import { oneLine } from '../../web/mail/plain-text.ts'
+import { oneLine } from '../../web/mail/outbox.ts'
 import { dollarsText } from '../../web/kit/amounts.ts'
 import type { AssetNames } from '../../web/kit/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../../web/kit/document.ts'
@@ -14,7 +14,7 @@ import { countryName } from '../countries.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
-export interface ShopPageFacts {
+interface ShopPageFacts {
   readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping' | 'listInRegistry'>
   readonly catalog: Catalog
   readonly publicUrl: string

@@ -18,7 +18,7 @@ import {
 } from '../platform.ts'
 import { SANDBOX_CATALOG, sandboxRate, taxOf } from './catalog.ts'
 
-export interface SandboxShopOptions {
+interface SandboxShopOptions {
   readonly database: Pick<Database, 'sql'>
   readonly clock: Clock
 }

@@ -189,7 +189,7 @@ interface Bucket {
   at: number
 }
 
-export interface ThrottleStatus {
+interface ThrottleStatus {
   readonly maximumAvailable: number
   readonly currentlyAvailable: number
   readonly restoreRate: number
@@ -199,7 +199,7 @@ export interface ThrottleStatus {
  * Points left for each store's calls, as of its last response, refilled by time. Calls in flight are deducted
  * immediately, so that concurrent ones do not count the same points.
  */
-export class CostBudgets {
+class CostBudgets {
   readonly #clock: Clock
   readonly #buckets = new LRUCache<string, Bucket>({ max: MOST })
 

@@ -97,7 +97,7 @@ function parcelOf({ status, shipment_status, created_at, ...given }: StaticDecod
 }
 
 /** Webhook topics `orders/…`. */
-export const OrderNotification = mapped(
+const OrderNotification = mapped(
   Type.Object({
     id: NumericId,
     fulfillment_status: nullable(Type.String()),
@@ -114,7 +114,7 @@ export const OrderNotification = mapped(
 )
 
 /** Webhook topics `fulfillments/…`, which do not say whether the rest of the order is fulfilled. */
-export const FulfilmentNotification = mapped(
+const FulfilmentNotification = mapped(
   Type.Object({ order_id: NumericId, ...NoticedParcel.properties }),
   ({ order_id, ...parcel }) => summary(orderGid(order_id), false, false, parcelOf(parcel))
 )

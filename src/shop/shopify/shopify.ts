@@ -55,7 +55,7 @@ import {
 } from './orders.ts'
 import { requireShopify } from './responses.ts'
 
-export interface ShopifyOptions {
+interface ShopifyOptions {
   /** Guarded: a merchant names the domain. */
   readonly call: OutboundCall
   readonly clock: Clock

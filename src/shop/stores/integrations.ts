@@ -19,7 +19,7 @@ import type { ShopInfo, StoreAccess, StorePlatform } from '../platform.ts'
 import { type Integration, type ShippingRules, type StoreCredentials, centsOf } from '../schema.ts'
 import { platformFailure, slugTaken, STORE_NOT_CONNECTED, storeExists } from '../store-errors.ts'
 
-export interface StorefrontsOptions {
+interface StorefrontsOptions {
   readonly store: Pick<IntegrationStore, keyof IntegrationStore>
   readonly sealer: Sealer
   readonly clock: Clock

@@ -4,10 +4,9 @@ import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
-import { orderState } from './status.ts'
+import { orderState, may } from './status.ts'
 import { presets, totals } from './totals.ts'
 import { sats, short, timeOf } from './words.ts'
-import { may } from './role.ts'
 
 /** What merchants sell; the gateway itself sells the rest. */
 export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as const

@@ -7,8 +7,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { factsMail, type Fact } from './facts-mail.ts'
 import { isMailAddress } from './mail.ts'
-import type { Outbox } from './outbox.ts'
-import { oneLine, shortSubject } from './plain-text.ts'
+import { type Outbox, oneLine, shortSubject } from './outbox.ts'
 
 const HOUR = 3_600_000
 

@@ -5,8 +5,7 @@ import type { OnPaymentChange, PaymentChange } from '../../payments/payments/sch
 import type { TransactionSql } from '../../platform/database/database.ts'
 import { type Mail, isMailAddress } from './mail.ts'
 import { factsMail, type Fact } from './facts-mail.ts'
-import type { Outbox } from './outbox.ts'
-import { oneLine, shortSubject } from './plain-text.ts'
+import { type Outbox, oneLine, shortSubject } from './outbox.ts'
 import type { Refund } from '../../payments/refunds/schema.ts'
 
 export interface ReceiptDependencies {

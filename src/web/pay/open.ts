@@ -1,3 +1,4 @@
+import { sandboxPayCommand } from './sandbox-command.ts'
 import { Type } from 'typebox'
 import { FORBIDDEN, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
@@ -15,7 +16,6 @@ import { linkPageOperations, type LinkPageDependencies } from './link-page.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
-import { sandboxPayCommand } from './sandbox-command.ts'
 
 export function openPages(
   dependencies: Omit<PayPageDependencies, 'merchant' | 'watch'> & {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { RecentRequests, type LoggedRequest } from '../../../src/platform/telemetry/recent-requests.ts'
+import { RecentRequests, type LoggedRequest } from '../../../src/platform/telemetry/tallies.ts'
 import { RequestLogStore, RequestLogWriter } from '../../../src/accounts/traffic/request-log.ts'
 import { countingUpstream } from '../../security/shop.ts'
 import { openTestDatabase } from '../../support/database.ts'

@@ -20,7 +20,7 @@ import {
 } from '../../../src/lightning/l402/macaroon.ts'
 import { matchPaymentId, paymentChallenge } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import { parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
-import { paymentHashOf, preimageMatches } from '../../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf, preimageMatches } from '../../../src/lightning/codecs/hmac.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 
 const RING = new TokenKeyRing(Buffer.alloc(32, 4))

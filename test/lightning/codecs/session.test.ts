@@ -8,7 +8,7 @@ import { canonicalize } from '../../../src/lightning/payment-scheme/jcs.ts'
 import { matchPaymentId, PaymentChallengeError } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import { encodePaymentToken, parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { paymentProblem, type SessionFailureSlug } from '../../../src/lightning/payment-scheme/payment-problem.ts'
-import { paymentHashOf } from '../../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../../src/lightning/codecs/hmac.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import {
   depositSats,

@@ -103,7 +103,10 @@ t.test('a missing permission is named, by the check and by whatever needs it', a
     )
   }
   const receiving = new Secret(fake.key([CREATE, VIEW]))
-  t.match(await provider.validateKey(receiving), { isValid: true, message: new RegExp(`notified of them .* ${WEBHOOKS}`) })
+  t.match(await provider.validateKey(receiving), {
+    isValid: true,
+    message: new RegExp(`notified of them .* ${WEBHOOKS}`)
+  })
   await t.rejects(
     provider.subscribe(receiving, 'https://us.example.com', new Secret('0123456789')),
     errorLike({ scope: WEBHOOKS })

@@ -7,7 +7,7 @@ import { inspect } from 'node:util'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { paymentHashOf } from '../../../src/lightning/codecs/preimage.ts'
+import { paymentHashOf } from '../../../src/lightning/codecs/hmac.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import {
   ProviderNotificationError,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { sharedLookup } from '../../../src/platform/database/shared-lookup.ts'
+import { sharedLookup } from '../../../src/platform/database/rows.ts'
 
 /** A look whose statements a test answers, by what they ask. */
 function looks() {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { askingForUsage } from '../../../src/selling/usage/request.ts'
+import { askingForUsage } from '../../../src/selling/usage/forms.ts'
 
 const asked = (body: unknown): unknown => {
   const bytes = askingForUsage(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body, null, 1)))

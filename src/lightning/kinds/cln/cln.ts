@@ -253,7 +253,7 @@ async function missingForRefunds(call: CallProvider, paymentHash: string): Promi
   return missing.length === 0 ? null : missing.join(' and ')
 }
 
-export interface ClnKey extends KeyedServer {
+interface ClnKey extends KeyedServer {
   readonly rune: Secret<string>
 }
 

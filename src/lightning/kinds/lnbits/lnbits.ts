@@ -50,7 +50,7 @@ import {
 } from './responses.ts'
 import type { ProviderKind } from '../kind.ts'
 
-export interface LnbitsOptions extends KeyedOptions {
+interface LnbitsOptions extends KeyedOptions {
   /** Public address of our receiver; null where it is unreachable. */
   receiver(): string | null
 }
@@ -298,7 +298,7 @@ function apiKeyOf(key: Secret<string>): Secret<string> | null {
   }
 }
 
-export interface LnbitsKey extends KeyedServer {
+interface LnbitsKey extends KeyedServer {
   /** The wallet's invoice or admin key: 32 hex characters. */
   readonly apiKey: Secret<string>
 }

@@ -11,8 +11,7 @@ import { InvoiceLine, LndChannels, NewInvoice, readFault, readInvoice, readLndNe
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
-import { readLndConnect, type LndConnection } from './lndconnect.ts'
-import { permissionsOf } from './permissions.ts'
+import { readLndConnect, type LndConnection, permissionsOf } from './lndconnect.ts'
 import { OversizedResponse, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,

@@ -30,7 +30,7 @@ interface Place {
   readonly scan: Scan | null
   readonly silences: number
   /** No stream is tried before this time (ms since the epoch), since a proxy buffers them. */
-  readonly fullScanUntil: number
+  readonly deafUntil: number
 }
 
 /** Invoices per page; fewer where they are large. */
@@ -75,7 +75,7 @@ export async function settledAtNode(
   const silences = streamed.type === 'silence' ? place.silences + 1 : 0
   return await scanned(
     call,
-    { node, mark: null, scan: null, silences, fullScanUntil: silences > 1 ? asOf + FULL_SCAN_FOR : 0 },
+    { node, mark: null, scan: null, silences, deafUntil: silences > 1 ? asOf + FULL_SCAN_FOR : 0 },
     clock,
     wanted
   )
@@ -119,7 +119,7 @@ async function scanned(
   { since, oldest }: SettledSince
 ): Promise<SettledList> {
   const began = clock.now()
-  let scan: Scan = place.scan ?? { wants: place.fullScanUntil > began ? 'all' : 'mark', offset: 0, began }
+  let scan: Scan = place.scan ?? { wants: place.deafUntil > began ? 'all' : 'mark', offset: 0, began }
   let { mark } = place
   const settled: InvoiceState[] = []
   for (let pages = 0; pages < MAX_PAGES; pages++) {
@@ -200,5 +200,5 @@ function written(place: Place): string {
 function readPlace(position: string | null, node: string): Place {
   // Written by this file alone.
   const place = position === null ? null : (JSON.parse(position) as Place)
-  return place?.node === node ? place : { node, mark: null, scan: null, silences: 0, fullScanUntil: 0 }
+  return place?.node === node ? place : { node, mark: null, scan: null, silences: 0, deafUntil: 0 }
 }

@@ -17,7 +17,7 @@ const HashBytes = mapped(Text, value => {
 })
 
 /** `code` is gRPC's. Streams wrap it once more. */
-export interface LndFault {
+interface LndFault {
   readonly code: number
   readonly message: string
 }

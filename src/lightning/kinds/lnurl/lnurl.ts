@@ -24,7 +24,7 @@ import { LnurlStore } from './store.ts'
 import { periodic } from '../../../platform/jobs/jobs.ts'
 import type { ProviderKind } from '../kind.ts'
 
-export interface LnurlOptions extends KeyedOptions {
+interface LnurlOptions extends KeyedOptions {
   readonly database: Database
 }
 

@@ -4,7 +4,7 @@ import { overRows } from '../../../platform/database/given-rows.ts'
 import { moment, optional, records, text, type Records } from '../../../platform/database/rows.ts'
 
 /** Where to verify an invoice. After payment, `verify` discloses the preimage. */
-export interface LnurlCharge {
+interface LnurlCharge {
   /** `LnurlKey.account` of its owner. */
   readonly account: string
   /** 64 lower-case hex characters. */

@@ -24,9 +24,9 @@ import { Conversation, UndecryptableError, type Encryption } from './conversatio
 import { WalletSilent } from './faults.ts'
 import { Relay } from './relay.ts'
 
-export type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
+type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
 
-export interface NwcError {
+interface NwcError {
   /** As sent, in capitals. */
   readonly code: string
   readonly said: string
@@ -49,7 +49,7 @@ export interface NwcWallet {
 }
 
 /** A wallet's result, or an accepted error. */
-export type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError }
+type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError }
 
 const words: ServerWords = {
   server: 'relay of the nwc key',

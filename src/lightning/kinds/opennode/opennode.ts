@@ -43,7 +43,7 @@ import {
 
 export const OPENNODE_LIVE = 'https://api.opennode.com'
 
-export interface OpenNodeOptions {
+interface OpenNodeOptions {
   /** Null for the live service; the test network is `https://dev-api.opennode.com`. A trailing `/v1` is optional. */
   readonly url: string | null
   /** Milliseconds per call. */

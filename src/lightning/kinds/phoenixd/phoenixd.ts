@@ -290,7 +290,7 @@ function webhookSecretOf(key: Secret<string>): Secret<string> | null {
   }
 }
 
-export interface PhoenixdKey extends KeyedServer {
+interface PhoenixdKey extends KeyedServer {
   /** `http-password`, or the limited one. */
   readonly password: Secret<string>
   /** phoenixd's `webhook-secret`, which signs webhooks; null where absent. */

@@ -31,7 +31,7 @@ import { join } from 'node:path'
 import { loadNodeKey } from './node-key.ts'
 import type { ProviderKind } from '../kind.ts'
 
-export interface SandboxOptions {
+interface SandboxOptions {
   readonly store: SandboxStore
   /** Private key of its node, 32 bytes (`loadNodeKey`). */
   readonly nodeKey: Uint8Array
@@ -48,7 +48,7 @@ export interface SandboxPayment {
   readonly amountSats: number
 }
 
-export interface BroughtInvoice {
+interface BroughtInvoice {
   readonly paymentHash: string
   readonly state: SandboxState['state']
   readonly amountSats: number

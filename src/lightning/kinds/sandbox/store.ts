@@ -4,7 +4,7 @@ import { overRows } from '../../../platform/database/given-rows.ts'
 import { amount, optional, records, text, moment, type Records, type Row } from '../../../platform/database/rows.ts'
 
 /** The preimage is stored in the clear: no money depends on it. */
-export interface SandboxInvoice {
+interface SandboxInvoice {
   /** `sbx_<uuid>` (decision 116). */
   readonly chargeId: string
   /** 64 lower-case hex characters. */
@@ -23,13 +23,13 @@ export interface SandboxInvoice {
   readonly receivedSats: number
 }
 
-export type NewSandboxInvoice = Omit<SandboxInvoice, 'settledAt' | 'state' | 'receivedSats'>
+type NewSandboxInvoice = Omit<SandboxInvoice, 'settledAt' | 'state' | 'receivedSats'>
 
 export type SandboxState =
   | { readonly state: 'processing' | 'expired' }
   | { readonly state: 'underpaid'; /** Less than the invoice asks for. */ readonly receivedSats: number }
 
-export type SandboxSettlement =
+type SandboxSettlement =
   | { readonly kind: 'paid'; readonly invoice: SandboxInvoice }
   | { readonly kind: 'expired'; readonly invoice: SandboxInvoice }
   | { readonly kind: 'unknown' }
@@ -52,7 +52,7 @@ export interface SandboxPayout {
   readonly confirmsAt: number
 }
 
-export type PayoutVerdict =
+type PayoutVerdict =
   | {
       readonly kind: 'paid'
       readonly payout: SandboxPayout

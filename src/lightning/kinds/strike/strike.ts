@@ -36,7 +36,7 @@ import { shortened, StrikePayouts } from './payouts.ts'
 import { headerKeyFault } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 
-export interface StrikeOptions {
+interface StrikeOptions {
   /** Null for the live service. A trailing `/v1` is optional. */
   readonly url: string | null
   /** Milliseconds per operation. */
@@ -45,7 +45,7 @@ export interface StrikeOptions {
   readonly budget?: CallBudget
 }
 
-export const STRIKE_LIVE = 'https://api.strike.me'
+const STRIKE_LIVE = 'https://api.strike.me'
 const CREATE = 'partner.receive-request.create'
 const READ = 'partner.receive-request.read'
 /** The limit on all receiving: 1,000 calls in 10 minutes per address, then an hour's lock-out. */

@@ -13,7 +13,7 @@ import { postgresSocket } from './socket.ts'
 
 export type PostgresClient = postgres.Sql<{ bigint: bigint }>
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly silence: Silence
   readonly settings: Readonly<Record<string, string | number>>
 }
@@ -137,7 +137,7 @@ function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, pos
   ]
 }
 
-export const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
+const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
 
 /**
  * PostgreSQL, Array Input and Output Syntax, with nulls and nested lists. A column of rows often repeats an item, which

@@ -117,7 +117,7 @@ function sendable(value: unknown, serialize: (value: unknown) => unknown): strin
   }
 }
 
-export function unsendable(values: readonly unknown[]): string | null {
+function unsendable(values: readonly unknown[]): string | null {
   for (const value of values) if (typeof value === 'string' && value.startsWith(MARK)) return value.slice(1)
   return null
 }

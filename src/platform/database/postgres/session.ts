@@ -16,7 +16,7 @@ const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
  * Ends a statement or an idle transaction on a stalled server, by PostgreSQL's setting names, in milliseconds: without
  * them it would hold its connection forever.
  */
-export interface SessionLimits {
+interface SessionLimits {
   readonly statement_timeout: number
   readonly idle_in_transaction_session_timeout: number
 }
@@ -25,7 +25,7 @@ export function sessionLimits(silence: number): SessionLimits {
   return { statement_timeout: Math.floor((silence * 4) / 5), idle_in_transaction_session_timeout: 60_000 }
 }
 
-export interface SessionDependencies {
+interface SessionDependencies {
   readonly client: PostgresClient
   readonly clock: Clock
   readonly limits: SessionLimits

@@ -15,7 +15,7 @@ const QUERY = 0x51
 const FLUSH = 0x48
 const READY = 0x5a
 
-export interface SilenceOptions {
+interface SilenceOptions {
   /** All statements share one session: a waiting one fails only when nothing at all was received in time. */
   readonly oneSession?: boolean
 }

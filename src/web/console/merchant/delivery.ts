@@ -2,7 +2,7 @@ import { html } from '../../kit/document.ts'
 import type { DeliverySentView, DeliveryView } from '../../../payments/webhooks/schema.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, facts, type TableColumn, type Tone } from '../parts.ts'
-import { forRole } from '../role.ts'
+import { forRole } from '../status.ts'
 import { timeOf } from '../words.ts'
 
 const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }

@@ -3,7 +3,7 @@ import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
 import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, danger, field, table } from '../parts.ts'
-import { forRole } from '../role.ts'
+import { forRole } from '../status.ts'
 import { timeOf } from '../words.ts'
 
 const ROLES = [

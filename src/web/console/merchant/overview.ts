@@ -9,7 +9,7 @@ import { amountIn, timeOf, sats, count, percent } from '../words.ts'
 import type { PaymentItem } from './payments.ts'
 import { openProblems } from './problems.ts'
 import type { VNode } from 'preact'
-import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
+import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
 import { queryOf } from '../api.ts'
 import { lineChart } from '../chart.ts'
 

@@ -7,8 +7,7 @@ import type { PricingView } from '../../../plans/plans.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, facts, table } from '../parts.ts'
-import { forRole } from '../role.ts'
-import { status } from '../status.ts'
+import { forRole, status } from '../status.ts'
 import { amountIn, count, sats, timeOf } from '../words.ts'
 
 type PlanInvoice = PlanInvoicesView['invoices'][number]

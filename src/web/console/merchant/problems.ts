@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
-import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
+import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'

@@ -1,4 +1,4 @@
-import type { RequestPage } from '../../../accounts/traffic/merchant-operations.ts'
+import type { RequestPage } from '../../../accounts/traffic/operations.ts'
 import type { ProxyView } from '../../../payments/proxies/schema.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'

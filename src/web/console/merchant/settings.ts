@@ -7,7 +7,7 @@ import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
 import { expectUnchanged, type AsRead } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table, ticks } from '../parts.ts'
-import { forRole } from '../role.ts'
+import { forRole } from '../status.ts'
 import { timeOf } from '../words.ts'
 
 const SLOTS = ['primary', 'alternate'] as const

@@ -7,7 +7,7 @@ import { html } from '../../kit/document.ts'
 import { ApiRefusal } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, field, fieldsOf, table } from '../parts.ts'
-import { forRole, may } from '../role.ts'
+import { forRole, may } from '../status.ts'
 import { amountIn, timeOf } from '../words.ts'
 
 const LINKS = '/api/merchant/payment-links'

@@ -4,7 +4,7 @@ import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
 import { badge, facts, table } from '../parts.ts'
-import { may } from '../role.ts'
+import { may } from '../status.ts'
 import { listOf, revocation } from '../sales.ts'
 import { sats, short, timeOf } from '../words.ts'
 

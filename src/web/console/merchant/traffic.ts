@@ -1,5 +1,5 @@
 import type { VNode } from 'preact'
-import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
+import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { lineChart } from '../chart.ts'

@@ -5,7 +5,7 @@ import type { TestView, WebhookEvent } from '../../../payments/webhooks/schema.t
 import { ApiRefusal, expectUnchanged } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, ticks } from '../parts.ts'
-import { forRole } from '../role.ts'
+import { forRole } from '../status.ts'
 import { timeOf } from '../words.ts'
 
 const ENDPOINTS = '/api/merchant/webhooks/endpoints'

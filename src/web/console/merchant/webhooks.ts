@@ -4,7 +4,7 @@ import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, field, live, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
-import { forRole, may } from '../role.ts'
+import { forRole, may } from '../status.ts'
 import { deliveryColumns } from './delivery.ts'
 import { chosenEvents, eventTicks, secretShown, tested, eventList } from './webhook.ts'
 

@@ -5,7 +5,7 @@ import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
 import type { PageRequest } from '../../page.ts'
 import { action, choice, field, fieldsOf, table } from '../../parts.ts'
-import { forRole, may } from '../../role.ts'
+import { forRole, may } from '../../status.ts'
 import { sats } from '../../words.ts'
 import { priceFields, readPrice } from './prices.ts'
 
