@@ -61,8 +61,16 @@ export class PaymentCreator {
     this.#dependencies = dependencies
   }
 
-  /** Holds the order id, asks the provider outside any transaction, releases the order id on failure (decision 45). */
-  async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
+  /**
+   * Holds the order id, asks the provider outside any transaction, releases the order id on failure (decision 45).
+   * `reserved` may refuse: the reservation counts from then on.
+   */
+  async create(
+    merchant: Merchant,
+    input: PaymentInput,
+    idempotency: PaymentKeyUse | null = null,
+    reserved?: () => Promise<void>
+  ): Promise<Payment> {
     const { clock, random, store } = this.#dependencies
     const details = checkInput(input)
     if (details.currency === 'EUR' || details.currency === 'GBP') {
@@ -79,6 +87,7 @@ export class PaymentCreator {
     }
     requireDone(await store.reserve(reservation, now))
     try {
+      await reserved?.()
       return await this.#write(details, await this.#make(merchant, details), reservation)
     } catch (error) {
       await this.#release(reservation)

@@ -126,17 +126,7 @@ export class PaymentLinks {
     const { linkId, currency, description } = link
     const given = link.amount ?? requestedPrice({ amount, currency }).amount
     const order = `link-${linkId}-`
-    const { clock, database, payments } = this.#dependencies
-    const [row] = await database.sql<Array<{ open: number }>>`
-      select count(*)::int as open from payments
-      where merchant_id = ${merchant.id} and status = 'unpaid' and expires_at > ${new Date(clock.now())}
-        and created_at > ${new Date(clock.now() - LONGEST_INVOICE)} and starts_with(order_id, ${order})`
-    if ((row?.open ?? 0) >= MOST_OPEN)
-      throw new LongError(
-        RATE_LIMITED,
-        RATE_LIMITED.title,
-        'Too many payments of this link are waiting. Try again in a few minutes.'
-      )
+    const { clock, payments } = this.#dependencies
     const fingerprint = createHash('sha256').update(`${linkId} ${given} ${key}`).digest('hex')
     const input: PaymentInput = {
       // The same for a repeated form, so that it makes one payment.
@@ -149,7 +139,11 @@ export class PaymentLinks {
     const idempotency = { key: `link-${fingerprint}`, fingerprint }
     for (let tries = 1; ; tries++) {
       try {
-        return (await payments.createOnce(merchant, input, 'payment', idempotency)).made
+        return (
+          await payments.createOnce(merchant, input, 'payment', idempotency, () =>
+            this.#requireRoom(merchant.id, order)
+          )
+        ).made
       } catch (error) {
         // The same form, sent twice: a person waits for the first, where a program comes again.
         if (!(error instanceof GatewayError) || error.kind !== REQUEST_IN_PROGRESS || tries === WAITS) throw error
@@ -158,6 +152,24 @@ export class PaymentLinks {
         })
       }
     }
+  }
+
+  /** Counts the caller's own reservation, so that of many at once none is one too many. */
+  async #requireRoom(merchantId: number, order: string): Promise<void> {
+    const { clock, database } = this.#dependencies
+    const now = new Date(clock.now())
+    const [row] = await database.sql<Array<{ open: number }>>`
+      select (select count(*) from payments
+        where merchant_id = ${merchantId} and status = 'unpaid' and expires_at > ${now}
+          and created_at > ${new Date(clock.now() - LONGEST_INVOICE)} and starts_with(order_id, ${order}))::int
+        + (select count(*) from payment_reservations
+        where merchant_id = ${merchantId} and held_until > ${now} and starts_with(order_id, ${order}))::int as open`
+    if ((row?.open ?? 0) > MOST_OPEN)
+      throw new LongError(
+        RATE_LIMITED,
+        RATE_LIMITED.title,
+        'Too many payments of this link are waiting. Try again in a few minutes.'
+      )
   }
 }
 

@@ -77,8 +77,13 @@ export class Payments {
    * duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
    * ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
    */
-  async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
-    const payment = await this.#creator.create(merchant, input, idempotency)
+  async create(
+    merchant: Merchant,
+    input: PaymentInput,
+    idempotency: PaymentKeyUse | null = null,
+    reserved?: () => Promise<void>
+  ): Promise<Payment> {
+    const payment = await this.#creator.create(merchant, input, idempotency, reserved)
     this.#sweeper.wakeAt(payment.confirmsAt ?? payment.expiresAt)
     if (payment.confirmsAt === null) this.#dependencies.created?.(merchant, payment)
     return payment
@@ -93,7 +98,8 @@ export class Payments {
     merchant: Merchant,
     input: PaymentInput,
     operation: PaymentMaker,
-    idempotency: Idempotency | null
+    idempotency: Idempotency | null,
+    reserved?: () => Promise<void>
   ): Promise<{ readonly made: Payment; readonly headers: readonly string[] }> {
     return once(
       idempotency,
@@ -101,7 +107,7 @@ export class Payments {
         const kept = await this.#dependencies.store.byKey(merchant.id, operation, key)
         return kept === null ? null : { ...kept, made: await this.#current(kept.made) }
       },
-      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }),
+      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }, reserved),
       this.#dependencies.clock.now()
     )
   }
