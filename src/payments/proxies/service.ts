@@ -218,6 +218,11 @@ export class ProxyService {
       updatedAt: this.#dependencies.clock.now()
     }
     checkAuth(next)
+    if (row.authValue !== null && change.authValue === undefined && originOf(row) !== originOf(next))
+      throw new ShortError(
+        VALIDATION,
+        'authValue: The address has another host, so the saved value is not sent there. Enter it again, or remove it.'
+      )
     checkMost(next)
     return { ...next, formerPrices: withPrevious(row.formerPrices, row, next, next.updatedAt) }
   }
@@ -283,6 +288,10 @@ export class ProxyService {
 }
 
 const TEST_KEPT = 7 * 86_400_000
+
+function originOf({ targetBaseUrl }: Pick<ProxyRow, 'targetBaseUrl'>): string {
+  return new URL(targetBaseUrl).origin
+}
 
 function testOf(proxyId: string): string {
   return `proxy-test:${proxyId}`

@@ -95,6 +95,11 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
     const path = `/api/proxy/${String(proxy['proxyId'])}`
     t.same((await gateway.merchantSend('GET', path)).json(), proxy)
     t.same((await gateway.merchantSend('GET', '/api/proxy')).json(), [proxy])
+    const elsewhere = { targetBaseUrl: 'https://elsewhere.example.org/v1' }
+    const moved = await gateway.merchantSend('PUT', path, elsewhere)
+    t.equal(moved.status, 400, 'a saved secret goes to no other host')
+    t.match(moved.text, /authValue: The address has another host/)
+    t.equal((await gateway.merchantSend('PUT', path, { ...elsewhere, authValue: 'new' })).status, 200)
     const changed = await gateway.merchantSend('PUT', path, { defaultPriceSats: 4, authValue: '' })
     t.equal(changed.status, 200)
     t.match(changed.json(), { defaultPriceSats: 4, hasAuthValue: false, name: 'Wetter & Mehr' })
