@@ -195,7 +195,7 @@ function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: Comp
 
 /** What answers on a route without an upstream server. */
 interface Served {
-  requireServed(ctx: Context): void | Promise<void>
+  requireServed(ctx: Context): HookResult
   handle(ctx: Context): HookResult
 }
 

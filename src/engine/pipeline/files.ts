@@ -44,9 +44,10 @@ export class FileServer {
       : new FileServer(dirname(real), encodeURIComponent(basename(real)))
   }
 
-  /** Throws the 404 or 405 of `handle` before payment is requested. */
-  async requireServed(ctx: Context): Promise<void> {
-    if (ctx.method !== 'OPTIONS') await this.#look(ctx)
+  /** Throws the 404 or 405 of `handle` before payment is requested. OPTIONS is free. */
+  async requireServed(ctx: Context): Promise<Reply | void> {
+    if (ctx.method === 'OPTIONS') return await this.handle(ctx)
+    await this.#look(ctx)
   }
 
   async handle(ctx: Context): Promise<Reply> {

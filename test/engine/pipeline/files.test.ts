@@ -116,6 +116,8 @@ t.test('files: one is sold, and what is not there is not', async t => {
   const gateway = await startGateway(t, { yaml: yamlOf(folderOf(t)) })
   t.equal((await gateway.send('GET', '/paid/missing.txt')).status, 404, 'before the 402')
   t.equal((await gateway.send('POST', '/paid/notes.txt')).status, 405)
+  const options = await gateway.send('OPTIONS', '/paid/notes.txt')
+  t.match([options.status, options.headers['allow']], [204, 'GET, HEAD, OPTIONS'])
   t.equal((await gateway.send('GET', '/paid/notes.txt')).status, 402)
   const authorization = await buy(gateway, '/paid/a%20book.pdf', 'payment')
   const bought = await gateway.send('GET', '/paid/a%20book.pdf', { headers: { authorization } })
