@@ -1,6 +1,6 @@
 // `npm test`. With files, tap runs those, each in a process of its own. Without, all of them, those of a folder in one
 // process (one-process.mjs); `--servers` those alone that do something else on PostgreSQL and Redis, `--group=NAME` one
-// of the processes. Other options are tap's.
+// of the processes, `--shard=2/4` the second quarter of them. Other options are tap's.
 import { spawnSync } from 'node:child_process'
 import { globSync, mkdirSync, writeFileSync } from 'node:fs'
 import { needsServer } from './suites.mjs'
@@ -94,14 +94,19 @@ function written(groups) {
 }
 
 const isFile = each => !each.startsWith('-')
-const isOurs = each => each === '--servers' || each.startsWith('--group=')
+const isOurs = each => each === '--servers' || /^--(?:group|shard)=/.test(each)
 
 /** Arguments of tap for a run of all groups, or of the one that is asked for. */
 function ofGroups() {
   const all = globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] }).sort()
   const groups = grouped(onServers ? all.filter(needsServer) : all)
   const only = given.find(each => each.startsWith('--group='))?.slice('--group='.length)
-  const chosen = groups.filter(({ name }) => only === undefined || name === only)
+  const [, shard = 1, shards = 1] = /--shard=(\d+)\/(\d+)/.exec(given.join(' ')) ?? []
+  // Dealt out by weight, so that no shard gets all large ones.
+  const dealt = groups.toSorted((one, other) => sumOf(other.files) - sumOf(one.files))
+  const chosen = dealt.filter(({ name }, at) =>
+    only === undefined ? at % Number(shards) === Number(shard) - 1 : name === only
+  )
   if (chosen.length === 0)
     throw new Error(`no group is called ${only}; there are ${groups.map(({ name }) => name).join(', ')}`)
   // A group has a time for each of its files; this one ends a process that is too busy to look at its clock.

@@ -107,6 +107,11 @@ t.test('the packed package is installed into an empty folder, configured, starte
   symlinkSync(join(rootFolder, 'node_modules'), join(source, 'node_modules'))
   const target = temporaryFolder(t)
   const env = { HOME: target, PATH: `${join(rootFolder, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}` }
+  // As the release workflow does.
+  await execute(process.execPath, ['.ci/manifest.mjs'], { cwd: source, env: { GITHUB_REPOSITORY: 'example/boltgate' } })
+  const readme = readFileSync(join(source, 'README.md'), 'utf8')
+  t.match(readme, /!\[[^\]]*\]\(https:\/\/github\.com\/example\/boltgate\/raw\/v[\d.]+\/docs\/images\/[\w-]+\.\w+\)/)
+  t.notMatch(readme, /\]\((?!https?:|#)/, 'no link is relative on the page of a registry')
   const commit = '0123456789abcdef0123456789abcdef01234567'
   const { stdout } = await execute('npm', ['pack', '--json', '--loglevel=error', '--pack-destination', target], {
     cwd: source,
