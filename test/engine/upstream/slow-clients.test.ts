@@ -3,6 +3,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { unshed } from '../../support/gateway-process.ts'
 import { inTimeOf } from '../../support/passing-time.ts'
 
 const CONNECTIONS = 16
@@ -82,7 +83,7 @@ async function setting(t: T): Promise<Setting> {
       socket.write(bytes.replace('\r\n', `\r\nHost: a\r\nX-Forwarded-For: ${from}\r\n`))
     },
     honest: async () =>
-      (await gateway.send('GET', '/up/honest', { headers: { 'x-forwarded-for': '198.51.100.7' } })).status,
+      (await unshed(gateway).send('GET', '/up/honest', { headers: { 'x-forwarded-for': '198.51.100.7' } })).status,
     until: async holds => {
       while (!holds())
         await new Promise(resolve => {

@@ -8,6 +8,7 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { openTestDatabase, temporaryFolder } from '../../support/database.ts'
 import { freshPostgres, freshRedis } from '../../support/gateway-process.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../../support/gateway.ts'
+import { stopwatch } from '../../support/passing-time.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { asPerson, sessionOf } from './session.ts'
 
@@ -170,10 +171,9 @@ await t.test('PostgreSQL and Redis that say nothing are on the page within 10 s,
   })
   const cookie = await operatorOf(gateway)
   const noticeWithin = async (ms: number): Promise<string> => {
-    const begun = Date.now()
+    const took = stopwatch(t)
     const { status, text } = await asPerson(gateway, cookie, '/operator')
-    const took = Date.now() - begun
-    t.ok(took < ms, `answered after ${took} ms`)
+    t.ok(took() < ms, `answered after ${took()} ms`)
     return status === 200 ? (/class="notice (\w+)".*?<\/(?:section|p)>/s.exec(text)?.[0] ?? '') : String(status)
   }
   t.match(await noticeWithin(10_000), /notice good/)
