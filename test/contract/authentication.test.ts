@@ -54,7 +54,10 @@ t.test(
     const blocked = await gateway.send('GET', '/api/proxy', from('192.0.2.1', apiKey))
     t.equal(blocked.status, 429, 'even with a right key')
     t.same(Object.keys(blocked.json() as object), ['error', 'message'])
-    t.match(blocked.json(), { error: 'Too many failed authentication attempts' })
+    t.match(blocked.json(), {
+      error: 'Too many failed authentication attempts',
+      message: /came from this address\. Try again in 39 seconds\.$/
+    })
     t.equal(retryAfter(blocked), 39, 'until 60 s after the first failure')
     for (const [method, path] of [
       ['POST', '/api/l402/challenges/verify'],

@@ -47,6 +47,7 @@ t.test('Proxy without credential: the 402 of the contract', async t => {
       const body = answer.json() as Body
       t.same(Object.keys(body), ['error', 'message', 'l402'])
       t.equal(body.error, 'Payment Required')
+      t.match(body.message, /costs .+\. Pay the Lightning invoice and send the request again with the credential\.$/)
       t.same(Object.keys(body.l402), ['macaroon', 'invoice', 'amount_sats', 'payment_hash', 'expires_at'])
       t.equal(body.l402.amount_sats, sats)
       const invoice = decodeInvoice(body.l402.invoice)
@@ -199,7 +200,7 @@ t.test(
       if (problem)
         t.match(answer.json(), {
           type: 'https://paymentauth.org/problems/payment-required',
-          title: String,
+          title: 'Payment Required',
           status: 402,
           detail: String,
           challengeId: challengeOf(answer, 'payment').parameters.get('id')

@@ -54,45 +54,6 @@ const posted = (body: string, changes: { limit?: number; expects?: boolean } = {
   }
 })
 
-t.test("the 402 has the contract's body and one line for each scheme, with one invoice", async t => {
-  const s = await shop(t)
-  const result = await s.ask()
-  t.equal(result.status, 402)
-  const lines = result.headers.all('www-authenticate')
-  const { macaroon, invoice } = l402Parameters(lines)
-  t.equal(lines[0], `L402 macaroon="${macaroon}", invoice="${invoice}", version="0", token="${macaroon}"`)
-  const payment = paymentParameters(lines)
-  t.match(payment, {
-    realm: 'api.example.com',
-    method: 'lightning',
-    intent: 'charge',
-    invoice,
-    amount: '10',
-    currency: 'sat'
-  })
-  t.same(JSON.parse(Buffer.from(payment['request'] ?? '', 'base64url').toString()), {
-    amount: '10',
-    currency: 'sat',
-    methodDetails: { invoice, network: 'regtest', paymentHash: decodeInvoice(invoice).paymentHash }
-  })
-  t.equal(Date.parse(payment['expires'] ?? ''), s.clock.now() + 600_000)
-  t.equal(result.headers.get('cache-control'), 'no-store')
-  t.same(result.json(), {
-    error: 'Payment Required',
-    message:
-      'This resource costs 10 satoshis. Pay the Lightning invoice and send the request again with the credential.',
-    l402: {
-      macaroon,
-      invoice,
-      amount_sats: 10,
-      payment_hash: decodeInvoice(invoice).paymentHash,
-      expires_at: new Date(s.clock.now() + 600_000).toISOString()
-    }
-  })
-  t.equal(s.payee.requests.length, 1, 'one invoice for both schemes')
-  t.equal(decodeInvoice(invoice).amountMsat, 10_000n)
-})
-
 t.test('what was sent is in the database before it is sent', async t => {
   const s = await shop(t)
   const { invoice, macaroon } = l402Parameters((await s.ask()).headers.all('www-authenticate'))
@@ -123,43 +84,6 @@ t.test('what was sent is in the database before it is sent', async t => {
   t.equal(refused.status, 503)
   t.ok(refused.headers.has('retry-after'))
   t.notOk(refused.headers.has('www-authenticate'))
-})
-
-t.test("the client's Accept-Payment and the configuration decide which lines there are, and their order", async t => {
-  const both = await shop(t)
-  const accepts = (value: string): HarnessRequest => ({ headers: { 'Accept-Payment': value } })
-  t.same(schemesOf(await both.ask()), ['L402', 'Payment'])
-  t.same(schemesOf(await both.ask(accepts('lightning/charge'))), ['Payment', 'L402'])
-  t.same(schemesOf(await both.ask(accepts('lightning/charge;q=0'))), ['L402'])
-  t.same(
-    schemesOf(await both.ask(accepts('tempo/charge'))),
-    ['L402', 'Payment'],
-    'nothing matches: send it all the same'
-  )
-  const fixed = await shop(t, { orderByClient: false })
-  t.same(schemesOf(await fixed.ask(accepts('lightning/charge'))), ['L402', 'Payment'])
-  t.same(schemesOf(await fixed.ask(accepts('lightning/charge;q=0'))), ['L402'])
-  const only = await shop(t, { schemes: ['payment'] })
-  t.same(schemesOf(await only.ask(accepts('lightning/charge;q=0'))), ['Payment'], 'a 402 is never without a challenge')
-  t.same(schemesOf(await (await shop(t, { schemes: ['l402'] })).ask()), ['L402'])
-  t.same(schemesOf(await (await shop(t, { lsat: true })).ask()), ['L402', 'LSAT', 'Payment'])
-})
-
-t.test('a client that prefers problems gets one, and so does everyone where L402 is off', async t => {
-  const s = await shop(t)
-  const result = await s.ask({ headers: { Accept: 'application/problem+json, application/json;q=0.5' } })
-  t.match(result.headers.get('content-type'), /^application\/problem\+json/)
-  t.match(result.json(), {
-    type: 'https://paymentauth.org/problems/payment-required',
-    title: 'Payment Required',
-    status: 402,
-    challengeId: paymentParameters(result.headers.all('www-authenticate'))['id']
-  })
-  t.match((await s.ask({ headers: { Accept: 'application/json, application/problem+json' } })).json(), {
-    error: 'Payment Required'
-  })
-  t.match((await s.ask({ headers: { Accept: '*/*' } })).json(), { error: 'Payment Required' })
-  t.match((await (await shop(t, { schemes: ['payment'] })).ask()).json(), { type: /payment-required$/ })
 })
 
 t.test('a body is bound by its digest where it is read at all', async t => {

@@ -2,12 +2,7 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import t from 'tap'
 import { readKeys } from '../../src/platform/keys/keyfile.ts'
-import { Merchants } from '../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
-import { systemClock } from '../../src/platform/system/clock.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { challengeOf, credentialOf, type Answer } from '../support/gateway.ts'
-import { openTestDatabase } from '../support/database.ts'
 import { freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { countingUpstream, shopYaml } from './shop.ts'
 
@@ -179,46 +174,4 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
       [],
       `${name} is in no row`
     )
-})
-
-t.test('what an account keeps is ciphertext in its row', async t => {
-  const database = await openTestDatabase(t)
-  const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
-    sealer: new Sealer(new KeyRing(new Secret(randomBytes(32).toString('hex')), [])),
-    clock: systemClock,
-    plans: () => ({
-      free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-      individual: { webhookEndpoints: 5 },
-      l402: { webhookEndpoints: 5 }
-    })
-  })
-  const { apiKey } = await merchants.create({
-    name: 'A',
-    email: 'a@example.com',
-    tier: 'individual',
-    flags: { l402Enabled: true },
-    primaryApiKey: new Secret('canary-provider-key')
-  })
-  const texts = await everyText(database.sql)
-  t.ok(
-    texts.some(([place]) => place === 'merchants.primary_key'),
-    'the key was saved'
-  )
-  t.same(
-    texts.filter(
-      ([, text]) =>
-        text.includes('canary-provider-key') ||
-        text.includes(Buffer.from('canary-provider-key').toString('base64').slice(0, 20))
-    ),
-    []
-  )
-  t.same(
-    texts.filter(
-      ([, text]) =>
-        text.includes(apiKey.reveal().slice(-20)) || text.includes(Buffer.from(apiKey.reveal()).toString('hex'))
-    ),
-    [],
-    'the API key only as a digest'
-  )
 })

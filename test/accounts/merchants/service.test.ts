@@ -42,10 +42,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   const { merchants, clock } = setUp(database)
   let count = 0
   const fresh = () => merchants.create({ name: 'Shop', email: `shop${++count}@example.com` })
-  const column = async (id: number, name: string): Promise<unknown> => {
-    const [row] = await database.sql`select ${database.sql(name)} as value from merchants where id = ${id}`
-    return row?.['value']
-  }
 
   await t.test(
     'an account made without a plan is free, active, l402 on and the other flags off (decision 76)',
@@ -105,22 +101,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     await merchants.reactivate(merchant.id)
     t.match(there(await merchants.reactivate(merchant.id)), { isActive: true, flags: { l402Enabled: true } })
     t.equal(await merchants.deactivate(2_000_000_000), null)
-  })
-
-  await t.test('provider keys are ciphertext in the row, bound to row and column', async t => {
-    const canary = 'canary-provider-key'
-    const { merchant } = await merchants.create({
-      name: 'K',
-      email: 'keys@example.com',
-      alternateApiKey: new Secret(canary)
-    })
-    const stored = String(await column(merchant.id, 'alternate_key'))
-    t.notMatch(stored, canary)
-    t.notMatch(JSON.stringify(merchant), canary)
-    const { ciphertext, place } = there(merchant.alternateKey)
-    t.equal(sealer.open(ciphertext, place).reveal(), canary)
-    t.throws(() => sealer.open(ciphertext, { ...place, column: 'primary_key' }))
-    t.throws(() => sealer.open(ciphertext, { ...place, row: String(merchant.id + 1) }))
   })
 
   await t.test(
