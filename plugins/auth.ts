@@ -29,7 +29,7 @@ const sessionMissing = (headers: readonly string[]): LongError =>
   new LongError(
     NOT_SIGNED_IN,
     'Authentication required',
-    'Nobody is signed in here, or the session has ended. Sign in at /sign-in, or send an API key in X-API-Key.',
+    'There is no session here, or it has ended. Sign in at /sign-in, or send an API key in X-API-Key.',
     {},
     [...headers, 'Cache-Control', 'no-store']
   )

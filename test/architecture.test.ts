@@ -232,7 +232,7 @@ function exportsOf(file: string): string[] {
   ]
 }
 
-t.test('the database client is made in one place, and its inside is known to its mends alone', async t => {
+t.test('the database client is made in one place, and its internals are used by its fixes only', async t => {
   const makes = files.filter(file => / postgres\(/.test(readFileSync(resolve(root, file), 'utf8')))
   t.same(makes, ['src/platform/database/postgres/client.ts'])
   const reach = imports

@@ -319,3 +319,52 @@ func TestIsGenuine(t *testing.T) {
   if (go.error === undefined) t.equal(go.status, 0, `Go ${go.stdout}${go.stderr}`)
   t.end()
 })
+
+/** Paraphrases that were replaced, each with the standard term. Comments, messages, identifiers and documents. */
+const REPLACED: ReadonlyArray<readonly [word: string, instead: string]> = [
+  ['again and again', 'repeatedly'],
+  ['all the same', 'anyway'],
+  ['anew', 'again'],
+  ['at once', 'immediately, or concurrently'],
+  ['behaviours?', 'behavior'],
+  ['by itself', 'automatically'],
+  ['cancelled', 'canceled'],
+  ['dawdl\\w+', 'stall'],
+  ['goodbye', 'Terminate message, shutdown'],
+  ['in the place of', 'instead of'],
+  ['lately', 'recently'],
+  ['likewise', 'the same way'],
+  ['makings', 'pending invoices'],
+  ['mend(?:s|ed|ing)?', 'fix'],
+  ['nobody|somebody|whoever', 'the actor: client, merchant, operator'],
+  ['rehears\\w+', 'dry run'],
+  ['seldom', 'rarely'],
+  ['stood still', 'hung'],
+  ['strangers?', 'anonymous clients'],
+  ['surroundings', 'environment, context'],
+  ['told of', 'notified'],
+  ['wherever', 'where']
+]
+/** The contract's words stay; applied migrations are immutable; decisions and ADRs cite both. */
+const EXEMPT =
+  /^(?:docs\/(?:reference\/contract|explanation\/.*)\.md|CHANGELOG\.md|src\/platform\/database\/migrations\/.*)$/
+
+/** The texts of pages are checked in their own place; of web the comments and identifiers count. */
+const withoutTexts = (text: string): string =>
+  text.replaceAll(/'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[^]|[^`\\])*`/g, "''")
+
+t.test('no paraphrase comes back for which the field has a word', t => {
+  const pattern = new RegExp(`\\b(?:${REPLACED.map(([word]) => word).join('|')})\\b`, 'gi')
+  const found = files
+    .filter(file => /^(?:src|plugins|docs)\/|^[\w-]+\.(?:md|yaml)$/.test(file) && !EXEMPT.test(file))
+    .flatMap(file => {
+      const text = file.startsWith('src/web/') ? read(file).replaceAll(/^.*<.*$/gm, '') : read(file)
+      const checked = file.startsWith('src/web/') ? withoutTexts(text) : text
+      return [...checked.matchAll(pattern)].map(({ 0: word }) => {
+        const instead = REPLACED.find(([other]) => new RegExp(`^(?:${other})$`, 'i').test(word))?.[1]
+        return `${file}: ${word}; write ${instead}`
+      })
+    })
+  t.same(found, [])
+  t.end()
+})

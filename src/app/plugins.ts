@@ -49,7 +49,7 @@ export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
 )
 
 /**
- * Module that plugins import as `boltgate`: this process's own, from sources or build, wherever the plugin is. A second
+ * Module that plugins import as `boltgate`: this process's own, from sources or build, independent of the plugin's location. A second
  * copy would have different classes, and its errors would be unknown here.
  */
 const OWN_INDEX = new URL(`../index${extname(import.meta.filename)}`, import.meta.url).href

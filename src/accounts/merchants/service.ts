@@ -160,7 +160,7 @@ export class Merchants {
     if (merchant !== null) return { merchant, apiKey: null }
     const primaryApiKey = new Secret(`sandbox-${randomToken(12, this.#random)}`)
     const flags = { refundsEnabled: true }
-    // No address: nobody signs in by it or gets its mails.
+    // No address: it cannot be used to sign in and gets no mail.
     return await this.create({ name, email: `test-of-${live}`, tier: 'individual', flags, primaryApiKey }, live)
   }
 

@@ -68,7 +68,7 @@ export class Traffic {
     return { step, from, to, total: totalOf(all), routes }
   }
 
-  async lately(minutes: number): Promise<Measured> {
+  async recent(minutes: number): Promise<Measured> {
     const now = Math.floor(this.#clock.now() / MINUTE) * MINUTE
     return totalOf(await this.#store.steps({ grain: 'minute', from: now - minutes * MINUTE, to: now, route: '' }))
   }

@@ -114,7 +114,7 @@ export const MeterSchema = Type.Object(
   {
     ...strict,
     description:
-      'One payment buys a bundle, and each request takes from it what it used. The credential is shown again and again until the balance is used up.'
+      'One payment buys a bundle, and each request takes from it what it used. The credential is sent with each request until the balance is used up.'
   }
 )
 

@@ -278,7 +278,7 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
     findings.warn(
       'BG_CONFIG_CONFLICT',
       [...path, 'chain'],
-      `found merchants' proxies, whose metered endpoints nobody can buy of here: ${found}`
+      `found merchants' proxies, whose metered endpoints cannot be bought here: ${found}`
     )
   else findings.report('BG_CONFIG_CONFLICT', [...path, 'meter'], `found a meter, but ${found}`, 'key')
 }

@@ -187,7 +187,7 @@ export function requirePayment(
       const costs =
         ctx.offer === null
           ? proxied
-            ? 'a price that nobody looked up'
+            ? 'a price that was not looked up'
             : priceWords(price)
           : amountWords(ctx.offer.amountSats ?? ctx.offer.fiat ?? 0)
       throw new Error(

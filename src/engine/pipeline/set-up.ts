@@ -78,7 +78,7 @@ function membersOf(given: object): string[] {
 function unknownMember(name: string): TypeError {
   const hooks = Object.keys(HOOKS)
   return new TypeError(
-    `setup gives the unknown hook ${quote(name)}, which nobody would call; allowed: ${hooks.join(', ')}${didYouMean(nearest(name, hooks))}`
+    `setup gives the unknown hook ${quote(name)}, which is never called; allowed: ${hooks.join(', ')}${didYouMean(nearest(name, hooks))}`
   )
 }
 

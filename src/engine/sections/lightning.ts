@@ -62,7 +62,7 @@ const providerOf = (kinds: readonly ProviderFacts[]) =>
         Type.Integer({
           minimum: 0,
           maximum: 1000,
-          description: `Invoices of one price and description that may be made before anybody asks for them, so that a 402 waits for nobody; 0 for none. ${aheadByDefault(kinds)}`
+          description: `Invoices of one price and description that may be made before they are requested, so that a 402 does not wait for the provider; 0 for none. ${aheadByDefault(kinds)}`
         })
       )
     },
@@ -84,7 +84,7 @@ function whoseCalls(kinds: readonly ProviderFacts[]): string {
 
 function aheadByDefault(kinds: readonly ProviderFacts[]): string {
   const billing = kinds.filter(({ calls }) => calls?.billsInvoices === true).map(({ name }) => name)
-  const none = billing.length === 0 ? '' : ` and for ${billing.join(', ')}, which charges for invoices that nobody pays`
+  const none = billing.length === 0 ? '' : ` and for ${billing.join(', ')}, which charges for unpaid invoices`
   return `Where it is left out, 400, and none for the sandbox${none}.`
 }
 
@@ -104,7 +104,7 @@ export const lightningSchema = (kinds: readonly ProviderFacts[]) => {
           (['mainnet', 'testnet', 'signet', 'regtest'] as const).map(name => Type.Literal(name)),
           {
             description:
-              'The Bitcoin network that is sold on. A key of another is refused by its check, and an invoice of another is sent to nobody. Where it is left out, mainnet in production, and any in development.'
+              'The Bitcoin network that is sold on. A key of another is refused by its check, and an invoice of another is not sent. Where it is left out, mainnet in production, and any in development.'
           }
         )
       )

@@ -110,6 +110,6 @@ export const PricesSchema = Type.Object(
     )
   },
   described(
-    'What a bitcoin costs, for amounts in USD, EUR and GBP. With the sandbox on both sides the prices are fixed and nobody is asked.'
+    'What a bitcoin costs, for amounts in USD, EUR and GBP. With the sandbox on both sides the prices are fixed and no source is called.'
   )
 )

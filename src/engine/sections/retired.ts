@@ -26,7 +26,7 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'prices.maxAge': 'boltgate sells at no price older than 5 minutes; delete the line',
   'storefront.apiVersion': 'boltgate speaks the version that this release was tested with; delete the line',
   'storefront.timeout': 'a call to the platform may take 10 seconds; delete the line',
-  'storefront.catalogTtl': 'boltgate reads a catalog anew every 5 minutes; delete the line',
+  'storefront.catalogTtl': 'boltgate reads a catalog every 5 minutes; delete the line',
   'storefront.invoiceExpiry': 'the invoice of a checkout can be paid for 10 minutes; delete the line',
   'billing.timeout': 'a call to the billing provider may take 20 seconds; delete the line',
   'payments.demoConfirmAfter': 'a demo payment confirms itself after 5 seconds; delete the line',
@@ -38,7 +38,7 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'chains.*.idempotency.largest': 'responses of up to 1 MiB are given again; delete the line',
   'chains.*.mcp.messageLimit': 'messages of up to 4 MiB are read for their receipt; delete the line',
   'payment.maxOutstanding.proxy':
-    'it counted the invoices of all clients together, which strangers could fill; `place` caps those of one client address'
+    'it counted the invoices of all clients together, which anonymous clients could fill; `place` caps those of one client address'
 }
 
 const PATTERNS = Object.entries(RETIRED).map(([path, sentence]) => [path.split('.'), sentence] as const)

@@ -40,7 +40,7 @@ export const BillingSchema = Type.Object(
       default: 30,
       minimum: 0,
       maximum: 730,
-      description: 'Days of trial of the plan individual; a card is asked for all the same. 0 sells without a trial.'
+      description: 'Days of trial of the plan individual; a card is still required. 0 sells without a trial.'
     })
   },
   described('How merchants pay for their plans.')
@@ -94,7 +94,7 @@ export const StorefrontSchema = Type.Object(
       Type.String({
         'x-format': 'upstream-url',
         description:
-          "Address that every store's calls go to in the place of its own domain, for tests; https in production, unless it is this machine."
+          "Address that every store's calls go to instead of its own domain, for tests; https in production, unless it is this machine."
       })
     )
   },
@@ -181,5 +181,5 @@ export const DiscoverySchema = Type.Object(
       }
     )
   },
-  described('What agents and registries are told of this gateway.')
+  described('What agents and registries learn about this gateway.')
 )

@@ -75,7 +75,7 @@ export class Round {
   }
 
   /** Deprioritizes a client that lost a connection for delaying others. */
-  dawdled(share: ClientShare): void {
+  noteStall(share: ClientShare): void {
     if (share === this.#unlimited) return
     const known = share.stalledAt !== null
     share.stalledAt = this.#tick

@@ -124,7 +124,7 @@ export class ConnectionPool implements ConnectionOwner {
       (one, other) => Number(hasStalled(other)) - Number(hasStalled(one)) || other.stalledTicks - one.stalledTicks
     )
     for (const connection of kept.slice(0, wanted)) {
-      if (connection.share !== null) this.#round.dawdled(connection.share)
+      if (connection.share !== null) this.#round.noteStall(connection.share)
       connection.giveUp()
     }
   }

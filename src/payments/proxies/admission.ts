@@ -273,7 +273,7 @@ function unavailable({ members }: Prepared): LongError {
   return new Unavailable(PROXY_UNAVAILABLE, CLOSED, 60, members)
 }
 
-/** Value of Allow: HEAD is allowed wherever GET is (decision 6). */
+/** Value of Allow: HEAD is allowed where GET is (decision 6). */
 function served(allowed: readonly string[]): readonly string[] {
   return allowed.includes('GET') && !allowed.includes('HEAD')
     ? allowed.toSpliced(allowed.indexOf('GET') + 1, 0, 'HEAD')

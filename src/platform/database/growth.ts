@@ -46,10 +46,7 @@ export class GrowthWatch {
     } catch (error) {
       // Health reports an unavailable database; any other error would repeat.
       if (!isConnectionFault(error)) {
-        this.#log.warn(
-          { err: error },
-          'The planner could not be told of tables that grew; autovacuum does it once a minute'
-        )
+        this.#log.warn({ err: error }, 'Growing tables could not be analyzed; autovacuum does it once a minute')
         return
       }
     }

@@ -245,8 +245,8 @@ export async function adoptFormerJobs({ kind, sql }: Database): Promise<boolean>
     select name, '', at, at from boltgate_jobs.job, lateral (select started_on + expire_seconds * interval '1 s' as at) due
     where state = 'active' and policy = 'exclusive' on conflict do nothing`
   const [seen] = await sql`
-    select max(greatest(monitor_claim_on, updated_on)) > now() - interval '1 day' as lately from boltgate_jobs.queue`
-  if (kind === 'postgres' && seen?.['lately'] === true) return true
+    select max(greatest(monitor_claim_on, updated_on)) > now() - interval '1 day' as recently from boltgate_jobs.queue`
+  if (kind === 'postgres' && seen?.['recently'] === true) return true
   await sql`drop schema boltgate_jobs cascade`
   return false
 }

@@ -31,7 +31,7 @@ export interface HealthDependencies {
   readonly database: Database
   readonly jobs: Pick<Jobs, 'queues'>
   readonly state: Pick<State, 'healthy'>
-  readonly traffic: Pick<Traffic, 'processes' | 'lately'>
+  readonly traffic: Pick<Traffic, 'processes' | 'recent'>
   running(): Pick<RunningConfiguration, 'config' | 'reload'>
   providers(): Promise<readonly ProviderState[]>
   /** Upstreams whose last requests failed. */
@@ -59,10 +59,10 @@ export async function checkHealth(
   const read = async <T>(part: () => Promise<T>, needsDatabase = true): Promise<T | null> =>
     // Its own check reports the outage; what could not be read is unknown.
     needsDatabase && !isThere ? null : await part().catch(() => null)
-  const [redis, known, lately, work, queues, bytes, clockOff, processes] = await Promise.all([
+  const [redis, known, recent, work, queues, bytes, clockOff, processes] = await Promise.all([
     config.state.url.startsWith('memory:') ? null : state.healthy().catch(() => false),
     read(providers, false),
-    read(() => traffic.lately(5)),
+    read(() => traffic.recent(5)),
     read(() => openWork(database.sql, clock.now())),
     read(() => jobs.queues()),
     read(() => free(config.data), false),
@@ -79,7 +79,7 @@ export async function checkHealth(
       upstreams: dependencies.upstreams().filter(one => isLive(config, one, now)),
       providers: known,
       reload,
-      traffic: lately,
+      traffic: recent,
       work,
       queues,
       free: bytes,
@@ -91,7 +91,7 @@ export async function checkHealth(
   return { at: new Date(now).toISOString(), ready: serving() && isThere, checks }
 }
 
-/** Whether the configuration still has an operator's upstream, or a merchant's failed lately. */
+/** Whether the configuration still has an operator's upstream, or a merchant's failed recently. */
 function isLive(
   { routes }: Pick<GatewayConfig, 'routes'>,
   { lastAt, origin, route, tenant }: UpstreamTrouble,

@@ -138,7 +138,7 @@ export function configurationOperations({
           traffic.byRoute({ from: null, to: null }, '1h'),
           traffic.faults(MOST_FAULTS)
         ])
-        const lately = new Map(now.map(step => [step.route, step]))
+        const recent = new Map(now.map(step => [step.route, step]))
         const ofDay = new Map(day.routes.map(step => [step.route, step]))
         const chosen = config.routes.filter(
           route => of === 'all' || (route.at.file === config.file) === (of === 'file')
@@ -146,7 +146,7 @@ export function configurationOperations({
         return {
           status: 200,
           body: chosen.map(route =>
-            routeView(config, plugins, route, lately.get(route.name), ofDay.get(route.name), faults)
+            routeView(config, plugins, route, recent.get(route.name), ofDay.get(route.name), faults)
           )
         }
       }

@@ -85,7 +85,7 @@ export interface OverviewDependencies {
   /** Sums over all owners since a time in milliseconds since the epoch. */
   earnedSince(from: number): Promise<EarnedSums>
   providers(): Promise<readonly ProviderState[]>
-  readonly traffic: Pick<Traffic, 'lately' | 'sums'>
+  readonly traffic: Pick<Traffic, 'recent' | 'sums'>
 }
 
 const DAY = 86_400_000
@@ -104,14 +104,14 @@ export async function overview({
 }: Omit<OverviewDependencies, 'providers'>): Promise<Static<typeof OverviewView>> {
   const now = clock.now()
   const today = Math.floor(now / DAY) * DAY
-  const [counts, work, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
+  const [counts, work, ofToday, thirtyDays, recent, ofDay] = await Promise.all([
     countRows.one(
       sql`select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants where id > 0`
     ),
     openWork(sql, now),
     earnedSince(today),
     earnedSince(today - 29 * DAY),
-    traffic.lately(5),
+    traffic.recent(5),
     traffic.sums({ from: now - DAY, to: now }, '15m')
   ])
   const many = (name: OpenWorkName): number => work[name].count
@@ -120,7 +120,7 @@ export async function overview({
     // A select of aggregates returns one row.
     merchants: counts!,
     earned: { today: ofToday, thirtyDays },
-    traffic: { now: trafficView(lately), day: trafficView(ofDay.total) },
+    traffic: { now: trafficView(recent), day: trafficView(ofDay.total) },
     waiting: {
       pendingSubscriptions: many('pendingSubscriptions'),
       lostRefunds: many('lostRefunds'),

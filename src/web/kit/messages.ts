@@ -4,7 +4,7 @@ const ATTRIBUTE = /(?<=\s(?:alt|aria-label|data-busy|placeholder|title)=")[^"{]*
 
 /**
  * Replaces the messages of a template, whose values are `{0}`, `{1}`, …: sentences, in which inline tags are `<0>…</0>`
- * and values are counted anew, and readable attributes.
+ * and values are counted from one again, and readable attributes.
  */
 export function rewritten(source: string, translate: (message: string) => string): string {
   return source

@@ -39,7 +39,7 @@ export class Impersonations {
     return keepCookie('operator', value, STAND_IN_LIFE / 1000, secure)
   }
 
-  /** The operator who may read this page without the database; null for nobody. */
+  /** The operator who may read this page without the database; null for none. */
   operatorOf(ctx: Pick<Context, 'headers' | 'method' | 'path'>, token: string, secure: boolean): string | null {
     const { adminKey, clock, operators } = this.#dependencies
     if ((ctx.method !== 'GET' && ctx.method !== 'HEAD') || !PAGES.test(ctx.path)) return null

@@ -97,7 +97,7 @@ await eachDatabase(t, 'two processes write their minutes, and anybody reads the 
   )
   t.match(await traffic.faults(5), [{ route: 'news', status: 502, message: 'refused', times: 2, correlationId: 'c1' }])
   t.match(await traffic.processes(), [{ pid: process.pid, generation: 3, lostMinutes: 0 }, { generation: 3 }])
-  t.match(await traffic.lately(5), { requests: 105 })
+  t.match(await traffic.recent(5), { requests: 105 })
 })
 
 await eachDatabase(t, 'a write whose answer was lost is sent again and counted once', async (t, database) => {

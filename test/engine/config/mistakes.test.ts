@@ -208,7 +208,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a cap that is no longer there',
     from: 'tokenValidity: 1h',
     to: 'maxOutstanding: { proxy: 1000 }',
-    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which was removed: it counted the invoices of all clients together, which strangers could fill; `place` caps those of one client address [BG_CONFIG_UNKNOWN_KEY]'
+    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which was removed: it counted the invoices of all clients together, which anonymous clients could fill; `place` caps those of one client address [BG_CONFIG_UNKNOWN_KEY]'
   },
   {
     name: 'a cap of a place below that of one request',

@@ -145,7 +145,7 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
 t.test('an old file with a new release mounts what is new through use, or is told what it does not serve', async t => {
   const old = readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
   const ofMeter =
-    'found merchants\' proxies, whose metered endpoints nobody can buy of here: the chain "proxied" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge'
+    'found merchants\' proxies, whose metered endpoints cannot be bought here: the chain "proxied" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge'
   t.same(
     (await mount(old)).warnings.map(({ message }) => message),
     [ofMeter],
@@ -175,7 +175,7 @@ t.test('an old file with a new release mounts what is new through use, or is tol
   t.match(
     told.map(({ line, message }) => `${line}: ${message}`),
     [
-      /^\d+: found merchants' proxies, whose metered endpoints nobody can buy of here/,
+      /^\d+: found merchants' proxies, whose metered endpoints cannot be bought here/,
       /^\d+: found routes for operations of merchant-api, and none for POST \/api\/refunds, GET \/api\/refunds, .*; allowed: merchant-api in `use`, or a route for each that is to be served$/
     ]
   )

@@ -88,8 +88,8 @@ t.test(
     t.equal(b, null, "and so it is a's turn again")
     if (a === null) throw new Error('nobody waited')
     round.look(1)
-    round.dawdled(a)
-    round.dawdled(a)
+    round.noteStall(a)
+    round.noteStall(a)
     t.same(taken(round, 2), ['b2', 'b3'], 'b has not kept anybody')
     round.add(call('c1'), 'c')
     t.equal(round.wanted(100), 3, 'one each of a, b and c')
@@ -121,7 +121,7 @@ t.test(
     })
     for (const share of running) {
       if (share === null) continue
-      round.dawdled(share)
+      round.noteStall(share)
       round.release(share)
     }
     for (let at = 0; at < 64; at++) round.add(call(`honest ${at}`), 'honest')

@@ -39,7 +39,7 @@ t.test('a kind that charges for unpaid invoices makes none ahead unless the oper
   t.equal(await aheadOf('kind: metered, invoicesAhead: 8'), 8)
   t.match(
     referencePage([], kinds),
-    'Where it is left out, 400, and none for the sandbox and for metered, which charges for invoices that nobody pays.'
+    'Where it is left out, 400, and none for the sandbox and for metered, which charges for unpaid invoices.'
   )
   t.match(referencePage([], providerKinds), 'Where it is left out, 400, and none for the sandbox. |')
   await t.rejects(loadText(yaml('invoicesAhead: 1001'), {}), /a whole number from 0 to 1000/)

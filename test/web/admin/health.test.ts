@@ -27,7 +27,7 @@ const queue = {
 const seen = { id: 'a', pid: 1, host: 'h', generation: 1, startedAt: 0, seenAt: 0, written: 1, lostMinutes: 0 }
 const provider: ProviderState = { slot: 'primary', kind: 'strike', hasKey: true, budgets: [], hosts: [], failure: null }
 
-const traffic = { processes: async () => [seen], lately: async () => nothingMeasured() }
+const traffic = { processes: async () => [seen], recent: async () => nothingMeasured() }
 const route = { name: 'weather', upstream: { kind: 'url', url: 'http://127.0.0.1:9/v1' } }
 const trouble = {
   route: 'weather',
@@ -119,13 +119,13 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       'errors',
       'bad',
       /10 of 20 requests failed/,
-      { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 10 }) } }
+      { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 10 }) } }
     ],
     [
       'errors',
       'warning',
       /2 of 20/,
-      { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 2 }) } }
+      { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 2 }) } }
     ],
     [
       'providers',
@@ -196,7 +196,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     ],
     [
       'a few errors of few requests',
-      { traffic: { ...traffic, lately: async () => ({ ...nothingMeasured(), requests: 19, serverErrors: 19 }) } }
+      { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 19, serverErrors: 19 }) } }
     ]
   ] satisfies ReadonlyArray<[string, Partial<HealthDependencies>]>)
     t.ok(

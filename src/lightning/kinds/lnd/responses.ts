@@ -123,7 +123,7 @@ const REASONS: Readonly<Record<string, string>> = Object.freeze({
   FAILURE_REASON_NO_ROUTE: 'The node found no route to the Lightning invoice within the fee limit.',
   FAILURE_REASON_INCORRECT_PAYMENT_DETAILS: 'The wallet that made the Lightning invoice refused the payment.',
   FAILURE_REASON_INSUFFICIENT_BALANCE: 'The node has too little on its side of its channels.',
-  FAILURE_REASON_CANCELED: "The node's operator cancelled the payment."
+  FAILURE_REASON_CANCELED: "The node's operator canceled the payment."
 })
 
 const STATUSES = { SUCCEEDED: 'confirmed', FAILED: 'failed', IN_FLIGHT: 'processing', INITIATED: 'processing' } as const

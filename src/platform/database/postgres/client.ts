@@ -1,6 +1,6 @@
 /**
  * The database client: postgres.js 3.4.9 with fixes for its faults that would cost a gateway money or its life. The
- * files of this folder describe each fault beside its fix. `test/platform/database/postgres/postgres-mends.test.ts`
+ * files of this folder describe each fault beside its fix. `test/platform/database/postgres/postgres-fixes.test.ts`
  * reproduces each in the bare package: a test that fails after an upgrade means that the fix can go, or must be redone.
  *
  * Only `inside.ts` uses undocumented members of the package.

@@ -1,6 +1,6 @@
 /**
  * Everything used of postgres.js beyond its README and its types, from the source of 3.4.9. Check it again before an
- * upgrade. `test/platform/database/postgres/postgres-mends.test.ts` shows which fault each use fixes.
+ * upgrade. `test/platform/database/postgres/postgres-fixes.test.ts` shows which fault each use fixes.
  */
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'

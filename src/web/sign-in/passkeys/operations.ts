@@ -32,7 +32,7 @@ const none = 'The person has no such passkey.'
 const impossible = 'Browsers make no passkeys for the address of this gateway.'
 const common = { tag: 'Sign-in', access: 'public' } as const
 const bySession = { ...common, headers: { Cookie: 'The session, as signing in set it.' } } as const
-const strangers = { use: 'pages', chain: 'passkey' } as const
+const anonymous = { use: 'pages', chain: 'passkey' } as const
 const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
 export function passkeyOperations(parts: {
@@ -93,7 +93,7 @@ export function passkeyOperations(parts: {
       id: 'beginPasskeySignIn',
       method: 'POST',
       path: '/api/auth/passkeys/sign-in/options',
-      mount: strangers,
+      mount: anonymous,
       summary: 'What a browser asks for a passkey with, to sign in',
       description:
         'Nobody is named: the browser offers the passkeys that it has for this host. The body is what `PublicKeyCredential.parseRequestOptionsFromJSON` takes.',
@@ -116,7 +116,7 @@ export function passkeyOperations(parts: {
       id: 'signInWithPasskey',
       method: 'POST',
       path: '/api/auth/passkeys/sign-in',
-      mount: strangers,
+      mount: anonymous,
       summary: 'Sign in with a passkey',
       description:
         'The body is what `toJSON()` of the credential gives. It must be made for this host and origin, with the reader verified by a PIN, a fingerprint or the like. The session ends when the passkey is removed. What fails counts like wrong keys.',
