@@ -154,7 +154,7 @@ export class PaymentLinks {
     }
   }
 
-  /** Counts the caller's own reservation, so that of many at once none is one too many. */
+  /** Counts the caller's own reservation, so concurrent callers cannot exceed the limit. */
   async #requireRoom(merchantId: number, order: string): Promise<void> {
     const { clock, database } = this.#dependencies
     const now = new Date(clock.now())
