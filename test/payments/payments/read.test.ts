@@ -3,6 +3,7 @@ import { hasPaidPayment } from '../../../src/accounts/merchants/holdings.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import type { ChargeState } from '../../../src/lightning/provider-calls/provider.ts'
+import { ANSWERLESS } from '../../../src/payments/payments/sweeper.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { anInput, fixture } from './fixture.ts'
 
@@ -132,15 +133,18 @@ void t.test('reading payments', async t => {
       await t.rejects(payments.refundable(acme.id, paid.id), 'nor can it be said whether it can be refunded')
       primary.fault = null
       const looked = primary.lookUps
-      for (const different of [
-        { polled: () => ['primary sandbox'] as const },
-        { merchant: async () => ({ ...acme, primaryKey: null }) }
-      ])
-        t.equal((await another(different).get(acme, lost.id)).status, 'unpaid')
-      t.equal(primary.lookUps, looked, 'a provider that is polled, or has no key, is not asked')
+      t.equal((await another({ polled: () => ['primary sandbox'] }).get(acme, lost.id)).status, 'unpaid')
+      t.equal(primary.lookUps, looked, 'a provider that is polled is not asked')
       t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund asks first')
       t.same(await everywhere(lost), all('expired'))
       t.same(await everywhere(paid), all('paid'))
+      const keyless = another({ merchant: async () => ({ ...acme, primaryKey: null }) })
+      const last = await create()
+      clock.advance(3_600_000 + ANSWERLESS)
+      primary.fault = new ProviderUnavailable('away', 5)
+      await keyless.recordExpiries()
+      t.same(await everywhere(last), all('expired'), 'without a key a quarter of an hour later')
+      primary.fault = null
     }
   )
 

@@ -231,7 +231,7 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       row: 'refundAddress: a witness version without rules',
       payment: { network: 'mainnet' },
       body: () => ({ refundAddress: 'bc1zw508d6qejxtdg4y5r3zarvaryvaxxpcs' }),
-      error: /nobody can own/
+      error: /cannot be spent yet/
     },
     {
       row: 'refundAddress: an invoice of another network (decision 58)',
