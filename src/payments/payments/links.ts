@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { SubscriptionGate } from '../../accounts/merchants/gate.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import {
@@ -44,8 +44,12 @@ const MOST_LINKS = 100
 /** Looks for the payment of the same form, and milliseconds between them. */
 const WAITS = 100
 const WAIT = 100
-/** Unpaid invoices of one link. Each costs the provider a call, and anonymous clients make them. */
-const MOST_OPEN = 50
+/**
+ * Unpaid invoices of one link, and of one client network. Each costs the provider a call, and anonymous clients make
+ * them: one of them must not stop the others.
+ */
+const MOST_OPEN = 200
+const MOST_OF_CLIENT = 10
 
 const linkRows: Records<PaymentLink> = records({
   linkId: text(),
@@ -120,17 +124,20 @@ export class PaymentLinks {
   /**
    * A payment of a payer; the same for the same `key`.
    * @param amount the payer's, where the link has none
+   * @param client the payer's network
    * @throws ValidationError 400 for its amount, LongError 429 with too many open invoices; else as `Payments.create`
    */
-  async pay(merchant: Merchant, link: PaymentLink, amount: string, key: string): Promise<Payment> {
+  async pay(merchant: Merchant, link: PaymentLink, amount: string, key: string, client: string): Promise<Payment> {
     const { linkId, currency, description } = link
     const given = link.amount ?? requestedPrice({ amount, currency }).amount
     const order = `link-${linkId}-`
+    // Too short to tell an address.
+    const own = `${order}${digest(`${linkId} ${client}`).slice(0, 4)}`
     const { clock, payments } = this.#dependencies
-    const fingerprint = createHash('sha256').update(`${linkId} ${given} ${key}`).digest('hex')
+    const fingerprint = digest(`${linkId} ${given} ${key}`)
     const input: PaymentInput = {
       // The same for a repeated form, so that it makes one payment.
-      orderId: `${order}${fingerprint.slice(0, 20)}`,
+      orderId: `${own}${fingerprint.slice(0, 16)}`,
       amount: given,
       currency,
       ...(description === null ? {} : { description }),
@@ -141,7 +148,7 @@ export class PaymentLinks {
       try {
         return (
           await payments.createOnce(merchant, input, 'payment', idempotency, () =>
-            this.#requireRoom(merchant.id, order)
+            this.#requireRoom(merchant.id, order, own)
           )
         ).made
       } catch (error) {
@@ -155,22 +162,28 @@ export class PaymentLinks {
   }
 
   /** Counts the caller's own reservation, so concurrent callers cannot exceed the limit. */
-  async #requireRoom(merchantId: number, order: string): Promise<void> {
+  async #requireRoom(merchantId: number, order: string, own: string): Promise<void> {
     const { clock, database } = this.#dependencies
     const now = new Date(clock.now())
-    const [row] = await database.sql<Array<{ open: number }>>`
-      select (select count(*) from payments
+    const [row] = await database.sql<Array<{ open: number; own: number }>>`
+      select count(*)::int as open, (count(*) filter (where starts_with(order_id, ${own})))::int as own
+      from (select order_id from payments
         where merchant_id = ${merchantId} and status = 'unpaid' and expires_at > ${now}
-          and created_at > ${new Date(clock.now() - LONGEST_INVOICE)} and starts_with(order_id, ${order}))::int
-        + (select count(*) from payment_reservations
-        where merchant_id = ${merchantId} and held_until > ${now} and starts_with(order_id, ${order}))::int as open`
-    if ((row?.open ?? 0) > MOST_OPEN)
+          and created_at > ${new Date(clock.now() - LONGEST_INVOICE)}
+        union all select order_id from payment_reservations
+        where merchant_id = ${merchantId} and held_until > ${now}) as waiting
+      where starts_with(order_id, ${order})`
+    if (row !== undefined && (row.open > MOST_OPEN || row.own > MOST_OF_CLIENT))
       throw new LongError(
         RATE_LIMITED,
         RATE_LIMITED.title,
         'Too many payments of this link are waiting. Try again in a few minutes.'
       )
   }
+}
+
+function digest(text: string): string {
+  return hash('sha256', text)
 }
 
 /** Milliseconds; no invoice of a payment is good for longer. */

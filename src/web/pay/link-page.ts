@@ -2,6 +2,7 @@ import { t } from '../../engine/formats/language.ts'
 import { randomUUID } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { clientNetwork } from '../../engine/message/addresses.ts'
 import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, ValidationError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
@@ -17,7 +18,7 @@ import { missingPage } from './pay-page.ts'
 export interface LinkPageDependencies {
   readonly links: {
     find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null>
-    pay(merchant: Merchant, link: PaymentLink, amount: string, key: string): Promise<Payment>
+    pay(merchant: Merchant, link: PaymentLink, amount: string, key: string, client: string): Promise<Payment>
   }
   readonly assets: AssetNames
 }
@@ -90,7 +91,13 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
         if (link.amount === null && link.currency === 'BTC' && amount === typed)
           return page(422, link, merchant, typed, t('Enter a whole number of satoshis, such as 2500.'))
         try {
-          const { payToken } = await links.pay(merchant, link, amount, form.get('key') ?? ctx.correlationId)
+          const { payToken } = await links.pay(
+            merchant,
+            link,
+            amount,
+            form.get('key') ?? ctx.correlationId,
+            clientNetwork(ctx.clientAddress)
+          )
           return { status: 303, body: null, headers: ['Location', `../${payToken}`, ...FORM_PAGE_HEADERS] }
         } catch (error) {
           if (!(error instanceof GatewayError)) throw error
