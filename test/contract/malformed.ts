@@ -527,8 +527,9 @@ function without(absent: readonly unknown[], value: unknown, depth = 0): unknown
 export function isWrong({ target, body }: Malformed): boolean {
   if (target.body === null || body === null) return false
   let value: unknown
+  let text: string
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(body)
+    text = new TextDecoder('utf-8', { fatal: true }).decode(body)
     value = text === '' && target.optional ? {} : JSON.parse(text)
   } catch {
     return true
@@ -538,7 +539,6 @@ export function isWrong({ target, body }: Malformed): boolean {
   if (validate === undefined) validators.set(target.id, (validate = ajv.compile(target.body)))
   // Null and "" are kept where the schema takes them, so a body is wrong only when it is wrong in every reading.
   // Without either there is one reading.
-  const text = JSON.stringify(value)
   const readings = /null|""/.test(text) ? [[], [null], [''], [null, '']] : [[]]
   return readings.every(absent => !validate(without(absent, value)))
 }
