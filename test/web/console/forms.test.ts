@@ -44,7 +44,7 @@ t.test('of two operators who change the plan of an account the second is told, a
   t.equal((await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: first })).status, 303)
   const told = await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: second })
   t.equal(told.status, 422)
-  t.match(told.text, `it is ${first} now`)
+  t.match(told.text, `it is now ${first}`)
   t.equal(await tier(), first)
 })
 
@@ -69,7 +69,7 @@ t.test('the operator changes the state and the end of a subscription, and the se
   t.match(await now(), { subscriptionStatus: 'past_due', currentPeriodEnd: '2026-12-31T23:59:59.000Z' })
   const late = await asPerson(gateway, cookie, path, { ...form, subscriptionStatus: 'active' })
   t.equal(late.status, 422)
-  t.match(late.text, /it is past_due, until 2026-12-31T23:59:59.000Z now/)
+  t.match(late.text, /it is now past_due, until 2026-12-31T23:59:59.000Z/)
   const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
   const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
   t.equal(wrong.status, 422)
@@ -103,7 +103,7 @@ t.test('of two tabs that change the same thing the second is told, and changes n
     t.ok((await asPerson(gateway, cookie, path, first)).status < 400, path)
     const told = await asPerson(gateway, cookie, path, second)
     t.equal(told.status, 422, path)
-    t.match(told.text, /Somebody has changed this/)
+    t.match(told.text, /This was changed/)
   }
   t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
     colour: '#c2410c',
@@ -137,7 +137,7 @@ t.test(
     const isTold = async (path: string, form: Readonly<Record<string, string>>) => {
       const told = await asPerson(gateway, cookie, path, form)
       t.equal(told.status, 422, `${path} ${form['do']}`)
-      t.match(told.text, /Somebody has changed this/)
+      t.match(told.text, /This was changed/)
     }
     for (const path of [`/console/apis/${proxyId}`, `/console/webhooks/${endpointId}`]) {
       const pause = { do: 'pause', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'pause') }
@@ -208,7 +208,7 @@ t.test(
     await change(byModel('USD 0.0002'))
     const told = await asPerson(gateway, cookie, path, late)
     t.equal(told.status, 422, 'another table of prices is another price')
-    t.match(told.text, /it is by request, never more than 500 sats now/)
+    t.match(told.text, /it is now by request, never more than 500 sats/)
     t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: byModel('USD 0.0002') })
   }
 )
@@ -245,7 +245,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   t.match(await endpoints(), [...before, { method: 'GET', pathPattern: '/reports/*', priceSats: 40 }])
   const late = await asPerson(gateway, cookie, path, { ...set, price: '41' })
   t.equal(late.status, 422)
-  t.match(late.text, /Somebody has changed this/)
+  t.match(late.text, /This was changed/)
   const bad = await asPerson(gateway, cookie, path, { ...set, was: await wasOf(), pathPattern: 'reports' })
   t.equal(bad.status, 422)
   t.match(bad.text, /Must begin with \//)
@@ -296,7 +296,7 @@ t.test('a further webhook endpoint: of two tabs the second is told, and its secr
   t.equal((await asPerson(gateway, cookie, path, { ...change, events: 'payment.paid' })).status, 303)
   const told = await asPerson(gateway, cookie, path, change)
   t.equal(told.status, 422)
-  t.match(told.text, /Somebody has changed this/)
+  t.match(told.text, /This was changed/)
   t.match((await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json(), [
     { url: 'https://books.example.com/', events: ['payment.paid'] }
   ])

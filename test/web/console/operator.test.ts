@@ -205,7 +205,7 @@ await eachDatabase(
     t.match(await page(path, first), { status: 200, text: /The API key/ })
     const late = await page(path, second)
     t.equal(late.status, 422)
-    t.match(late.text, /Somebody has changed this since you opened the page/)
+    t.match(late.text, /This was changed after you opened the page/)
     const [{ keys } = { keys: 0 }] = await database.sql<{ keys: number }[]>`
       select count(*)::int as keys from audit where operation = 'adminRegenerateKey'`
     t.equal(keys, 1)

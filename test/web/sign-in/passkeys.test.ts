@@ -139,7 +139,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     await page.getByText('Saved.').waitFor(PATIENCE)
     await other.getByLabel('Name of').fill('Mobile')
     await other.getByRole('button', { name: /^Save/ }).click()
-    await other.getByText('Somebody has changed this since you opened the page').waitFor(PATIENCE)
+    await other.getByText('This was changed after you opened the page').waitFor(PATIENCE)
     t.ok(await other.getByRole('rowheader', { name: 'Telephone' }).isVisible())
     await other.close()
   })
