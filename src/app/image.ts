@@ -10,7 +10,6 @@ const folder = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../node_modules/.cache/boltgate/' : '../../image/', import.meta.url)
 )
 
-/** Path of the image for these migrations. */
 export function imageFile(migrations: readonly Migration[]): string {
   return join(folder, imageName(shapeOf(migrations)))
 }

@@ -146,7 +146,6 @@ interface OpenedBillingProvider {
   readonly sandbox: SandboxBilling | null
 }
 
-/** Makes the billing provider that `billing` of the configuration names. */
 async function openBillingProvider(
   { billing }: Pick<GatewayConfig, 'billing'>,
   around: SandboxBillingOptions

@@ -36,7 +36,6 @@ export class BillingPages {
         )
   }
 
-  /** The page of a session of the sandbox, at `/billing/sandbox/…`. */
   sandbox(session: SandboxSession, sessionId: string): string {
     return session.kind === 'checkout' ? this.#checkout(session, sessionId) : this.#portal(session, sessionId)
   }

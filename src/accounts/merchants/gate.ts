@@ -44,7 +44,7 @@ const featureNames: Readonly<Record<GatedFeature, string>> = Object.freeze({
 /**
  * Subscription gate: the error for this account, or null (contract, Errors: 403; decisions 82, 83 and 86). Checks in
  * order: inactive, subscription required, not active, period expired, feature; the free plan skips the middle three.
- * `now` in milliseconds; a period includes its last millisecond.
+ * `now` in milliseconds; a period still runs at the millisecond of its end.
  */
 export function gate(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null {
   if (!merchant.isActive) {
@@ -57,11 +57,7 @@ export function gate(merchant: Merchant, feature: GatedFeature | null, now: numb
   return feature === null || merchant.flags[flagOf[feature]] ? null : gateFeature(merchant, feature)
 }
 
-/**
- * Subscription gate: the error for this account, or null (contract, Errors: 403; decisions 82, 83 and 86). Checks in
- * order: inactive, subscription required, not active, period expired, feature; the free plan skips the middle three.
- * `now` in milliseconds; a period still runs at the millisecond of its end.
- */
+/** The gate, with `recheck` before it refuses a subscription that may have been renewed (decision 83). */
 export function subscriptionGate(recheck: RecheckAccount | null): SubscriptionGate {
   return {
     refusal(merchant, feature, now) {

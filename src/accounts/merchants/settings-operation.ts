@@ -69,7 +69,6 @@ const SettingsView = Type.Object(
 export type SettingsView = Static<typeof SettingsView>
 
 export interface SettingsDependencies {
-  /** Facts about a slot, without keys. */
   slotFacts(slot: ProviderSlot): readonly SlotFacts[]
   /** Why the last call with the account's key failed; null after a success. */
   failure(merchant: Merchant, slot: ProviderSlot): Promise<KeyFailure | null>

@@ -18,7 +18,6 @@ export function openTraffic(parts: {
   readonly database: Database
   readonly log: Log
   readonly metrics: Metrics
-  /** Generation of the configuration. */
   generation(): number
 }) {
   const store = new TrafficStore(parts.database)

@@ -54,7 +54,6 @@ interface RecorderDependencies {
   readonly log: Log
   readonly metrics: Metrics
   readonly store: Pick<TrafficStore, 'write'>
-  /** Generation of the configuration. */
   generation(): number
 }
 

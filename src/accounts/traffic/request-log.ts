@@ -25,7 +25,6 @@ interface RequestFilter {
   readonly period: TimeSpan
 }
 
-/** A written request. */
 export type KeptRequest = Omit<LoggedRequest, 'key'> & { readonly id: number }
 
 const rows: Records<KeptRequest> = records({

@@ -24,7 +24,6 @@ export interface TrafficProcess {
   readonly seenAt: number
   /** Sequence number that deduplicates its writes. */
   readonly written: number
-  /** Dropped minutes. */
   readonly lostMinutes: number
 }
 
@@ -32,7 +31,6 @@ export interface TrafficBatch {
   readonly process: TrafficProcess
   /** By minute and route. */
   readonly rows: readonly MeasuredStep[]
-  /** By hour and proxy. */
   readonly proxies: readonly MeasuredStep[]
   readonly faults: readonly FaultSum[]
 }

@@ -20,7 +20,6 @@ export const TRAFFIC_STEPS = {
 export type TrafficStep = keyof typeof TRAFFIC_STEPS
 
 const MOST_STEPS = 1_500
-/** Most steps that are read per route for one response. */
 const MOST_STEPS_OF_ROUTES = 100
 
 interface TrafficSums {

@@ -32,7 +32,6 @@ export async function callAdmin(
   return { ...response, url }
 }
 
-/** Local listen address of the configuration. */
 function addressOf({ server: { listen } }: GatewayConfig): string {
   const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
   return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`

@@ -13,7 +13,6 @@ function described(name: string, about: string): string {
   return quoted(`${name}:${about.replaceAll(':', '\\:')}`)
 }
 
-/** A script for the shell, from the table of commands. */
 export function completionScript(shell: Shell, commands: ReadonlyArray<readonly [name: string, help: Help]>): string {
   switch (shell) {
     case 'bash':

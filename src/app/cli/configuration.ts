@@ -14,7 +14,6 @@ export interface Loaded {
   readonly plugins: ReadonlyMap<string, Plugin>
 }
 
-/** Chains available to every file. */
 export const builtInChains: ChainsFile = {
   file: 'chains.yaml',
   text: readFileSync(new URL('../chains.yaml', import.meta.url), 'utf8')

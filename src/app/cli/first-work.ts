@@ -10,7 +10,6 @@ export class FirstWork {
   readonly #waiting = new Set<Worker>()
   #isDone = false
 
-  /** Notifies all waiting workers. */
   done(): void {
     this.#isDone = true
     for (const worker of this.#waiting) answer(worker)

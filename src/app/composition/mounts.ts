@@ -22,7 +22,6 @@ const { meter: _meter, ...defaults } = readSound(
 
 const api = { kind: 'internal', name: 'api' } as const
 
-/** Routes shared by several operations. */
 const SHARED: Readonly<Partial<Record<PresetName, OwnRoute>>> = {
   'merchant-api': {
     match: { path: ['/l402/proxy/:proxyId', '/l402/proxy/:proxyId/*'] },

@@ -16,7 +16,6 @@ import type { Open } from './domains.ts'
 /** The merchant suite: payments, plans, shop and web. */
 export type Suite = Awaited<ReturnType<typeof openSuite>>
 
-/** Opens the suite over the core, in order of dependencies. */
 export async function openSuite(core: Core, opened: Open) {
   const { clock, config, earnings, providers, running, sale, traffic } = core
   const mail = opened(await openMail(core))

@@ -13,7 +13,6 @@ interface LlmsFacts {
   readonly publicUrl: string
   readonly pricedRoutes: readonly PricedRoute[]
   readonly stores: readonly ListedStore[]
-  /** Whether an operation is served here. */
   serves(path: string): boolean
   /** Whether invoices are paid at `/sandbox/pay`. */
   readonly isSandbox: boolean

@@ -8,7 +8,6 @@ import { LongError } from '../../engine/operations/errors.ts'
 import { isLocalCaller } from '../../engine/message/caller.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 
-/** Opens health and discovery documents. */
 export function openDiscovery(
   parts: DiscoveryFacts &
     Readiness & {

@@ -46,7 +46,6 @@ interface ReadFile {
   readonly internals: readonly string[] | undefined
 }
 
-/** Warns of routes that sell at a price that is written nowhere. */
 function checkUnpriced(file: ReadFile, findings: Findings): void {
   if (writtenMember(writtenMember(file.written, 'payment'), 'defaultPrice') !== undefined) return
   for (const placed of file.routes) {

@@ -6,7 +6,6 @@ import { FineMoney, formatUnit, Money } from '../config/units.ts'
 
 export type UnitAmount = number | FiatText
 
-/** One price for all units, or separate ones for input and output. */
 export type UnitPrices = UnitAmount | { readonly input: UnitAmount; readonly output: UnitAmount }
 
 const unitPrices = Type.Union([

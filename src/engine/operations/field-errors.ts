@@ -81,7 +81,6 @@ function schemaAt(path: string, schema: TSchema): Readonly<Record<string, unknow
     // A step that the library made while it walked this schema.
     at = (at as Record<string, unknown>)[unescaped(part)]
   }
-  // An object, as a schema is one.
   return typeof at === 'object' && at !== null ? (at as Record<string, unknown>) : null
 }
 

@@ -102,7 +102,6 @@ function timeOf(path: string, text: string | undefined): number | null {
   return time
 }
 
-/** Returns at most `limit` rows after `after`. */
 type ReadRows<T> = (page: KeysetPage) => Promise<readonly T[]>
 
 /** `next` is null after the last page. */

@@ -2,7 +2,6 @@ import { ConnectionPool } from './connection-pool.ts'
 import { Dialer, type UpstreamTls } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
-/** Requests with equal settings share connections. */
 export interface PoolSettings {
   readonly origin: string
   /** Connections are never shared between tenants. */

@@ -104,7 +104,6 @@ export interface Polling {
   readonly perMinute: number
   /** Whether all accounts share them, since the provider counts by our address. */
   readonly isShared: boolean
-  /** HTTP calls per listing and per look-up. */
   readonly costs: { readonly list: number; readonly lookUp: number }
 }
 

@@ -6,7 +6,6 @@ import { requireSats } from './lightning-charge.ts'
 import { feeLimit, payOnce, type LightningSend, type Sending, type SentPayment } from './pay-once.ts'
 import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest } from './provider.ts'
 
-/** Calls to a wallet, such as `KeyedCalls`. */
 export interface WalletCalls<At extends readonly unknown[]> {
   /** Runs calls under one time limit, on behalf of `standing`. */
   within<T>(key: Secret<string> | null, run: (...at: At) => Promise<T>, standing?: CallPriority): Promise<T>

@@ -20,7 +20,6 @@ export type Charged = OfAnyKind &
     | { readonly type: 'challenge'; readonly paymentHash: string }
   )
 
-/** An account with the charges that its provider lists as settled. */
 interface SettledAccount {
   readonly slot: ProviderSlot
   readonly kind: KindName

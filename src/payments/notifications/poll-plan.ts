@@ -19,7 +19,6 @@ export interface Turn {
   readonly listedAt: number
   /** Settlements before this time are recorded. */
   readonly coveredTo: number
-  /** Start of the last sweep over its open payments. */
   readonly sweptAt: number
   /** Last payment of the running sweep; null when none runs. */
   readonly cursor: string | null

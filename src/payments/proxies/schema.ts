@@ -183,7 +183,6 @@ export interface PreviousPrices {
   readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'price' | 'tokenPath'>>
 }
 
-/** `problem` of a proxy whose merchant has no provider key. */
 export const NO_PROVIDER_KEY = 'No provider key.'
 
 /** Response for the merchant (decision 89). */

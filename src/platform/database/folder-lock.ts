@@ -27,7 +27,6 @@ export class FolderInUse extends Error {
   }
 }
 
-/** SQLITE_BUSY. */
 const BUSY = 5
 
 /** Releasing twice is harmless; the system releases it when the process ends in any way. */

@@ -22,7 +22,6 @@ export interface OverRows<R> {
   run(sql: Sql, rows: readonly R[]): Promise<readonly Row[]>
   /** One returned row for each input row, in order; null for none. */
   one(sql: Sql, rows: readonly R[]): Promise<Array<Row | null>>
-  /** All returned rows for each input row. */
   all(sql: Sql, rows: readonly R[]): Promise<Row[][]>
 }
 

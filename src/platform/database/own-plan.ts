@@ -13,7 +13,6 @@ export async function withOwnPlan<T>(database: Database, run: (tx: TransactionSq
   })
 }
 
-/** Rows that a sum reads at most. */
 export const MOST_SUMMED = 100_000
 
 /** Count and sum of the column `sats` of a statement, over its first 100,000 rows. */

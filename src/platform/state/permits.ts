@@ -24,7 +24,6 @@ const holdMs = 250
 const givingBackMs = 100
 const sweepEvery = 10_000
 
-/** Permits granted by the shared window. */
 interface WindowGrant {
   readonly granted: number
   readonly beyond: number

@@ -46,7 +46,6 @@ export interface NewChallenge {
   readonly idempotencyKey: string | null
   readonly description: string
   readonly createdAt: number
-  /** Expiry of the invoice. */
   readonly expiresAt: number
   /** Expiry of the macaroon. */
   readonly tokenExpiresAt: number

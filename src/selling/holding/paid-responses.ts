@@ -92,7 +92,6 @@ export function keepPrivate(headers: HeaderList): void {
   )
 }
 
-/** Maximum returns of a payment whose response was too large. */
 const MOST_TOO_LARGE = 3
 
 /** Spends or releases a payment by its response (decisions 124, 183 and 184). */

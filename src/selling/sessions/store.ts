@@ -20,7 +20,6 @@ interface NewSession {
   readonly providerSlot: string
   readonly providerKind: KindName
   readonly openedAt: number
-  /** Idle timeout. */
   readonly idleMs: number
   /** BOLT 11 without an amount, in lower case. */
   readonly returnInvoice: string

@@ -23,7 +23,6 @@ export class EventUsage implements UsageReader, EventVisitor {
   #hasEvents = false
   /** Since the last total. */
   #events = 0
-  /** Events with content. */
   #delivered = 0
   #output = 0
   /** In the current event. */

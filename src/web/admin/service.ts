@@ -87,7 +87,6 @@ export class Administration {
     return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
   }
 
-  /** All from `after` on, page by page, newest first. */
   async *merchantPages(query: MerchantQuery): AsyncGenerator<readonly MerchantSummary[]> {
     for (let after = query.after; ;) {
       const { list, next } = await this.merchants({

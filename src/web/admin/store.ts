@@ -31,7 +31,6 @@ export interface MerchantFilter {
   /** Case-insensitive substring of name or address; or the id. */
   readonly search: string | null
   readonly isActive: boolean | null
-  /** The resolved plan. */
   readonly tier: PlanTier | null
 }
 

@@ -4,7 +4,6 @@ import { utcFormat } from 'd3-time-format'
 import type { VNode } from 'preact'
 import { html } from '../kit/document.ts'
 
-/** Duration of a column. */
 export type ChartStep = 'hour' | 'day' | 'month'
 
 export interface ChartSeries {

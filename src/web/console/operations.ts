@@ -168,7 +168,6 @@ export function asked(
   }
 }
 
-/** Relative path to the root, independent of path prefixes. */
 function rootOf(path: string): string {
   return '../'.repeat(path.split('/').length - 2) || './'
 }

@@ -27,7 +27,6 @@ export const ORDER_STATES: Readonly<Record<OrderRow['status'], readonly [words: 
   Shipped: ['sent', 'good']
 }
 
-/** State of a store's order. */
 export function orderState(name: string): VNode {
   const [words, tone] = Object.hasOwn(ORDER_STATES, name)
     ? ORDER_STATES[name as OrderRow['status'] /* its own key */]

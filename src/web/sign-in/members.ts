@@ -31,7 +31,6 @@ export interface AccountMember {
   readonly joinedAt: number | null
 }
 
-/** Most members of an account, including invitations. */
 const MOST_MEMBERS = 100
 
 const memberRows: Records<AccountMember> = records({

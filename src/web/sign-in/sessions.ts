@@ -59,7 +59,6 @@ export interface Browser {
 /** For callers without a browser. */
 export const NO_BROWSER: Browser = Object.freeze({ name: '', former: null })
 
-/** A valid session with its current rights. */
 export interface CurrentSession {
   readonly id: string
   /** The account with role and actor; null without an active account. */

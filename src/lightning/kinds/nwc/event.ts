@@ -27,7 +27,6 @@ export const KINDS = Object.freeze({
   notification: 23_197
 })
 
-/** Both are hex. */
 export function publicKeyOf(secret: string): string {
   return Buffer.from(xOnlyPointFromScalar(Buffer.from(secret, 'hex'))).toString('hex')
 }

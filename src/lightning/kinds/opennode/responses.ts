@@ -61,7 +61,6 @@ export function unwrap(body: unknown): unknown {
 
 const ErrorBody = Type.Object({ message: WordOrNull })
 
-/** Message of `{success: false, message}`. */
 export function openNodeErrorMessage(body: unknown): string | null {
   return readResponse(ErrorBody, body)?.message ?? null
 }

@@ -13,7 +13,6 @@ const Time = Type.Decode(Whole, value => value || null)
 
 export const PhoenixdInvoice = Type.Object({ serialized: Text, paymentHash: Hash })
 
-/** An item of `/payments/incoming`: a payment, or an open invoice. */
 export const PhoenixdIncoming = mapped(
   Type.Object({
     paymentHash: Hash,

@@ -31,7 +31,6 @@ const saleColumns = {
   createdAt: moment(),
   clientKey: text()
 }
-/** Columns for the sale's counters. */
 export const sales: Records<Sale> = records(saleColumns)
 
 const keptWording: Records<KeptWording> = records({ macaroon: text(), request: optional(text()) })

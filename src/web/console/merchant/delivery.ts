@@ -7,7 +7,6 @@ import { timeOf } from '../words.ts'
 
 const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
 
-/** Deliveries in a list. */
 export function deliveryColumns({ link }: Pick<PageRequest, 'link'>): ReadonlyArray<TableColumn<DeliveryView>> {
   return [
     {

@@ -115,7 +115,6 @@ function changeOf({ keyId, name, isFirst, endsAt }: ApiKeyView): VNode {
     ${isFirst ? null : danger(`Remove ${name}`, 'Programs that use it are refused at once.', action('Remove it', { do: 'remove', keyId }, { isDanger: true, what: name }))}`
 }
 
-/** Page that shows a key once. */
 function shown({ apiKey }: { readonly apiKey: string }): PageContent {
   return {
     title: 'Your new API key',

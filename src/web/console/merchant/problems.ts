@@ -115,7 +115,6 @@ async function undelivered({ api, ctx, link }: PageRequest): Promise<readonly VN
   ]
 }
 
-/** APIs that failed for paying clients. */
 async function failing(asked: PageRequest): Promise<readonly VNode[]> {
   const { proxies } = await asked.api.get<ProxyTrafficView>('/api/merchant/traffic?step=1h')
   const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)
