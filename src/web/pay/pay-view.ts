@@ -148,7 +148,7 @@ function restOf({ status, onchainAddress, amountSats, receivedSats }: Payable): 
 function howToPayTheRest(payment: Payable, merchant: string): string {
   const rest = restOf(payment)
   return rest === null
-    ? t`Ask ${merchant} how to pay the remaining amount.`
+    ? t`An invoice can be paid only once. Ask ${merchant} for a second invoice for the rest, and give them the reference below.`
     : t`Pay the remaining ${satoshisText(rest)} to the same Bitcoin address.`
 }
 
