@@ -283,6 +283,8 @@ const rows: Readonly<Record<string, Row>> = {
     body: { invoiceId: (await f.payment(true)).invoiceId, refundAddress: address, amountSatoshis: 1 },
     mine: 'refundId'
   })),
+  sumRefunds: plain(merchant(200), '/api/refunds/total'),
+  listCustomers: plain(merchant(200), '/api/customers'),
   listRefunds: row(merchant(200), async f => ({ path: '/api/refunds', mine: (await f.refund()).refundId })),
   listRefundsOfInvoice: row(merchant(200, 404), async f => {
     const { invoiceId, refundId } = await f.refund()

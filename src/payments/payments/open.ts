@@ -6,6 +6,7 @@ import type { OnPaymentChange } from './schema.ts'
 import { checkoutOperations, paymentOperations } from './operations.ts'
 import { openDemoInvoices } from './demo.ts'
 import { paymentListOperations } from './listing.ts'
+import { customerOperations } from './customers.ts'
 import { linkOperations } from './link-operations.ts'
 import { PaymentLinks } from './links.ts'
 import { Payments, type PaymentsDependencies } from './service.ts'
@@ -65,6 +66,7 @@ export function openPayments(
     operations: [
       ...paymentOperations(payments),
       ...paymentListOperations(payments),
+      ...customerOperations(database),
       ...checkoutOperations(payments),
       ...linkOperations(links, dependencies.publicUrl)
     ],

@@ -1,3 +1,4 @@
+import { ListTotal } from '../../engine/operations/keyset.ts'
 import { Type } from 'typebox'
 import { once } from '../../engine/message/idempotency.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -68,6 +69,18 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         status: 200,
         body: (await refunds.list(merchantOf(ctx), query)).map(refund => refundDetails(refund, ctx.now))
       })
+    }),
+    defineOperation({
+      ...common,
+      id: 'sumRefunds',
+      method: 'GET',
+      path: '/api/refunds/total',
+      mount: { use: 'merchant-api', chain: 'payments-read' },
+      summary: 'Count and sum of the refunds that match',
+      description: 'Takes the filters of the list. Failed refunds count unless `status` leaves them out.',
+      query: Type.Object({ status: RefundQuery.properties.status, text: RefundQuery.properties.text }),
+      responses: { 200: { description: 'Over all that match.', schema: ListTotal } },
+      handle: async ({ ctx, query }) => ({ status: 200, body: await refunds.sum(merchantOf(ctx), query) })
     }),
     defineOperation({
       ...common,

@@ -1,3 +1,4 @@
+import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
@@ -111,6 +112,10 @@ export class Refunds {
   /** Newest first (decisions 11 and 12). */
   list(merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
     return this.#dependencies.store.list(merchant.id, query, pageOf(query))
+  }
+
+  sum(merchant: Merchant, query: RefundQuery): Promise<ListTotal> {
+    return this.#dependencies.store.sum(merchant.id, query)
   }
 
   /**

@@ -1,5 +1,7 @@
 import { KEY_LIFETIME, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
-import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import type { ListTotal } from '../../engine/operations/keyset.ts'
+import { sumOf } from '../../platform/database/own-plan.ts'
+import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import {
   amount,
   containing,
@@ -49,6 +51,7 @@ export interface RefundStore {
   get(merchantId: number, refundId: string): Promise<Refund | null>
   /** Newest first, ties by id descending. */
   list(merchantId: number, filter: RefundFilter, page: RefundPage): Promise<Refund[]>
+  sum(merchantId: number, filter: RefundFilter): Promise<ListTotal>
   /** Newest first. */
   ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
   /**
@@ -180,17 +183,19 @@ export class SqlRefundStore implements RefundStore {
     )
   }
 
-  async list(merchantId: number, { status, text: part }: RefundFilter, page: RefundPage): Promise<Refund[]> {
+  async list(merchantId: number, filter: RefundFilter, page: RefundPage): Promise<Refund[]> {
     const sql = this.#database.sql
     return await refundRows.all(sql`
-      select * from refunds where merchant_id = ${merchantId} ${status === undefined ? sql`` : sql`and status = ${status}`}
-        ${
-          part === undefined
-            ? sql``
-            : sql`and (reason ilike ${containing(part)} or lightning_address ilike ${containing(part)}
-                or ${part} in (refund_id, invoice_id, refund_address))`
-        }
+      select * from refunds where ${matches(sql, merchantId, filter)}
       order by created_at desc, refund_id desc limit ${page.take} offset ${page.skip}`)
+  }
+
+  async sum(merchantId: number, filter: RefundFilter): Promise<ListTotal> {
+    return await sumOf(
+      this.#database,
+      sql => sql`
+        select amount_sats as sats from refunds where ${matches(sql, merchantId, filter)} order by created_at desc`
+    )
   }
 
   async ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]> {
@@ -269,4 +274,14 @@ function readSettled(row: Row): SettledRefund {
     refund,
     settlement: settlement === null ? null : { ...settlement, providerRefundId, transactionHash, feeSats }
   }
+}
+
+function matches(sql: Sql | TransactionSql, merchantId: number, { status, text: part }: RefundFilter) {
+  return sql`merchant_id = ${merchantId} ${status === undefined ? sql`` : sql`and status = ${status}`}
+    ${
+      part === undefined
+        ? sql``
+        : sql`and (reason ilike ${containing(part)} or lightning_address ilike ${containing(part)}
+            or ${part} in (refund_id, invoice_id, refund_address))`
+    }`
 }

@@ -16,6 +16,7 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'till', name: 'Take a payment' },
     { to: 'search', name: 'Search' },
     { to: 'payments', name: 'Payments' },
+    { to: 'customers', name: 'Customers' },
     { to: 'refunds', name: 'Refunds' },
     { to: 'sales', name: 'Sales' },
     { to: 'apis', name: 'APIs' },

@@ -11,6 +11,7 @@ import { formToken } from '../sign-in/cookie.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
 import { apiPage, apisPage } from './merchant/apis.ts'
 import { merchantChanges, operatorChanges } from './changes.ts'
+import { customersPage } from './merchant/customers.ts'
 import { keysPage } from './merchant/keys.ts'
 import { membersPage } from './merchant/members.ts'
 import { overviewPage } from './merchant/overview.ts'
@@ -47,6 +48,7 @@ const PAGES: readonly ConsolePage[] = [
   searchPage,
   paymentPage,
   tillPage,
+  customersPage,
   refundsPage,
   merchantSales,
   apisPage,

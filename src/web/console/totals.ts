@@ -53,12 +53,24 @@ export async function totals(
   const [now, then] = await Promise.all([of({}), before === null ? null : of(before)])
   const beside = (one: number, other: number | undefined): string | null =>
     other === undefined ? null : `${count(other)} in the period before${other === 0 ? '' : `, ${change(one, other)}`}`
-  const value = await worth(now.sats)
+  const received = await valued({ worth }, [now.sats])
   return html`
     <dl class="figures-row">
       ${figure(what, count(now.count), beside(now.count, then?.count))}
-      ${figure('Received', `${sats(now.sats)}${value === null ? '' : ` (${value})`}`, beside(now.sats, then?.sats))}
+      ${figure('Received', received(now.sats), beside(now.sats, then?.sats))}
     </dl>`
+}
+
+/** Formats satoshis with their value in the reader's currency, where it is known. */
+export async function valued(
+  { worth }: Pick<PageRequest, 'worth'>,
+  amounts: readonly number[]
+): Promise<(satoshis: number) => string> {
+  const values = new Map(await Promise.all([...new Set(amounts)].map(async one => [one, await worth(one)] as const)))
+  return satoshis => {
+    const value = values.get(satoshis) ?? null
+    return `${sats(satoshis)}${value === null ? '' : ` (${value})`}`
+  }
 }
 
 function change(one: number, other: number): string {

@@ -232,6 +232,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
       write: away,
       get: away,
       list: away,
+      sum: away,
       ofInvoice: away,
       takeDue: away,
       checkAt: away,

@@ -8,7 +8,7 @@ import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may, status } from '../status.ts'
-import { presets, totals } from '../totals.ts'
+import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { deliveryColumns } from './delivery.ts'
@@ -18,10 +18,17 @@ import { amountIn, timeOf, sats } from '../words.ts'
 /** A payment; only list items include satoshis. */
 export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][number]>>
 
-/** Amount in its currency, and in satoshis if that differs. */
-function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
-  const text = amountIn(value, currency)
-  return amountSats === null || currency === 'BTC' ? text : `${text} (${sats(amountSats)})`
+/** Amount in its currency, with satoshis beside fiat and the value in the reader's currency beside bitcoin. */
+async function amounts(
+  asked: PageRequest,
+  payments: readonly PaymentItem[]
+): Promise<(payment: PaymentItem) => string> {
+  const inBitcoin = payments.flatMap(({ amountSats, currency }) => (currency === 'BTC' ? [amountSats ?? 0] : []))
+  const value = await valued(asked, inBitcoin)
+  return ({ amount, amountSats = null, currency }) => {
+    if (amountSats === null) return amountIn(amount, currency)
+    return currency === 'BTC' ? value(amountSats) : `${amountIn(amount, currency)} (${sats(amountSats)})`
+  }
 }
 
 export const paymentsPage: ConsolePage = {
@@ -42,6 +49,7 @@ export const paymentsPage: ConsolePage = {
       api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after })}`),
       asked.isRenewal ? null : totals(asked, '/api/payments', filter, 'Payments')
     ])
+    const amount = await amounts(asked, page.payments)
     const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
     return {
       title: 'Payments',
@@ -106,13 +114,14 @@ export const paymentPage: ConsolePage = {
     )
     const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
     const left = refunds === null ? 0 : refundable(found, refunds)
+    const amount = (await amounts(asked, [found]))(found)
     return {
       title: `Payment ${found.orderId}`,
       content: html`
-        ${live('due', due(asked, found))}
+        ${live('due', due(asked, found, amount))}
         ${facts([
           ['Status', status(found.status)],
-          ['Amount', amount(found)],
+          ['Amount', amount],
           ...(typeof found.receivedSats === 'number' ? [['Received', sats(found.receivedSats)] as const] : []),
           ['Description', html`<bdi>${found.description ?? '–'}</bdi>`],
           ['Customer', html`<bdi>${found.customerName ?? '–'}</bdi>`],
@@ -173,12 +182,12 @@ export const paymentPage: ConsolePage = {
 }
 
 /** The code to pay, kept current; then how it ended. */
-function due({ link }: PageRequest, found: PaymentItem): VNode {
+function due({ link }: PageRequest, found: PaymentItem, amount: string): VNode {
   const { amountSats = null, lightningInvoice, onchainAddress = null, status: state } = found
   const next = html`<a href=${link('till')}>Take another payment</a>`
-  if (state === 'paid') return html`<p class="notice good" role="status">Paid: ${amount(found)}. ${next}</p>`
+  if (state === 'paid') return html`<p class="notice good" role="status">Paid: ${amount}. ${next}</p>`
   return state === 'unpaid'
-    ? html`<div class="code"><p><strong>${amount(found)}</strong></p>
+    ? html`<div class="code"><p><strong>${amount}</strong></p>
         ${qrCode(qrContent({ invoice: lightningInvoice, onchainAddress, amountSats }), 'QR code of the invoice')}</div>`
     : next
 }

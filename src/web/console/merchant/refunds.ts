@@ -1,12 +1,14 @@
 import type { VNode } from 'preact'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import { REFUND_STATUSES } from '../../../lightning/providers/payout-states.ts'
+import type { ListTotal } from '../../../engine/operations/keyset.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
-import { choice, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
+import { choice, figure, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
 import { status } from '../status.ts'
-import { sats, short, timeOf } from '../words.ts'
+import { valued } from '../totals.ts'
+import { count, sats, short, timeOf } from '../words.ts'
 
 /** What a refund says in a list. */
 export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
@@ -40,10 +42,12 @@ export const refundsPage: ConsolePage = {
     const { api, query, link } = asked
     const chosen = REFUND_STATUSES.find(name => name === query.get('status'))
     const offset = offsetOf(query)
-    const read = await api.get<readonly RefundDetails[]>(
-      `/api/refunds${queryOf({ status: chosen, skip: offset, take: ROWS + 1 })}`
-    )
-    const [first, ...others] = REFUND_COLUMNS
+    const [read, total] = await Promise.all([
+      api.get<readonly RefundDetails[]>(`/api/refunds${queryOf({ status: chosen, skip: offset, take: ROWS + 1 })}`),
+      api.get<ListTotal>(`/api/refunds/total${queryOf({ status: chosen })}`)
+    ])
+    const value = await valued(asked, [total.sats, ...read.map(({ amountSatoshis }) => amountSatoshis)])
+    const [first, ...others] = REFUND_COLUMNS.slice(0, -1)
     return {
       title: 'Refunds',
       content: html`
@@ -51,12 +55,14 @@ export const refundsPage: ConsolePage = {
           ${choice('status', 'Status', [['', 'All'], ...REFUND_STATUSES.map(name => [name, name] as const)], chosen ?? '')}
           <button class="button small" type="submit">Show</button>
         </form>
+        <dl class="figures-row">${figure('Refunds', count(total.count))}${figure('Amount', value(total.sats))}</dl>
         ${table(
           'Refunds',
           [
             ...(first === undefined ? [] : [first]),
             { title: 'Of', cell: refund => refundedLink(asked, refund.invoiceId) },
-            ...others
+            ...others,
+            { title: 'Amount', cell: refund => value(refund.amountSatoshis), isNumber: true }
           ],
           read.slice(0, ROWS),
           chosen === undefined
