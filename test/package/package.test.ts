@@ -129,6 +129,12 @@ t.test('the packed package is installed into an empty folder, configured, starte
     'no sources, pictures or decisions'
   )
 
+  const { scripts } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8')) as { readonly scripts: object }
+  t.notOk(
+    ['preinstall', 'install', 'postinstall', 'prepare'].some(name => name in scripts),
+    'npm warns of each that an installation would run'
+  )
+
   // As npm would install it, with copies of the checkout's dependencies, so that no registry is asked and nothing else found.
   const modules = join(target, 'node_modules')
   const installed = join(modules, 'boltgate')

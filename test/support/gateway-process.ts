@@ -76,7 +76,7 @@ function lookFrom(url: string): Look {
 export async function spawnGateway(t: T, options: GatewayProcessOptions): Promise<GatewayProcess> {
   const data = options.data ?? temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')
-  // As an installation does.
+  // As in an installed package.
   await makeImage()
   writeFileSync(file, options.yaml)
   // tap puts its loaders into every child's NODE_OPTIONS, which costs start-up time and memory: the gateway runs

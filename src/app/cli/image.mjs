@@ -1,5 +1,5 @@
-// Makes the image that a first start begins with (image-making.ts): run by npm when a checkout is installed and a package is built.
-// Without it a first start takes some seconds more, so nothing here may fail an installation.
+// Makes the image that a first start begins with (image-making.ts): before tests, and when a package is built. Not at
+// installation, where npm warns of scripts. Without it a first start takes some seconds more, so nothing here may fail.
 import { existsSync } from 'node:fs'
 
 const source = new URL('../image-making.ts', import.meta.url)
