@@ -119,6 +119,7 @@ function productLines(choices: InitChoices): string {
       per: 1000           # prices are those of 1,000 tokens
       prices: { input: 2 sats, output: 8 sats }
       estimate: { else: 1000 }
+    keys: true            # clients that know a base URL and an API key can pay; sold at /l402/keys
     chain: paid
     renewal: 402
     upstream:

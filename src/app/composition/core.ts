@@ -86,22 +86,16 @@ export async function openCore(running: Running, environment: GatewayEnvironment
       }
     })
   )
-  const {
-    challenges,
-    challengeStore,
-    claims,
-    counters,
-    minting,
-    offers,
-    revocations,
-    settings,
-    settlements,
-    verifier
-  } = sale
+  const { challenges, challengeStore, claims, counters, minting, revocations, settings, settlements, verifier } = sale
   const { earnings } = opened(openSales(ground))
   const traffic = opened(openTraffic({ ...ground, generation: () => running.gateway?.generation ?? 0 }))
   const { balances, ledger, balanceStore } = opened(
-    openBalances({ ...known, challenges, claims, offers, settings, verifier })
+    openBalances({
+      ...known,
+      ...sale,
+      // Loaded for the first browser.
+      keyPages: async shown => (await import('../../web/pay/paywall.ts')).openKeyPages(known)(shown)
+    })
   )
   const sessions = opened(openSessions({ ...known, ...sale, balances, balanceStore, ledger }))
   const { trail } = opened(openAudit(ground))

@@ -240,6 +240,13 @@ export function checkRoute(
   else if (route.meter !== undefined || upstream.kind === 'proxy') checkMeter(route, path, chain, findings)
   if (route.meter !== undefined) checkBundle(route.meter, path, findings)
   if (route.sessions !== undefined) checkSessions(route, path, chain, findings)
+  if (route.keys && route.meter === undefined)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      [...path, 'keys'],
+      'found keys without a meter, so that there is no balance for a key to spend; allowed: keys beside meter',
+      'key'
+    )
   checkSale(route, index, chain, findings)
   checkPrice(route, index, chain, findings)
   checkPrefix(route, index, findings)

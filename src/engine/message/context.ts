@@ -23,6 +23,19 @@ export interface RequestPayment {
   readonly paymentHash: string
   /** The payment; for a session the price of one unit. */
   readonly amountSats: number
+  /** What the holder of a key to a balance narrowed it to; absent or null for none. */
+  readonly limits?: PaymentLimits | null
+}
+
+/** Limits of a key to a balance. `msat` is in all, or per calendar day or month (UTC). */
+export interface PaymentLimits {
+  readonly budgets: ReadonlyArray<{
+    readonly id: string
+    readonly msat: number
+    readonly period: 'day' | 'month' | null
+  }>
+  /** Null: all. */
+  readonly models: readonly string[] | null
 }
 
 /** What the request would buy. `challenges/` adds members by declaration merging; the engine knows only the price. */

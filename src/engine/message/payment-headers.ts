@@ -8,11 +8,14 @@
 /** May hold a macaroon in hex with its preimage as a caveat. */
 export const MACAROON_FIELDS = ['macaroon', 'grpc-metadata-macaroon'] as const
 
+/** API keys of ordinary clients, which may be a paid key. */
+export const KEY_FIELDS = ['x-api-key', 'api-key'] as const
+
 /** LSAT is the former name of L402. */
 type PaymentScheme = 'l402' | 'lsat' | 'payment'
 
 /** Whether a field may carry a credential, and how. Makes no lower-case copy of other names. */
-export function credentialField(name: string): 'authorization' | 'macaroon' | null {
+export function credentialField(name: string): 'authorization' | 'macaroon' | 'key' | null {
   switch (name.length) {
     case 13:
       return name.toLowerCase() === 'authorization' ? 'authorization' : null
@@ -20,6 +23,10 @@ export function credentialField(name: string): 'authorization' | 'macaroon' | nu
       return name.toLowerCase() === MACAROON_FIELDS[0] ? 'macaroon' : null
     case 22:
       return name.toLowerCase() === MACAROON_FIELDS[1] ? 'macaroon' : null
+    case 9:
+      return name.toLowerCase() === KEY_FIELDS[0] ? 'key' : null
+    case 7:
+      return name.toLowerCase() === KEY_FIELDS[1] ? 'key' : null
     default:
       return null
   }
@@ -40,6 +47,21 @@ export function paymentScheme(value: string): PaymentScheme | null {
   return null
 }
 
+/** Characters; API keys of merchants, which begin alike, have 57. */
+const SHORTEST_PAID_KEY = 150
+
+/**
+ * The paid key in an Authorization value (`Bearer bg_…`) or a key field; null for anything else. It is a credential
+ * on every route, so that it is never passed on.
+ */
+export function paidKey(value: string): string | null {
+  if (value.length < SHORTEST_PAID_KEY) return null
+  let start = afterBlanks(value)
+  if (standsAt(value, start, 'bearer') && isBlank(value.charCodeAt(start + 6)))
+    for (start += 6; isBlank(value.charCodeAt(start)); start++);
+  return value.startsWith('bg_', start) ? value.slice(start).trim() : null
+}
+
 /** Whether a payment credential is present, valid or not. */
 export function hasPaymentCredential(headers: {
   has(name: string): boolean
@@ -47,9 +69,17 @@ export function hasPaymentCredential(headers: {
 }): boolean {
   return (
     MACAROON_FIELDS.some(name => headers.has(name)) ||
-    headers.all('authorization').some(value => paymentScheme(value) !== null)
+    headers.all('authorization').some(value => paymentScheme(value) !== null) ||
+    hasPaidKey(headers)
   )
 }
+
+/** Whether a paid key is present, in any of its fields. */
+export function hasPaidKey(headers: { all(name: string): readonly string[] }): boolean {
+  return PAID_KEY_FIELDS.some(name => headers.all(name).some(value => paidKey(value) !== null))
+}
+
+const PAID_KEY_FIELDS = ['authorization', ...KEY_FIELDS]
 
 export function schemeValue(value: string, scheme: PaymentScheme): string {
   return value.slice(afterBlanks(value) + scheme.length).trim()

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import type { PresetName } from '../config/presets.ts'
 import type { Context } from '../message/context.ts'
+import type { Reply } from '../message/reply.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
 import type { Role } from './roles.ts'
 import type { CallPrice } from '../checks/call-prices.ts'
@@ -32,6 +33,8 @@ export interface Result {
   readonly body: unknown
   readonly headers?: readonly string[]
   readonly mediaType?: string
+  /** Sent as it is instead, such as a 402 with its challenge lines. */
+  readonly reply?: Reply
 }
 
 export interface Input<P, Q, B> {

@@ -211,6 +211,7 @@ function finish(mounted: Mounted, result: Result | Promise<Result>): Reply | Pro
 }
 
 function toReply(mounted: Mounted, result: Result): Reply {
+  if (result.reply !== undefined) return result.reply
   const headers = result.headers ?? []
   if (result.body === null) return { status: result.status, headers, body: null }
   const { mediaType } = result

@@ -148,7 +148,12 @@ export const RouteSchema = Type.Object(
     ),
     bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' })),
     meter: Type.Optional(MeterSchema),
-    sessions: Type.Optional(SessionsSchema)
+    sessions: Type.Optional(SessionsSchema),
+    keys: Type.Boolean({
+      default: false,
+      description:
+        'The key to a balance also works as an API key: `Authorization: Bearer bg_…`, `x-api-key` or `api-key`. Clients buy one at `/l402/keys`. Needs `meter`.'
+    })
   },
   described('A route.')
 )

@@ -1,7 +1,7 @@
 import { clientNetwork } from '../message/addresses.ts'
 import type { Context, UpstreamTarget } from '../message/context.ts'
 import { Unavailable } from '../operations/errors.ts'
-import { credentialField, paymentScheme } from '../message/payment-headers.ts'
+import { credentialField, paidKey, paymentScheme } from '../message/payment-headers.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 
 /** Consecutive failures that open a breaker. */
@@ -142,7 +142,10 @@ function carriesPayment({ headers }: Context): boolean {
   const { pairs } = headers
   for (let at = 0; at < pairs.length; at += 2) {
     const field = credentialField(pairs[at] ?? '')
-    if (field === 'macaroon' || (field === 'authorization' && paymentScheme(pairs[at + 1] ?? '') !== null)) return true
+    if (field === null) continue
+    const value = pairs[at + 1] ?? ''
+    if (field === 'macaroon' || paidKey(value) !== null) return true
+    if (field === 'authorization' && paymentScheme(value) !== null) return true
   }
   return false
 }

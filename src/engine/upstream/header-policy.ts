@@ -3,7 +3,7 @@ import { NameTable, tableOf } from '../message/header-names.ts'
 import { trimmed, type HeaderList } from '../message/headers.ts'
 import { withoutOwnCookies } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
-import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../message/payment-headers.ts'
+import { MACAROON_FIELDS, mayCarryPreimage, paidKey, paymentScheme } from '../message/payment-headers.ts'
 import { pathFault } from './request-head.ts'
 
 /**
@@ -20,6 +20,7 @@ type HeaderFate =
   | 'forwarding'
   | 'via'
   | 'credential'
+  | 'key'
   | 'referer'
   | 'cookie'
   | 'encoding'
@@ -114,6 +115,7 @@ const REQUEST_NAMES = fatesOf({
     'forwarded'
   ],
   credential: CREDENTIALS,
+  key: ['api-key'],
   referer: ['referer'],
   cookie: ['cookie']
 })
@@ -213,13 +215,16 @@ export function requestHeaders(
         trailers ||= asksForTrailers(value)
         break
       case 'authorization':
-        if (untrusted === null && paymentScheme(value) === null) out.push(name, value)
+        if (untrusted === null && paymentScheme(value) === null && paidKey(value) === null) out.push(name, value)
         break
       case 'macaroon':
         if (untrusted === null && !mayCarryPreimage(value)) out.push(name, value)
         break
       case 'credential':
-        if (untrusted === null) out.push(name, value)
+        if (untrusted === null && paidKey(value) === null) out.push(name, value)
+        break
+      case 'key':
+        if (paidKey(value) === null) out.push(name, value)
         break
       case 'cookie': {
         const others = untrusted === null ? withoutOwnCookies(value) : untrusted.cookies(value)

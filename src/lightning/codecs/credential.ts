@@ -5,7 +5,14 @@
 import { decodeMacaroonBase64, decodeMacaroonHex, encodeMacaroon, MacaroonError } from '../l402/macaroon.ts'
 import { readHexMacaroon, readL402Value } from '../l402/l402-header.ts'
 import { readPaymentValue } from '../payment-scheme/payment-credential.ts'
-import { credentialField, mayCarryPreimage, paymentScheme, schemeValue } from '../../engine/message/payment-headers.ts'
+import { decodePaidKey } from '../l402/paid-key.ts'
+import {
+  credentialField,
+  mayCarryPreimage,
+  paidKey,
+  paymentScheme,
+  schemeValue
+} from '../../engine/message/payment-headers.ts'
 
 /** In characters; longer ones get 400. */
 export const MAX_CREDENTIAL_CHARS = 65_536
@@ -19,6 +26,8 @@ export type Credential =
       readonly macaroon: string
       readonly encoding: 'base64' | 'hex'
       readonly preimage: string
+      /** A paid key: `preimage` may be the gateway's own proof. */
+      readonly isKey?: true
     }
   /** `Payment method="lightning", preimage="…"`. The preimage is 64 lower-case hex. */
   | { readonly kind: 'legacy'; readonly preimage: string }
@@ -37,26 +46,30 @@ export type Credential =
 
 const NONE: Credential = Object.freeze({ kind: 'none' })
 
-/** Fast path for a single `Authorization` value without a macaroon header. */
-export function readAuthorization(value: string): Credential {
-  return readScheme(value) ?? NONE
+/**
+ * Fast path for the only value that may be a credential, without a macaroon header. `takesKeys`: paid keys are accepted
+ * here.
+ */
+export function readAuthorization(value: string, takesKeys = false): Credential {
+  return readScheme(value) ?? (takesKeys ? readKey(value) : null) ?? NONE
 }
 
 /**
- * Reads `[name, value, …]`, as in `rawHeaders`. Equal L402 credentials count as one. Different ones, two Payment
+ * Reads `[name, value, …]`, as in `rawHeaders`, with paid keys if `takesKeys`. Equal L402 credentials count as one. Different ones, two Payment
  * credentials, both schemes, or two other Authorization schemes are `malformed`, profile `request`.
  */
-export function readCredential(pairs: readonly string[]): Credential {
+export function readCredential(pairs: readonly string[], takesKeys = false): Credential {
   let found: Credential | null = null
   let others = 0
   for (let index = 0; index + 1 < pairs.length; index += 2) {
     const field = credentialField(pairs[index] ?? '')
-    if (field === null) continue
+    if (field === null || (field === 'key' && !takesKeys)) continue
     const value = pairs[index + 1] ?? ''
     let next: Credential | null
-    if (field === 'authorization') {
+    if (field === 'key') next = readKey(value)
+    else if (field === 'authorization') {
       if (value.trim() === '') continue
-      next = readScheme(value)
+      next = readScheme(value) ?? (takesKeys ? readKey(value) : null)
       if (next === null && ++others > 1) return conflict('More than one Authorization header')
     } else {
       next = mayCarryPreimage(value) ? readHexMacaroon(value.trim()) : null
@@ -70,6 +83,21 @@ export function readCredential(pairs: readonly string[]): Credential {
 
 function conflict(message: string): Credential {
   return { kind: 'malformed', profile: 'request', status: 400, message }
+}
+
+/** Null for what is no paid key. */
+function readKey(value: string): Credential | null {
+  const key = paidKey(value)
+  if (key === null) return null
+  const read = key.length > MAX_CREDENTIAL_CHARS ? null : decodePaidKey(key)
+  if (read === null)
+    return {
+      kind: 'malformed',
+      profile: 'classic',
+      status: 400,
+      message: 'The key cannot be read: copy the whole of it, from bg_ to its end'
+    }
+  return { kind: 'classic', macaroon: read.macaroon, encoding: 'base64', preimage: read.proof, isKey: true }
 }
 
 // Null for other schemes.

@@ -2,6 +2,7 @@
  * Caveats of an L402 macaroon, written `name=value`. Verified tokens are cached: `readGrant` intersects caveats once;
  * `checkGrant` runs per request and allocates only on refusal.
  */
+import { hash } from 'node:crypto'
 
 /** Members become caveats in the contract's order; a null merchant has none. */
 export interface GrantTerms {
@@ -23,6 +24,21 @@ export interface GrantTerms {
 /** In order of precedence of their failures (decision 112). */
 type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'price' | 'charge_id'
 
+/** A share of a balance that a key may spend: in all, or in each calendar day or month (UTC). */
+export interface KeyBudget {
+  /** Counts together what all keys below this caveat spend: 64 hex characters, by all caveats up to it. */
+  readonly id: string
+  readonly msat: number
+  readonly period: 'day' | 'month' | null
+}
+
+/** What a holder narrowed a key to a balance to. */
+export interface KeyLimits {
+  readonly budgets: readonly KeyBudget[]
+  /** Null: all. */
+  readonly models: readonly string[] | null
+}
+
 /** Intersection of a token's caveats, frozen; null where absent. */
 export interface Grant {
   readonly service: string | null
@@ -39,6 +55,8 @@ export interface Grant {
   readonly flaws: Readonly<Partial<Record<CaveatName, string>>> | null
   /** Why an unknown caveat or a wrong `preimage` caveat fails the token; else null. */
   readonly unknown: string | null
+  /** Null for none. Only metered requests can be held to them. */
+  readonly limits: KeyLimits | null
 }
 
 export interface GrantRequirement {
@@ -52,6 +70,8 @@ export interface GrantRequirement {
   /** Price in satoshis; null where it is `price`. */
   readonly amountSats: number | null
   readonly price?: string | null
+  /** Default: false, so that limits refuse. */
+  readonly isMetered?: boolean
 }
 
 /** 403 for merchant, expiry and path, else 401 (decision 111). */
@@ -140,9 +160,17 @@ const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
  */
 export function readGrant(caveats: readonly Uint8Array[], preimage: string): Grant {
   const reader = new GrantReader()
-  for (const caveat of caveats) reader.add(caveat, preimage)
+  for (const [at, caveat] of caveats.entries()) reader.add(caveat, preimage, () => idOf(caveats.slice(0, at + 1)))
   return reader.finish()
 }
+
+/** Names a budget. `charge_id` is among the caveats, so that no two payments share one. */
+function idOf(caveats: readonly Uint8Array[]): string {
+  return hash('sha256', JSON.stringify(caveats.map(caveat => Buffer.from(caveat).toString('base64'))))
+}
+
+const BUDGET = /^([1-9][0-9]{0,14})(?:\/(day|month))?$/
+const MAX_BUDGETS = 8
 
 class GrantReader {
   #service: string | null = null
@@ -154,8 +182,10 @@ class GrantReader {
   #expires: number | null = null
   #flaws: Partial<Record<CaveatName, string>> | null = null
   #unknown: string | null = null
+  readonly #budgets: KeyBudget[] = []
+  #models: readonly string[] | null = null
 
-  add(bytes: Uint8Array, preimage: string): void {
+  add(bytes: Uint8Array, preimage: string, id: () => string): void {
     let text: string
     try {
       text = utf8.decode(bytes)
@@ -192,6 +222,17 @@ class GrantReader {
         // The holder knows the preimage, so constant time is unnecessary.
         if (value !== preimage) this.#refuse('The preimage caveat does not match the preimage')
         break
+      case 'budget_msat':
+        this.#limit(value, id)
+        break
+      case 'model': {
+        const models = value.split(',')
+        this.#models = this.#models?.filter(model => models.includes(model)) ?? models
+        break
+      }
+      case 'label':
+        // Tells two keys with the same limits apart.
+        break
       default:
         this.#refuse(`Unknown caveat: ${printable(name)}`)
     }
@@ -207,8 +248,24 @@ class GrantReader {
       price: this.#price,
       expires: this.#expires,
       flaws: this.#flaws === null ? null : Object.freeze(this.#flaws),
-      unknown: this.#unknown
+      unknown: this.#unknown,
+      limits:
+        this.#budgets.length === 0 && this.#models === null
+          ? null
+          : Object.freeze({ budgets: this.#budgets, models: this.#models })
     })
+  }
+
+  #limit(value: string, id: () => string): void {
+    const [, digits, period] = BUDGET.exec(value) ?? []
+    if (digits === undefined || this.#budgets.length === MAX_BUDGETS) {
+      this.#refuse(
+        `Caveat budget_msat must be millisatoshis, or those per day or month, such as 5000/day, at most ${MAX_BUDGETS} times`
+      )
+      return
+    }
+    // The expression allows no other period.
+    this.#budgets.push({ id: id(), msat: Number(digits), period: (period as KeyBudget['period'] | undefined) ?? null })
   }
 
   #same(name: CaveatName, before: string | null, value: string): string {
@@ -315,6 +372,8 @@ export function checkGrant(grant: Grant, requirement: GrantRequirement, now: num
     return grant.chargeId === null ? missing('charge_id') : invalid('charge_id', 'Token not valid for this charge')
   }
 
+  if (grant.limits !== null && requirement.isMetered !== true)
+    return invalid('unknown', 'Caveats budget_msat and model limit what a balance pays for, and nothing else')
   return grant.unknown === null ? null : invalid('unknown', grant.unknown)
 }
 

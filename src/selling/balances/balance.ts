@@ -2,8 +2,22 @@ import type { Entries } from './entries.ts'
 
 /** Amounts here are millisatoshis, and times milliseconds since the epoch. */
 
-/** A bundle from one payment, or a session of the Payment scheme. */
-export type BalanceKind = 'bundle' | 'session'
+/**
+ * A bundle from one payment, a session of the Payment scheme, or the budget of a narrowed key: a limit that is counted
+ * like money, beside the balance that pays.
+ */
+export type BalanceKind = 'bundle' | 'session' | 'budget'
+
+const BUDGET = 'budget:'
+
+/** Id of a budget's balance. `period` is its calendar day or month, empty for none. */
+export function budgetId(id: string, period: string): string {
+  return `${BUDGET}${id}${period}`
+}
+
+export function isBudget(balanceId: string): boolean {
+  return balanceId.startsWith(BUDGET)
+}
 
 /** Only open balances are spent from. A closed one is refunded once no slice holds a part of it. */
 export type BalanceState = 'open' | 'closed' | 'refunded'

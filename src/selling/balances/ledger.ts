@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Database } from '../../platform/database/database.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
+import { isBudget } from './balance.ts'
 import type { Use } from './entries.ts'
 import {
   leaseTimes,
@@ -167,7 +168,7 @@ export class Ledger {
     const held = reservation as HeldReservation
     if (held.isSettled) return { chargedMsat: 0, unpaidMsat: 0, leftMsat: held.slice.left }
     held.isSettled = true
-    if (held.slice.state === 'lost') return this.#unpaid(msat)
+    if (held.slice.state === 'lost') return this.#unpaid(held.slice, msat)
     const lacking = msat - held.msat - held.slice.free
     if (lacking > 0) return this.#settleMore(held, msat, use)
     return this.#settleOf(held.slice, held.msat, msat, msat, use)
@@ -246,13 +247,13 @@ export class Ledger {
     const unpaidMsat = cost - charged
     if (cost > 0 || use.basis === 'usage') slice.entries.add(use, charged, unpaidMsat)
     this.#writes.soon(slice)
-    this.#told(charged, unpaidMsat)
+    if (!isBudget(slice.balanceId)) this.#told(charged, unpaidMsat)
     return { chargedMsat: charged, unpaidMsat, leftMsat: slice.left }
   }
 
   /** A lost slice has nothing to take. */
-  #unpaid(msat: number): Settled {
-    this.#told(0, msat)
+  #unpaid({ balanceId }: Slice, msat: number): Settled {
+    if (!isBudget(balanceId)) this.#told(0, msat)
     return { chargedMsat: 0, unpaidMsat: msat, leftMsat: 0 }
   }
 
@@ -269,7 +270,7 @@ export class Ledger {
         'A balance could not be asked for more than was reserved'
       )
     }
-    if (slice.state === 'lost') return this.#unpaid(msat)
+    if (slice.state === 'lost') return this.#unpaid(slice, msat)
     // Earlier waiters may have taken the grant; the slice's free part is still the balance's.
     const own = Math.min(msat - held.msat - more, slice.free)
     if (own > 0) {

@@ -34,6 +34,8 @@ export class MeteredCharge {
   forwardedAt: number | null = null
   /** Usage from the head, charged at the end, since the response may break off. */
   known: Usage | null = null
+  /** Of a narrowed key: charged beside the balance. Set before the request is forwarded. */
+  budgets: readonly BalanceReservation[] = []
   readonly #options: MeteredChargeOptions
   #received = 0
   #isSettled = false
@@ -82,9 +84,24 @@ export class MeteredCharge {
   }
 
   grow(msat: number): GrowthResult | Promise<GrowthResult> {
-    const { ledger, reservation, metering } = this.#options
+    const { reservation } = this.#options
     const need = msat - reservation.msat
-    return need <= 0 ? 'grown' : ledger.grow(reservation, need, metering.reservedMsat)
+    if (need <= 0) return 'grown'
+    return this.budgets.length === 0 ? this.#growOwn(need) : this.#growAll(msat, need)
+  }
+
+  #growOwn(need: number): GrowthResult | Promise<GrowthResult> {
+    const { ledger, reservation, metering } = this.#options
+    return ledger.grow(reservation, need, metering.reservedMsat)
+  }
+
+  async #growAll(msat: number, need: number): Promise<GrowthResult> {
+    for (const budget of this.budgets) {
+      const lacking = msat - budget.msat
+      const grown = lacking <= 0 ? 'grown' : await this.#options.ledger.grow(budget, lacking, lacking)
+      if (grown !== 'grown') return grown
+    }
+    return await this.#growOwn(need)
   }
 
   /** Usage of the whole or partial response; null if not reported. */
@@ -124,14 +141,16 @@ export class MeteredCharge {
   settle(usage: Usage | null, msat: number, basis: EntryBasis): Settled | Promise<Settled> {
     this.#isSettled = true
     const { ledger, reservation, metering, ctx, clock } = this.#options
-    const settled = ledger.settle(reservation, msat, {
+    const use = {
       at: clock.now(),
       request: ctx.correlationId.slice(0, 100),
       model: metering.model,
       input: usage?.input ?? null,
       output: usage?.output ?? null,
       basis
-    })
+    }
+    for (const budget of this.budgets) void ledger.settle(budget, msat, use)
+    const settled = ledger.settle(reservation, msat, use)
     if (settled instanceof Promise) return settled.then(later => this.#noted(later))
     return this.#noted(settled)
   }

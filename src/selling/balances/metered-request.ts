@@ -21,6 +21,7 @@ import {
 import { readsBody } from './metered-body.ts'
 import type { BodyFilter } from '../../engine/message/context.ts'
 import type { EventUsage } from '../usage/events.ts'
+import type { BalanceReservation } from './slice.ts'
 
 interface MeteredOptions extends MeteredChargeOptions {
   /** Event streams of sessions go out event by event (`HeldStream`). */
@@ -52,6 +53,11 @@ export class MeteredRequest {
   constructor(options: MeteredOptions) {
     this.#options = options
     this.#charge = new MeteredCharge(options)
+  }
+
+  /** Charges these too; see `reserveBudgets`. */
+  chargeAlso(budgets: readonly BalanceReservation[]): void {
+    this.#charge.budgets = budgets
   }
 
   forwarding(out: UpstreamRequest): void {

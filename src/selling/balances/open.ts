@@ -9,7 +9,12 @@ import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import type { Settlements } from '../holding/settlements.ts'
+import type { Minting } from '../minting/minting.ts'
 import { balanceOperations } from './operations.ts'
+import { keyOperations, type KeyOptions } from './key-operations.ts'
 import { Ledger } from './ledger.ts'
 import { Balances } from './service.ts'
 import { BalanceStore } from './store.ts'
@@ -25,9 +30,14 @@ export function openBalances(parts: {
   readonly database: Database
   readonly log: Log
   readonly metrics: Metrics
+  readonly keyPages: KeyOptions['pages']
+  readonly minting: Minting
   readonly offers: Offers
   readonly prices: Quotes
+  readonly settlements: Settlements
   readonly verifier: Verifier
+  config(): Pick<GatewayConfig, 'routes'>
+  keys(): TokenKeyRing
   settings(): ChallengeSettings
 }) {
   const { clock, database, log, metrics, prices, settings, verifier } = parts
@@ -50,7 +60,10 @@ export function openBalances(parts: {
     balances,
     ledger,
     balanceStore: store,
-    operations: balanceOperations({ store, ledger, verifier }),
+    operations: [
+      ...balanceOperations({ store, ledger, verifier }),
+      ...keyOperations({ ...parts, store, ledger, pages: parts.keyPages })
+    ],
     jobs: [
       periodic('balances-sweep', 20_000, 'Settles what gateways that died had reserved of balances', async () => {
         await ledger.sweep()

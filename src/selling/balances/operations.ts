@@ -23,7 +23,7 @@ const standing = {
   expiresAt: isoTime('When it can no longer be used.')
 }
 
-const Standing = Type.Object(standing, { title: 'BalanceStanding' })
+export const Standing = Type.Object(standing, { title: 'BalanceStanding' })
 const BalanceView = Type.Object(
   {
     id: Type.String({ description: 'Payment hash of the first deposit.' }),
@@ -38,7 +38,7 @@ const BalanceView = Type.Object(
   { title: 'Balance' }
 )
 export type BalanceView = Static<typeof BalanceView>
-const EntryView = Type.Object(
+export const EntryView = Type.Object(
   {
     at: isoTime(),
     request: Type.String({ description: 'Its correlation id; of a gateway that died its name.' }),
@@ -109,7 +109,7 @@ export function balanceOperations({
             'Not found',
             'This payment has no balance. If it bought a bundle, nothing is spent yet: the first metered request opens the balance.'
           )
-        return { status: 200, body: standingOf(balance) }
+        return { status: 200, body: standingView(balance) }
       }
     }),
     defineOperation({
@@ -186,7 +186,7 @@ function notFound(): LongError {
   return new LongError(NOT_FOUND, 'Not found', 'There is no such balance.')
 }
 
-function standingOf(balance: BalanceNow) {
+export function standingView(balance: BalanceNow) {
   const { state, unit, depositedMsat, spentMsat, refundedMsat, reservedMsat, expiresAt } = balance
   return {
     state,
@@ -204,7 +204,7 @@ function view(balance: BalanceNow) {
   return {
     id,
     kind,
-    ...standingOf(balance),
+    ...standingView(balance),
     merchantId,
     proxyId,
     place,
@@ -213,6 +213,6 @@ function view(balance: BalanceNow) {
   }
 }
 
-function entryView({ at, balanceId: _balance, ...entry }: Entry) {
+export function entryView({ at, balanceId: _balance, ...entry }: Entry) {
   return { at: new Date(at).toISOString(), ...entry }
 }

@@ -1,8 +1,9 @@
 import type { MeterConfig, UsageConfig } from '../../engine/checks/meter.ts'
 import type { Challenges } from '../challenges/service.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { Offers } from '../offers/offers.ts'
-import type { Context, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
+import type { Context, PaymentLimits, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
 import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, LongError, Unavailable } from '../../engine/operations/errors.ts'
 import type { Reply } from '../../engine/message/reply.ts'
@@ -12,6 +13,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Ledger } from './ledger.ts'
 import type { Refused, BalanceReservation } from './slice.ts'
+import { refusedModel, release, reserveBudgets } from './budgets.ts'
 import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
@@ -34,7 +36,7 @@ declare module '../../engine/pipeline/services.ts' {
 export interface BalancesDependencies {
   readonly store: BalanceStore
   readonly ledger: Ledger
-  readonly challenges: Pick<Challenges, 'answer'>
+  readonly challenges: Pick<Challenges, 'answer' | 'refuseKey'>
   readonly claims: Pick<Claims, 'find'>
   readonly offers: Pick<Offers, 'inSatoshis'>
   readonly quotes: Quotes
@@ -73,10 +75,46 @@ export class Balances {
     if (ctx.isReserved) return null
     requireReadable(ctx, offer.meter.usage)
     const meter = this.#meterOf(offer.meter)
+    const limits = payment.limits ?? null
+    if (limits !== null) return this.#beginLimited(ctx, offer, payment, limits, meter)
     const metering = meter.begin(ctx)
     return metering instanceof Promise
       ? metering.then(later => this.#reserve(ctx, payment, meter, later))
       : this.#reserve(ctx, payment, meter, metering)
+  }
+
+  /** Reserves from the budgets of a narrowed key too. */
+  async #beginLimited(
+    ctx: Context,
+    offer: RequestOffer,
+    payment: RequestPayment,
+    limits: PaymentLimits,
+    meter: Meter
+  ): Promise<MeteredRequest | Reply> {
+    const { challenges, claims } = this.#dependencies
+    const metering = await meter.begin(ctx)
+    try {
+      const budgets =
+        (await refusedModel(limits, ctx, metering)) ??
+        (await reserveBudgets(
+          limits,
+          metering.reservedMsat,
+          () => claims.find(payment.paymentHash),
+          ctx,
+          this.#dependencies
+        ))
+      if (typeof budgets === 'string') return challenges.refuseKey(ctx, offer, budgets)
+      let begun: MeteredRequest | Reply | null = null
+      try {
+        begun = await this.#reserve(ctx, payment, meter, metering)
+      } finally {
+        if (!(begun instanceof MeteredRequest)) release(budgets, ctx, this.#dependencies)
+      }
+      if (begun instanceof MeteredRequest) begun.chargeAlso(budgets)
+      return begun
+    } catch (error) {
+      throw error instanceof GatewayError ? error : away(error)
+    }
   }
 
   /**
@@ -225,17 +263,7 @@ export class Balances {
     const challenge = await this.#dependencies.claims.find(payment.paymentHash)
     const now = this.#dependencies.clock.now()
     if (challenge === null || challenge.scheme === null || challenge.tokenExpiresAt <= now) return false
-    await this.#dependencies.store.open({
-      id: challenge.paymentHash,
-      kind: 'bundle',
-      merchantId: challenge.merchantId,
-      proxyId: challenge.proxyId,
-      place: challenge.place,
-      unit: meter.config.unit,
-      depositedMsat: challenge.amountSats * 1000,
-      openedAt: now,
-      expiresAt: challenge.tokenExpiresAt
-    })
+    await openBundle(this.#dependencies.store, challenge, meter.config.unit, now)
     return true
   }
 
@@ -261,6 +289,26 @@ export class Balances {
       underWay: meter?.isReported === true ? this.#underWay : null
     })
   }
+}
+
+/** Opens the balance that a claimed challenge paid for, once. */
+export async function openBundle(
+  store: Pick<BalanceStore, 'open'>,
+  { paymentHash, merchantId, proxyId, place, amountSats, tokenExpiresAt }: Challenge,
+  unit: string,
+  now: number
+): Promise<void> {
+  await store.open({
+    id: paymentHash,
+    kind: 'bundle',
+    merchantId,
+    proxyId,
+    place,
+    unit,
+    depositedMsat: amountSats * 1000,
+    openedAt: now,
+    expiresAt: tokenExpiresAt
+  })
 }
 
 /** A flat price for each unit. */

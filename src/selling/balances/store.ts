@@ -55,6 +55,28 @@ const entries: Records<Entry> = records({
   basis: text<EntryBasis>()
 })
 
+export interface DayUsage {
+  /** `YYYY-MM-DD`. */
+  readonly day: string
+  readonly model: string | null
+  readonly requests: number
+  /** Those that cost nothing. */
+  readonly failed: number
+  readonly input: number
+  readonly output: number
+  readonly msat: number
+}
+
+const usages: Records<DayUsage> = records({
+  day: text(),
+  model: optional(text()),
+  requests: amount(),
+  failed: amount(),
+  input: amount(),
+  output: amount(),
+  msat: amount()
+})
+
 const swept: Records<ReclaimedSlice> = records({
   balanceId: text(),
   gateway: text(),
@@ -198,7 +220,7 @@ export class BalanceStore {
     const { sql } = this.#database
     const whose = merchantId === undefined ? sql`true` : sql`merchant_id = ${merchantId}`
     return await balancesNow.all(sql`
-      select ${this.#now()} from balances where ${whose} order by opened_at desc, id desc limit ${take} offset ${skip}`)
+      select ${this.#now()} from balances where ${whose} and kind <> 'budget' order by opened_at desc, id desc limit ${take} offset ${skip}`)
   }
 
   /** Columns of a balance with its revocation. Only revocations after `opened_at` count. */
@@ -219,6 +241,17 @@ export class BalanceStore {
     return await entries.all(sql`
       select * from ${sql.unsafe(EACH_ENTRY)}
       where balance_id = ${balanceId} order by id desc, nth desc limit ${take} offset ${skip}`)
+  }
+
+  /** Sums by day (UTC) and model, newest first, of at most 1,000 rows. */
+  async usage(balanceId: string): Promise<readonly DayUsage[]> {
+    const { sql } = this.#database
+    return await usages.all(sql`
+      select to_char(made_at at time zone 'UTC', 'YYYY-MM-DD') as day, model, count(*) as requests,
+        count(*) filter (where msat = 0) as failed, coalesce(sum(input), 0)::bigint as input,
+        coalesce(sum(output), 0)::bigint as output, sum(msat)::bigint as msat
+      from ${sql.unsafe(EACH_ENTRY)}
+      where balance_id = ${balanceId} group by 1, 2 order by 1 desc, 2 limit 1000`)
   }
 
   async purgeEntries(before: number, limit: number): Promise<number> {

@@ -1,5 +1,6 @@
 import type { RouteConfig } from '../../engine/config/schema.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { hasPaidKey } from '../../engine/message/payment-headers.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import { largeHead } from '../../lightning/codecs/challenge-size.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -7,7 +8,8 @@ import type { Leases } from '../holding/leases.ts'
 import type { Paid, PaidResponses } from '../holding/paid-responses.ts'
 import type { SentChallenge, Challenge } from '../holding/challenge.ts'
 import type { Minting } from '../minting/minting.ts'
-import { classicRefused, paymentRequired } from '../minting/replies.ts'
+import { inShapeOf } from '../minting/api-errors.ts'
+import { classicRefused, detailOf, paymentRequired } from '../minting/replies.ts'
 import type { FreeCalls } from '../offers/free-calls.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
 import type { Offers } from '../offers/offers.ts'
@@ -15,6 +17,7 @@ import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Paywall } from '../paywall/paywall.ts'
 import {
   isForged,
+  limitRefused,
   type CredentialRefusal,
   type CredentialVerdict,
   type SaleRefusal,
@@ -104,6 +107,27 @@ export class Challenges {
    * @throws Unavailable, RateLimited if no challenge can be made
    */
   async answer(ctx: Context, offer: Offer, refusal: SaleRefusal, html = refusal.kind === 'used-up'): Promise<Reply> {
+    const reply = await this.#answer(ctx, offer, refusal, html)
+    return this.#inShape(ctx, offer, reply, `${detailOf(refusal) ?? 'Payment required'}. ${this.#topUpWords(ctx)}`)
+  }
+
+  /** Refuses a narrowed key by its own limit. */
+  refuseKey(ctx: Context, offer: Offer, detail: string): Reply {
+    return this.#inShape(ctx, offer, classicRefused(limitRefused(detail)), `${detail}.`, 'insufficient_quota')
+  }
+
+  #topUpWords({ host, secure }: Context): string {
+    return `Top up this key, or buy another one, at ${secure ? 'https' : 'http'}://${host}/l402/keys`
+  }
+
+  /** The body that clients with a paid key can show; others get the contract's. */
+  #inShape(ctx: Context, { keys, meter }: Offer, reply: Reply, message: string, type?: string): Reply {
+    const usage = meter?.usage
+    const isOfApi = keys === true && (usage === 'openai' || usage === 'anthropic')
+    return isOfApi && hasPaidKey(ctx.headers) ? inShapeOf(usage, reply, message, type) : reply
+  }
+
+  async #answer(ctx: Context, offer: Offer, refusal: SaleRefusal, html: boolean): Promise<Reply> {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
       return classicRefused(refusal)
     const { minting, paywall } = this.#options

@@ -1,6 +1,6 @@
 import type { Sql } from '../../platform/database/database.ts'
 
-export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
+export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription' | 'top-up'
 
 /** Prefix of the binding of a challenge reserved for one browser. */
 export const HOLDER_MARK = '~'

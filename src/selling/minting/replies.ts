@@ -192,7 +192,7 @@ export function paymentRequired(
 }
 
 /** Reason of a credential's refusal; null if none was sent. */
-function detailOf(refused: SaleRefusal): string | null {
+export function detailOf(refused: SaleRefusal): string | null {
   if (refused.kind === 'none') return null
   if (refused.kind !== 'used-up') return refused.detail
   const { balanceMsat, requiredMsat } = refused

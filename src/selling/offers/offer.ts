@@ -66,6 +66,10 @@ declare module '../../engine/message/context.ts' {
     readonly description: string
     readonly payee: 'platform' | 'merchant'
     readonly sessions: SessionsConfig | null
+    /** Paid keys are accepted. */
+    readonly keys?: boolean
+    /** Address of the browser that paid, where it is not the sold path. */
+    readonly passPath?: string
     /** Session terms of a deposit; absent for a charge. */
     readonly deposit?: SessionTerms
     /** A Payment challenge is bound to the body (contract, Payment scheme: digest). */
@@ -142,6 +146,7 @@ export class RouteOffers {
   readonly #source: 'route' | 'ping'
   readonly #meter: MeterConfig | null
   readonly #sessions: SessionsConfig | null
+  readonly #keys: boolean
   readonly #service: string
   readonly #place: string
   readonly #pattern: string | null
@@ -163,6 +168,7 @@ export class RouteOffers {
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#meter = route.meter ?? null
     this.#sessions = route.sessions ?? null
+    this.#keys = route.keys
     this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
@@ -239,6 +245,7 @@ export class RouteOffers {
       source: this.#source,
       meter: this.#meter,
       sessions: this.#sessions,
+      keys: this.#keys,
       service: this.#service,
       merchantId: null,
       proxyId: null,
@@ -289,6 +296,21 @@ export function depositOffer(offer: Offer, terms: SessionTerms, amountSats: numb
     description: `Deposit: ${offer.description}`,
     bindsDigest: false,
     grace: null
+  }
+}
+
+/** The top-up of a key's balance, named by `path`. Its token would pay for nothing: the balance has the money. */
+export function topUpOffer(offer: Offer, balanceId: string): Offer {
+  return {
+    ...offer,
+    source: 'top-up',
+    meter: null,
+    keys: false,
+    service: depositService(offer.service.replace(/:[01]$/, '')),
+    path: balanceId,
+    tokenPath: balanceId,
+    wildcard: false,
+    description: `Top-up: ${offer.description}`
   }
 }
 

@@ -52,7 +52,10 @@ export function isPassOf(
  * only (RFC 6265bis, 4.1.3.1).
  */
 function nameOf(offer: Offer, secure: boolean): string {
-  const sold = isOfOneAddress(offer) ? [offer.tokenPath, boundQuery(offer.query)] : [offer.tokenPath]
+  const sold =
+    isOfOneAddress(offer) || offer.passPath !== undefined
+      ? [offer.tokenPath, boundQuery(offer.query)]
+      : [offer.tokenPath]
   const short = hash('sha256', JSON.stringify([offer.service, ...sold]), 'base64url').slice(0, 12)
   return `${secure ? '__Secure-' : ''}${NAME}${short}`
 }
@@ -89,7 +92,8 @@ export function passCookie(offer: Offer, passes: readonly Pass[], seconds: numbe
 }
 
 /** The sold path as the attribute allows: up to the last slash before a semicolon or non-ASCII. */
-function cookiePath({ tokenPath, wildcard }: Offer): string {
+function cookiePath({ passPath, tokenPath, wildcard }: Offer): string {
+  if (passPath !== undefined) return passPath
   const path = wildcard && tokenPath.endsWith('/*') ? tokenPath.slice(0, -2) || '/' : tokenPath
   const [sayable = ''] = /^[\x21-\x3a\x3c-\x7e]*/.exec(path) ?? []
   return sayable === path ? path : path.slice(0, sayable.lastIndexOf('/') + 1) || '/'
@@ -123,7 +127,8 @@ export class PassClaims {
       price: challenge.price,
       expires: challenge.tokenExpiresAt / 1000,
       flaws: null,
-      unknown: null
+      unknown: null,
+      limits: null
     }
     return this.#tokens.unfit(grant, asked, offer, createdAt) === null && !this.#options.revocations.covers(challenge)
   }

@@ -38,7 +38,7 @@ export interface PayPageRequest {
   readonly paysInSandbox: boolean
 }
 
-interface MadePage {
+export interface MadePage {
   readonly body: string
   /** Flat list, with Content-Type. */
   readonly headers: readonly string[]

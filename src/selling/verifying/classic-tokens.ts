@@ -10,6 +10,7 @@ import {
   type TokenIdentifier
 } from '../../lightning/l402/macaroon.ts'
 import { preimageMatches } from '../../lightning/codecs/hmac.ts'
+import { isKeyProof } from '../../lightning/l402/paid-key.ts'
 import type { Offer } from '../offers/offer.ts'
 import { buys, isOfPrice } from '../offers/price-grace.ts'
 import type { Challenge, ClaimCondition } from '../holding/challenge.ts'
@@ -79,9 +80,12 @@ export class ClassicTokens {
         return invalidToken('macaroon', `The macaroon cannot be read: ${error.message}`)
       throw error
     }
-    if (!preimageMatches(credential.preimage, identifier.paymentHash))
+    const isPreimage = preimageMatches(credential.preimage, identifier.paymentHash)
+    if (!isPreimage && credential.isKey !== true)
       return invalidToken('preimage', 'Preimage does not match payment hash')
     const rootKey = this.#options.keys().rootKey(identifier.tokenId)
+    if (!isPreimage && (rootKey === null || !isKeyProof(credential.preimage, rootKey, identifier.paymentHash)))
+      return invalidToken('preimage', 'Invalid API key')
     if (rootKey === null || !verifySignature(macaroon, rootKey))
       return invalidToken('signature', 'Invalid macaroon signature')
     return {
@@ -139,7 +143,12 @@ export class ClassicTokens {
     if (claimed === null) return this.#unclaimed(token)
     const paid: Paid = Object.freeze({
       kind: 'paid',
-      payment: Object.freeze({ scheme: 'l402', paymentHash: token.paymentHash, amountSats: claimed.amountSats }),
+      payment: Object.freeze({
+        scheme: 'l402',
+        paymentHash: token.paymentHash,
+        amountSats: claimed.amountSats,
+        limits: token.grant.limits
+      }),
       lease: null,
       challengeId: null
     })
@@ -210,7 +219,8 @@ export class ClassicTokens {
         merchantId: offer.merchantId,
         chargeId: null,
         amountSats: fits ? amountSats : offer.amountSats,
-        price: fits ? fiat : offer.fiat
+        price: fits ? fiat : offer.fiat,
+        isMetered: offer.meter !== null
       },
       now / 1000
     )

@@ -41,6 +41,9 @@ const SIGNATURE_END = 16
  * of a verified request. A hit compares the whole value.
  */
 function keyOf(authorization: string): string {
+  // A paid key ends with its signature.
+  if (authorization.startsWith('Bearer bg_') || authorization.startsWith('bg_'))
+    return authorization.slice(-SIGNATURE_END)
   const colon = authorization.length - PREIMAGE - 1
   return colon > 2 * SIGNATURE_END && authorization.charCodeAt(colon) === 0x3a
     ? authorization.slice(colon - SIGNATURE_END, colon)
@@ -77,14 +80,14 @@ export class TokenCache {
 }
 
 /**
- * The raw value of the only Authorization line. Null without one, with several, or with a macaroon header; the slow
- * path reads those.
+ * The raw value of the only Authorization line, or with `takesKeys` of the only line that may be a key. Null without
+ * one, with several, or with a macaroon header; the slow path reads those.
  */
-export function soleAuthorization(pairs: readonly string[]): string | null {
+export function soleAuthorization(pairs: readonly string[], takesKeys = false): string | null {
   let found: string | null = null
   for (let at = 0; at < pairs.length; at += 2) {
     const field = credentialField(pairs[at] ?? '')
-    if (field === null) continue
+    if (field === null || (field === 'key' && !takesKeys)) continue
     if (field === 'macaroon' || found !== null) return null
     found = pairs[at + 1] ?? ''
   }

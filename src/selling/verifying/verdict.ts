@@ -101,6 +101,17 @@ export function caveatRefused(failure: CaveatFailure): ClassicRefused {
   return { kind: 'classic', status: 403, detail: printable(message), body, reason: caveat }
 }
 
+/** 403: a limit that the holder of a narrowed key set. Paying does not lift it. */
+export function limitRefused(detail: string): ClassicRefused {
+  return {
+    kind: 'classic',
+    status: 403,
+    detail: printable(detail),
+    body: { error: 'Forbidden', message: detail },
+    reason: 'limit'
+  }
+}
+
 const FORGED: ReadonlySet<string> = new Set(['malformed', 'preimage', 'signature'])
 
 /**

@@ -57,9 +57,9 @@ export class Verifier {
    */
   verify(ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     const pairs = ctx.headers.pairs
-    const raw = soleAuthorization(pairs)
+    const raw = soleAuthorization(pairs, offer.keys)
     if (raw === null) {
-      const credential = readCredential(pairs)
+      const credential = readCredential(pairs, offer.keys)
       if (credential.kind !== 'classic')
         return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
       // Several lines or another header: the cache key cannot collide with a header value.
@@ -68,7 +68,7 @@ export class Verifier {
     }
     const known = this.#recall(raw, offer)
     if (known !== null) return known
-    const credential = readAuthorization(raw)
+    const credential = readAuthorization(raw, offer.keys)
     return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, raw)
   }
 
@@ -85,7 +85,7 @@ export class Verifier {
    * @throws Unavailable
    */
   async proven(headers: ReadonlyHeaders): Promise<string | null> {
-    const credential = readCredential(headers.pairs)
+    const credential = readCredential(headers.pairs, true)
     if (credential.kind === 'classic') {
       const token = this.tokens.genuine(credential)
       return 'kind' in token ? null : token.paymentHash

@@ -19,6 +19,8 @@ import { merchantLine } from '../kit/merchant-line.ts'
 import { pictures } from '../kit/pictures.ts'
 import { qrContent } from '../kit/qr-code.ts'
 
+export { openKeyPages } from './key-page.ts'
+
 interface PaywallFacts {
   /** Display name of the seller. */
   readonly seller: string

@@ -35,13 +35,13 @@ export const settingsPage: ConsolePage = {
       content: html`
         <section aria-labelledby="account"><h2 id="account">Account</h2>
           ${facts([
+            ['Name', html`<bdi>${account.name}</bdi>`],
             ['Email', account.email],
             ['API keys', html`<a href=${link('keys')}>Keys of your programs</a>`],
             ['Signing in', html`<a href=${link('settings/passkeys')}>Your passkeys</a>`]
           ])}
         </section>
         ${providersSection(asked, settings)}
-        ${nameSection(asked, account.name)}
         ${colourSection(asked, settings)}
         ${noticesSection(asked, notices)}`
     }
@@ -69,10 +69,6 @@ export const settingsPage: ConsolePage = {
           target: '/api/merchant/notices',
           body: { off: Object.keys(NOTICES).filter(name => !form.getAll('notices').includes(name)) }
         })
-        return { to: 'settings', done: 'saved' }
-      case 'name':
-        expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).name)
-        await api.send({ method: 'PUT', target: '/api/merchant/name', body: { name: form.get('name') ?? '' } })
         return { to: 'settings', done: 'saved' }
       case 'colour': {
         const { colour } = await api.get<SettingsView>('/api/merchant/settings')
@@ -168,21 +164,6 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
         html`<form method="post" class="form">
           <input type="hidden" name="do" value="notices" />
           ${ticks('notices', 'Send an email about', options, on, 'To the address of the account, at most one of each kind in an hour.')}
-          <button class="button small" type="submit">Save</button>
-        </form>`
-      )}
-    </section>`
-}
-
-function nameSection(asked: PageRequest, name: string): VNode {
-  return html`<section aria-labelledby="named"><h2 id="named">Account name</h2>
-      <p>Customers see it on payment pages, receipts and invoices.</p>
-      ${forRole(
-        asked,
-        'owner',
-        html`<form method="post" class="filter">
-          <input type="hidden" name="do" value="name" /><input type="hidden" name="was" value=${name} />
-          ${field({ name: 'name', label: 'Name', value: asked.form.get('name') ?? name, problem: asked.problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}

@@ -1,0 +1,118 @@
+import type { Context, PaymentLimits } from '../../engine/message/context.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Challenge } from '../holding/challenge.ts'
+import { readField } from '../prices/request-field.ts'
+import { budgetId } from './balance.ts'
+import type { Ledger } from './ledger.ts'
+import type { Metering } from './meter.ts'
+import type { BalanceReservation } from './slice.ts'
+import type { BalanceStore } from './store.ts'
+
+const DAY = 86_400_000
+
+type Budget = PaymentLimits['budgets'][number]
+
+export interface BudgetOptions {
+  readonly store: Pick<BalanceStore, 'open'>
+  readonly ledger: Pick<Ledger, 'reserve' | 'settle'>
+  readonly clock: Clock
+}
+
+/** Why a narrowed key does not pay for a request, for its holder; null if its model is allowed. */
+export async function refusedModel(
+  { models }: PaymentLimits,
+  ctx: Context,
+  { model }: Metering
+): Promise<string | null> {
+  if (models === null) return null
+  const asked = model ?? (await readField({ json: 'model' }, ctx))
+  if (typeof asked === 'string' && models.includes(asked)) return null
+  return `This key is limited to the models ${models.join(', ')}`
+}
+
+/**
+ * Reserves from each budget of a narrowed key. A string is the reason of a refusal, after which nothing is reserved.
+ * @throws Error without the database
+ */
+export async function reserveBudgets(
+  { budgets }: PaymentLimits,
+  msat: number,
+  challenge: () => Promise<Challenge | null>,
+  ctx: Context,
+  options: BudgetOptions
+): Promise<readonly BalanceReservation[] | string> {
+  const taken: BalanceReservation[] = []
+  let isWhole = false
+  try {
+    for (const budget of budgets) {
+      const { id, until } = periodOf(budget, options.clock.now())
+      let answer = await options.ledger.reserve(id, msat)
+      if (answer.kind === 'refused' && answer.why === 'unknown' && (await open(id, budget, until, challenge, options)))
+        answer = await options.ledger.reserve(id, msat)
+      if (answer.kind === 'refused') return usedUp(budget, answer.leftMsat, msat, until)
+      taken.push(answer)
+    }
+    isWhole = true
+    return taken
+  } finally {
+    if (!isWhole) release(taken, ctx, options)
+  }
+}
+
+function usedUp({ msat, period }: Budget, leftMsat: number, neededMsat: number, until: number | null): string {
+  const every = period === null ? '' : ` per ${period}`
+  const reset = until === null ? '' : `. It resets at ${new Date(until).toISOString()}`
+  return `The budget of this key is used up: ${leftMsat} of ${msat} millisatoshis${every} are left, and this request needs ${neededMsat}${reset}`
+}
+
+export function release(
+  taken: readonly BalanceReservation[],
+  ctx: Context,
+  { ledger, clock }: Pick<BudgetOptions, 'ledger' | 'clock'>
+): void {
+  const unused = {
+    at: clock.now(),
+    request: ctx.correlationId.slice(0, 100),
+    model: null,
+    input: null,
+    output: null,
+    basis: 'reservation'
+  } as const
+  for (const reservation of taken) void ledger.settle(reservation, 0, unused)
+}
+
+/** `until`: when the period ends, in milliseconds; null for a budget in all. */
+function periodOf({ id, period }: Budget, now: number): { readonly id: string; readonly until: number | null } {
+  if (period === null) return { id: budgetId(id, ''), until: null }
+  const today = new Date(now)
+  const until =
+    period === 'day'
+      ? Date.UTC(today.getUTCFullYear(), today.getUTCMonth(), today.getUTCDate() + 1)
+      : Date.UTC(today.getUTCFullYear(), today.getUTCMonth() + 1)
+  return { id: budgetId(id, `:${today.toISOString().slice(0, period === 'day' ? 10 : 7)}`), until }
+}
+
+async function open(
+  id: string,
+  { msat }: Budget,
+  until: number | null,
+  find: () => Promise<Challenge | null>,
+  { store, clock }: BudgetOptions
+): Promise<boolean> {
+  const challenge = await find()
+  if (challenge === null) return false
+  const { merchantId, proxyId, place, tokenExpiresAt } = challenge
+  await store.open({
+    id,
+    kind: 'budget',
+    merchantId,
+    proxyId,
+    place,
+    unit: 'unit',
+    depositedMsat: msat,
+    openedAt: clock.now(),
+    // Requests that began in the period settle after it.
+    expiresAt: until === null ? tokenExpiresAt : until + DAY
+  })
+  return true
+}

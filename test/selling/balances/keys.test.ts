@@ -1,0 +1,258 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import t, { type Test as T } from 'tap'
+import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
+import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/paid-key.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { serve } from '../../support/serve.ts'
+
+const PATH = '/v1/chat/completions'
+
+/** Sells an API like OpenAI's with keys: 10 msat per token of input, 100 of output; each response costs 1,000 msat. */
+async function openShop(t: T, { api = 'openai', clock }: { readonly api?: string; readonly clock?: ManualClock } = {}) {
+  const seen: { headers: IncomingHttpHeaders; requests: number } = { headers: {}, requests: 0 }
+  const upstream = createServer((request, response) => {
+    seen.headers = request.headers
+    seen.requests++
+    request.resume().on('end', () => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const usage =
+        api === 'openai'
+          ? { prompt_tokens: 10, completion_tokens: 9, total_tokens: 19 }
+          : { input_tokens: 10, output_tokens: 9 }
+      response.end(JSON.stringify({ usage }))
+    })
+  })
+  const port = await serve(t, upstream)
+  const route = `routes:
+  - match: { path: /v1/* }
+    chain: paid
+    upstream: { url: "http://127.0.0.1:${port}" }
+    meter: { unit: token, bundle: 10 sats, prices: { input: 10 msat, output: 100 msat }, usage: ${api}, estimate: { input: 10, else: 9 } }
+    keys: true
+`
+  const gateway = await startGateway(t, {
+    yaml: defaultYaml({ replace: [['routes:\n', route]] }),
+    ...(clock === undefined ? {} : { clock })
+  })
+  const ask = (
+    headers: Readonly<Record<string, string>>,
+    body: object = { model: 'small' },
+    path = PATH
+  ): Promise<Answer> =>
+    gateway.send('POST', path, {
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body)
+    })
+  const buy = async (body: object = {}): Promise<{ key: string; credential: string }> => {
+    const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body }), 'l402')
+    const credential = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+    const bought = await gateway.send('POST', '/l402/keys', { body, headers: { authorization: credential } })
+    t.equal(bought.status, 201, bought.text)
+    return { key: (bought.json() as { key: string }).key, credential }
+  }
+  const standing = async (key: string): Promise<Record<string, unknown>> =>
+    (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
+  return { gateway, ask, buy, standing, seen }
+}
+
+/** Narrows a key as its holder does, without the gateway. */
+function narrowed(key: string, ...caveats: string[]): string {
+  const { proof, macaroon } = decodePaidKey(key) ?? { proof: '', macaroon: '' }
+  const more = caveats.reduce(addCaveat, decodeMacaroonBase64(macaroon))
+  return encodePaidKey(Buffer.from(proof, 'hex'), encodeMacaroon(more))
+}
+
+t.test('keys: one payment buys a key that ordinary clients send in any of three headers', async t => {
+  const { ask, buy, standing, seen, gateway } = await openShop(t)
+  const { key, credential } = await buy({ amount: 20, label: 'laptop' })
+  t.match(key, /^bg_[A-Za-z0-9_-]+$/)
+  for (const headers of [
+    { authorization: `Bearer ${key}` },
+    { authorization: `bearer  ${key}` },
+    { 'x-api-key': key },
+    { 'api-key': key }
+  ]) {
+    const answer = await ask(headers)
+    t.equal(answer.status, 200, answer.text)
+    t.equal(answer.headers['x-charged-msat'] ?? '1000', '1000')
+    t.notMatch(JSON.stringify(seen.headers), key, 'the upstream never sees it')
+  }
+  t.equal((await ask({ authorization: credential })).status, 200, 'the L402 credential is the same balance')
+  const { balanceMsat, depositedMsat, usage } = await standing(key)
+  t.equal(depositedMsat, 20_000)
+  t.equal(balanceMsat, 15_000)
+  t.match(usage, [{ model: null, requests: 5, failed: 0, input: 50, output: 45, msat: 5000 }])
+  const again = await gateway.send('POST', '/l402/keys', {
+    body: { label: 'x' },
+    headers: { authorization: credential }
+  })
+  t.match(again.json(), { key, label: 'x', balanceMsat: 15_000 }, 'the credential shows the key again')
+  t.equal(again.headers['cache-control'], 'no-store')
+  t.equal((await gateway.send('POST', '/l402/keys', { body: { amount: 0 } })).status, 400)
+})
+
+t.test('keys: a holder who knows the preimage makes the key without the gateway', async t => {
+  const { ask, gateway } = await openShop(t)
+  const challenge = challengeOf(await ask({}), 'l402')
+  const preimage = await gateway.pay(challenge.parameters.get('invoice') ?? '')
+  const macaroon = Buffer.from(challenge.parameters.get('macaroon') ?? '', 'base64')
+  const key = encodePaidKey(Buffer.from(preimage, 'hex'), macaroon)
+  t.equal((await ask({ authorization: `Bearer ${key}` })).status, 200)
+  const unpaid = challengeOf(await ask({}), 'l402')
+  for (const proof of [Buffer.alloc(32), Buffer.from(preimage, 'hex')]) {
+    const forged = encodePaidKey(proof, Buffer.from(unpaid.parameters.get('macaroon') ?? '', 'base64'))
+    t.equal((await ask({ 'x-api-key': forged })).status, 401, 'the macaroon of a 402 alone is no key')
+  }
+})
+
+t.test('keys: a changed key, another credential beside it, or a route without keys pays nothing', async t => {
+  const { ask, buy, seen, gateway } = await openShop(t)
+  const { key, credential } = await buy()
+  const other = (await buy()).key
+  const before = seen.requests
+  for (const at of [10, 60, key.length - 3]) {
+    const changed = key.slice(0, at) + (key[at] === 'A' ? 'B' : 'A') + key.slice(at + 1)
+    t.equal((await ask({ authorization: `Bearer ${changed}` })).status, 401, `character ${at}`)
+  }
+  for (const cut of [key.slice(0, 160), `${key}!`]) t.not((await ask({ 'x-api-key': cut })).status, 200)
+  t.equal((await ask({ authorization: credential, 'x-api-key': key })).status, 400, 'an L402 credential beside it')
+  t.equal((await ask({ authorization: `Bearer ${other}`, 'x-api-key': key })).status, 400, 'two keys')
+  t.equal(seen.requests, before)
+  t.equal((await ask({ authorization: `Bearer ${key}`, 'x-api-key': key })).status, 200, 'the same key twice is one')
+  t.equal(
+    (await ask({ authorization: 'Bearer sk-other', 'x-api-key': key })).status,
+    200,
+    "the upstream's own key may be beside it"
+  )
+  t.equal(seen.headers.authorization, 'Bearer sk-other')
+  t.equal(
+    (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': `bg_${'A'.repeat(200)}` } })).status,
+    401
+  )
+  t.equal((await gateway.send('GET', '/l402/keys/self')).status, 401)
+})
+
+t.test('keys: a holder narrows a key offline by budget, model, path and time, and nobody widens it', async t => {
+  const clock = new ManualClock(Date.UTC(2026, 10, 27, 23, 59, 58))
+  const { ask, buy, standing, gateway } = await openShop(t, { clock })
+  const { key } = await buy()
+  const budget = narrowed(key, 'budget_msat=2500')
+  t.equal((await ask({ 'x-api-key': budget })).status, 200)
+  t.equal(
+    (await ask({ 'x-api-key': narrowed(budget, 'budget_msat=9000') })).status,
+    200,
+    'a wider one below counts for both'
+  )
+  const over = await ask({ 'x-api-key': budget })
+  t.equal(over.status, 403)
+  t.match(over.json(), { error: { type: 'insufficient_quota', message: /500 of 2500 millisatoshis are left/ } })
+  t.equal(
+    (await ask({ 'x-api-key': narrowed(budget, 'label=other') })).status,
+    403,
+    'a label below it is the same budget'
+  )
+  t.equal(
+    (await ask({ 'x-api-key': narrowed(key, 'label=other', 'budget_msat=2500') })).status,
+    200,
+    'another label is another'
+  )
+  t.equal((await ask({ 'x-api-key': key })).status, 200, 'and the key itself pays on')
+  t.equal((await standing(key)).balanceMsat, 6_000, 'budgets are no money')
+
+  const daily = narrowed(key, 'budget_msat=1000/day')
+  t.equal((await ask({ 'x-api-key': daily })).status, 200)
+  t.equal((await ask({ 'x-api-key': daily, connection: 'close' })).status, 403)
+  clock.advance(3_000)
+  t.equal((await ask({ 'x-api-key': daily })).status, 200, 'another day')
+
+  const small = narrowed(key, 'model=small,tiny')
+  t.equal((await ask({ 'x-api-key': small }, { model: 'large' })).status, 403)
+  t.equal((await ask({ 'x-api-key': small }, {})).status, 403, 'no model at all')
+  t.equal((await ask({ 'x-api-key': narrowed(small, 'model=large') }, { model: 'large' })).status, 403)
+  t.equal((await ask({ 'x-api-key': small })).status, 200)
+  t.equal((await ask({ 'x-api-key': narrowed(key, 'path=/v1/embeddings') })).status, 403)
+  t.equal((await ask({ 'x-api-key': narrowed(key, `expires=${Math.floor(clock.now() / 1000) - 1}`) })).status, 403)
+  for (const caveat of ['budget_msat=0', 'budget_msat=-1', 'budget_msat=5/week', 'budget_msat=1e3', 'wide=1'])
+    t.equal((await ask({ 'x-api-key': narrowed(key, caveat) })).status, 401, caveat)
+  t.equal((await gateway.send('GET', '/l402/test/ping', { headers: { 'x-api-key': key } })).status, 402, 'no key there')
+})
+
+t.test('keys: many requests spend no more than a budget', async t => {
+  const { ask, buy } = await openShop(t)
+  const { key } = await buy({ amount: 1000 })
+  const budget = narrowed(key, 'budget_msat=5000')
+  const statuses = await Promise.all(
+    Array.from({ length: 40 }, async () => (await ask({ 'x-api-key': budget })).status)
+  )
+  t.ok(statuses.every(status => status === 200 || status === 403))
+  t.ok(statuses.filter(status => status === 200).length <= 5, 'five requests of 1,000 millisatoshis')
+  t.ok(statuses.includes(200))
+})
+
+for (const api of ['openai', 'anthropic'])
+  t.test(`keys: a used-up key says so as ${api} does, and a top-up is in its balance when it is paid`, async t => {
+    const { ask, buy, gateway, standing } = await openShop(t, { api })
+    const { key } = await buy({ amount: 1 })
+    t.equal((await ask({ 'x-api-key': key })).status, 200)
+    const usedUp = await ask({ 'x-api-key': key })
+    t.equal(usedUp.status, 402)
+    const { error, type } = usedUp.json() as { error: { type: string; message: string }; type?: string }
+    t.equal(error.type, 'insufficient_quota')
+    t.match(error.message, /used up.*\/l402\/keys/)
+    t.equal(type, api === 'anthropic' ? 'error' : undefined)
+    t.ok(usedUp.headers['www-authenticate'], 'with its challenges')
+    t.match((await ask({ 'x-api-key': `${key.slice(0, -2)}AA` })).json(), { error: { type: 'authentication_error' } })
+    t.match((await ask({})).json(), { error: 'Payment Required' }, "others get the contract's body")
+
+    const topUp = await gateway.send('POST', '/l402/keys/self/top-ups', {
+      body: { amount: 2 },
+      headers: { 'x-api-key': key }
+    })
+    t.equal(topUp.status, 201, topUp.text)
+    const { invoice, amountSats } = topUp.json() as { invoice: string; amountSats: number }
+    t.equal(amountSats, 2)
+    t.equal((await standing(key)).balanceMsat, 0, 'not before it is paid')
+    const preimage = await gateway.pay(invoice)
+    for (let times = 0; times < 2; times++) {
+      const shown = await gateway.send('POST', '/l402/keys/self/top-ups', {
+        body: { amount: 2, preimage },
+        headers: { 'x-api-key': key }
+      })
+      t.match(shown.json(), { depositedMsat: 3000, balanceMsat: 2000 }, 'once, however often it is shown')
+    }
+    t.equal((await ask({ 'x-api-key': key })).status, 200)
+    const other = (await buy()).key
+    const stolen = await gateway.send('POST', '/l402/keys/self/top-ups', {
+      body: { amount: 2, preimage },
+      headers: { 'x-api-key': other }
+    })
+    t.equal(stolen.status, 404, 'not of another key')
+  })
+
+t.test('keys: a person buys one in a browser, whose wallet shows no preimage', async t => {
+  const { ask, gateway } = await openShop(t)
+  const html = { accept: 'text/html' }
+  const form = await gateway.send('GET', '/l402/keys', { headers: html })
+  t.equal(form.status, 200)
+  t.match(form.text, /name="amount"[^>]*value="10"/)
+  const address = '/l402/keys?order=7f&amount=2'
+  const page = await gateway.send('GET', address, { headers: html })
+  t.equal(page.status, 402)
+  const cookie = String(page.headers['set-cookie']).split(';')[0] ?? ''
+  t.match(String(page.headers['set-cookie']), /Path=\/l402\/keys; .*HttpOnly/)
+  t.equal((await gateway.send('GET', address, { headers: { ...html, cookie } })).status, 402, 'not before it is paid')
+  await gateway.pay(challengeOf(page, 'l402').parameters.get('invoice') ?? '')
+  const bought = await gateway.send('GET', address, { headers: { ...html, cookie } })
+  t.equal(bought.status, 200)
+  t.equal(bought.headers['cache-control'], 'no-store')
+  const key = /bg_[\w-]{150,}/.exec(bought.text)?.[0] ?? ''
+  t.match(bought.text, `OPENAI_BASE_URL=${gateway.url}/v1 OPENAI_API_KEY=${key}`)
+  t.equal((await ask({ 'x-api-key': key })).status, 200)
+  t.equal((await gateway.send('GET', address, { headers: html })).status, 402, 'another browser pays for itself')
+  t.equal(
+    (await gateway.send('GET', '/l402/keys?order=8&amount=2', { headers: { ...html, cookie } })).status,
+    402,
+    'another order'
+  )
+})
