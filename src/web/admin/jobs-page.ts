@@ -69,7 +69,7 @@ export function dashboardPage(view: DashboardView, style: string): string {
           ${periodic.length === 0 ? null : queueTable('Periodic', periodic)}
           ${jobList(view)}
         </main>
-        <footer class="soft">Times are UTC. What went well is kept for a day, failures for 14 days.</footer>
+        <footer class="soft">Times are UTC. Completed jobs are kept for a day, failed ones for 14 days.</footer>
       </body>
     </html>`)
   )
@@ -80,7 +80,7 @@ function queueTable(title: string, queues: readonly QueueView[]): VNode {
     <section>
       <h2>${title}</h2>
       <table>
-        <thead><tr><th scope="col">Queue</th><th scope="col">Failed</th><th scope="col">Waiting</th><th scope="col">Running</th><th scope="col">Done</th><th scope="col">Last done</th></tr></thead>
+        <thead><tr><th scope="col">Queue</th><th scope="col">Failed</th><th scope="col">Waiting</th><th scope="col">Running</th><th scope="col">Done</th><th scope="col">Last completed</th></tr></thead>
         <tbody>${queues.map(
           queue => html`
           <tr>
@@ -136,11 +136,11 @@ function jobItem(job: JobView): VNode {
       ${job.reason === null ? null : html`<p class="reason">${job.reason}</p>`}
       <dl>
         ${fact('Job', html`<code>${job.id}</code>`)}
-        ${job.group === null ? null : fact('Of', job.group)}
+        ${job.group === null ? null : fact('Payment', job.group)}
         ${fact('Runs', job.runs)}
-        ${fact('Made', timeOf(job.createdAt))}
+        ${fact('Created', timeOf(job.createdAt))}
         ${job.state === 'waiting' ? fact('Due', timeOf(job.dueAt)) : null}
-        ${isEmpty(job.data) ? null : fact('Carries', html`<code>${JSON.stringify(job.data)}</code>`)}
+        ${isEmpty(job.data) ? null : fact('Data', html`<code>${JSON.stringify(job.data)}</code>`)}
       </dl>
     </li>`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { createHash } from 'node:crypto'
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
@@ -36,7 +37,7 @@ export function expectUnchanged(form: URLSearchParams, now: string, words = now)
   if (form.get('was') !== now)
     throw new ApiRefusal(
       409,
-      `This was changed after you opened the page: it is now ${words === '' ? 'not set' : words}. Your change was not saved. Review it and submit again.`
+      t`This was changed after you opened the page: it is now ${words === '' ? t('not set') : words}. Your change was not saved. Review it and submit again.`
     )
 }
 

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { AuditPage } from '../../accounts/audit/operations.ts'
 import { html } from '../kit/document.ts'
@@ -46,19 +47,19 @@ export async function changesPage(
     },
     ...(isOperator ? [whose] : []),
     { title: 'Result', cell: result },
-    { title: 'PageRequest for', cell: askedFor }
+    { title: 'Requested', cell: askedFor }
   ]
   return {
     title: 'Changes',
     content: html`
       <form method="get" class="filter" role="search" aria-label="Changes">
-        ${isOperator ? field({ name: 'merchantId', label: 'Id of a merchant', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
-        ${field({ name: 'text', label: 'Who, what, or an id', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        ${isOperator ? field({ name: 'merchantId', label: 'Merchant ID', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
+        ${field({ name: 'text', label: 'Person, action or ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
         ${days(filter.from, filter.to)}
         <button class="button small" type="submit">Show</button>
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
       </form>
-      ${table('Changes', columns, entries, isFiltered ? html`<p>No change is like this. <a href=${link('changes')}>Show all</a></p>` : html`<p>No changes yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
+      ${table('Changes', columns, entries, isFiltered ? html`<p>No entries match these filters. <a href=${link('changes')}>Show all</a></p>` : html`<p>No entries yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
       ${pager(link(`changes${queryOf(filter)}`), next, query)}`
   }
 }
@@ -74,7 +75,7 @@ function what({ operation, target }: AuditEntry): VNode {
 }
 
 function result({ status }: AuditEntry): VNode {
-  if (status === null) return badge('not known', 'wait')
+  if (status === null) return badge(t('unknown'), 'wait')
   return status < 400 ? badge('done', 'good') : badge(`refused (${status})`, 'bad')
 }
 

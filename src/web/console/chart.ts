@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { scaleBand, scaleLinear } from 'd3-scale'
 import { line, stack, stackOrderNone } from 'd3-shape'
 import { utcFormat } from 'd3-time-format'
@@ -55,7 +56,7 @@ const wholeLabelOf = {
 export function columnChart(chart: ColumnChart): VNode {
   const series = fewer(chart.series)
   const sums = chart.times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
-  const shown = series.length < 2 ? series : [...series, { name: 'Together', values: sums }]
+  const shown = series.length < 2 ? series : [...series, { name: 'Total', values: sums }]
   return withTable({ ...chart, series: shown }, series.length, drawing({ ...chart, series }, Math.max(...sums, 0)))
 }
 
@@ -72,7 +73,7 @@ export function lineChart(chart: LineChart): VNode {
     chart,
     series.length,
     html`
-    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${title}: ${series.map(({ name }) => name).join(', ')}`}>
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${t(title)}: ${series.map(({ name }) => name).join(', ')}`}>
       ${rules(y)}
       ${series.map(({ values }, at) => html`<path class=${`trace trace-${at}`} d=${drawn(values)} />`)}
       ${labels(chart, x)}
@@ -94,10 +95,10 @@ function withTable({ title, step, times, series, format }: LineChart, colours: n
               .map(({ name }, at) => html`<li><span class=${`key tone-${at}`}></span><bdi>${name}</bdi></li>`)}</ul>`
       }
       <details>
-        <summary>As a table</summary>
-        <div class="scroll" tabindex="0" role="region" aria-label=${title}>
+        <summary>Show as table</summary>
+        <div class="scroll" tabindex="0" role="region" aria-label=${t(title)}>
           <table class="figures">
-            <caption class="unseen">${title}</caption>
+            <caption class="unseen">${t(title)}</caption>
             <thead><tr><th scope="col">Time (UTC)</th>${series.map(
               ({ name }) => html`<th scope="col"><bdi>${name}</bdi></th>`
             )}</tr></thead>
@@ -155,7 +156,7 @@ function drawing({ title, step, times, series, format }: ColumnChart, highest: n
     .order(stackOrderNone)(times.map((_, at) => at))
   const total = series.reduce((sum, { values }) => sum + values.reduce((one, value) => one + value, 0), 0)
   return html`
-    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${title}: ${format(total)} together`}>
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${t`${t(title)}: ${format(total)} in total`}>
       ${rules(y)}
       ${layers.map(
         (layer, colour) =>

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { EarningsView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
@@ -36,7 +37,7 @@ export async function earningsSection(
   return html`
     <section aria-labelledby="earned">
       <div class="heading">
-        <h2 id="earned">Earned</h2>
+        <h2 id="earned">Earnings</h2>
         <form method="get" class="filter">
           ${kept(query, 'over')}
           ${choice('by', 'By', STEPS, by)}
@@ -55,14 +56,14 @@ export async function earningsSection(
         </form>
       </div>
       <dl class="figures-row">
-        ${figure('Sum', sats(sums.sats))}
+        ${figure('Total', sats(sums.sats))}
         ${figure('Sales', count(sums.sales))}
       </dl>
       ${
         sums.sales === 0
-          ? html`<p class="empty">Nothing was sold in this time.</p>`
+          ? html`<p class="empty">No sales in this period.</p>`
           : columnChart({
-              title: `Satoshis earned by ${by}`,
+              title: t`Satoshis earned by ${by}`,
               step: by,
               times,
               series: seriesOf(sums, times),
@@ -92,7 +93,7 @@ function seriesOf({ points }: EarningsView, times: readonly number[]) {
   const place = new Map(times.map((time, at) => [time, at]))
   const byName = new Map<string, number[]>()
   for (const { at, key, name, sats: earned } of points) {
-    const called = name ?? (key === null ? 'all others' : key === '' ? 'none' : key)
+    const called = name ?? (key === null ? t('all others') : key === '' ? 'none' : key)
     let values = byName.get(called)
     if (values === undefined) byName.set(called, (values = times.map(() => 0)))
     const column = place.get(Date.parse(at))

@@ -1,6 +1,8 @@
+import { currentLanguage, t } from '../../engine/formats/language.ts'
 import { cloneElement, isValidElement, type ComponentChildren, type VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { html, ICON } from '../kit/document.ts'
+import { html, ICON, languageChoice } from '../kit/document.ts'
+import { scriptWords } from '../kit/assets.ts'
 import type { Console, FormProblem, PageContent } from './page.ts'
 import { lastName } from './parts.ts'
 
@@ -78,14 +80,15 @@ export function homeOf(console: Console): string {
 }
 
 /** The complete document of a console page. */
-export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
+export function framed({ title: given, isName, content, goOn }: PageContent, frame: Frame): string {
   const { console, path, root, home, who, assets, done, problem, offer, isTest, isViewed } = frame
+  const title = isName === true ? given : t(given)
   const here = path.split('/', 1)[0] ?? ''
-  const name = console === 'merchant' ? 'Console' : 'Operator'
+  const name = console === 'merchant' ? t('Console') : t('Operator')
   return (
     '<!doctype html>' +
     renderToString(html`
-    <html lang="en">
+    <html lang=${currentLanguage()} data-words=${scriptWords()}>
       <head>
         <meta charset="utf-8" />
         <title>${`${title} · ${name} · boltgate`}</title>
@@ -99,7 +102,7 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
         <script type="module" src=${`${root}assets/${assets.script}`}></script>
       </head>
       <body>
-        <a class="skip" href="#content">To the content</a>
+        <a class="skip" href="#content">Skip to content</a>
         <header class="bar">
           <a class="brand" href=${home}>boltgate</a>
           <p class="who"><a href=${`${root}${isViewed ? 'operator' : homeOf(console)}/signed-in`}><bdi>${who}</bdi></a></p>
@@ -112,18 +115,19 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
         <main id="content" tabindex="-1">
           <h1>${title}</h1>
           ${isTest ? html`<p class="notice wait">Test mode: you see test data. No money moves.</p>` : null}
-          ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
+          ${done === null ? null : html`<p class="notice good" role="status">${t(done)}</p>`}
           ${problem === null ? null : problemNotice(problem, content)}
           ${offer}
           ${isViewed ? readOnly(content) : content}
         </main>
+        <footer>${languageChoice()}</footer>
       </body>
     </html>`)
   )
 }
 
 function item({ to, name }: Entry, home: string, isHere: boolean): VNode {
-  return html`<li><a href=${to === '' ? home : `${home}/${to}`} aria-current=${isHere ? 'page' : null}>${name}</a></li>`
+  return html`<li><a href=${to === '' ? home : `${home}/${to}`} aria-current=${isHere ? 'page' : null}>${t(name)}</a></li>`
 }
 
 function sessionForm({ root, form }: Frame, to: string, label: string, test: 'on' | 'off' | null = null): VNode | null {
@@ -146,8 +150,8 @@ function problemNotice({ message, fields }: FormProblem, content: VNode): VNode 
   const single = Object.entries(fields).map(([name, words]) => [labelOf(name), words] as const)
   return html`
     <div class="notice bad" role="alert">
-      <p>${single.length === 0 ? named : 'Some fields need another value.'}</p>
-      ${single.length === 0 ? null : html`<ul>${single.map(([label, words]) => html`<li>${label === undefined ? null : html`<strong>${label}:</strong> `}${words}</li>`)}</ul>`}
+      <p>${single.length === 0 ? t(named) : t('Check the fields below.')}</p>
+      ${single.length === 0 ? null : html`<ul>${single.map(([label, words]) => html`<li>${label === undefined ? null : html`<strong>${t(label)}:</strong> `}${t(words)}</li>`)}</ul>`}
     </div>`
 }
 

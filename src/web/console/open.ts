@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
@@ -128,7 +129,7 @@ export function openConsole(dependencies: OpenConsoleDependencies) {
 
 /** The account with its acting person; or the operator. */
 function whoIs({ principal }: Context): string {
-  if (principal?.kind === 'admin') return principal.id === 'admin' ? 'The operator' : principal.id
+  if (principal?.kind === 'admin') return principal.id === 'admin' ? t('Operator') : principal.id
   if (principal?.kind !== 'merchant') return ''
   const { merchant, by, role } = principal
   return by.kind === 'member' ? `${merchant.name} · ${by.email} (${role})` : merchant.name

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import { renderToString } from 'preact-render-to-string'
 import { Type } from 'typebox'
 import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
@@ -182,21 +183,21 @@ export async function shown(
     return await written(dependencies, page, request, await page.show(request), status)
   } catch (error) {
     if (!(error instanceof ApiRefusal)) throw error
-    const told = TOLD[error.status] ?? { status: 502, title: 'This cannot be shown now' }
-    const words = told.status === 404 ? 'It may have been removed, or the address is not whole.' : error.message
+    const told = TOLD[error.status] ?? { status: 502, title: 'This page is unavailable' }
+    const words = told.status === 404 ? t('It may have been removed, or the address is incomplete.') : t(error.message)
     const plan = told.status === 403 && page.console === 'merchant' ? request.link('plan') : null
-    const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>Your plan, and how to pay for it</a></p>`}`
+    const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>View plan</a></p>`}`
     return await written(dependencies, page, { ...request, problem: null }, { title: told.title, content }, told.status)
   }
 }
 
 /** Refusals shown to the reader, by the API's status. */
 const TOLD: Readonly<Record<number, { readonly status: number; readonly title: string }>> = {
-  400: { status: 400, title: 'There is something wrong with the address' },
-  403: { status: 403, title: 'This is not open to you' },
-  404: { status: 404, title: 'There is no such page' },
-  429: { status: 503, title: 'This was asked for too often' },
-  503: { status: 503, title: 'This cannot be shown at the moment' }
+  400: { status: 400, title: 'Invalid address' },
+  403: { status: 403, title: 'You do not have access' },
+  404: { status: 404, title: 'Page not found' },
+  429: { status: 503, title: 'Too many requests' },
+  503: { status: 503, title: 'This page is temporarily unavailable' }
 }
 
 async function written(

@@ -38,6 +38,8 @@ export interface FormProblem {
 
 export interface PageContent {
   readonly title: string
+  /** The title is the name that a user gave, which is not translated. */
+  readonly isName?: true
   readonly content: VNode
   /** External address to continue to. */
   readonly goOn?: string
@@ -55,12 +57,12 @@ export interface RedirectTo {
 export const DONE = Object.freeze({
   saved: 'Saved.',
   removed: 'Removed.',
-  refunded: 'The refund is on its way.',
+  refunded: 'Refund created.',
   canceled: 'Canceled.',
   sent: 'Sent.',
-  revoked: 'Revoked. Nobody can use it any more.',
-  made: 'Made.',
-  retried: 'It is run again.'
+  revoked: 'Revoked.',
+  made: 'Created.',
+  retried: 'Job queued again.'
 })
 
 /** A console page with its forms. */

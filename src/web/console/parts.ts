@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../kit/document.ts'
 import type { PageRequest } from './page.ts'
@@ -22,9 +23,9 @@ export function table<T>(
   if (rows.length === 0) return html`<div class="empty">${empty}</div>`
   return html`
     <div class="list"><table class=${columns.length > 6 ? 'rows dense' : 'rows'}>
-      <caption class="unseen">${caption}</caption>
+      <caption class="unseen">${t(caption)}</caption>
       <thead><tr>${columns.map(
-        ({ title, isNumber }) => html`<th scope="col" class=${isNumber === true ? 'number' : null}>${title}</th>`
+        ({ title, isNumber }) => html`<th scope="col" class=${isNumber === true ? 'number' : null}>${t(title)}</th>`
       )}</tr></thead>
       <tbody>${rows.map(
         row =>
@@ -32,8 +33,8 @@ export function table<T>(
             at === 0
               ? html`<th scope="row" dir="auto">${cellOf(cell(row))}</th>`
               : isNumber === true
-                ? html`<td data-label=${title} class="number">${cell(row)}</td>`
-                : html`<td data-label=${title} dir="auto">${cellOf(cell(row))}</td>`
+                ? html`<td data-label=${t(title)} class="number">${cell(row)}</td>`
+                : html`<td data-label=${t(title)} dir="auto">${cellOf(cell(row))}</td>`
           )}</tr>`
       )}</tbody>
     </table></div>`
@@ -88,12 +89,12 @@ export function offsetPager(to: (offset: number) => string, offset: number, isMo
 }
 
 export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>): VNode {
-  return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+  return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${t(name)}</dt><dd>${value}</dd></div>`)}</dl>`
 }
 
 /** A number with its label. */
 export function figure(name: string, value: string, beside: ComponentChildren = null): VNode {
-  return html`<div class="figure"><dt>${name}</dt><dd>${value}${
+  return html`<div class="figure"><dt>${t(name)}</dt><dd>${value}${
     beside === null ? null : html`<span class="soft">${beside}</span>`
   }</dd></div>`
 }
@@ -102,7 +103,7 @@ export type Tone = 'good' | 'wait' | 'bad' | 'quiet'
 
 /** A state in one word; not by color alone. */
 export function badge(word: string, tone: Tone): VNode {
-  return html`<span class=${`badge ${tone}`}>${word}</span>`
+  return html`<span class=${`badge ${tone}`}>${t(word)}</span>`
 }
 
 export interface FormField {
@@ -154,16 +155,21 @@ export function textArea(of: FormField): VNode {
   )
 }
 
+/** A text of the sources; elements are translated already. */
+function shownText(text: ComponentChildren): ComponentChildren {
+  return typeof text === 'string' ? t(text) : text
+}
+
 function labelled({ name, id = name, label, problem, hint }: FormField, input: (about: object) => VNode): VNode {
   const about = [hint === undefined ? null : `${id}-hint`, problem === undefined ? null : `${id}-problem`]
     .filter(each => each !== null)
     .join(' ')
   return html`
     <div class=${problem === undefined ? 'input' : 'input wrong'}>
-      <label for=${id}>${label}</label>
+      <label for=${id}>${shownText(label)}</label>
       ${input({ 'aria-invalid': problem === undefined ? null : 'true', 'aria-describedby': about === '' ? null : about })}
-      ${hint === undefined ? null : html`<p id=${`${id}-hint`} class="soft">${hint}</p>`}
-      ${problem === undefined ? null : html`<p id=${`${id}-problem`} class="error">${problem}</p>`}
+      ${hint === undefined ? null : html`<p id=${`${id}-hint`} class="soft">${shownText(hint)}</p>`}
+      ${problem === undefined ? null : html`<p id=${`${id}-problem`} class="error">${t(problem)}</p>`}
     </div>`
 }
 
@@ -175,7 +181,7 @@ export function days(from: string | null, to: string | null): VNode {
   const day = (name: string, label: string, at: string | null): VNode =>
     field({
       name,
-      label: html`${label}<span data-utc> (UTC)</span>`,
+      label: html`${t(label)}<span data-utc> (UTC)</span>`,
       value: at?.slice(0, 10) ?? '',
       attributes: { type: 'date', 'data-moment': at ?? '' }
     })
@@ -192,9 +198,9 @@ export function choice(
 ): VNode {
   return html`
     <div class="input">
-      <label for=${id}>${label}</label>
+      <label for=${id}>${t(label)}</label>
       <select id=${id} name=${name}>${options.map(
-        ([value, text]) => html`<option value=${value} selected=${value === chosen}>${text}</option>`
+        ([value, text]) => html`<option value=${value} selected=${value === chosen}>${t(text)}</option>`
       )}</select>
     </div>`
 }
@@ -217,12 +223,12 @@ export function ticks(
 ): VNode {
   return html`
     <fieldset class="ticks" aria-describedby=${`${name}-hint`}>
-      <legend>${legend}</legend>
+      <legend>${t(legend)}</legend>
       ${options.map(
         ([value, text]) =>
-          html`<label><input type="checkbox" name=${name} value=${value} checked=${chosen.includes(value)} /> ${text}</label>`
+          html`<label><input type="checkbox" name=${name} value=${value} checked=${chosen.includes(value)} /> ${t(text)}</label>`
       )}
-      <p id=${`${name}-hint`} class="soft">${hint}</p>
+      <p id=${`${name}-hint`} class="soft">${t(hint)}</p>
     </fieldset>`
 }
 
@@ -230,7 +236,7 @@ export function ticks(
 export function copyable(id: string, label: string, text: string): VNode {
   return html`
     <div class="copy">
-      <label for=${id}>${label}</label>
+      <label for=${id}>${t(label)}</label>
       <div><output id=${id} tabindex="0"><code>${text}</code></output><button class="button small" type="button" data-copy=${id} hidden>Copy</button></div>
     </div>`
 }
@@ -244,18 +250,18 @@ export function action(
   return html`
     <form method="post">
       ${Object.entries(values).map(([key, value]) => html`<input type="hidden" name=${key} value=${value} />`)}
-      <button class=${`button small ${options.isDanger === true ? 'danger' : 'second'}`} type="submit">${name}${
-        options.what === undefined ? null : html`<span class="unseen"> ${options.what}</span>`
+      <button class=${`button small ${options.isDanger === true ? 'danger' : 'second'}`} type="submit">${t(name)}${
+        options.what === undefined ? null : html`<span class="unseen"> ${t(options.what)}</span>`
       }</button>
     </form>`
 }
 
 /** A guided change: what to check, what to do, and what follows. */
 export function steps(list: ReadonlyArray<readonly [title: string, content: ComponentChildren]>): VNode {
-  return html`<ol class="steps">${list.map(([title, content]) => html`<li><h3>${title}</h3>${content}</li>`)}</ol>`
+  return html`<ol class="steps">${list.map(([title, content]) => html`<li><h3>${t(title)}</h3>${content}</li>`)}</ol>`
 }
 
 /** Confirmation step of an irreversible action. */
 export function danger(summary: string, words: string, button: VNode): VNode {
-  return html`<details class="danger-zone"><summary>${summary}</summary><p>${words}</p>${button}</details>`
+  return html`<details class="danger-zone"><summary>${t(summary)}</summary><p>${t(words)}</p>${button}</details>`
 }

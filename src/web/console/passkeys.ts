@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/schema.ts'
 import { html } from '../kit/document.ts'
@@ -39,18 +40,18 @@ export function passkeysPage(console: Console): ConsolePage {
       return {
         title: 'Passkeys',
         content: html`
-          <p>With a passkey you sign in by a fingerprint, your face or a PIN, instead of waiting for a mail. The link by mail always works too.</p>
+          <p>With a passkey, you sign in with a fingerprint, your face or a PIN instead of waiting for an email. The email link still works.</p>
           ${
             canAdd
-              ? html`<section aria-labelledby="add"><h2 id="add">Add one</h2>
+              ? html`<section aria-labelledby="add"><h2 id="add">Add passkey</h2>
               <div class="form" data-passkey="add" data-root=${root} hidden>
-                ${field({ name: 'passkey', label: 'Its name, such as Phone', attributes: { maxlength: 100 } })}
-                <button class="button" type="button">Add a passkey</button>
+                ${field({ name: 'passkey', label: 'Name, such as Phone', attributes: { maxlength: 100 } })}
+                <button class="button" type="button">Add passkey</button>
                 <p class="error" role="alert" hidden></p>
               </div>
-              <noscript><p class="soft">Adding one takes a browser with JavaScript.</p></noscript>
+              <noscript><p class="soft">JavaScript is required to add a passkey.</p></noscript>
             </section>`
-              : html`<p class="notice wait">None can be added here: a passkey is a person's, who signed in by mail at the https address of this service.</p>`
+              : html`<p class="notice wait">You cannot add a passkey here. Sign in with an email link at the https address of this service.</p>`
           }
           ${table(
             'Passkeys',
@@ -58,14 +59,14 @@ export function passkeysPage(console: Console): ConsolePage {
               {
                 title: 'Name',
                 cell: (one: PasskeyView) =>
-                  html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('signed in with it', 'good')}` : null}`
+                  html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('current sign-in', 'good')}` : null}`
               },
-              { title: 'Kept', cell: one => (one.isSynced ? 'on several devices' : 'on one device') },
+              { title: 'Stored', cell: one => (one.isSynced ? t('on several devices') : t('on one device')) },
               { title: 'Added', cell: one => timeOf(one.createdAt) },
-              { title: 'Last used', cell: one => (one.usedAt === null ? 'never' : timeOf(one.usedAt)) }
+              { title: 'Last used', cell: one => (one.usedAt === null ? t('never') : timeOf(one.usedAt)) }
             ],
             passkeys,
-            html`<p>None yet. A passkey stays on your phone, your computer or a security key.</p>`
+            html`<p>No passkeys yet. A passkey is stored on your phone, computer or security key.</p>`
           )}
           ${passkeys.length === 0 ? null : html`<section aria-labelledby="change"><h2 id="change">Rename or remove</h2>${passkeys.map(changeOf)}</section>`}`
       }
@@ -88,13 +89,13 @@ export function passkeysPage(console: Console): ConsolePage {
 function changeOf({ passkeyId, name, isCurrent }: PasskeyView) {
   const id = `name-${passkeyId}`
   const words = isCurrent
-    ? 'You are signed in with it: this signs you out here too, and everywhere else where it was used.'
-    : 'It signs nobody in any more, and whoever is signed in with it is signed out.'
+    ? 'You are signed in with this passkey. Removing it signs you out here and everywhere it was used.'
+    : 'It can no longer be used to sign in, and its sessions end.'
   return html`
     <form method="post" class="filter">
       <input type="hidden" name="passkeyId" value=${passkeyId} /><input type="hidden" name="was" value=${name} />
       <div class="input"><label for=${id}>Name of <bdi>${name}</bdi></label><input id=${id} name="name" value=${name} required maxlength="100" /></div>
       <button class="button small second" type="submit">Save<span class="unseen"> the name of ${name}</span></button>
     </form>
-    ${danger(`Remove ${name}`, words, action('Remove', { do: 'remove', passkeyId }, { isDanger: true, what: name }))}`
+    ${danger(t`Remove ${name}`, words, action('Remove', { do: 'remove', passkeyId }, { isDanger: true, what: name }))}`
 }

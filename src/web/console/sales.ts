@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { SalePage, SaleView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
@@ -67,8 +68,8 @@ export async function salesPage(
     title: 'Sales',
     content: html`
       <form method="get" class="filter" role="search" aria-label="Sales">
-        ${choice('source', 'Sold by', [['', 'All'], ...sources.map(name => [name, name] as const)], filter.source ?? '')}
-        ${choice('state', 'State', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
+        ${choice('source', 'Source', [['', 'All'], ...sources.map(name => [name, name] as const)], filter.source ?? '')}
+        ${choice('state', 'Status', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
         ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
         ${days(filter.from, filter.to)}
         <button class="button small" type="submit">Show</button>
@@ -84,12 +85,12 @@ export async function salesPage(
             {
               title: 'What',
               cell: (sale: SaleView) =>
-                html`<bdi>${sale.orderStatus === null ? sale.resource : `Order ${sale.orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${sale.source}</span>`
+                html`<bdi>${sale.orderStatus === null ? sale.resource : t`Order ${sale.orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${sale.source}</span>`
             },
             { title: 'When', cell: sale => timeOf(sale.soldAt) },
             { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
             {
-              title: 'State',
+              title: 'Status',
               cell: sale =>
                 sale.isRevoked
                   ? badge('revoked', 'bad')
@@ -97,7 +98,7 @@ export async function salesPage(
                     ? orderState(sale.orderStatus)
                     : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
             },
-            { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true },
+            { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true },
             { title: 'Revoke', cell: act }
           ],
           page.sales,
@@ -106,7 +107,7 @@ export async function salesPage(
             : html`<p>No sales yet.</p>`
         )
       )}
-      <p class="soft">Single sales of APIs are listed for 30 days after their token expired; sums under Earned are kept. Download the CSV each month for your books.</p>
+      <p class="soft">Single API sales are listed until 30 days after their token expires; totals are kept. Download the CSV each month for your books.</p>
       ${pager(link(`sales${queryOf(filter)}`), page.next, query)}`
   }
 }
@@ -121,7 +122,7 @@ export const merchantSales: ConsolePage = {
     salesPage(asked, '/api/merchant/sales', MERCHANT_SOURCES, ({ isRevoked, paymentHash }) =>
       isRevoked || !may(asked, 'editor')
         ? null
-        : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')
+        : revocation(asked, paymentHash, 'Buyers can no longer use what they paid for and must pay again.')
     ),
   async act({ api, form }) {
     await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { SessionView } from '../sign-in/schema.ts'
 import type { ListedSessionView } from '../sign-in/session-operations.ts'
 import { html } from '../kit/document.ts'
@@ -17,30 +18,30 @@ export function sessionsPage(console: Console): ConsolePage {
         api.get<SessionView>('/api/auth/session')
       ])
       return {
-        title: 'Signed in',
+        title: 'Sessions',
         content: html`
-          <p>These browsers act in your name. Sign out those that you do not know, or no longer use. <a href=${`${root}sign-in/account`}>Your account</a>, <a href=${link(console === 'merchant' ? 'settings/passkeys' : 'passkeys')}>your passkeys</a></p>
-          ${accounts.length < 2 ? null : html`<p>You are a member of ${accounts.length} accounts. <a class="button small second" href=${`${root}sign-in/account`}>Go to another</a></p>`}
+          <p>These browsers are signed in as you. Sign out any that you do not recognize or no longer use. <a href=${`${root}sign-in/account`}>Your account</a>, <a href=${link(console === 'merchant' ? 'settings/passkeys' : 'passkeys')}>your passkeys</a></p>
+          ${accounts.length < 2 ? null : html`<p>You are a member of ${accounts.length} accounts. <a class="button small second" href=${`${root}sign-in/account`}>Switch account</a></p>`}
           ${table(
             'Sessions',
             [
               {
                 title: 'Browser',
-                cell: (one: ListedSessionView) => html`<bdi>${one.browser === '' ? 'unknown' : one.browser}</bdi>`
+                cell: (one: ListedSessionView) => html`<bdi>${one.browser === '' ? t('unknown') : one.browser}</bdi>`
               },
               { title: 'Since', cell: one => timeOf(one.createdAt) },
               { title: 'Last used', cell: one => timeOf(one.seenAt) },
-              { title: 'Until', cell: one => timeOf(one.expiresAt) },
+              { title: 'Expires', cell: one => timeOf(one.expiresAt) },
               {
                 title: 'Sign out',
                 cell: one =>
                   one.isCurrent
-                    ? badge('this one', 'good')
+                    ? badge('this browser', 'good')
                     : action('Sign out', { sessionId: one.sessionId }, { what: one.browser, isDanger: true })
               }
             ],
             sessions,
-            html`<p>No session is yours any more.</p>`
+            html`<p>No active sessions.</p>`
           )}`
       }
     },

@@ -20,11 +20,11 @@ export function status(name: string): VNode {
 }
 
 export const ORDER_STATES: Readonly<Record<OrderRow['status'], readonly [words: string, tone: Tone]>> = {
-  PendingPayment: ['not paid', 'quiet'],
-  PaidAwaitingDetails: ['paid, no address yet', 'wait'],
+  PendingPayment: ['unpaid', 'quiet'],
+  PaidAwaitingDetails: ['paid, address missing', 'wait'],
   PaidWithDetails: ['at the shop', 'wait'],
-  Fulfilled: ['made', 'good'],
-  Shipped: ['sent', 'good']
+  Fulfilled: ['packed', 'good'],
+  Shipped: ['shipped', 'good']
 }
 
 export function orderState(name: string): VNode {
@@ -41,5 +41,5 @@ export function may({ ctx: { principal } }: Pick<PageRequest, 'ctx'>, needed: Ro
 
 /** Forms, or the role that they require. Cosmetic: the API enforces roles. */
 export function forRole(asked: Pick<PageRequest, 'ctx'>, needed: Role, forms: VNode): VNode {
-  return may(asked, needed) ? forms : html`<p class="soft">Changing this needs the role ${needed} in the account.</p>`
+  return may(asked, needed) ? forms : html`<p class="soft">Only members with the role ${needed} can change this.</p>`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { html } from '../kit/document.ts'
@@ -28,7 +29,7 @@ export function presets({ ctx, link }: Pick<PageRequest, 'ctx' | 'link'>, path: 
   return html`
     <nav class="pager" aria-label="Periods (UTC)">${periods(ctx.now).map(
       ([name, from]) =>
-        html`<a href=${link(`${path}${queryOf({ ...filter, from, to: null })}`)} aria-current=${from === filter['from'] && !filter['to'] ? 'true' : null}>${name}</a>`
+        html`<a href=${link(`${path}${queryOf({ ...filter, from, to: null })}`)} aria-current=${from === filter['from'] && !filter['to'] ? 'true' : null}>${t(name)}</a>`
     )}</nav>`
 }
 
@@ -52,7 +53,9 @@ export async function totals(
   const before = from < to ? { from: new Date(2 * from - to).toISOString(), to: new Date(from).toISOString() } : null
   const [now, then] = await Promise.all([of({}), before === null ? null : of(before)])
   const beside = (one: number, other: number | undefined): string | null =>
-    other === undefined ? null : `${count(other)} in the period before${other === 0 ? '' : `, ${change(one, other)}`}`
+    other === undefined
+      ? null
+      : t`${count(other)} in the previous period${other === 0 ? '' : `, ${change(one, other)}`}`
   const received = await valued({ worth }, [now.sats])
   return html`
     <dl class="figures-row">

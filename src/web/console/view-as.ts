@@ -51,7 +51,7 @@ export function viewAsOperations(dependencies: ConsoleDependencies, pages: reado
           home: `${home}/as`,
           principal: viewer
         })
-        const banner = html`<p class="notice wait">You see the console of <bdi>${viewer.merchant.name}</bdi> as a viewer. Nothing can be changed here. <a href=${`${request.root}${home}`}>Back to the account</a></p>`
+        const banner = html`<p class="notice wait">You are viewing the console of <bdi>${viewer.merchant.name}</bdi>. It is read-only. <a href=${`${request.root}${home}`}>Back to the account</a></p>`
         const result = await shown(dependencies, found.page, {
           ...request,
           isRenewal: false,

@@ -5,7 +5,7 @@ const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'curre
 
 /** An amount such as `$12.50` or `0.0001 BTC`. `amount` is a plain decimal; no digit is lost. */
 export function amountText(amount: string, currency: Currency): string {
-  if (currency === 'BTC') return `${amount}\u00a0BTC`
+  if (currency === 'BTC') return `${currentLanguage() === 'en' ? amount : amount.replace('.', ',')}\u00a0BTC`
   // Formats a decimal string exactly, without a float.
   return formatOf(currency).format(amount as Intl.StringNumericLiteral)
 }

@@ -221,7 +221,7 @@ export class SignInPages {
     const facts = [
       ...own,
       [t('Signed in as'), person?.email ?? (account === null ? t('operator, by admin key') : t('API key holder'))],
-      [t('Signed in until'), `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
+      [t('Signed in until'), t`${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
     ]
     return this.#page(
       t('Your account'),

@@ -309,7 +309,7 @@ t.test('settings say which provider makes the invoices, why, and what its key ne
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const shown = (await asPerson(gateway, cookie, '/console/settings')).text
-  t.match(shown, /provider makes them, because/)
+  t.match(shown, /Active provider: \w+, because/)
   const was = wasOfForm(shown, 'remove')
   await asPerson(gateway, cookie, '/console/settings', { do: 'remove', was, slot: 'primary' })
   t.match((await asPerson(gateway, cookie, '/console/settings')).text, /Its key is not saved yet/)
@@ -389,11 +389,11 @@ t.test(
     t.notMatch(own, /1,234,338/, 'and not what others did')
     t.match(
       (await asPerson(gateway, cookie, '/console/apis')).text,
-      /data-label="Earned in 30 days"[^>]*>1,234,321 sats/
+      /data-label="Earnings \(30 days\)"[^>]*>1,234,321 sats/
     )
     for (let other = 0; other < 20; other++)
       await sell(gateway.database, now, { ...proxy, proxyId: `more-${other}`, amountSats: 2_000_000 })
-    t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days"[^>]*>less than those 20/)
+    t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days"[^>]*>less than the top 20/)
     t.match(
       (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text,
       /1,234,321 sats/,

@@ -44,10 +44,10 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
   const refund = async (page: Page, orderId: string): Promise<void> => {
     await page.goto(`${gateway.url}/console/payments?text=${orderId}`)
     await page.getByRole('link', { name: orderId }).click()
-    await page.getByText('Give money back').click()
+    await page.getByText('Refund payment').click()
     await page.getByLabel('Lightning address, Lightning invoice or Bitcoin address').fill(ADDRESS)
     await page.getByRole('button', { name: 'Refund', exact: true }).click()
-    await page.getByText('The refund is on its way.').waitFor(PATIENCE)
+    await page.getByText('Refund created.').waitFor(PATIENCE)
   }
 
   for (const [index, [name, options]] of SCREENS.entries()) {
@@ -60,8 +60,8 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         await page.goto(`${gateway.url}/console/apis`)
         await page.getByLabel('1. Name').fill(`Weather ${name}`)
         await page.getByLabel('2. Address of your API').fill(upstream.origin)
-        await page.getByLabel('3. Satoshis for a request').fill('21')
-        await page.getByRole('button', { name: 'Make it' }).click()
+        await page.getByLabel('3. Satoshis per request').fill('21')
+        await page.getByRole('button', { name: 'Add API' }).click()
         await page.getByText('Made.').waitFor(PATIENCE)
         if (index === 0) await picture(page, 'console-api-desktop')
         const address = (await page.locator('#url').textContent()) ?? ''

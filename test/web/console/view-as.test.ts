@@ -52,7 +52,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       /Members/,
       /Refunds/,
       /Recent|Latest/,
-      /Tell the merchant/,
+      /Notify the merchant/,
       /Hand over the new key/,
       /Suspend/
     ])

@@ -79,6 +79,7 @@ t.test('catalogs: complete, without stale entries, with the values and tags of t
       [],
       `${language}: pages of buyers`
     )
+    t.ok(missing.length <= all.size * 0.05, `${language}: ${missing.length} of ${all.size} are missing`)
   }
 })
 

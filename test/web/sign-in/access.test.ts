@@ -63,10 +63,10 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
       await gateway.send('POST', '/api/auth/magic-link', { headers, body: { email: own.email } })
       const cookie = await signIn(gateway, own.email)
       const signedIn = async (by: string) => (await as(by, 'GET', '/console/signed-in')).text
-      t.notMatch(await signedIn(cookie), /Go to another/, 'a member of one is offered nothing')
+      t.notMatch(await signedIn(cookie), /Switch account/, 'a member of one is offered nothing')
       t.notMatch((await as(cookie, 'GET', '/sign-in/account')).text, /Your other accounts/)
       await withKey(other.apiKey, 'POST', '/api/merchant/members', { email: own.email, role: 'editor' })
-      t.match(await signedIn(cookie), /sign-in\/account">Go to another/)
+      t.match(await signedIn(cookie), /sign-in\/account">Switch account/)
       const page = (await as(cookie, 'GET', '/sign-in/account')).text
       t.match(page, /Switch to <bdi>Bäcker &lt;b><\/bdi> \(editor\)/)
       t.notMatch(page, /Go to <bdi>ana/, 'not where it is already')

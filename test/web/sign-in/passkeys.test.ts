@@ -94,7 +94,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     t.equal(status, 400, 'a certificate of the authenticator, which nobody asked for, is refused unread')
     await cdp.send('WebAuthn.clearCredentials', { authenticatorId })
     await page.getByLabel('Its name').fill('Phone <b> 🦊')
-    await page.getByRole('button', { name: 'Add a passkey' }).click()
+    await page.getByRole('button', { name: 'Add passkey' }).click()
     await page.getByText('Made.').waitFor(PATIENCE)
     t.ok(await page.getByRole('rowheader', { name: 'Phone <b> 🦊' }).isVisible())
     const { credentials } = await cdp.send('WebAuthn.getCredentials', { authenticatorId })
@@ -107,7 +107,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     const session = (await (await page.request.get(`${local}/api/auth/session`)).json()) as object
     t.match(session, { merchantId: gateway.merchant.id, role: 'owner', signedInAs: email, isOperator: false })
     await page.goto(`${local}/console/settings/passkeys`)
-    t.ok(await page.getByText('signed in with it', { exact: true }).isVisible())
+    t.ok(await page.getByText('current sign-in', { exact: true }).isVisible())
     const trail = await gateway.merchantSend('GET', '/api/merchant/audit?limit=3')
     t.match(trail.json(), {
       entries: [
@@ -126,7 +126,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
 
   await t.test('the same device is not added twice', async t => {
     await page.goto(`${local}/console/settings/passkeys`)
-    await page.getByRole('button', { name: 'Add a passkey' }).click()
+    await page.getByRole('button', { name: 'Add passkey' }).click()
     await page.getByText('This device already has a passkey for you.').waitFor(PATIENCE)
     t.ok(true)
   })
@@ -251,7 +251,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
       await cdp.send('WebAuthn.clearCredentials', { authenticatorId })
       await byMail(gateway, page, OPERATOR)
       await page.getByRole('link', { name: 'add a passkey' }).click()
-      await page.getByRole('button', { name: 'Add a passkey' }).click()
+      await page.getByRole('button', { name: 'Add passkey' }).click()
       await page.getByText('Made.').waitFor(PATIENCE)
       await signOut()
       await withPasskey()

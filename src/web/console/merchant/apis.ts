@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { EarningsView } from '../../../selling/sales/operations.ts'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
@@ -73,10 +74,10 @@ export const apisPage: ConsolePage = {
               title: 'Name',
               cell: (proxy: ProxyView) => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`
             },
-            { title: 'State', cell: proxy => stateOf(asked, proxy, counted.get(proxy.proxyId)) },
+            { title: 'Status', cell: proxy => stateOf(asked, proxy, counted.get(proxy.proxyId)) },
             { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
             { title: 'Price', cell: priceOf, isNumber: true },
-            { title: 'Earned in 30 days', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
+            { title: 'Earnings (30 days)', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
             { title: 'Requests', cell: ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), isNumber: true },
             { title: '402 responses', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
             { title: 'Errors', cell: ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), isNumber: true },
@@ -88,11 +89,11 @@ export const apisPage: ConsolePage = {
             }
           ],
           proxies,
-          html`<p>None yet. Name an address that answers over https, and what a request costs; buyers pay at an address of ours and are forwarded to yours.</p>`
+          html`<p>No APIs yet. Enter an https address and a price per request. Buyers pay here and are forwarded to your address.</p>`
         )}
         ${proxies.length === 0 ? null : apiTrafficSection(asked, traffic)}
         <section aria-labelledby="make">
-          <h2 id="make">Make an API</h2>
+          <h2 id="make">Add an API</h2>
           ${forRole(
             asked,
             'editor',
@@ -103,17 +104,17 @@ export const apisPage: ConsolePage = {
               label: '2. Address of your API',
               value: form.get('targetBaseUrl') ?? '',
               problem: problem?.fields['targetBaseUrl'],
-              hint: 'https, and reachable from the internet.',
+              hint: 'Must use https and be reachable from the internet.',
               attributes: { type: 'url', required: true, maxlength: 2048, placeholder: 'https://api.example.com/v1' }
             })}
             ${field({
               name: 'defaultPriceSats',
-              label: '3. Satoshis for a request',
+              label: '3. Satoshis per request',
               value: form.get('defaultPriceSats') ?? '10',
               problem: problem?.fields['defaultPriceSats'],
               attributes: { required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 }
             })}
-            <button class="button" type="submit">Make it</button>
+            <button class="button" type="submit">Add API</button>
           </form>`
           )}
         </section>`
@@ -186,7 +187,7 @@ function earnedOf({ points }: EarningsView): (proxyId: string) => string {
   for (const point of points) byProxy.set(point.key, (byProxy.get(point.key) ?? 0) + point.sats)
   return proxyId => {
     const earned = byProxy.get(proxyId)
-    return earned === undefined && byProxy.has(null) ? 'less than those 20 that earned most' : sats(earned ?? 0)
+    return earned === undefined && byProxy.has(null) ? t('less than the top 20') : sats(earned ?? 0)
   }
 }
 
@@ -206,15 +207,15 @@ function stateOf(
 ): VNode {
   if (!isActive) return badge('paused', 'quiet')
   const hasAnswered = traffic !== undefined && traffic.paidRequests > traffic.upstreamFailures
-  if (problem === null || (hasAnswered && problem !== NO_PROVIDER_KEY)) return badge('sells', 'good')
-  const why = badge(`cannot be sold: ${problem.charAt(0).toLowerCase()}${problem.slice(1).replace(/\.$/, '')}`, 'bad')
-  return problem === NO_PROVIDER_KEY ? html`${why} <a href=${link('settings#provider')}>Save one</a>` : why
+  if (problem === null || (hasAnswered && problem !== NO_PROVIDER_KEY)) return badge('active', 'good')
+  const why = badge(t`cannot be sold: ${problem.charAt(0).toLowerCase() + problem.slice(1).replace(/\.$/, '')}`, 'bad')
+  return problem === NO_PROVIDER_KEY ? html`${why} <a href=${link('settings#provider')}>Save a key</a>` : why
 }
 
 /** Price of addresses without one of their own. */
 function usualPrice({ defaultPriceSats, defaultPrice }: ProxyView): string {
-  const most = defaultPrice === undefined ? '' : `, never more than ${sats(defaultPriceSats)}`
-  return `${priceInWords(defaultPrice, defaultPriceSats)}${most}`
+  const price = priceInWords(defaultPrice, defaultPriceSats)
+  return defaultPrice === undefined ? price : t`${price}, never more than ${sats(defaultPriceSats)}`
 }
 
 /** For a form's `was`: two prices by request have equal words. */
@@ -239,23 +240,24 @@ async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageC
   const programs = programsFor(proxy.proxyUrl)
   return {
     title: proxy.name,
+    isName: true,
     content: html`
       ${facts([
-        ['State', stateOf(asked, proxy, traffic.proxies[0])],
+        ['Status', stateOf(asked, proxy, traffic.proxies[0])],
         ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
         ['Price', priceOf(proxy)],
-        ['Tokens are good for', `${proxy.tokenValiditySeconds} seconds`],
-        ['Sold', html`<a href=${asked.link(`sales?proxyId=${proxy.proxyId}`)}>What it sold</a>`]
+        ['Token validity', `${proxy.tokenValiditySeconds} seconds`],
+        ['Sales', html`<a href=${asked.link(`sales?proxyId=${proxy.proxyId}`)}>Sales</a>`]
       ])}
-      <section aria-labelledby="test"><h2 id="test">Does it answer?</h2>
+      <section aria-labelledby="test"><h2 id="test">Test connection</h2>
         ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
-        ${forRole(asked, 'editor', action('Test it now', { do: 'test' }))}
+        ${forRole(asked, 'editor', action('Test now', { do: 'test' }))}
       </section>
       ${earned}
       ${apiTrafficSection(asked, traffic)}
-      <section aria-labelledby="buy"><h2 id="buy">How it is bought</h2>
+      <section aria-labelledby="buy"><h2 id="buy">How to buy</h2>
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
-        ${copyable('curl', 'What it asks for', `curl -i '${proxy.proxyUrl}'`)}
+        ${copyable('curl', 'Payment required', `curl -i '${proxy.proxyUrl}'`)}
         <details><summary>From TypeScript and Python</summary>
           <pre>${programs.typescript}</pre>
           <pre>${programs.python}</pre>
@@ -277,10 +279,10 @@ async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageC
       ${apiSettings(asked, proxy)}
       ${
         may(asked, 'editor')
-          ? html`<section aria-labelledby="more"><h2 id="more">More</h2>
-        ${proxy.isActive ? action('Pause it', { do: 'pause', was: stateInWords(proxy) }) : action('Sell again', { do: 'resume', was: stateInWords(proxy) })}
-        ${danger('Revoke all that was sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
-        ${danger('Remove it', 'Its address answers 404 from then on, and is never used again. What it earned stays in the lists.', action('Remove', { do: 'remove' }, { isDanger: true }))}
+          ? html`<section aria-labelledby="more"><h2 id="more">More actions</h2>
+        ${proxy.isActive ? action('Pause API', { do: 'pause', was: stateInWords(proxy) }) : action('Resume sales', { do: 'resume', was: stateInWords(proxy) })}
+        ${danger('Revoke all sales', 'Buyers can no longer use what they paid for and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
+        ${danger('Remove API', 'Its address then returns 404 and is never reused. Past earnings stay in the lists.', action('Remove', { do: 'remove' }, { isDanger: true }))}
       </section>`
           : null
       }`

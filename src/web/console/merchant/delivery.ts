@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import { html } from '../../kit/document.ts'
 import type { DeliverySentView, DeliveryView } from '../../../payments/webhooks/schema.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
@@ -14,7 +15,7 @@ export function deliveryColumns({ link }: Pick<PageRequest, 'link'>): ReadonlyAr
       cell: delivery =>
         html`<a href=${link(`webhooks/deliveries/${delivery.id}`)}>${delivery.event}</a><span class="soft"> ${delivery.invoiceId ?? ''}</span>`
     },
-    { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
+    { title: 'Endpoint', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
     { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
     {
       title: 'Status',
@@ -42,21 +43,21 @@ export const deliveryPage: ConsolePage = {
     const sent = await asked.api.get<DeliverySentView>(`/api/merchant/webhooks/deliveries/${id}`)
     const { event, url, status, attempts, responseStatus, responseBody, error } = sent
     return {
-      title: `Webhook ${event}`,
+      title: t`Webhook ${event}`,
       content: html`
         ${facts([
           ['Status', badge(status, TONES[status] ?? 'quiet')],
-          ['To', html`<bdi>${url ?? '–'}</bdi>`],
-          ['Written', timeOf(sent.createdAt)],
+          ['Endpoint', html`<bdi>${url ?? '–'}</bdi>`],
+          ['Created', timeOf(sent.createdAt)],
           ['Attempts', String(attempts)],
           ['Last attempt', timeOf(sent.lastAttemptAt)],
           ['Next attempt', timeOf(sent.nextAttemptAt)],
-          ['Id, in X-Correlation-Id', html`<code>${sent.id}</code>`]
+          ['ID (X-Correlation-Id)', html`<code>${sent.id}</code>`]
         ])}
-        ${forRole(asked, 'editor', action('Send again', { do: 'resend' }, { what: event }))}
-        <section aria-labelledby="sent"><h2 id="sent">What was sent</h2><pre tabindex="0">${indented(sent.body)}</pre></section>
-        <section aria-labelledby="answered"><h2 id="answered">What was answered</h2>
-          <p>${responseStatus === null ? (error ?? 'Nothing yet.') : `Status ${responseStatus}.`}</p>
+        ${forRole(asked, 'editor', action('Resend', { do: 'resend' }, { what: event }))}
+        <section aria-labelledby="sent"><h2 id="sent">Request</h2><pre tabindex="0">${indented(sent.body)}</pre></section>
+        <section aria-labelledby="answered"><h2 id="answered">Response</h2>
+          <p>${responseStatus === null ? (error ?? t('No response yet.')) : `Status ${responseStatus}.`}</p>
           ${responseBody === null || responseBody === '' ? null : html`<pre tabindex="0">${responseBody}</pre>`}
         </section>`
     }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { ApiKeyView } from '../../../accounts/merchants/key-operations.ts'
 import { html } from '../../kit/document.ts'
@@ -8,10 +9,10 @@ import { timeOf } from '../words.ts'
 
 /** Overlap of a replaced key in seconds. */
 const OVERLAPS = [
-  ['0', 'stops at once'],
-  ['3600', 'for an hour more'],
-  ['86400', 'for a day more'],
-  ['604800', 'for a week more']
+  ['0', 'expires immediately'],
+  ['3600', 'expires in 1 hour'],
+  ['86400', 'expires in 1 day'],
+  ['604800', 'expires in 1 week']
 ] as const
 
 export const keysPage: ConsolePage = {
@@ -32,37 +33,37 @@ export const keysPage: ConsolePage = {
               title: 'Name',
               cell: (key: ApiKeyView) => html`<bdi>${key.name}</bdi><span class="soft"> bg_${key.keyId}_…</span>`
             },
-            { title: 'May', cell: key => (key.isReadOnly ? badge('only read', 'quiet') : badge('do all', 'good')) },
-            { title: 'Made', cell: key => timeOf(key.createdAt) },
-            { title: 'Last used', cell: key => (key.lastUsedAt === null ? 'never' : timeOf(key.lastUsedAt)) },
-            { title: 'Ends', cell: key => (key.endsAt === null ? 'does not' : timeOf(key.endsAt)) }
+            { title: 'Access', cell: key => (key.isReadOnly ? badge('read-only', 'quiet') : badge('full', 'good')) },
+            { title: 'Created', cell: key => timeOf(key.createdAt) },
+            { title: 'Last used', cell: key => (key.lastUsedAt === null ? t('never') : timeOf(key.lastUsedAt)) },
+            { title: 'Expires', cell: key => (key.endsAt === null ? t('never') : timeOf(key.endsAt)) }
           ],
           keys,
-          html`<p>None yet. A program shows a key with every request.</p>`
+          html`<p>No keys yet. Programs send a key with each request.</p>`
         )}
         ${forRole(
           asked,
           'owner',
           html`
-            <section aria-labelledby="make"><h2 id="make">Make another key</h2>
-              <p>One for each program, so that one can be replaced without the others.</p>
+            <section aria-labelledby="make"><h2 id="make">Create key</h2>
+              <p>Use one key per program, so that you can replace each on its own.</p>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="make" />
-                ${field({ name: 'name', label: 'Name of the program', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
+                ${field({ name: 'name', label: 'Program name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
                 ${choice(
                   'may',
-                  'It may',
+                  'Access',
                   [
-                    ['all', 'do all'],
-                    ['read', 'only read']
+                    ['all', 'full'],
+                    ['read', 'read-only']
                   ],
                   form.get('may') ?? 'all'
                 )}
-                <button class="button" type="submit">Make it</button>
+                <button class="button" type="submit">Add API</button>
               </form>
             </section>
             <section aria-labelledby="change"><h2 id="change">Replace or remove</h2>${keys.map(changeOf)}
-              ${danger('You bought a plan and never saw a key', 'The first key of a new account can be fetched once. It takes the place of the one that was made with the account.', action('Fetch the first key', { do: 'first' }))}
+              ${danger('Get your first API key', 'You can fetch the first key of a new account once. It replaces the key created with the account.', action('Get key', { do: 'first' }))}
             </section>`
         )}`
     }
@@ -106,18 +107,18 @@ function changeOf({ keyId, name, isFirst, endsAt }: ApiKeyView): VNode {
         : html`<details class="danger-zone"><summary>Replace ${html`<bdi>${name}</bdi>`}</summary>
       <form method="post" class="filter">
         <input type="hidden" name="do" value="rotate" /><input type="hidden" name="keyId" value=${keyId} />
-        <div class="input"><label for=${id}>The old key</label><select id=${id} name="overlap">${OVERLAPS.map(
+        <div class="input"><label for=${id}>Old key</label><select id=${id} name="overlap">${OVERLAPS.map(
           ([value, text]) => html`<option value=${value}>${text}</option>`
         )}</select></div>
         <button class="button small danger" type="submit">Replace<span class="unseen"> ${name}</span></button>
       </form></details>`
     }
-    ${isFirst ? null : danger(`Remove ${name}`, 'Programs that use it are refused at once.', action('Remove it', { do: 'remove', keyId }, { isDanger: true, what: name }))}`
+    ${isFirst ? null : danger(t`Remove ${name}`, 'Programs that use it stop working immediately.', action('Remove API', { do: 'remove', keyId }, { isDanger: true, what: name }))}`
 }
 
 function shown({ apiKey }: { readonly apiKey: string }): PageContent {
   return {
     title: 'Your new API key',
-    content: html`<p>It is shown this once. Put it where your program finds it, and not into its source.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href="keys">I have kept it</a></p>`
+    content: html`<p>This key is shown once. Store it in your program's configuration, not in its source code.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href="keys">I have saved it</a></p>`
   }
 }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { MemberView } from '../../sign-in/member-operations.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
@@ -8,8 +9,8 @@ import { timeOf } from '../words.ts'
 
 const ROLES = [
   ['viewer', 'viewer: reads'],
-  ['editor', 'editor: also changes, and sends refunds to any invoice'],
-  ['owner', 'owner: also has keys, members and the plan']
+  ['editor', 'editor: can also make changes and send refunds to any invoice'],
+  ['owner', 'owner: can also manage keys, members and the plan']
 ] as const
 
 export const membersPage: ConsolePage = {
@@ -31,7 +32,7 @@ export const membersPage: ConsolePage = {
             { title: 'Since', cell: member => timeOf(member.createdAt) },
             {
               title: 'Joined',
-              cell: member => (member.joinedAt === null ? 'not yet' : timeOf(member.joinedAt))
+              cell: member => (member.joinedAt === null ? t('not yet') : timeOf(member.joinedAt))
             }
           ],
           members,
@@ -41,10 +42,10 @@ export const membersPage: ConsolePage = {
           asked,
           'owner',
           html`
-            <section aria-labelledby="invite"><h2 id="invite">Invite a member</h2>
+            <section aria-labelledby="invite"><h2 id="invite">Invite member</h2>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="invite" />
-                ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], hint: 'A link is mailed that works once, for three days.', attributes: { type: 'email', required: true, maxlength: 254 } })}
+                ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], hint: 'They get an email with a link that works once, for three days.', attributes: { type: 'email', required: true, maxlength: 254 } })}
                 ${choice('role', 'Role', ROLES, form.get('role') ?? 'viewer')}
                 <button class="button" type="submit">Invite</button>
               </form>
@@ -83,5 +84,5 @@ function changeOf({ memberId, email, role }: MemberView) {
       )}</select></div>
       <button class="button small second" type="submit">Save<span class="unseen"> the role of ${email}</span></button>
     </form>
-    ${danger(`Remove ${email}`, 'Is signed out at once, and can no longer work in the account.', action('Remove', { do: 'remove', memberId: member }, { isDanger: true, what: email }))}`
+    ${danger(t`Remove ${email}`, 'They are signed out immediately and lose access to the account.', action('Remove', { do: 'remove', memberId: member }, { isDanger: true, what: email }))}`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
 import type { SalePage, SaleView, EarningsView } from '../../../selling/sales/operations.ts'
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
@@ -41,7 +42,7 @@ async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | n
       <h2 id="asked">402 responses and payments</h2>
       <dl class="figures-row">
         ${figure('402 responses', count(asked), 'Last 30 days')}
-        ${figure('Paid', count(sales), `${percent(sales, asked)} of them`)}
+        ${figure('Paid', count(sales), t`${percent(sales, asked)} conversion`)}
       </dl>
       ${lineChart({
         title: '402 responses and payments by day',
@@ -93,11 +94,11 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
       ${live(
         'sold-list',
         table(
-          'What was lately sold',
+          'Recent sales',
           [
             { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
             { title: 'When', cell: sale => timeOf(sale.soldAt) },
-            { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
+            { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true }
           ],
           sales,
           html`<p>No sales yet. <a href=${link('apis')}>Add an API</a> and share its address.</p>`
@@ -105,11 +106,11 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
       )}
     </section>
     <section aria-labelledby="paid">
-      <div class="heading"><h2 id="paid">Latest payments</h2><a href=${link('payments')}>All payments</a></div>
+      <div class="heading"><h2 id="paid">Recent payments</h2><a href=${link('payments')}>All payments</a></div>
       ${live(
         'paid-list',
         table(
-          'The latest payments',
+          'Recent payments',
           [
             {
               title: 'Order',
@@ -117,11 +118,11 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
                 html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
             },
             { title: 'Status', cell: payment => payment.status },
-            { title: 'Made', cell: payment => timeOf(payment.createdAt) },
+            { title: 'Created', cell: payment => timeOf(payment.createdAt) },
             { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
           ],
           payments,
-          html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`
+          html`<p>No payments yet. Create one with <code>POST /api/payments</code>; your customer pays on its checkout page.</p>`
         )
       )}
     </section>`

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { type PaymentView, PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../../payments/payments/schema.ts'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
@@ -59,8 +60,7 @@ export const paymentsPage: ConsolePage = {
           ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
           ${days(filter.from, filter.to)}
           <button class="button small" type="submit">Show</button>
-          <a class="button small" href=${link('till')}>Take a payment</a>
-          <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
+          <a class="button small" href=${link('till')}>Take a payment</a> <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
         </form>
         ${presets(asked, 'payments', filter)}
         ${sums}
@@ -75,7 +75,7 @@ export const paymentsPage: ConsolePage = {
                   html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
               },
               { title: 'Status', cell: payment => status(payment.status) },
-              { title: 'Made', cell: payment => timeOf(payment.createdAt) },
+              { title: 'Created', cell: payment => timeOf(payment.createdAt) },
               {
                 title: 'Customer',
                 cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
@@ -84,8 +84,8 @@ export const paymentsPage: ConsolePage = {
             ],
             page.payments,
             isFiltered
-              ? html`<p>No payment is like that. <a href=${link('payments')}>Show all</a></p>`
-              : html`<p>No payments yet. <a href=${link('till')}>Take one here</a>, or let a program make one with <code>POST /api/payments</code>.</p>`
+              ? html`<p>No payments match these filters. <a href=${link('payments')}>Show all</a></p>`
+              : html`<p>No payments yet. <a href=${link('till')}>Take a payment here</a>, or create one with <code>POST /api/payments</code>.</p>`
           )
         )}
         ${pager(link(`payments${queryOf(filter)}`), page.next, query)}`
@@ -116,7 +116,7 @@ export const paymentPage: ConsolePage = {
     const left = refunds === null ? 0 : refundable(found, refunds)
     const amount = (await amounts(asked, [found]))(found)
     return {
-      title: `Payment ${found.orderId}`,
+      title: t`Payment ${found.orderId}`,
       content: html`
         ${live('due', due(asked, found, amount))}
         ${facts([
@@ -128,13 +128,13 @@ export const paymentPage: ConsolePage = {
           ['Email', html`<bdi>${found.customerEmail ?? '–'}</bdi>`],
           ...(found.provider === undefined ? [] : [['Provider', found.provider] as const]),
           ...Object.entries(found.metadata ?? {}).map(
-            ([name, value]) => [`Metadata: ${name}`, html`<bdi>${value}</bdi>`] as const
+            ([name, value]) => [t`Metadata: ${name}`, html`<bdi>${value}</bdi>`] as const
           )
         ])}
         ${copyable('invoice-id', 'Invoice ID', found.invoiceId)}
         ${copyable('payment-hash', 'Payment hash', found.paymentHash)}
-        ${found.providerChargeId === '' ? null : copyable('charge-id', 'Charge ID at the provider', found.providerChargeId)}
-        <section aria-labelledby="went"><h2 id="went">How it went</h2>
+        ${found.providerChargeId === '' ? null : copyable('charge-id', 'Provider charge ID', found.providerChargeId)}
+        <section aria-labelledby="went"><h2 id="went">Timeline</h2>
           <ol class="timeline">${timeline(found, refunds ?? [], cancel, asked.ctx.now).map(
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
@@ -147,20 +147,20 @@ export const paymentPage: ConsolePage = {
         ${
           found.status === 'unpaid' && may(asked, 'editor')
             ? danger(
-                'Cancel it',
-                'It is expired then, and its page says so. Whoever holds the invoice might pay it all the same: the payment is paid then, and you can refund it.',
-                action('Cancel the payment', { do: 'cancel' }, { isDanger: true })
+                'Cancel payment',
+                'The payment then expires. Someone who has the invoice might still pay it; you can then refund the payment.',
+                action('Cancel payment', { do: 'cancel' }, { isDanger: true })
               )
             : null
         }
         <section aria-labelledby="webhooks"><h2 id="webhooks">Webhooks</h2>
-          ${table('Webhooks', deliveryColumns(asked), deliveries, html`<p>No webhooks were sent. <a href=${asked.link('webhooks')}>Add an endpoint</a></p>`)}
+          ${table('Webhooks', deliveryColumns(asked), deliveries, html`<p>No webhooks sent. <a href=${asked.link('webhooks')}>Add an endpoint</a></p>`)}
         </section>
         <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
           ${
             refunds === null
-              ? html`<p>Refunds are not open to you. <a href=${asked.link('plan')}>Your plan</a></p>`
-              : table('Refunds', REFUND_COLUMNS, refunds, html`<p>None.</p>`)
+              ? html`<p>Refunds are not enabled for your account. <a href=${asked.link('plan')}>View plan</a></p>`
+              : table('Refunds', REFUND_COLUMNS, refunds, html`<p>No refunds.</p>`)
           }
           ${left > 0 && may(asked, 'editor') ? refundForm(asked, left) : null}
         </section>`
@@ -233,7 +233,7 @@ async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
   )
   if (done === undefined) return null
   const { kind, name } = done.by
-  return { at: done.at, words: `${kind === 'key' ? `The API key ${name}` : name} canceled it.` }
+  return { at: done.at, words: t`Canceled by ${kind === 'key' ? t`API key ${name}` : name}.` }
 }
 
 function timeline(
@@ -242,13 +242,16 @@ function timeline(
   cancel: Step | null,
   now: number
 ): readonly Step[] {
-  const steps: Step[] = [{ at: found.createdAt, words: 'The invoice was made.' }]
+  const steps: Step[] = [{ at: found.createdAt, words: t('Invoice created.') }]
   const outcome = cancel ?? outcomeOf(found, now)
   if (outcome !== null) steps.push(outcome)
   for (const refund of refunds) {
-    steps.push({ at: refund.createdAt, words: `A refund of ${sats(refund.amountSatoshis)} was asked for.` })
+    steps.push({ at: refund.createdAt, words: t`Refund of ${sats(refund.amountSatoshis)} created.` })
     if (refund.processedAt !== null)
-      steps.push({ at: refund.processedAt, words: `That refund ${refund.status === 'failed' ? 'failed' : 'arrived'}.` })
+      steps.push({
+        at: refund.processedAt,
+        words: refund.status === 'failed' ? t('Refund failed.') : t('Refund completed.')
+      })
   }
   // Steps without a time follow the invoice.
   const place = ({ at }: Step): string => at ?? found.createdAt
@@ -258,22 +261,22 @@ function timeline(
 /** Null while there is no outcome. */
 function outcomeOf(found: PaymentItem, now: number): Step | null {
   const { status, paidAt, receivedSats = null, expiresAt } = found
-  if (typeof paidAt === 'string') return { at: paidAt, words: 'It was paid.' }
+  if (typeof paidAt === 'string') return { at: paidAt, words: t('Paid.') }
   switch (status) {
     case 'expired':
       return Date.parse(expiresAt) > now
-        ? { at: null, words: 'It was canceled.' }
-        : { at: expiresAt, words: 'It expired without a payment.' }
+        ? { at: null, words: t('Canceled.') }
+        : { at: expiresAt, words: t('Expired without payment.') }
     case 'processing':
-      return { at: null, words: 'A payment was seen and is not confirmed yet.' }
+      return { at: null, words: t('Payment detected, not confirmed yet.') }
     case 'underpaid':
       return {
         at: null,
-        words: `${receivedSats === null ? 'Money' : sats(receivedSats)} came, less than was asked.`
+        words: t`${receivedSats === null ? t('Partial amount') : sats(receivedSats)} received, less than requested.`
       }
     // Refunded before full payment.
     case 'refunded':
-      return receivedSats === null ? null : { at: null, words: `${sats(receivedSats)} came.` }
+      return receivedSats === null ? null : { at: null, words: t`${sats(receivedSats)} received.` }
     case 'unpaid':
     case 'paid':
       return null
@@ -284,7 +287,7 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
 function refundForm({ ctx, form, problem }: PageRequest, left: number): VNode {
   return html`
     <details open=${problem !== null && form.get('do') === 'refund'}>
-      <summary>Give money back</summary>
+      <summary>Refund payment</summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
         ${field({
@@ -292,17 +295,17 @@ function refundForm({ ctx, form, problem }: PageRequest, left: number): VNode {
           label: 'Lightning address, Lightning invoice or Bitcoin address',
           value: form.get('refundAddress') ?? '',
           problem: problem?.fields['refundAddress'],
-          hint: 'Ask the customer for a Lightning address such as name@example.com, or an invoice of the amount.',
+          hint: 'Ask the customer for a Lightning address such as name@example.com, or an invoice for the amount.',
           attributes: { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' }
         })}
         ${field({
           name: 'amountSatoshis',
-          label: 'Satoshis; all that is left unless you say',
+          label: 'Satoshis (leave empty for the full remaining amount)',
           value: form.get('amountSatoshis') ?? String(left),
           problem: problem?.fields['amountSatoshis'],
           attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
         })}
-        ${field({ name: 'reason', label: 'Reason, for yourself', value: form.get('reason') ?? '', attributes: { maxlength: 500 } })}
+        ${field({ name: 'reason', label: 'Reason (only visible to you)', value: form.get('reason') ?? '', attributes: { maxlength: 500 } })}
         <button class="button" type="submit">Refund</button>
       </form>
     </details>`

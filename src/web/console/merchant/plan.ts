@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { html } from '../../kit/document.ts'
 import type { AccountView, SubscriptionView } from '../../../accounts/merchants/account.ts'
@@ -52,7 +53,7 @@ export const planPage: ConsolePage = {
       case 'portal': {
         const body = { returnUrl: address('plan') }
         return leaving(
-          'The page of your card',
+          'Manage card',
           (
             await api.send<{ readonly portalUrl: string }>({
               method: 'POST',
@@ -66,7 +67,7 @@ export const planPage: ConsolePage = {
         const body = { ...(await bought(api)), successUrl: address('plan'), cancelUrl: address('plan') }
         const target = '/api/billing/create-checkout-session'
         return leaving(
-          'The checkout',
+          'Checkout',
           (await api.send<{ readonly checkoutUrl: string }>({ method: 'POST', target, body })).checkoutUrl
         )
       }
@@ -77,7 +78,7 @@ export const planPage: ConsolePage = {
           target,
           body: await bought(api)
         })
-        return leaving('The invoice', payUrl)
+        return leaving('Invoice', payUrl)
       }
       default:
         return { to: 'plan' }
@@ -94,27 +95,27 @@ function leaving(title: string, to: string): PageContent {
   return {
     title,
     goOn: to,
-    content: html`<p>It opens by itself. <a class="button" href=${to} rel="noreferrer">Go on</a></p>`
+    content: html`<p>The page opens automatically. <a class="button" href=${to} rel="noreferrer">Continue</a></p>`
   }
 }
 
 function stateOf(status: string | null, isPaid: boolean): VNode {
   if (status === null) return badge('no subscription', 'bad')
   const isOver = !isPaid && (status === 'active' || status === 'trialing')
-  return badge(isOver ? `${status}, and its time is over` : status, isPaid ? 'good' : 'bad')
+  return badge(isOver ? t`${status}, expired` : status, isPaid ? 'good' : 'bad')
 }
 
 function next(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode | string {
   const { planTier, status } = subscription
   const { paidBy, paidUntil } = plan
-  if (planTier === 'free') return 'none: it costs nothing'
-  if (status === 'past_due') return 'the card was refused; mend it on the page of the card'
-  if (!isPaidFor(subscription, plan, now)) return 'none until it is bought again'
-  if (paidUntil === null) return 'none is known'
-  if (paidBy === 'card') return html`from your card, ${timeOf(paidUntil)}`
+  if (planTier === 'free') return t('none (free)')
+  if (status === 'past_due') return t('card declined; update it under “Manage card”')
+  if (!isPaidFor(subscription, plan, now)) return t('none until you subscribe again')
+  if (paidUntil === null) return t('unknown')
+  if (paidBy === 'card') return html`by card on ${timeOf(paidUntil)}`
   return paidBy === 'bitcoin'
-    ? html`by Lightning before ${timeOf(paidUntil)}; an invoice is mailed a week earlier`
-    : html`none by itself; it ends ${timeOf(paidUntil)}`
+    ? html`by Lightning before ${timeOf(paidUntil)}; we email an invoice one week earlier`
+    : html`no automatic renewal; ends ${timeOf(paidUntil)}`
 }
 
 /** Whether the gate accepts the plan (decision 36): its status and period. */
@@ -124,17 +125,17 @@ export function isPaidFor({ status }: SubscriptionView, { paidUntil }: SettingsV
 
 function byLightning(invoices: readonly PlanInvoice[]): VNode {
   return html`
-    <section aria-labelledby="invoices"><h2 id="invoices">Invoices paid by Lightning</h2>
+    <section aria-labelledby="invoices"><h2 id="invoices">Lightning invoices</h2>
       ${table(
-        'Invoices paid by Lightning',
+        'Lightning invoices',
         [
           {
             title: 'Invoice',
             cell: (invoice: PlanInvoice) => html`<a href=${invoice.payUrl}>${invoice.invoiceId}</a>`
           },
-          { title: 'For', cell: invoice => html`<bdi>${invoice.description}</bdi>` },
-          { title: 'Made', cell: invoice => timeOf(invoice.createdAt) },
-          { title: 'State', cell: invoice => status(invoice.status) },
+          { title: 'Description', cell: invoice => html`<bdi>${invoice.description}</bdi>` },
+          { title: 'Created', cell: invoice => timeOf(invoice.createdAt) },
+          { title: 'Status', cell: invoice => status(invoice.status) },
           { title: 'Paid', cell: invoice => timeOf(invoice.paidAt) },
           {
             title: 'Amount',
@@ -143,7 +144,7 @@ function byLightning(invoices: readonly PlanInvoice[]): VNode {
           }
         ],
         invoices,
-        html`<p>None that is paid or open.</p>`
+        html`<p>No paid or open invoices.</p>`
       )}
     </section>`
 }
@@ -174,19 +175,20 @@ function prices(plans: readonly Plan[], current: string): VNode {
         [
           {
             title: 'Plan',
-            cell: ({ name, planTier }: Plan) => html`${name} ${planTier === current ? badge('yours', 'good') : null}`
+            cell: ({ name, planTier }: Plan) =>
+              html`${name} ${planTier === current ? badge('your plan', 'good') : null}`
           },
           { title: 'Includes', cell: ({ features }) => html`<ul>${features.map(each => html`<li>${each}</li>`)}</ul>` },
           { title: 'Price', cell: priceOf, isNumber: true }
         ],
         plans,
-        html`<p>No plans are sold here.</p>`
+        html`<p>No plans are available here.</p>`
       )}
     </section>`
 }
 
 function priceOf({ priceUsd }: Pick<Plan, 'priceUsd'>): string {
-  return priceUsd === 0 ? 'free' : `${amountIn(priceUsd, 'USD')} a month`
+  return priceUsd === 0 ? 'free' : t`${amountIn(priceUsd, 'USD')} per month`
 }
 
 function ways(
@@ -203,11 +205,11 @@ function ways(
     billingCustomerId === null || paidBy === 'bitcoin'
       ? null
       : action('Manage card, invoices and cancellation', { do: 'portal' }),
-    isLive || planTier === 'l402' ? null : action(`Subscribe by card${price}`, { do: 'card' }),
+    isLive || planTier === 'l402' ? null : action(t`Subscribe by card${price}`, { do: 'card' }),
     (isLive && paidBy !== 'bitcoin') || planTier === 'l402'
       ? null
-      : action(`Pay a month by Lightning${price}`, { do: 'bitcoin' })
+      : action(t`Pay for one month by Lightning${price}`, { do: 'bitcoin' })
   ]
-  if (actions.every(each => each === null)) return html`<p>Ask the operator to change this plan.</p>`
-  return html`<section aria-labelledby="pay"><h2 id="pay">Pay and change</h2>${actions}</section>`
+  if (actions.every(each => each === null)) return html`<p>To change this plan, contact the operator.</p>`
+  return html`<section aria-labelledby="pay"><h2 id="pay">Change plan</h2>${actions}</section>`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { ComponentChildren, VNode } from 'preact'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
@@ -64,8 +65,8 @@ async function planEnded({ api, ctx, link }: PageRequest, { plan }: SettingsView
   const subscription = await api.get<SubscriptionView>('/api/merchant/subscription')
   if (subscription.planTier === 'free' || isPaidFor(subscription, plan, ctx.now)) return []
   const what =
-    subscription.status === 'past_due' ? 'The last payment for your plan was refused.' : 'Your plan is not paid for.'
-  return [html`<strong>${what}</strong> <a href=${link('plan')}>Pay for it</a>, so that you can go on selling.`]
+    subscription.status === 'past_due' ? t('The last payment for your plan failed.') : t('Your plan is unpaid.')
+  return [html`<strong>${what}</strong> <a href=${link('plan')}>Pay now</a> to keep selling.`]
 }
 
 async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
@@ -81,11 +82,11 @@ async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
     const payment = refundedLink(asked, invoiceId)
     if (status === 'failed')
       return [
-        html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>, and its money is still yours. Send it again: ${payment}.`
+        html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>. No money was sent. Retry it: ${payment}.`
       ]
     if ((status === 'pending' || status === 'processing') && age > SLOW_REFUND)
       return [
-        html`<strong>A refund of ${sats(amountSatoshis)} is not confirmed</strong> for an hour or more: ${payment}.`
+        html`<strong>A refund of ${sats(amountSatoshis)} has been unconfirmed</strong> for over an hour: ${payment}.`
       ]
     return []
   })
@@ -96,8 +97,7 @@ async function underpaid({ api, ctx, link }: PageRequest): Promise<readonly VNod
   const { payments } = await api.get<PaymentPage>(`/api/payments${queryOf({ status: 'underpaid', from, limit: 5 })}`)
   return payments.map(
     ({ invoiceId, orderId, receivedSats }) =>
-      html`<strong>Order <bdi>${orderId}</bdi> was paid only in part</strong>: ${sats(receivedSats ?? 0)} came.
-        Refund it, or deliver it anyway, at <a href=${link(`payments/${invoiceId}`)}>its payment</a>.`
+      html`<strong>Order <bdi>${orderId}</bdi> was underpaid</strong>: ${sats(receivedSats ?? 0)} received. Refund or fulfill it: <a href=${link(`payments/${invoiceId}`)}>payment</a>.`
   )
 }
 
@@ -108,10 +108,9 @@ async function undelivered({ api, ctx, link }: PageRequest): Promise<readonly VN
   )
   const [last] = deliveries
   if (last === undefined) return []
-  const why = last.error ?? `it answered ${last.responseStatus}`
+  const why = last.error ?? t`status ${last.responseStatus ?? ''}`
   return [
-    html`<strong>${count(total)} ${total === 1 ? 'webhook' : 'webhooks'} of the last week did not arrive</strong>; the last
-      one: ${why}. Fix the endpoint, and <a href=${link('webhooks?status=failed')}>send them again</a>.`
+    html`<strong>${count(total)} ${total === 1 ? t('webhook') : t('webhooks')} failed in the last week</strong>; the last one: ${why}. Fix the endpoint, then <a href=${link('webhooks?status=failed')}>resend them</a>.`
   ]
 }
 
@@ -123,7 +122,6 @@ async function failing(asked: PageRequest): Promise<readonly VNode[]> {
   const names = new Map(all?.map(({ proxyId, name }) => [proxyId, name]))
   return bad.map(({ proxyId, requests, asked: unpaid, upstreamFailures }) => {
     const forwarded = Math.max(upstreamFailures, requests - unpaid)
-    return html`<strong><bdi>${names.get(proxyId) ?? proxyId}</bdi> failed to answer ${count(upstreamFailures)} of ${count(forwarded)} requests</strong>
-      in the last day (${percent(upstreamFailures, forwarded)}). <a href=${asked.link(`apis/${proxyId}`)}>Test it</a>.`
+    return html`<strong><bdi>${names.get(proxyId) ?? proxyId}</bdi> failed on ${count(upstreamFailures)} of ${count(forwarded)} requests</strong> in the last 24 hours (${percent(upstreamFailures, forwarded)}). <a href=${asked.link(`apis/${proxyId}`)}>Test it</a>.`
   })
 }

@@ -19,7 +19,7 @@ export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
       html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
   },
   {
-    title: 'To',
+    title: 'Refund address',
     cell: ({ lightningAddress, refundAddress }) =>
       lightningAddress === undefined ? short(refundAddress) : html`<bdi>${lightningAddress}</bdi>`
   },
@@ -60,7 +60,7 @@ export const refundsPage: ConsolePage = {
           'Refunds',
           [
             ...(first === undefined ? [] : [first]),
-            { title: 'Of', cell: refund => refundedLink(asked, refund.invoiceId) },
+            { title: 'Payment', cell: refund => refundedLink(asked, refund.invoiceId) },
             ...others,
             { title: 'Amount', cell: refund => value(refund.amountSatoshis), isNumber: true }
           ],

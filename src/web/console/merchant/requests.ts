@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { RequestPage } from '../../../accounts/traffic/operations.ts'
 import type { ProxyView } from '../../../payments/proxies/schema.ts'
 import { html } from '../../kit/document.ts'
@@ -31,7 +32,7 @@ export const requestsPage: ConsolePage = {
     const target = `/api/merchant/requests${queryOf({ proxyId: proxy.proxyId, ...filter, after })}`
     const { requests, next } = await api.get<RequestPage>(target)
     return {
-      title: `Requests: ${proxy.name}`,
+      title: t`Requests: ${proxy.name}`,
       content: html`
         <p><a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>. The last 1,000 requests of up to 30 days, without bodies, queries and client addresses.</p>
         <form method="get" class="filter" role="search" aria-label="Requests">
@@ -42,7 +43,7 @@ export const requestsPage: ConsolePage = {
             [
               ['', 'All'],
               ['true', 'Paid'],
-              ['false', 'Not paid']
+              ['false', 'Unpaid']
             ],
             filter.paid ?? ''
           )}
@@ -58,7 +59,7 @@ export const requestsPage: ConsolePage = {
               { title: 'Time', cell: request => timeOf(request.at) },
               { title: 'Request', cell: ({ method, path }) => html`<code>${method} <bdi>${path}</bdi></code>` },
               { title: 'Status', cell: ({ status }) => badge(String(status), tone(status)) },
-              { title: 'Payment', cell: ({ isPaid }) => (isPaid ? 'Paid' : 'Not paid') },
+              { title: 'Payment', cell: ({ isPaid }) => (isPaid ? 'Paid' : 'Unpaid') },
               { title: 'Latency', cell: ({ latencyMs }) => latency(latencyMs), isNumber: true },
               { title: 'Correlation ID', cell: ({ correlationId }) => html`<code>${correlationId}</code>` }
             ],

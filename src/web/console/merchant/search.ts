@@ -59,7 +59,7 @@ export const searchPage: ConsolePage = {
           text === ''
             ? null
             : html`
-          <p class="soft">At most ${MOST} of each kind, the newest.</p>
+          <p class="soft">Shows the ${MOST} newest of each kind.</p>
           ${section(
             'payments',
             'Payments',
@@ -107,7 +107,7 @@ export const searchPage: ConsolePage = {
                 { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
                 { title: 'When', cell: sale => timeOf(sale.soldAt) },
                 { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
-                { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
+                { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true }
               ],
               sold?.sales ?? [],
               none
@@ -120,7 +120,7 @@ export const searchPage: ConsolePage = {
             table(
               'Refunds',
               [
-                { title: 'Of', cell: (refund: RefundDetails) => refundedLink(asked, refund.invoiceId) },
+                { title: 'Payment', cell: (refund: RefundDetails) => refundedLink(asked, refund.invoiceId) },
                 { title: 'Status', cell: refund => status(refund.status) },
                 { title: 'Created', cell: refund => timeOf(refund.createdAt) },
                 { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { KeyVerdictView } from '../../../accounts/merchants/provider-operations.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
@@ -13,9 +14,9 @@ import { timeOf } from '../words.ts'
 const SLOTS = ['primary', 'alternate'] as const
 
 const REASONS: Readonly<Record<string, string>> = {
-  choice: 'you chose it, or saved a key for it first',
+  choice: 'you chose it, or saved its key first',
   'only-key': 'it is the only one with a key',
-  default: 'nothing else was chosen'
+  default: 'it is the default'
 }
 
 export const settingsPage: ConsolePage = {
@@ -37,8 +38,8 @@ export const settingsPage: ConsolePage = {
           ${facts([
             ['Name', html`<bdi>${account.name}</bdi>`],
             ['Email', account.email],
-            ['API keys', html`<a href=${link('keys')}>Keys of your programs</a>`],
-            ['Signing in', html`<a href=${link('settings/passkeys')}>Your passkeys</a>`]
+            ['API keys', html`<a href=${link('keys')}>Manage API keys</a>`],
+            ['Sign-in', html`<a href=${link('settings/passkeys')}>Manage passkeys</a>`]
           ])}
         </section>
         ${providersSection(asked, settings)}
@@ -52,7 +53,7 @@ export const settingsPage: ConsolePage = {
       case 'provider':
         return await saveKey({ api, form }, slot)
       case 'test':
-        return verdict('The key was tried', await tried(api, slot))
+        return verdict(t('Key tested'), await tried(api, slot))
       case 'remove':
         await expectSameKeys({ api, form })
         await api.send({ method: 'DELETE', target: `/api/merchant/${slot}-key` })
@@ -86,11 +87,11 @@ export const settingsPage: ConsolePage = {
 function providersSection(asked: PageRequest, { paymentProvider, providers }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
-    <section aria-labelledby="provider"><h2 id="provider">Who makes your invoices</h2>
-      <p>The gateway holds no money: invoices are made with your own key, and what is paid goes to your own account or node.</p>
+    <section aria-labelledby="provider"><h2 id="provider">Payment provider</h2>
+      <p>The gateway holds no funds. Invoices are created with your own key, and payments go directly to your account or node.</p>
       ${failingProvider(asked, paymentProvider)}
       <p class=${`notice ${paymentProvider.isReady ? 'good' : 'wait'}`}>
-        The ${paymentProvider.slot} provider makes them, because ${REASONS[paymentProvider.chosenBy] ?? paymentProvider.chosenBy}.${paymentProvider.isReady ? '' : ' Its key is not saved yet, so nothing can be paid: save one below.'}
+        Active provider: ${paymentProvider.slot}, because ${t(REASONS[paymentProvider.chosenBy] ?? paymentProvider.chosenBy)}.${paymentProvider.isReady ? '' : ` ${t('No key is saved yet, so you cannot receive payments. Save one below.')}`}
       </p>
       ${table(
         'Providers',
@@ -100,11 +101,11 @@ function providersSection(asked: PageRequest, { paymentProvider, providers }: Se
             cell: (one: SettingsView['providers'][number]) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
           },
           { title: 'Key', cell: one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet')) },
-          { title: 'What a key looks like', cell: one => one.keyHint },
-          { title: 'What its key needs', cell: scopes }
+          { title: 'Key format', cell: one => one.keyHint },
+          { title: 'Required scopes', cell: scopes }
         ],
         providers,
-        html`<p>The operator has set up no provider yet.</p>`
+        html`<p>The operator has not set up a provider yet.</p>`
       )}
       ${forRole(
         asked,
@@ -114,7 +115,7 @@ function providersSection(asked: PageRequest, { paymentProvider, providers }: Se
             <input type="hidden" name="do" value="provider" />
             <input type="hidden" name="was" value=${keysMark(providers)} />
             ${choice('slot', 'Provider', slotNames(providers), form.get('slot') ?? paymentProvider.slot)}
-            ${field({ name: 'key', label: 'Its key', problem: problem?.fields['primaryApiKey'] ?? problem?.fields['alternateApiKey'], hint: 'Stored encrypted, and never shown again.', attributes: { type: 'password', autocomplete: 'off', required: true, maxlength: 8192 } })}
+            ${field({ name: 'key', label: 'API key', problem: problem?.fields['primaryApiKey'] ?? problem?.fields['alternateApiKey'], hint: 'Stored encrypted and never shown again.', attributes: { type: 'password', autocomplete: 'off', required: true, maxlength: 8192 } })}
             <button class="button" type="submit">Save and test</button>
           </form>
           ${SLOTS.map(slot => keyed(providers, paymentProvider.slot, slot))}`
@@ -129,15 +130,15 @@ export function failingProvider(
 ): VNode | null {
   return failing === null
     ? null
-    : html`<p class="notice bad" role="alert">No invoices: the last call to the ${slot} provider failed (${failing.reason}), since ${timeOf(failing.since)}. <a href=${link('settings#provider')}>Test the key, or save another</a>.</p>`
+    : html`<p class="notice bad" role="alert">Cannot create invoices: calls to the ${slot} provider have failed (${failing.reason}) since ${timeOf(failing.since)}. <a href=${link('settings#provider')}>Test or replace the key</a>.</p>`
 }
 
 function keyed(providers: readonly SettingsView['providers'][number][], used: string, slot: string): VNode | null {
   const hasKey = isKeyed(providers, slot)
   return html`
-    ${hasKey ? action('Test', { do: 'test', slot }, { what: `the key of the ${slot} provider` }) : null}
-    ${used === slot ? null : action(`Let the ${slot} provider make invoices`, { do: 'choose', slot, was: used })}
-    ${hasKey ? danger(`Remove the key of the ${slot} provider`, 'What was made with it can then be neither looked up nor refunded.', action('Remove it', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: `the key of the ${slot} provider` })) : null}`
+    ${hasKey ? action('Test', { do: 'test', slot }, { what: t`key of the ${slot} provider` }) : null}
+    ${used === slot ? null : action(t`Use ${slot} provider`, { do: 'choose', slot, was: used })}
+    ${hasKey ? danger(t`Remove key of the ${slot} provider`, 'Payments created with this key can then no longer be looked up or refunded.', action('Remove API', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: t`key of the ${slot} provider` })) : null}`
 }
 
 function slotNames(providers: readonly SettingsView['providers'][number][]): ReadonlyArray<readonly [string, string]> {
@@ -149,7 +150,7 @@ function slotNames(providers: readonly SettingsView['providers'][number][]): Rea
 
 function scopes({ scopes: needed }: SettingsView['providers'][number]): VNode {
   return needed.length === 0
-    ? html`<span class="soft">Its keys have no scopes.</span>`
+    ? html`<span class="soft">No scopes.</span>`
     : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${purpose}</li>`)}</ul>`
 }
 
@@ -157,13 +158,13 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
   const options = Object.entries(NOTICES).map(([name, { title }]) => [name, title] as const)
   const on = options.flatMap(([name]) => ((off as readonly string[]).includes(name) ? [] : [name]))
   return html`
-    <section aria-labelledby="mails"><h2 id="mails">Notifications by email</h2>
+    <section aria-labelledby="mails"><h2 id="mails">Email notifications</h2>
       ${forRole(
         asked,
         'editor',
         html`<form method="post" class="form">
           <input type="hidden" name="do" value="notices" />
-          ${ticks('notices', 'Send an email about', options, on, 'To the address of the account, at most one of each kind in an hour.')}
+          ${ticks('notices', 'Send an email for', options, on, "Sent to the account's address, at most one of each kind per hour.")}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}
@@ -173,15 +174,15 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
 function colourSection(asked: PageRequest, { colour }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
-    <section aria-labelledby="pages"><h2 id="pages">Color of your pages</h2>
-      <p>People who open a paid address in a browser see a page with your name in this colour.</p>
+    <section aria-labelledby="pages"><h2 id="pages">Brand color</h2>
+      <p>Used on the payment page that people see in a browser.</p>
       ${forRole(
         asked,
         'editor',
         html`<form method="post" class="filter">
           <input type="hidden" name="do" value="colour" />
           <input type="hidden" name="was" value=${colour ?? ''} />
-          ${field({ name: 'colour', label: 'Colour, such as #c2410c; empty for the usual one', value: form.get('colour') ?? colour ?? '', problem: problem?.fields['colour'], attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
+          ${field({ name: 'colour', label: 'Color, such as #c2410c (leave empty for the default)', value: form.get('colour') ?? colour ?? '', problem: problem?.fields['colour'], attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}
@@ -195,7 +196,7 @@ async function saveKey({ api, form }: Pick<PageRequest, 'api' | 'form'>, slot: s
     target: `/api/merchant/${slot}-key?test=true`,
     body: { [`${slot}ApiKey`]: (form.get('key') ?? '').trim() }
   })
-  return verdict('The key was saved', { isValid: true, message })
+  return verdict(t('Key saved'), { isValid: true, message })
 }
 
 /** @throws ApiRefusal after a concurrent change of either key */
@@ -221,6 +222,6 @@ async function tried(api: PageRequest['api'], slot: string): Promise<KeyVerdictV
 function verdict(title: string, { isValid, message }: KeyVerdictView): PageContent {
   return {
     title,
-    content: html`<p class=${`notice ${isValid ? 'good' : 'bad'}`}>${message}</p><p><a class="button" href="settings">Go on</a></p>`
+    content: html`<p class=${`notice ${isValid ? 'good' : 'bad'}`}>${message}</p><p><a class="button" href="settings">Continue</a></p>`
   }
 }

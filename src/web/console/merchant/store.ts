@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { OrderRow, StatsView } from '../../../shop/orders/views.ts'
 import type { IntegrationView } from '../../../shop/stores/integration-schema.ts'
@@ -15,10 +16,10 @@ type Order = AsRead<OrderRow>
 
 /** Remedies of orders that the shop did not create. */
 const WAYS_OUT: Readonly<Record<NonNullable<OrderRow['failure']>['reason'], string>> = {
-  sold_out: 'Fill up the stock; the buyer sends the claim again.',
-  refused: 'Mend what the shop says; the buyer sends the claim again.',
-  store_access: 'Save credentials that the shop takes, below; the buyer sends the claim again.',
-  store_closed: 'Open the store again; the buyer sends the claim again.'
+  sold_out: 'Restock; the buyer then submits the address again.',
+  refused: 'Fix what the shop reports; the buyer then submits the address again.',
+  store_access: 'Save valid credentials below; the buyer then submits the address again.',
+  store_closed: 'Reopen the store; the buyer then submits the address again.'
 }
 const PAGE = 50
 
@@ -47,7 +48,7 @@ export const storePage: ConsolePage = {
         return { to: 'store', done: 'made' }
       case 'credentials': {
         const { updatedAt } = await api.get<IntegrationView>(STORE)
-        expectUnchanged(form, updatedAt, `as it was saved at ${updatedAt}`)
+        expectUnchanged(form, updatedAt, t`as saved at ${updatedAt}`)
         return await change(credentials(form))
       }
       case 'close':
@@ -113,24 +114,24 @@ function credentials(form: URLSearchParams): Readonly<Record<string, string>> {
 function credentialFields({ problem }: PageRequest): VNode {
   const secret = { type: 'password', maxlength: 500, autocomplete: 'off' }
   return html`
-    ${field({ name: 'adminApiToken', label: 'Token of its Admin API', problem: problem?.fields['adminApiToken'], hint: 'At Shopify: of a custom app of your own. Or leave it empty and give the two below.', attributes: secret })}
-    ${field({ name: 'clientId', label: 'Or: client id of your app', problem: problem?.fields['clientId'], attributes: { maxlength: 500, autocomplete: 'off' } })}
-    ${field({ name: 'clientSecret', label: 'and its secret', problem: problem?.fields['clientSecret'], attributes: secret })}`
+    ${field({ name: 'adminApiToken', label: 'Admin API token', problem: problem?.fields['adminApiToken'], hint: 'In Shopify: from a custom app. Or leave empty and fill in the two fields below.', attributes: secret })}
+    ${field({ name: 'clientId', label: 'Or: client ID of your app', problem: problem?.fields['clientId'], attributes: { maxlength: 500, autocomplete: 'off' } })}
+    ${field({ name: 'clientSecret', label: 'Client secret', problem: problem?.fields['clientSecret'], attributes: secret })}`
 }
 
 function opening(asked: PageRequest): VNode {
   const { form, problem } = asked
   return html`
-    <p>You have no store. One sells what your shop has for bitcoin: people and programs buy here, and the order appears in your shop as paid.</p>
+    <p>No store yet. Sell your shop's products for bitcoin: people and programs buy here, and orders appear in your shop as paid.</p>
     ${forRole(
       asked,
       'editor',
       html`<form method="post" class="form">
         <input type="hidden" name="do" value="open" />
-        ${field({ name: 'slug', label: 'Name in addresses', value: form.get('slug') ?? '', problem: problem?.fields['slug'], hint: 'Small letters, digits and dashes; it never changes.', attributes: { required: true, maxlength: 63, placeholder: 'example-books' } })}
-        ${field({ name: 'storefrontDomain', label: 'Domain of your shop', value: form.get('storefrontDomain') ?? '', problem: problem?.fields['storefrontDomain'], attributes: { required: true, maxlength: 253, placeholder: 'example.myshopify.com' } })}
+        ${field({ name: 'slug', label: 'Name in the URL', value: form.get('slug') ?? '', problem: problem?.fields['slug'], hint: 'Lowercase letters, digits and dashes. Cannot be changed later.', attributes: { required: true, maxlength: 63, placeholder: 'example-books' } })}
+        ${field({ name: 'storefrontDomain', label: 'Shop domain', value: form.get('storefrontDomain') ?? '', problem: problem?.fields['storefrontDomain'], attributes: { required: true, maxlength: 253, placeholder: 'example.myshopify.com' } })}
         ${credentialFields(asked)}
-        <button class="button" type="submit">Open it</button>
+        <button class="button" type="submit">Open store</button>
       </form>`
     )}`
 }
@@ -150,15 +151,15 @@ async function opened(asked: PageRequest, store: Store): Promise<VNode> {
     ${facts([
       ['Shop', html`<bdi>${store.shopName ?? store.storefrontDomain}</bdi>`],
       ['Domain', html`<bdi>${store.storefrontDomain}</bdi>`],
-      ['State', store.isActive ? badge('sells', 'good') : badge('closed', 'quiet')],
+      ['Status', store.isActive ? badge('active', 'good') : badge('closed', 'quiet')],
       ['Credentials', store.hasAdminApiToken ? badge('saved', 'good') : badge('missing', 'bad')],
-      ['For buyers', html`<a href=${`${root}storefront/${store.slug}`}>Look at it</a>`]
+      ['For buyers', html`<a href=${`${root}storefront/${store.slug}`}>View store</a>`]
     ])}
     <dl class="figures-row">
       ${figure('Checkouts', count(total.totalCheckouts))}
       ${figure('Paid', count(total.paidOrders), percent(total.paidOrders, total.totalCheckouts))}
-      ${figure('Earned', sats(total.totalPaidSats), amountIn(String(total.totalPaidUsd), 'USD'))}
-      ${figure('Sent', count(total.shipped))}
+      ${figure('Earnings', sats(total.totalPaidSats), amountIn(String(total.totalPaidUsd), 'USD'))}
+      ${figure('Shipped', count(total.shipped))}
     </dl>
     <section aria-labelledby="orders">
       <div class="heading"><h2 id="orders">Orders</h2>
@@ -175,14 +176,14 @@ async function opened(asked: PageRequest, store: Store): Promise<VNode> {
             cell: (order: Order) =>
               html`<code>${order.orderId}</code><span class="soft"> ${order.storefrontOrderNumber ?? ''}</span>`
           },
-          { title: 'Made', cell: order => timeOf(order.createdAt) },
-          { title: 'State', cell: stateOf },
+          { title: 'Created', cell: order => timeOf(order.createdAt) },
+          { title: 'Status', cell: stateOf },
           { title: 'Buyer', cell: order => html`<bdi>${order.email ?? '–'}</bdi>` },
           { title: 'Paid', cell: order => (order.paidSats === null ? '–' : sats(order.paidSats)), isNumber: true },
-          { title: 'Money back', cell: order => refundForm(asked, order) }
+          { title: 'Refund', cell: order => refundForm(asked, order) }
         ],
         orders,
-        html`<p>${status === undefined ? 'No orders yet. Send the address of the store to somebody, or name it in /llms.txt below, where programs find it.' : 'No order is like that.'}</p>`
+        html`<p>${status === undefined ? t("No orders yet. Share the store's address, or list it in /llms.txt below, where programs find it.") : t('No orders match this filter.')}</p>`
       )}
       <nav class="pager" aria-label="Pages">
         ${page === 1 ? null : html`<a href=${goOn(page - 1)}>Newer</a>`}
@@ -199,26 +200,26 @@ function problems({ isActive, hasAdminApiToken }: Store, orders: readonly Order[
     ({ refundRequest, refundedAt }) => refundRequest !== undefined && refundedAt === undefined
   )
   const words = [
-    ...(isActive ? [] : ['The store is closed: buyers find nothing. Open it below.']),
-    ...(hasAdminApiToken ? [] : ['The shop cannot be asked: no credentials are saved. Save some below.']),
+    ...(isActive ? [] : ['The store is closed, so buyers cannot buy. Reopen it below.']),
+    ...(hasAdminApiToken ? [] : ['No shop credentials are saved. Save them below.']),
     ...(failed.length === 0
       ? []
-      : [`${failed.length} paid orders on this page were not made by the shop; each says why.`]),
-    ...(asked.length === 0 ? [] : [`${asked.length} buyers on this page want their money back.`])
+      : [t`The shop did not accept ${failed.length} paid orders on this page; each shows the reason.`]),
+    ...(asked.length === 0 ? [] : [t`${asked.length} buyers on this page requested a refund.`])
   ]
   return words.length === 0
     ? null
-    : html`<section class="notice wait" aria-labelledby="wrong"><h2 id="wrong">What needs you</h2><ul>${words.map(
+    : html`<section class="notice wait" aria-labelledby="wrong"><h2 id="wrong">Needs attention</h2><ul>${words.map(
         each => html`<li>${each}</li>`
       )}</ul></section>`
 }
 
 function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Order): VNode {
   return html`
-    ${refundedAt === undefined ? orderState(status) : badge('money given back', 'quiet')}
-    ${canceledAt === undefined ? null : html` ${badge('called off by the shop', 'wait')}`}
+    ${refundedAt === undefined ? orderState(status) : badge('refunded', 'quiet')}
+    ${canceledAt === undefined ? null : html` ${badge('canceled by the shop', 'wait')}`}
     ${failure === undefined || refundedAt !== undefined ? null : html`<p class="soft"><bdi>${failure.message}</bdi> ${WAYS_OUT[failure.reason]}</p>`}
-    ${refundRequest === undefined || refundedAt !== undefined ? null : html`<p class="soft">The buyer wants the money back.</p>`}`
+    ${refundRequest === undefined || refundedAt !== undefined ? null : html`<p class="soft">The buyer requested a refund.</p>`}`
 }
 
 /** Only for a paid order that the shop rejected or canceled: others are refunded in the shop. */
@@ -230,11 +231,11 @@ function refundForm(asked: PageRequest, order: Order): VNode | string {
   const isTyped = form.get('orderId') === orderId
   return html`
     <details open=${isTyped}>
-      <summary>Give it back<span class="unseen"> ${orderId}</span></summary>
+      <summary>Refund order<span class="unseen"> ${orderId}</span></summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="orderId" value=${orderId} />
         <input type="hidden" name="key" value=${isTyped ? form.get('key') : `${ctx.correlationId}-${orderId}`} />
-        ${named(orderId, 'refundAddress', 'To', (isTyped ? form.get('refundAddress') : refundRequest?.refundAddress) ?? '', 'text')}
+        ${named(orderId, 'refundAddress', t('Refund address'), (isTyped ? form.get('refundAddress') : refundRequest?.refundAddress) ?? '', 'text')}
         ${named(orderId, 'amountSatoshis', 'Satoshis', (isTyped ? form.get('amountSatoshis') : null) ?? String(paidSats), 'numeric')}
         <button class="button small danger" type="submit">Refund<span class="unseen"> ${orderId}</span></button>
       </form>
@@ -253,39 +254,39 @@ function settings(asked: PageRequest, store: Store): VNode {
   const value = (name: string, now: string): string => (isTyped ? (form.get(name) ?? '') : now)
   const is = [store.domesticOnly ? 'domesticOnly' : '', store.listInRegistry ? 'listInRegistry' : '']
   return html`
-    <section aria-labelledby="settings"><h2 id="settings">How it sells</h2>
+    <section aria-labelledby="settings"><h2 id="settings">Selling settings</h2>
       <form method="post" class="form">
         <input type="hidden" name="do" value="settings" />
         <input type="hidden" name="was" value=${shownOf(store)} />
         ${field({ name: 'domesticShippingUsd', label: 'Shipping, in US dollars', value: value('domesticShippingUsd', inDollars(String(store.domesticShippingUsd))), problem: problem?.fields['domesticShippingUsd'], attributes: { inputmode: 'decimal', maxlength: 12, required: true } })}
-        ${field({ name: 'claimWindowDays', label: 'Days in which buyers may say where it goes', value: value('claimWindowDays', String(store.claimWindowDays)), problem: problem?.fields['claimWindowDays'], attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
+        ${field({ name: 'claimWindowDays', label: 'Days for buyers to enter their address', value: value('claimWindowDays', String(store.claimWindowDays)), problem: problem?.fields['claimWindowDays'], attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
         ${ticks(
           'is',
-          'It',
+          'Status',
           [
-            ['domesticOnly', `ships within ${store.shopCountry ?? 'its country'} only`],
+            ['domesticOnly', t`ships within ${store.shopCountry ?? t('its country')} only`],
             ['listInRegistry', 'is named in /llms.txt, where programs look for shops']
           ],
           isTyped ? form.getAll('is') : is,
-          'Free shipping and tax places: PUT /api/merchant/storefront.'
+          'Set free shipping and tax locations with PUT /api/merchant/storefront.'
         )}
-        ${field({ name: 'registryDescription', label: 'What is said of it there', value: value('registryDescription', store.registryDescription ?? ''), problem: problem?.fields['registryDescription'], attributes: { maxlength: 500 } })}
+        ${field({ name: 'registryDescription', label: 'Description in the directory', value: value('registryDescription', store.registryDescription ?? ''), problem: problem?.fields['registryDescription'], attributes: { maxlength: 500 } })}
         <button class="button" type="submit">Save</button>
       </form>
     </section>
-    <section aria-labelledby="more"><h2 id="more">More</h2>
-      ${action('Read shop and catalog anew', { do: 'refresh' })}
-      <details open=${form.get('do') === 'credentials'}><summary>Other credentials</summary>
+    <section aria-labelledby="more"><h2 id="more">More actions</h2>
+      ${action('Refresh shop and catalog', { do: 'refresh' })}
+      <details open=${form.get('do') === 'credentials'}><summary>Replace credentials</summary>
         <form method="post" class="form"><input type="hidden" name="do" value="credentials" /><input type="hidden" name="was" value=${store.updatedAt} />${credentialFields(asked)}<button class="button" type="submit">Save</button></form>
       </details>
       ${
         store.isActive
           ? danger(
-              'Close it',
-              'Buyers find nothing any more. What was paid can still be claimed.',
+              'Close store',
+              'Buyers can no longer buy. Paid orders can still be claimed.',
               action('Close', { do: 'close', was: stateInWords(store) }, { isDanger: true })
             )
-          : action('Open it again', { do: 'resume', was: stateInWords(store) })
+          : action('Reopen', { do: 'resume', was: stateInWords(store) })
       }
     </section>`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
 import type { PaymentLinkView } from '../../../payments/payments/link-operations.ts'
@@ -29,8 +30,8 @@ export const tillPage: ConsolePage = {
       content: html`
         ${forRole(asked, 'editor', paymentForm(asked, features))}
         <section aria-labelledby="links"><h2 id="links">Payment links</h2>
-          <p>A link can be paid any number of times. Send it, or print it as a code.</p>
-          ${table('Payment links', columnsOf(asked), links, html`<p>No payment links yet.</p>`)}
+          <p>A link can be paid any number of times. Send it or print its code.</p>
+          ${table('Payment links', columnsOf(asked), links, html`<p>No payment links yet. Create one below.</p>`)}
           ${may(asked, 'editor') ? linkForm(asked, features) : null}
         </section>`
     }
@@ -68,8 +69,8 @@ function amountInput(form: URLSearchParams, isOptional = false) {
   const shared = { currency: unit === 'sats' ? 'BTC' : unit, ...(description === '' ? {} : { description }) }
   if (typed === '' && isOptional) return shared
   const isWhole = /^\d{1,16}$/.test(typed)
-  if (unit === 'sats' && !isWhole) throw wrongAmount('Type whole satoshis, such as 2500.')
-  if (/^[0.]*$/.test(typed)) throw wrongAmount('Type an amount above 0.')
+  if (unit === 'sats' && !isWhole) throw wrongAmount('Enter a whole number of satoshis, such as 2500.')
+  if (/^[0.]*$/.test(typed)) throw wrongAmount('Enter an amount above 0.')
   return { ...shared, amount: unit === 'sats' ? bitcoinAmount(Number(typed)) : typed }
 }
 
@@ -80,13 +81,13 @@ function wrongAmount(words: string): ApiRefusal {
 function columnsOf(asked: PageRequest) {
   return [
     {
-      title: 'For',
+      title: 'Description',
       cell: ({ description, url }: PaymentLinkView) => html`<bdi>${description ?? '–'}</bdi> <a href=${url}>Open</a>`
     },
     {
       title: 'Amount',
       cell: ({ amount, currency }: PaymentLinkView) =>
-        amount === null ? 'The payer chooses' : amountIn(amount, currency)
+        amount === null ? t('Payer chooses') : amountIn(amount, currency)
     },
     { title: 'Link', cell: ({ url, linkId }: PaymentLinkView) => copyable(`link-${linkId}`, 'Address', url) },
     { title: 'Created', cell: ({ createdAt }: PaymentLinkView) => timeOf(createdAt) },
@@ -94,7 +95,7 @@ function columnsOf(asked: PageRequest) {
       title: 'Remove',
       cell: ({ linkId, description }: PaymentLinkView) =>
         may(asked, 'editor')
-          ? action('Remove', { do: 'remove', linkId }, { what: `the payment link ${description ?? linkId}` })
+          ? action('Remove', { do: 'remove', linkId }, { what: t`payment link ${description ?? linkId}` })
           : null
     }
   ]
@@ -107,8 +108,8 @@ function paymentForm(asked: PageRequest, features: Features): VNode {
   return html`<form method="post" class="form till">
     <input type="hidden" name="do" value="payment" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
     ${amountFields(asked, 'payment', features)}
-    ${field({ ...fieldsOf(asked, 'payment')('orderId'), label: 'Order number, if you have one', attributes: { maxlength: 100 } })}
-    <button class="button" type="submit">Show the code to pay</button>
+    ${field({ ...fieldsOf(asked, 'payment')('orderId'), label: 'Order number (optional)', attributes: { maxlength: 100 } })}
+    <button class="button" type="submit">Create payment</button>
   </form>`
 }
 
@@ -116,7 +117,7 @@ function linkForm(asked: PageRequest, features: Features): VNode {
   return html`<form method="post" class="form" aria-label="New payment link">
     <input type="hidden" name="do" value="link" />
     ${amountFields(asked, 'link', features)}
-    <button class="button" type="submit">Make a payment link</button>
+    <button class="button" type="submit">Create payment link</button>
   </form>`
 }
 
@@ -129,8 +130,8 @@ function amountFields(asked: PageRequest, form: 'payment' | 'link', { multiCurre
       html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? 'Delete' : key}>${key}</button>`
   )}</div>`
   return html`
-    ${field({ ...of('amount'), label: form === 'link' ? 'Amount; empty lets the payer choose' : 'Amount', attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}
+    ${field({ ...of('amount'), label: form === 'link' ? 'Amount (leave empty to let the payer choose)' : 'Amount', attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}
     ${choice('currency', 'Currency', units, of('currency').value, `${form}-currency`)}
     ${form === 'payment' ? pad : null}
-    ${field({ ...of('description'), label: 'What it is for', hint: 'The payer sees it.', attributes: { maxlength: 500 } })}`
+    ${field({ ...of('description'), label: 'Description', hint: 'Shown to the payer.', attributes: { maxlength: 500 } })}`
 }

@@ -23,34 +23,30 @@ export const tokensPage: ConsolePage = {
     return {
       title: 'Tokens',
       content: html`
-        <p>What was bought at once and is used bit by bit. One that is revoked serves nothing more within 5 seconds, wherever it fell into; what is left of it is not paid back by itself. Single requests are under <a href=${link('sales')}>sales</a>, where each can be revoked.</p>
+        <p>Prepaid balances that requests draw from. A revoked balance stops working within 5 seconds; the rest is not refunded automatically. Find and revoke single requests under <a href=${link('sales')}>Sales</a>.</p>
         ${table(
           'Balances',
           [
             {
-              title: 'Bought for',
+              title: 'Amount paid',
               cell: (one: BalanceView) =>
                 html`<a href=${link(`tokens/${one.id}`)}><bdi>${one.place}</bdi></a><span class="soft"> ${one.kind}</span>`
             },
             { title: 'Payment hash', cell: one => short(one.id) },
-            { title: 'State', cell: stateOf },
-            { title: 'Good until', cell: one => timeOf(one.expiresAt) },
-            { title: 'Left', cell: one => msats(one.balanceMsat), isNumber: true },
+            { title: 'Status', cell: stateOf },
+            { title: 'Valid until', cell: one => timeOf(one.expiresAt) },
+            { title: 'Remaining', cell: one => msats(one.balanceMsat), isNumber: true },
             { title: 'Used', cell: one => msats(one.spentMsat), isNumber: true },
             {
               title: 'Revoke',
               cell: one =>
                 one.isRevoked || one.state !== 'open' || !may(asked, 'editor')
                   ? null
-                  : revocation(
-                      asked,
-                      one.id,
-                      'It serves nothing more, and what is left of it is not paid back by itself.'
-                    )
+                  : revocation(asked, one.id, 'It stops working, and the rest is not refunded automatically.')
             }
           ],
           balances,
-          html`<p>None yet. An entry of an API's <code>endpoints</code> with <code>meter</code> sells by use: a payment buys a balance, from which each request takes what it used.</p>`
+          html`<p>No balances yet. To bill by usage, add <code>meter</code> to an entry of an API's <code>endpoints</code>: a payment buys a balance that requests draw from.</p>`
         )}
         <nav class="pager" aria-label="Pages">
           ${skip === 0 ? null : html`<a href=${goOn(Math.max(0, skip - PAGE))}>Newer</a>`}
@@ -82,7 +78,7 @@ export const tokenPage: ConsolePage = {
     )
     const goOn = (to: number) => link(`tokens/${encodeURIComponent(id)}${queryOf({ skip: to })}`)
     return {
-      title: 'One balance',
+      title: 'Balance',
       content: html`
         ${facts([['Payment hash', html`<code>${id}</code>`]])}
         ${table(
@@ -90,13 +86,13 @@ export const tokenPage: ConsolePage = {
           [
             { title: 'When', cell: (one: BalanceEntryView) => timeOf(one.at) },
             { title: 'Model', cell: one => html`<bdi>${one.model ?? '–'}</bdi>` },
-            { title: 'In and out', cell: one => `${one.input ?? '–'} / ${one.output ?? '–'}` },
+            { title: 'Input and output', cell: one => `${one.input ?? '–'} / ${one.output ?? '–'}` },
             { title: 'By', cell: one => one.basis },
-            { title: 'Took', cell: one => msats(one.msat), isNumber: true },
+            { title: 'Charged', cell: one => msats(one.msat), isNumber: true },
             { title: 'Not covered', cell: one => msats(one.unpaidMsat), isNumber: true }
           ],
           entries,
-          html`<p>No request took anything from it yet.</p>`
+          html`<p>No requests have used this balance yet.</p>`
         )}
         <nav class="pager" aria-label="Pages">
           ${skip === 0 ? null : html`<a href=${goOn(Math.max(0, skip - PAGE))}>Newer</a>`}

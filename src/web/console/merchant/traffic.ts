@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
@@ -51,9 +52,9 @@ export function apiTrafficSection(
           ${kept(query, 'by', 'of')}
           ${choice(
             'over',
-            'Over',
+            'Period',
             [
-              ['day', 'A day'],
+              ['day', '1 day'],
               ['month', '30 days']
             ],
             query.get('over') === 'month' ? 'month' : 'day'
@@ -65,7 +66,7 @@ export function apiTrafficSection(
         ${figure('Requests', count(total.requests))}
         ${figure('402 responses', count(total.asked))}
         ${figure('Paid requests', count(total.paidRequests))}
-        ${figure('Errors', count(total.serverErrors), `${percent(total.serverErrors, total.requests)} of requests; ${count(total.upstreamFailures)} upstream failures`)}
+        ${figure('Errors', count(total.serverErrors), t`${percent(total.serverErrors, total.requests)} of requests; ${count(total.upstreamFailures)} upstream failures`)}
         ${figure('p50', latency(total.p50), `p99 ${latency(total.p99)}`)}
       </dl>
       ${
@@ -75,11 +76,11 @@ export function apiTrafficSection(
             <h3>Requests by ${name}</h3>
             ${lineChart({
               ...chart,
-              title: `Requests by ${name}`,
+              title: t`Requests by ${name}`,
               series: [
-                line('All', one => one.requests),
-                line('402 responses', one => one.asked),
-                line('Paid', one => one.paidRequests),
+                line(t('All'), one => one.requests),
+                line(t('402 responses'), one => one.asked),
+                line(t('Paid'), one => one.paidRequests),
                 line('5xx', one => one.serverErrors),
                 line('4xx', one => one.clientErrors)
               ]
@@ -87,7 +88,7 @@ export function apiTrafficSection(
             <h3>Latency by ${name}</h3>
             ${lineChart({
               ...chart,
-              title: `Latency by ${name}`,
+              title: t`Latency by ${name}`,
               format: latency,
               series: [line('p50, ms', one => one.p50, null), line('p99, ms', one => one.p99, null)]
             })}`

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { html } from '../../kit/document.ts'
 import type { EndpointView } from '../../../payments/webhooks/endpoint-operations.ts'
@@ -11,13 +12,13 @@ import { timeOf } from '../words.ts'
 const ENDPOINTS = '/api/merchant/webhooks/endpoints'
 const ALL = '*'
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
-  'payment.processing': 'a payment is on its way',
-  'payment.paid': 'it is paid',
-  'payment.underpaid': 'it is paid in part',
-  'payment.expired': 'nobody paid in time',
-  'payment.refunded': 'it was given back',
-  'l402.challenge.paid': 'a request to an API was paid',
-  'storefront.order.failed': 'the shop did not make a paid order'
+  'payment.processing': 'payment detected',
+  'payment.paid': 'payment paid',
+  'payment.underpaid': 'payment underpaid',
+  'payment.expired': 'payment expired',
+  'payment.refunded': 'payment refunded',
+  'l402.challenge.paid': 'API request paid',
+  'storefront.order.failed': 'paid order rejected by the shop'
 }
 
 /** One further endpoint: address, events, test, secret and removal. */
@@ -32,21 +33,21 @@ export const webhookPage: ConsolePage = {
     const { endpointId, url, events, isActive, createdAt } = endpoint
     const typed = form.get('do') === 'change'
     return {
-      title: 'One webhook endpoint',
+      title: 'Webhook endpoint',
       content: html`
         ${facts([
           ['Address', html`<bdi>${url}</bdi>`],
-          ['Told of', eventList(endpoint)],
-          ['State', isActive ? badge('is told', 'good') : badge('paused', 'quiet')],
+          ['Events', eventList(endpoint)],
+          ['Status', isActive ? badge('active', 'good') : badge('paused', 'quiet')],
           ['Since', timeOf(createdAt)],
-          ['Deliveries', html`<a href=${link(`webhooks?endpoint=${endpointId}`)}>What it was sent</a>`]
+          ['Deliveries', html`<a href=${link(`webhooks?endpoint=${endpointId}`)}>Deliveries</a>`]
         ])}
         ${forRole(
           asked,
           'editor',
           html`
-            ${action('Send a test event', { do: 'test' })}
-            <section aria-labelledby="change"><h2 id="change">Change it</h2>
+            ${action('Send test event', { do: 'test' })}
+            <section aria-labelledby="change"><h2 id="change">Edit endpoint</h2>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="change" />
                 <input type="hidden" name="was" value=${shownOf(endpoint)} />
@@ -55,10 +56,10 @@ export const webhookPage: ConsolePage = {
                 <button class="button" type="submit">Save</button>
               </form>
             </section>
-            <section aria-labelledby="more"><h2 id="more">More</h2>
-              ${isActive ? danger('Pause it', 'What waits for it has failed, and can be sent again once it goes on. What happens meanwhile is never told to it.', action('Pause', { do: 'pause', was: stateInWords(endpoint) })) : action('Go on', { do: 'resume', was: stateInWords(endpoint) })}
-              ${danger('Replace its secret', 'Everything is signed with the new one at once, what waits too.', action('Replace', { do: 'rotate' }, { isDanger: true }))}
-              ${danger('Remove it', 'What waits for it has failed. What it was sent stays in the list.', action('Remove', { do: 'remove' }, { isDanger: true }))}
+            <section aria-labelledby="more"><h2 id="more">More actions</h2>
+              ${isActive ? danger('Pause endpoint', 'Pending deliveries fail, and you can resend them after resuming. Events during the pause are not delivered.', action('Pause', { do: 'pause', was: stateInWords(endpoint) })) : action('Continue', { do: 'resume', was: stateInWords(endpoint) })}
+              ${danger('Rotate secret', 'All deliveries, including pending ones, are signed with the new secret immediately.', action('Replace', { do: 'rotate' }, { isDanger: true }))}
+              ${danger('Remove endpoint', 'Pending deliveries fail. Past deliveries stay in the list.', action('Remove', { do: 'remove' }, { isDanger: true }))}
             </section>`
         )}`
     }
@@ -96,10 +97,10 @@ export const webhookPage: ConsolePage = {
 export function eventTicks(chosen: readonly string[]): VNode {
   return ticks(
     'events',
-    'Tell it of',
+    'Events',
     Object.entries(EVENTS).map(([name, words]) => [name, `${name}: ${words}`] as const),
     chosen,
-    'Without any it is told of everything, also of what later versions add.'
+    'If none is selected, all events are sent, including future ones.'
   )
 }
 
@@ -117,9 +118,9 @@ export async function tested({ api, link }: PageRequest, endpointId: string): Pr
   const target = `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`
   const { isDelivered, url, error, responseStatus, responseBody } = await api.send<TestView>({ method: 'POST', target })
   return {
-    title: isDelivered ? 'The test event arrived' : 'The test event did not arrive',
+    title: isDelivered ? t('Test event delivered') : t('Test event failed'),
     content: html`
-      <p><bdi>${url}</bdi>: ${error ?? `The endpoint answered ${responseStatus ?? ''}.`}</p>
+      <p><bdi>${url}</bdi>: ${error ?? t`The endpoint returned ${responseStatus ?? ''}.`}</p>
       ${responseBody === null || responseBody === '' ? null : html`<pre>${responseBody}</pre>`}
       <p><a class="button" href=${link('webhooks')}>Back to webhooks</a></p>`
   }
@@ -127,8 +128,8 @@ export async function tested({ api, link }: PageRequest, endpointId: string): Pr
 
 export function secretShown({ link }: PageRequest, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
   return {
-    title: 'Keep this secret',
-    content: html`<p>It signs every event that goes there, and is shown this once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href=${link('webhooks')}>I have kept it</a></p>`
+    title: 'Save this secret',
+    content: html`<p>It signs all events for this endpoint and is shown only once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href=${link('webhooks')}>I have saved it</a></p>`
   }
 }
 
@@ -136,12 +137,12 @@ export function secretShown({ link }: PageRequest, { webhookSecret }: { readonly
 async function found({ api, params }: PageRequest): Promise<EndpointView> {
   const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
   const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === params['endpointId'] && !isFirst)
-  if (endpoint === undefined) throw new ApiRefusal(404, 'There is no such webhook endpoint.')
+  if (endpoint === undefined) throw new ApiRefusal(404, 'Webhook endpoint not found.')
   return endpoint
 }
 
 function stateInWords({ isActive }: EndpointView): string {
-  return isActive ? 'told of events' : 'paused'
+  return isActive ? 'active' : 'paused'
 }
 
 /** For the optimistic lock. */

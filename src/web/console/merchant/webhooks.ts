@@ -40,18 +40,18 @@ export const webhooksPage: ConsolePage = {
                     ? html`<bdi>${one.url}</bdi>`
                     : html`<a href=${link(`webhooks/${one.endpointId}`)}><bdi>${one.url}</bdi></a>`
               },
-              { title: 'Told of', cell: eventList },
-              { title: 'State', cell: one => (one.isActive ? badge('is told', 'good') : badge('paused', 'quiet')) },
+              { title: 'Events', cell: eventList },
+              { title: 'Status', cell: one => (one.isActive ? badge('active', 'good') : badge('paused', 'quiet')) },
               {
                 title: 'Test',
                 cell: one =>
                   may(asked, 'editor')
-                    ? action('Send a test event', { do: 'test', id: one.endpointId }, { what: `to ${one.url}` })
+                    ? action('Send test event', { do: 'test', id: one.endpointId }, { what: `to ${one.url}` })
                     : '–'
               }
             ],
             endpoints,
-            html`<p>No endpoints yet. Add one to receive events of payments and sales.</p>`
+            html`<p>No endpoints yet. Add one to receive payment and sale events.</p>`
           )}
           ${forRole(
             asked,
@@ -59,15 +59,15 @@ export const webhooksPage: ConsolePage = {
             html`<form method="post" class="form">
             <input type="hidden" name="do" value="url" />
             <input type="hidden" name="was" value=${url ?? ''} />
-            ${field({ name: 'webhookUrl', label: url === null ? 'Address that is told of everything' : 'Another address in the place of the first', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            ${field({ name: 'webhookUrl', label: url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
             <button class="button" type="submit">Save</button>
           </form>
-          <details open=${form.get('do') === 'add'}><summary>Tell a further address</summary>
+          <details open=${form.get('do') === 'add'}><summary>Add another endpoint</summary>
             <form method="post" class="form">
               <input type="hidden" name="do" value="add" />
-              ${field({ name: 'url', label: 'Further address', value: form.get('url') ?? '', problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
+              ${field({ name: 'url', label: 'Endpoint URL', value: form.get('url') ?? '', problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
               ${eventTicks(form.getAll('events'))}
-              <button class="button" type="submit">Tell it too</button>
+              <button class="button" type="submit">Add endpoint</button>
             </form>
           </details>`
           )}
@@ -87,15 +87,15 @@ export const webhooksPage: ConsolePage = {
               [
                 ...deliveryColumns(asked),
                 {
-                  title: 'Again',
+                  title: 'Resend',
                   cell: delivery =>
                     may(asked, 'editor')
-                      ? action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
+                      ? action('Resend', { do: 'resend', id: delivery.id }, { what: delivery.event })
                       : '–'
                 }
               ],
               page.deliveries,
-              html`<p>No deliveries yet. Each change of a payment is told to the addresses above.</p>`
+              html`<p>No deliveries yet. Payment changes are sent to the endpoints above.</p>`
             )
           )}
           ${offsetPager(goOn, offset, offset + ROWS < page.total)}

@@ -45,7 +45,7 @@ function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationVie
     ${
       isUsed
         ? table(
-            'What changed',
+            'Changes',
             [
               { title: 'Setting', cell: (change: ConfigurationChange) => html`<code>${change.path}</code>` },
               { title: 'Before', cell: ({ before }) => before ?? '–' },

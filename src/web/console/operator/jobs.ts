@@ -33,20 +33,20 @@ export const operatorJobs: ConsolePage = {
       content: html`
         <form method="get" class="filter">
           ${choice('queue', 'Queue', [['', 'All'], ...queues.map(({ name, title }) => [name, title] as const)], queue)}
-          ${choice('state', 'State', STATES, state)}
+          ${choice('state', 'Status', STATES, state)}
           <button class="button small second" type="submit">Show</button>
         </form>
         ${table(
           'Jobs',
           [
             { title: 'Queue', cell: (job: JobItem) => html`<bdi>${job.queue}</bdi>` },
-            { title: 'State', cell: job => badge(job.state, TONES[job.state] ?? 'quiet') },
+            { title: 'Status', cell: job => badge(job.state, TONES[job.state] ?? 'quiet') },
             { title: 'When', cell: job => timeOf(job.endedAt ?? job.startedAt ?? job.dueAt) },
             { title: 'Runs', cell: job => count(job.runs), isNumber: true },
-            { title: 'Why', cell: job => html`<span class="error">${job.reason ?? '–'}</span>` },
-            { title: 'Carries', cell: job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`) },
+            { title: 'Reason', cell: job => html`<span class="error">${job.reason ?? '–'}</span>` },
+            { title: 'Data', cell: job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`) },
             {
-              title: 'Again',
+              title: 'Resend',
               cell: job =>
                 job.state === 'failed' ? action('Retry', { queue: job.queue, id: job.id }, { what: job.id }) : '–'
             }
@@ -71,7 +71,7 @@ export const operatorJobs: ConsolePage = {
               { title: 'Waiting', cell: one => count(one.waiting), isNumber: true },
               { title: 'Running', cell: one => count(one.running), isNumber: true },
               { title: 'Done', cell: one => count(one.done), isNumber: true },
-              { title: 'Last done', cell: one => timeOf(one.lastDone) }
+              { title: 'Last completed', cell: one => timeOf(one.lastDone) }
             ],
             queues,
             html`<p>No process runs jobs.</p>`

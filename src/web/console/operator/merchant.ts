@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import type { UsageView } from '../../../accounts/merchants/plan-caps.ts'
@@ -56,16 +57,17 @@ export const merchantPage: ConsolePage = {
     const wanted = (name: string, now: string): string => form.get(name) ?? now
     return {
       title: found.name,
+      isName: true,
       content: html`
         <p><a class="button second" href=${link(`merchants/${id}/as`)}>View as this merchant</a> <a href=${link(`changes?merchantId=${id}`)}>Audit log</a></p>
         ${facts([
           ['Email', html`<bdi>${found.email}</bdi>`],
           ['Plan', found.planTier],
-          ['State', found.isActive ? badge('active', 'good') : badge('suspended', 'bad')],
+          ['Status', found.isActive ? badge('active', 'good') : badge('suspended', 'bad')],
           ['Subscription', found.subscriptionStatus ?? 'none'],
           ['Paid until', timeOf(found.currentPeriodEnd)],
           [
-            'Keys of providers',
+            'Provider keys',
             [found.hasPrimaryKey ? 'primary' : null, found.hasAlternateKey ? 'alternate' : null]
               .filter(slot => slot !== null)
               .join(', ') || 'none'
@@ -81,7 +83,7 @@ export const merchantPage: ConsolePage = {
               'Enabled for this account',
               FEATURES,
               FEATURES.flatMap(([name]) => (found.features[name] ? [name] : [])),
-              'Setting a plan sets multi-currency and L402 anew.'
+              'Setting a plan resets multi-currency and L402.'
             )}
             <button class="button" type="submit">Save features</button>
           </form>
@@ -119,7 +121,7 @@ export const merchantPage: ConsolePage = {
           ${found.isActive ? danger('Suspend', 'Its keys, members and APIs stop working until it is reactivated. Nothing is deleted, and payments already made are still reported.', action('Suspend', { do: 'deactivate', was: 'active' }, { isDanger: true })) : action('Reactivate', { do: 'reactivate', was: 'deactivated' })}
           ${guide('Replace API key', [
             [
-              'Tell the merchant',
+              'Notify the merchant',
               html`<p>Programs with the first key stop immediately. Keys that the merchant made stay valid: where one leaked, the merchant rotates it with an overlap under <a href=${link(`merchants/${id}/as/keys`)}>Keys</a>.</p>`
             ],
             ['Replace the key', action('Replace key', { do: 'key', was: replaced }, { isDanger: true })],
@@ -134,7 +136,7 @@ export const merchantPage: ConsolePage = {
               html`<p>Revoke a single payment on <a href=${link('sales')}>Sales</a>. To stop new sales too, suspend the account first.</p>`
             ],
             [
-              'Tell the merchant',
+              'Notify the merchant',
               html`<p>Buyers can no longer use what they paid for and must pay again. This cannot be undone.</p>`
             ],
             ['Revoke', action('Revoke all', { do: 'revoke' }, { isDanger: true })]
@@ -223,7 +225,7 @@ async function accountSection(asked: PageRequest, merchantId: number): Promise<V
     ${problems}
     <dl class="figures-row">
       ${figure('Requests', count(total.requests), 'Last 24 hours')}
-      ${figure('402 responses', count(total.asked), `${count(total.paidRequests)} paid requests`)}
+      ${figure('402 responses', count(total.asked), t`${count(total.paidRequests)} paid requests`)}
       ${figure('Errors', count(total.serverErrors), `p99 ${latency(total.p99)}`)}
     </dl>
     ${facts([
@@ -250,6 +252,6 @@ async function lastReplaced(api: PageApi, merchantId: number | string): Promise<
 export function keyPage(apiKey: string, to: string): PageContent {
   return {
     title: 'The API key',
-    content: html`<p>This key is shown once. Send it to the merchant securely.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href=${to}>I have kept it</a></p>`
+    content: html`<p>This key is shown once. Send it to the merchant securely.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href=${to}>I have saved it</a></p>`
   }
 }

@@ -25,7 +25,7 @@ export const operatorOrders: ConsolePage = {
             title: 'Merchant',
             cell: ({ merchantId }) => html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`
           },
-          { title: 'Made', cell: order => timeOf(order.createdAt) },
+          { title: 'Created', cell: order => timeOf(order.createdAt) },
           {
             title: 'Problem',
             cell: ({ failure, refundRequest }) =>

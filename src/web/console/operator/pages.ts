@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { AdminRefund } from '../../../payments/refunds/admin-operations.ts'
 import type { AdminHealth } from '../../admin/health.ts'
@@ -87,11 +88,11 @@ const merchants: ConsolePage = {
       title: 'Merchants',
       content: html`
         <form method="get" class="filter" role="search" aria-label="Merchants">
-          ${field({ name: 'search', label: 'Name, address or id', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${field({ name: 'search', label: 'Name, email or ID', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
           ${choice('planTier', 'Plan', [['', 'All'], ...PLANS.map(name => [name, name] as const)], filter.planTier ?? '')}
           ${choice(
             'isActive',
-            'State',
+            'Status',
             [
               ['', 'All'],
               ['true', 'active'],
@@ -113,25 +114,25 @@ const merchants: ConsolePage = {
             { title: 'Email', cell: merchant => merchant.email },
             { title: 'Plan', cell: merchant => merchant.planTier },
             {
-              title: 'State',
+              title: 'Status',
               cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('suspended', 'bad'))
             },
             { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
           ],
           list,
           isFiltered
-            ? html`<p>No account is like this. <a href=${link('merchants')}>Show all</a></p>`
-            : html`<p>No accounts yet. Make one below, or let merchants buy a plan.</p>`
+            ? html`<p>No accounts match these filters. <a href=${link('merchants')}>Show all</a></p>`
+            : html`<p>No accounts yet. Create one below, or let merchants buy a plan.</p>`
         )}
         <nav class="pager" aria-label="Pages">
           ${after === null ? null : html`<a href=${link(`merchants${queryOf(filter)}`)}>First</a>`}
           ${list.length < MERCHANTS ? null : html`<a rel="next" href=${link(`merchants${queryOf({ ...filter, after: list.at(-1)?.merchantId })}`)}>Next</a>`}
         </nav>
-        <section aria-labelledby="make"><h2 id="make">Make an account</h2>
+        <section aria-labelledby="make"><h2 id="make">Create account</h2>
           <form method="post" class="form">
             ${field({ name: 'name', label: 'Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
             ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
-            <button class="button" type="submit">Make it</button>
+            <button class="button" type="submit">Add API</button>
           </form>
         </section>`
     }
@@ -205,7 +206,7 @@ const refunds: ConsolePage = {
     return {
       title: 'Refunds',
       content: html`
-        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        <form method="get" class="filter">${choice('view', 'View', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
         ${table(
           'Refunds',
           [
@@ -219,7 +220,7 @@ const refunds: ConsolePage = {
             },
             { title: 'Status', cell: refund => status(refund.status) },
             { title: 'Provider', cell: refund => refund.provider },
-            { title: 'Made', cell: refund => timeOf(refund.createdAt) },
+            { title: 'Created', cell: refund => timeOf(refund.createdAt) },
             { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
           ],
           list.slice(0, ROWS),
@@ -240,14 +241,14 @@ const refund: ConsolePage = {
     const found = await api.get<AdminRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
     const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
     return {
-      title: `Refund ${found.refundId}`,
+      title: t`Refund ${found.refundId}`,
       content: html`
         ${facts([
           ['Status', status(found.status)],
           ['Amount', sats(found.amountSatoshis)],
-          ['To', short(found.refundAddress)],
+          ['Refund address', short(found.refundAddress)],
           ['Provider', found.provider],
-          ['Made', timeOf(found.createdAt)],
+          ['Created', timeOf(found.createdAt)],
           ['Looked up until', timeOf(found.lookedUpUntil)],
           ['Advice', found.message ?? '–'],
           ...(found.settlement === null
@@ -269,13 +270,13 @@ const refund: ConsolePage = {
                   sentAt: found.createdAt,
                   references: [
                     ['Refund', html`<code>${found.refundId}</code>`],
-                    ['To', html`<code>${found.refundAddress}</code>`]
+                    ['Refund address', html`<code>${found.refundAddress}</code>`]
                   ]
                 },
                 {
                   fields: field({
                     name: 'providerRefundId',
-                    label: 'Provider refund id, if sent',
+                    label: 'Provider refund ID, if sent',
                     value: form.get('providerRefundId') ?? '',
                     problem: problem?.fields['providerRefundId'],
                     attributes: { maxlength: 200 }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import { html } from '../../kit/document.ts'
 import type { ProviderState } from '../../admin/overview.ts'
 import type { ConsolePage } from '../page.ts'
@@ -50,6 +51,6 @@ function hosts({ hosts: all }: ProviderState) {
     ? badge('none', 'good')
     : html`<ul>${all.map(
         ({ host, failures, isLeftAlone, retryAfter }) =>
-          html`<li><bdi>${host ?? 'configured host'}</bdi>: ${badge(`${failures} failures${isLeftAlone ? `, paused${wait(retryAfter)}` : ''}`, isLeftAlone ? 'bad' : 'wait')}</li>`
+          html`<li><bdi>${host ?? t('configured host')}</bdi>: ${badge(`${failures} failures${isLeftAlone ? `, paused${wait(retryAfter)}` : ''}`, isLeftAlone ? 'bad' : 'wait')}</li>`
       )}</ul>`
 }

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { LiveRoute } from '../../admin/live.ts'
 import { html } from '../../kit/document.ts'
@@ -6,15 +7,15 @@ import { badge, choice, facts, table, type Tone } from '../parts.ts'
 import { count, latency, percent, timeOf } from '../words.ts'
 
 const VIEWS = [
-  ['file', 'Of the file'],
-  ['presets', "The gateway's own"]
+  ['file', 'From the file'],
+  ['presets', 'Built-in']
 ] as const
 
 const STATES: Readonly<Record<LiveRoute['upstream']['state'], readonly [words: string, tone: Tone]>> = {
   good: ['answers', 'good'],
-  failing: ['fails at times', 'wait'],
-  down: ['does not answer', 'bad'],
-  idle: ['nobody asked lately', 'quiet']
+  failing: ['failing intermittently', 'wait'],
+  down: ['not responding', 'bad'],
+  idle: ['no recent requests', 'quiet']
 }
 
 /** Routes per page; each has a diagram. */
@@ -35,9 +36,9 @@ export const operatorRoutes: ConsolePage = {
     return {
       title: 'Routes',
       content: html`
-        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        <form method="get" class="filter">${choice('view', 'View', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
         ${view === 'file' ? shown.map(drawn) : ownRoutes(routes)}
-        ${routes.length > 0 ? null : html`<p class="empty">The file has no routes. Write one under <code>routes</code>; it is live when the file is saved.</p>`}
+        ${routes.length > 0 ? null : html`<p class="empty">The file has no routes. Add one under <code>routes</code>; it takes effect when you save the file.</p>`}
         ${
           view === 'file' && routes.length > AT_ONCE
             ? html`<nav class="pager" aria-label="Pages">
@@ -61,30 +62,30 @@ function drawn(route: LiveRoute, nth: number): VNode {
       ${wayOf(route)}
       ${facts([
         [
-          'Takes',
-          html`${route.methods.join(', ') || 'any method'} <code>${route.host ?? ''}${route.paths.join(', ')}</code>`
+          'Methods',
+          html`${route.methods.join(', ') || t('any method')} <code>${route.host ?? ''}${route.paths.join(', ')}</code>`
         ],
         ['Price', price ?? 'free'],
         ['Chain', html`<code>${chain.name}</code>, ${route.from}`],
-        ['Last five minutes', now.requests === 0 ? 'no requests' : goneThrough(now)],
-        ['Last day', day.requests === 0 ? 'no requests' : goneThrough(day)]
+        ['Last 5 minutes', now.requests === 0 ? t('no requests') : goneThrough(now)],
+        ['Last 24 hours', day.requests === 0 ? t('no requests') : goneThrough(day)]
       ])}
       ${
         faults.length === 0
           ? null
-          : html`<details><summary>${`Last errors (${faults.length})`}</summary>${table(
-              `Last errors of ${route.name}`,
+          : html`<details><summary>${t`Last errors (${faults.length})`}</summary>${table(
+              t`Last errors of ${route.name}`,
               [
                 {
                   title: 'What',
                   cell: (fault: LiveRoute['faults'][number]) => html`${fault.status}: ${fault.message}`
                 },
-                { title: 'Times', cell: fault => count(fault.times), isNumber: true },
-                { title: 'Last', cell: fault => timeOf(fault.lastAt) },
-                { title: 'In the log', cell: fault => html`<code>${fault.correlationId}</code>` }
+                { title: 'Count', cell: fault => count(fault.times), isNumber: true },
+                { title: 'Last seen', cell: fault => timeOf(fault.lastAt) },
+                { title: 'Correlation ID', cell: fault => html`<code>${fault.correlationId}</code>` }
               ],
               faults,
-              html`<p>None.</p>`
+              html`<p>No refunds.</p>`
             )}</details>`
       }
     </section>`
@@ -92,16 +93,16 @@ function drawn(route: LiveRoute, nth: number): VNode {
 
 function goneThrough(sums: LiveRoute['day']): string {
   const { asked, p50, p99, paidRequests, requests, serverErrors } = sums
-  return `${count(requests)} requests, ${count(asked)} 402 responses, ${count(paidRequests)} paid requests, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); p50 ${latency(p50)}, p99 ${latency(p99)}`
+  return t`${count(requests)} requests, ${count(asked)} 402 responses, ${count(paidRequests)} paid requests, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); p50 ${latency(p50)}, p99 ${latency(p99)}`
 }
 
 /** Plugins in execution order, and the upstream. */
 function wayOf({ chain, name, upstream }: LiveRoute): VNode {
   return html`
-    <ol class="way" aria-label=${`The way of a request: ${name}`}>
+    <ol class="way" aria-label=${t`Request chain: ${name}`}>
       ${chain.plugins.map(
         ({ isConditional, isObserving, plugin }) =>
-          html`<li><code>${plugin}</code>${isConditional ? html`<span class="soft"> at times</span>` : null}${isObserving ? html`<span class="soft"> observes</span>` : null}</li>`
+          html`<li><code>${plugin}</code>${isConditional ? html`<span class="soft"> intermittent</span>` : null}${isObserving ? html`<span class="soft"> observes</span>` : null}</li>`
       )}
       <li class="end"><code>${upstream.address}</code></li>
     </ol>`
@@ -110,9 +111,9 @@ function wayOf({ chain, name, upstream }: LiveRoute): VNode {
 function ownRoutes(routes: readonly LiveRoute[]): VNode {
   const busy = [...routes].sort((one, other) => other.day.requests - one.day.requests)
   return html`
-    <p>${count(routes.length)} routes of the gateway itself. Those that were asked for in the last day, the busiest first; <code>boltgate routes</code> prints them all with their chains.</p>
+    <p>${count(routes.length)} built-in routes. Shows those with requests in the last 24 hours, busiest first. Run <code>boltgate routes</code> to list all with their chains.</p>
     ${table(
-      'Routes of the gateway itself',
+      'Built-in routes',
       [
         { title: 'Route', cell: (route: LiveRoute) => html`<bdi>${route.name}</bdi>` },
         { title: 'Chain', cell: ({ chain }) => html`<code>${chain.name}</code>` },

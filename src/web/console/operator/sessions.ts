@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { PrepaidSessionView } from '../../../selling/sessions/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
@@ -40,7 +41,7 @@ export const operatorSessions: ConsolePage = {
     return {
       title: 'Sessions',
       content: html`
-        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        <form method="get" class="filter">${choice('view', 'View', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
         ${table(
           'Sessions',
           [
@@ -51,8 +52,8 @@ export const operatorSessions: ConsolePage = {
             { title: 'Opened', cell: one => timeOf(one.openedAt) },
             { title: 'Closed', cell: one => timeOf(one.closedAt) },
             { title: 'Refund', cell: refundOf },
-            { title: 'Left', cell: one => whole(one.balanceMsat), isNumber: true },
-            { title: 'Paid back', cell: one => sats(one.refund.satoshis), isNumber: true }
+            { title: 'Remaining', cell: one => whole(one.balanceMsat), isNumber: true },
+            { title: 'Refunded', cell: one => sats(one.refund.satoshis), isNumber: true }
           ],
           list,
           view === 'stuck'
@@ -85,20 +86,20 @@ export const operatorSession: ConsolePage = {
       title: 'Session',
       content: html`
         ${facts([
-          ['Id', html`<code>${found.id}</code>`],
+          ['ID', html`<code>${found.id}</code>`],
           ['Deposited', whole(found.depositedMsat)],
           ['Used', whole(found.spentMsat)],
-          ['Left', whole(found.balanceMsat)],
+          ['Remaining', whole(found.balanceMsat)],
           ['Opened', timeOf(found.openedAt)],
           ['Last used', timeOf(found.usedAt)],
           found.closedAt === null
             ? ['Expires', timeOf(found.expiresAt)]
-            : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? 'unknown'}`],
+            : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? t('unknown')}`],
           ['Refund', refundOf(found)],
-          ['Paid back', `${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
-          ['Sent', timeOf(refund.begunAt)],
+          ['Refunded', `${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
+          ['Shipped', timeOf(refund.begunAt)],
           ['Payout reference', refund.reference ?? '–'],
-          ['Provider payout id', refund.providerPayoutId ?? '–'],
+          ['Provider payout ID', refund.providerPayoutId ?? '–'],
           ['Failure reason', refund.fault ?? '–'],
           ['Next attempt', timeOf(refund.retryAt)],
           ...(refund.settledBy === null
@@ -122,12 +123,12 @@ export const operatorSession: ConsolePage = {
             ? settlementSection(
                 asked,
                 {
-                  provider: 'your provider',
+                  provider: t('your provider'),
                   amount: sats(refund.satoshis),
                   sentAt: refund.begunAt,
                   references: [
                     ['Payout reference', html`<code>${refund.reference ?? '–'}</code>`],
-                    ['Provider payout id', html`<code>${refund.providerPayoutId ?? '–'}</code>`]
+                    ['Provider payout ID', html`<code>${refund.providerPayoutId ?? '–'}</code>`]
                   ]
                 },
                 {

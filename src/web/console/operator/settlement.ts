@@ -36,13 +36,13 @@ export function settlementSection(
             ${facts(references)}`
         ],
         [
-          'Say what you found',
+          'Record what you found',
           html`<p>Choose “Not sent” only if the provider lists no such payment, or lists it as failed. This records the outcome and sends nothing.${more.words === undefined ? '' : ` ${more.words}`}</p>
             ${choice(
               'outcome',
               'Outcome',
               [
-                ['sent', 'Sent'],
+                ['sent', 'Shipped'],
                 ['not-sent', 'Not sent']
               ],
               form.get('outcome') ?? 'sent'
@@ -52,7 +52,7 @@ export function settlementSection(
         [
           'Sign and settle',
           html`${field({ name: 'settledBy', label: 'Settled by', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
-            ${field({ name: 'reason', label: 'Evidence', value: form.get('reason') ?? '', problem: problem?.fields['reason'], hint: "For example the provider's payment id and status. It is kept with the refund.", attributes: { required: true, maxlength: 1000 } })}
+            ${field({ name: 'reason', label: 'Evidence', value: form.get('reason') ?? '', problem: problem?.fields['reason'], hint: "For example, the provider's payment ID and status. It is kept with the refund.", attributes: { required: true, maxlength: 1000 } })}
             <button class="button" type="submit">Settle</button>
             <p class="soft">“Sent” counts as confirmed by the provider. After “Not sent” nothing is sent automatically; a new refund can be made.</p>`
         ]

@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { MetricsView, TrafficView } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
@@ -28,18 +29,18 @@ export async function trafficSection({ api }: PageRequest, now: TrafficView): Pr
       <h2 id="traffic">Traffic</h2>
       <h3>Last 5 minutes</h3>
       <dl class="figures-row">
-        ${figure('Requests', count(now.requests), `${count(Math.round(now.requests / 5))} a minute`)}
+        ${figure('Requests', count(now.requests), t`${count(Math.round(now.requests / 5))} per minute`)}
         ${figure('402 responses', count(now.asked), `${count(now.sales)} paid`)}
-        ${figure('Earned', sats(now.sats))}
-        ${figure('Errors', count(now.serverErrors), `${count(now.clientErrors)} client errors`)}
+        ${figure('Earnings', sats(now.sats))}
+        ${figure('Errors', count(now.serverErrors), t`${count(now.clientErrors)} client errors`)}
         ${figure('p50', latency(now.p50), `p99 ${latency(now.p99)}`)}
       </dl>
       <h3>Last 24 hours</h3>
       <dl class="figures-row">
-        ${figure('Requests', count(total.requests), `${count(total.paidRequests)} paid requests`)}
+        ${figure('Requests', count(total.requests), t`${count(total.paidRequests)} paid requests`)}
         ${figure('402 responses', count(total.asked), `${percent(total.sales, total.asked)} converted (${count(total.sales)} paid)`)}
-        ${figure('Earned', sats(total.sats))}
-        ${figure('Errors', count(total.serverErrors), `${percent(bad(total), total.requests)} of requests, including aborted`)}
+        ${figure('Earnings', sats(total.sats))}
+        ${figure('Errors', count(total.serverErrors), t`${percent(bad(total), total.requests)} of requests, including aborted`)}
         ${figure('p50', latency(total.p50), `p99 ${latency(total.p99)}`)}
       </dl>
       ${

@@ -37,8 +37,8 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
 
   const from = new Date(Date.now() - 7 * DAY).toISOString()
   const filtered = await page(`payments?from=${from}`)
-  t.match(filtered, /<dd>2<span class="soft">1 in the period before, \+100%/)
-  t.match(filtered, /20,000 sats[^<]*<span class="soft">10,000 in the period before, \+100%/)
+  t.match(filtered, /<dd>2<span class="soft">1 in the previous period, \+100%/)
+  t.match(filtered, /20,000 sats[^<]*<span class="soft">10,000 in the previous period, \+100%/)
   t.match(await page('payments'), /from=[^"]*">30 days/)
   t.match(await page('sales?text=none'), /<dt>Sales<\/dt><dd>0/)
 

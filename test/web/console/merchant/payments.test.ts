@@ -61,7 +61,7 @@ t.test('a refund is offered where the API takes one, of what came and is not giv
   ).json()
   await gateway.database.sql`update payments set status = 'paid', paid_at = now() where order_id = 'demo'`
   // The response of a create, which `make` reads alike.
-  t.notMatch(await page(demo as Made), /Give money back/, 'nobody paid for a demo')
+  t.notMatch(await page(demo as Made), /Refund payment/, 'nobody paid for a demo')
 })
 
 t.test('a payment says how it stands where it is neither paid nor expired', async t => {
@@ -75,8 +75,8 @@ t.test('a payment says how it stands where it is neither paid nor expired', asyn
       .replaceAll(/<[^>]*>/g, ' ')
       .replaceAll(/\s+/g, ' ')
   }
-  t.match(await went('part', 'underpaid', 4_000), /The invoice was made\. – 4,000 sats came, less than was asked\./)
-  t.match(await went('seen', 'processing'), /– A payment was seen and is not confirmed yet\./)
+  t.match(await went('part', 'underpaid', 4_000), /Invoice created\. – 4,000 sats received, less than requested\./)
+  t.match(await went('seen', 'processing'), /– Payment detected, not confirmed yet\./)
 })
 
 t.test('an unpaid payment is canceled once, told as expired, and paid all the same if money comes', async t => {
@@ -84,16 +84,20 @@ t.test('an unpaid payment is canceled once, told as expired, and paid all the sa
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const made = await make(gateway, 'unwanted')
   const path = `/console/payments/${made.invoiceId}`
-  t.match((await asPerson(gateway, cookie, path)).text, /Cancel the payment/)
+  t.match((await asPerson(gateway, cookie, path)).text, /Cancel payment/)
   const sent = await asPerson(gateway, cookie, path, { do: 'cancel' })
   t.match([sent.status, sent.headers['location']], [303, /done=canceled$/])
   const canceled = (await asPerson(gateway, cookie, path)).text
-  t.notMatch(canceled, /Cancel the payment/)
+  t.notMatch(canceled, /Cancel payment/)
   const told = (text: string): string =>
     (/<ol class="timeline">(.*?)<\/ol>/s.exec(text)?.[1] ?? '').replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
-  t.match(told(canceled), /The API key \w+ canceled it\. $/)
+  t.match(told(canceled), /Canceled by API key \w+\. $/)
   await gateway.database.sql`update payments set expires_at = now() - interval '1 minute'`
-  t.match(told((await asPerson(gateway, cookie, path)).text), /canceled it\. $/, 'also once its time is over')
+  t.match(
+    told((await asPerson(gateway, cookie, path)).text),
+    /Canceled by API key \w+\. $/,
+    'also once its time is over'
+  )
   await gateway.database.sql`update payments set expires_at = now() + interval '1 hour'`
   const cancel = (invoiceId: string) => gateway.merchantSend('POST', `/api/payments/${invoiceId}/cancel`)
   t.match((await cancel(made.invoiceId)).json(), { status: 'expired' }, 'again changes nothing')
@@ -123,17 +127,17 @@ t.test('where the plan has ended payments are still to be seen, and every page s
       body: { planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null, ...ended }
     })
     const words = JSON.stringify(ended)
-    t.match((await asPerson(gateway, cookie, '/console')).text, /Pay for it<\/a>, so that you can go on/, words)
+    t.match((await asPerson(gateway, cookie, '/console')).text, /Pay now<\/a> to keep selling/, words)
     const plan = (await asPerson(gateway, cookie, '/console/plan')).text
-    t.match(plan, /Subscribe by card \(\$49\.00 a month\)/, words)
-    t.match(plan, /Pay a month by Lightning/, words)
-    t.match(plan, /none until it is bought again|the card was refused/, words)
+    t.match(plan, /Subscribe by card \(\$49\.00 per month\)/, words)
+    t.match(plan, /Pay for one month by Lightning/, words)
+    t.match(plan, /none until you subscribe again|card declined/, words)
     const one = await asPerson(gateway, cookie, `/console/payments/${paid.invoiceId}`)
     t.equal(one.status, 200, words)
-    t.match(one.text, /Refunds are not open to you/, words)
+    t.match(one.text, /Refunds are not enabled for your account/, words)
     const apis = await asPerson(gateway, cookie, '/console/apis')
     t.equal(apis.status, 403, words)
-    t.match(apis.text, /href="[^"]*console\/plan">Your plan, and how to pay for it/, words)
+    t.match(apis.text, /href="[^"]*console\/plan">View plan/, words)
   }
 })
 
@@ -143,7 +147,7 @@ t.test("what is wrong with a page's address is told as the API tells it", async 
   for (const path of ['/console/payments?from=foo', '/console/payments?after=foo', '/console/sales?after=foo']) {
     const told = await asPerson(gateway, cookie, path)
     t.equal(told.status, 400, path)
-    t.match(told.text, /There is something wrong with the address/, path)
+    t.match(told.text, /Invalid address/, path)
   }
 })
 

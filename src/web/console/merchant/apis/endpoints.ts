@@ -1,3 +1,4 @@
+import { t } from '../../../../engine/formats/language.ts'
 import { COMMON_METHODS } from '../../../../engine/config/formats.ts'
 import type { VNode } from 'preact'
 import { html } from '../../../kit/document.ts'
@@ -34,7 +35,7 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
   const was = markOf(endpoints)
   return html`
     ${table(
-      'Prices by address',
+      'Prices by path',
       [
         { title: 'Address', cell: (one: Endpoint) => html`<code>${addressOf(one)}</code>` },
         { title: 'Description', cell: one => html`<bdi>${one.description ?? '–'}</bdi>` },
@@ -47,23 +48,23 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
               : action(
                   'Remove',
                   { do: 'endpoint-remove', was, method: one.method ?? '', pathPattern: one.pathPattern },
-                  { what: `the price of ${addressOf(one)}` }
+                  { what: t`price of ${addressOf(one)}` }
                 )
         }
       ],
       endpoints,
-      html`<p>Every address costs the same. Set the price of one below; prices by use are set with <code>PUT /api/proxy/${proxyId}</code>.</p>`
+      html`<p>All paths have the same price. Set a path's price below. For metered prices, use <code>PUT /api/proxy/${proxyId}</code>.</p>`
     )}
     ${forRole(
       asked,
       'editor',
-      html`<form method="post" class="form" aria-label="Price of one address">
+      html`<form method="post" class="form" aria-label="Price of a path">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
         ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], of('method').value)}
-        ${field({ ...of('pathPattern'), label: 'Path', hint: 'Below the address for buyers; /* at its end covers all below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
+        ${field({ ...of('pathPattern'), label: 'Path', hint: 'Relative to the address for buyers. End with /* to include all paths below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
         ${priceFields(asked, 'endpoint', 'Price of a request', null, undefined)}
-        <button class="button" type="submit">Set the price</button>
+        <button class="button" type="submit">Set price</button>
       </form>`
     )}`
 }

@@ -22,12 +22,12 @@ export function priceFields(
   const amount = typeof price === 'object' ? '' : typeof price === 'string' ? price : String(sats ?? '')
   return html`
     ${field({ ...of('price', amount, /price(Sats)?$/i), label, hint: 'Satoshis such as 10, or an amount such as $0.002. 0 is free.', attributes: { maxlength: 40, autocomplete: 'off' } })}
-    <details open=${amounts.value !== ''}><summary>By model, or another field of the request</summary>
-      ${field({ ...of('by', table?.by ?? 'model'), label: 'Field of the JSON body', attributes: { maxlength: 200 } })}
-      ${textArea({ ...amounts, label: 'A value and its price in each line', hint: 'Such as gpt-4o = $0.01.', attributes: { rows: 4, maxlength: 20_000 } })}
-      ${field({ ...of('else', table?.else ?? 'refuse'), label: 'All other values', hint: 'A price, or refuse.', attributes: { maxlength: 40 } })}
+    <details open=${amounts.value !== ''}><summary>By model or another request field</summary>
+      ${field({ ...of('by', table?.by ?? 'model'), label: 'JSON body field', attributes: { maxlength: 200 } })}
+      ${textArea({ ...amounts, label: 'One value and price per line', hint: 'For example, gpt-4o = $0.01.', attributes: { rows: 4, maxlength: 20_000 } })}
+      ${field({ ...of('else', table?.else ?? 'refuse'), label: 'All other values', hint: 'A price, or “refuse”.', attributes: { maxlength: 40 } })}
     </details>
-    ${field({ ...of('most', price === undefined || sats === null ? '' : String(sats)), label: 'At most, in satoshis', hint: 'The most that a request may cost, where its price is not fixed in satoshis.', attributes: { inputmode: 'numeric', maxlength: 10 } })}`
+    ${field({ ...of('most', price === undefined || sats === null ? '' : String(sats)), label: 'Maximum in satoshis', hint: 'Maximum price of a request when its price is not fixed in satoshis.', attributes: { inputmode: 'numeric', maxlength: 10 } })}`
 }
 
 function linesOf(amounts: Readonly<Record<string, string>>): string {

@@ -14,14 +14,14 @@ export function apiSettings(asked: PageRequest, proxy: ProxyView): VNode {
     'editor',
     html`<form method="post" class="form">
       <input type="hidden" name="do" value="settings" /><input type="hidden" name="was" value=${settingsMark(proxy)} />
-      ${field({ ...of('name', proxy.name), label: 'Name', hint: 'Buyers see it on invoices.', attributes: { required: true, maxlength: 100 } })}
-      ${field({ ...of('targetBaseUrl', proxy.targetBaseUrl), label: 'Address of your API', hint: 'Requests are forwarded there.', attributes: { type: 'url', required: true, maxlength: 2048 } })}
-      ${field({ ...of('tokenValiditySeconds', String(proxy.tokenValiditySeconds)), label: 'Token validity in seconds', hint: 'How long a buyer can use what was paid.', attributes: { inputmode: 'numeric', required: true, maxlength: 8 } })}
-      ${field({ ...of('authHeader', proxy.authHeader ?? ''), label: 'Authentication header', hint: 'Such as Authorization. Sent to your API with each request, never to buyers.', attributes: { maxlength: 100, autocomplete: 'off' } })}
-      ${field({ ...of('authValue'), value: '', label: 'Its value', hint: proxy.hasAuthValue ? 'A value is saved. Leave it empty to keep it.' : 'Such as Bearer sk-…. Stored encrypted and never shown again.', attributes: { type: 'password', maxlength: 4096, autocomplete: 'off' } })}
-      ${proxy.hasAuthValue ? ticks('forget', 'Authentication', [['value', 'Remove the saved value']], [], 'Your API is called without it from then on.') : null}
-      ${textArea({ ...of('allowedPaths', proxy.allowedPaths.join('\n')), label: 'Allowed paths', hint: 'One in each line, such as /v1/*. Empty allows all.', attributes: PATHS })}
-      ${textArea({ ...of('blockedPaths', proxy.blockedPaths.join('\n')), label: 'Blocked paths', hint: 'One in each line. They are blocked even where they are allowed above.', attributes: PATHS })}
+      ${field({ ...of('name', proxy.name), label: 'Name', hint: 'Shown to buyers on invoices.', attributes: { required: true, maxlength: 100 } })}
+      ${field({ ...of('targetBaseUrl', proxy.targetBaseUrl), label: 'Address of your API', hint: 'Requests are forwarded to this address.', attributes: { type: 'url', required: true, maxlength: 2048 } })}
+      ${field({ ...of('tokenValiditySeconds', String(proxy.tokenValiditySeconds)), label: 'Token validity in seconds', hint: 'How long buyers can use what they paid for.', attributes: { inputmode: 'numeric', required: true, maxlength: 8 } })}
+      ${field({ ...of('authHeader', proxy.authHeader ?? ''), label: 'Authentication header', hint: 'For example, Authorization. Sent to your API with each request, never to buyers.', attributes: { maxlength: 100, autocomplete: 'off' } })}
+      ${field({ ...of('authValue'), value: '', label: 'Header value', hint: proxy.hasAuthValue ? 'A value is saved. Leave empty to keep it.' : 'For example, Bearer sk-…. Stored encrypted and never shown again.', attributes: { type: 'password', maxlength: 4096, autocomplete: 'off' } })}
+      ${proxy.hasAuthValue ? ticks('forget', 'Authentication', [['value', 'Remove saved value']], [], 'Your API is then called without it.') : null}
+      ${textArea({ ...of('allowedPaths', proxy.allowedPaths.join('\n')), label: 'Allowed paths', hint: 'One per line, such as /v1/*. Leave empty to allow all.', attributes: PATHS })}
+      ${textArea({ ...of('blockedPaths', proxy.blockedPaths.join('\n')), label: 'Blocked paths', hint: 'One per line. Takes precedence over allowed paths.', attributes: PATHS })}
       <button class="button" type="submit">Save</button>
     </form>`
   )}</section>`
