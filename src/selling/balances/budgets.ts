@@ -65,7 +65,7 @@ function usedUp({ msat, period }: Budget, leftMsat: number, neededMsat: number, 
   return `The budget of this key is used up: ${leftMsat} of ${msat} millisatoshis${every} are left, and this request needs ${neededMsat}${reset}`
 }
 
-export function release(
+function release(
   taken: readonly BalanceReservation[],
   ctx: Context,
   { ledger, clock }: Pick<BudgetOptions, 'ledger' | 'clock'>

@@ -60,6 +60,11 @@ export class MeteredRequest {
     this.#charge.budgets = budgets
   }
 
+  /** Releases the reservation of a request that is not forwarded. */
+  abandon(): void {
+    void this.#charge.settle(null, 0, 'reservation')
+  }
+
   forwarding(out: UpstreamRequest): void {
     const { clock, ctx, usage, form } = this.#options
     this.#charge.forwardedAt = clock.monotonic()

@@ -13,7 +13,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Ledger } from './ledger.ts'
 import type { Refused, BalanceReservation } from './slice.ts'
-import { refusedModel, release, reserveBudgets } from './budgets.ts'
+import { refusedModel, reserveBudgets } from './budgets.ts'
 import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
@@ -93,28 +93,28 @@ export class Balances {
   ): Promise<MeteredRequest | Reply> {
     const { challenges, claims } = this.#dependencies
     const metering = await meter.begin(ctx)
+    const refused = await refusedModel(limits, ctx, metering)
+    if (refused !== null) return challenges.refuseKey(ctx, offer, refused)
+    const begun = await this.#reserve(ctx, payment, meter, metering)
+    if (!(begun instanceof MeteredRequest)) return begun
+    let budgets: readonly BalanceReservation[] | string = ''
     try {
-      const budgets =
-        (await refusedModel(limits, ctx, metering)) ??
-        (await reserveBudgets(
-          limits,
-          metering.reservedMsat,
-          () => claims.find(payment.paymentHash),
-          ctx,
-          this.#dependencies
-        ))
-      if (typeof budgets === 'string') return challenges.refuseKey(ctx, offer, budgets)
-      let begun: MeteredRequest | Reply | null = null
-      try {
-        begun = await this.#reserve(ctx, payment, meter, metering)
-      } finally {
-        if (!(begun instanceof MeteredRequest)) release(budgets, ctx, this.#dependencies)
-      }
-      if (begun instanceof MeteredRequest) begun.chargeAlso(budgets)
-      return begun
+      // After the balance, so that only a key with money makes rows of budgets.
+      budgets = await reserveBudgets(
+        limits,
+        metering.reservedMsat,
+        () => claims.find(payment.paymentHash),
+        ctx,
+        this.#dependencies
+      )
     } catch (error) {
       throw error instanceof GatewayError ? error : away(error)
+    } finally {
+      if (typeof budgets === 'string') begun.abandon()
     }
+    if (typeof budgets === 'string') return challenges.refuseKey(ctx, offer, budgets)
+    begun.chargeAlso(budgets)
+    return begun
   }
 
   /**

@@ -179,7 +179,7 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
 })
 
 t.test('keys: many requests spend no more than a budget', async t => {
-  const { ask, buy } = await openShop(t)
+  const { ask, buy, standing, gateway } = await openShop(t)
   const { key } = await buy({ amount: 1000 })
   const budget = narrowed(key, 'budget_msat=5000')
   const statuses = await Promise.all(
@@ -188,6 +188,12 @@ t.test('keys: many requests spend no more than a budget', async t => {
   t.ok(statuses.every(status => status === 200 || status === 403))
   t.ok(statuses.filter(status => status === 200).length <= 5, 'five requests of 1,000 millisatoshis')
   t.ok(statuses.includes(200))
+  t.match(await standing(key), { reservedMsat: 0, depositedMsat: 1_000_000 }, 'what was refused is free again')
+  const spent = (await buy({ amount: 1 })).key
+  t.equal((await ask({ 'x-api-key': spent })).status, 200)
+  t.equal((await ask({ 'x-api-key': narrowed(spent, 'label=row', 'budget_msat=7777') })).status, 402)
+  const rows = await gateway.database.sql`select from balances where kind = 'budget' and deposited_msat = 7777`
+  t.equal(rows.length, 0, 'a key without money makes no rows')
 })
 
 for (const api of ['openai', 'anthropic'])
