@@ -288,7 +288,7 @@ const rows: Readonly<Record<string, Row>> = {
     mine: 'refundId'
   })),
   sumRefunds: plain(merchant(200), '/api/refunds/total'),
-  listCustomers: plain(merchant(200), '/api/customers'),
+  listCustomers: plain(merchant(200), '/api/merchant/customers'),
   listRefunds: row(merchant(200), async f => ({ path: '/api/refunds', mine: (await f.refund()).refundId })),
   listRefundsOfInvoice: row(merchant(200, 404), async f => {
     const { invoiceId, refundId } = await f.refund()

@@ -203,7 +203,7 @@ void t.test('test mode: in production the sandbox pays for test keys and on thei
   await pays(t, test, payment)
   const second = json(await test('POST', '/api/payments', { ...ORDER, orderId: 'b' }), 201)
   const path = new URL(String(second['payUrl'])).pathname
-  t.match((await gateway.send('GET', path)).text, /Sandbox: no real money.*Pay in the sandbox/s)
+  t.match((await gateway.send('GET', path)).text, /Sandbox: no real money.*Pay in sandbox/s)
   t.equal(
     (await gateway.send('POST', `${path}/sandbox`, { headers: { 'x-forwarded-for': '203.0.113.1' } })).status,
     303

@@ -33,7 +33,7 @@ export function customerOperations(database: Database): AnyOperation[] {
     defineOperation({
       id: 'listCustomers',
       method: 'GET',
-      path: '/api/customers',
+      path: '/api/merchant/customers',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Customers with their payments, the latest first',
       description: `By the email address given with a payment, else by the name. Counts the newest ${MOST_SUMMED} payments.`,

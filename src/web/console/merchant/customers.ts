@@ -16,7 +16,7 @@ export const customersPage: ConsolePage = {
     const text = query.get('text')
     const offset = offsetOf(query)
     const read = await api.get<readonly CustomerView[]>(
-      `/api/customers${queryOf({ text, skip: offset, take: ROWS + 1 })}`
+      `/api/merchant/customers${queryOf({ text, skip: offset, take: ROWS + 1 })}`
     )
     const value = await valued(
       asked,

@@ -19,13 +19,13 @@ t.test('customers: payments of an address or a name are one row, with count, sum
   await pay('b', { customerEmail: 'ada@example.com', customerName: 'Ada L.' }, true)
   await pay('c', { customerName: hostile }, false)
   await pay('d', {}, true)
-  const list = (await gateway.merchantSend('GET', '/api/customers')).json() as Array<Record<string, unknown>>
+  const list = (await gateway.merchantSend('GET', '/api/merchant/customers')).json() as Array<Record<string, unknown>>
   t.match(list, [
     { name: hostile, email: null, payments: 1, sats: 0 },
     { name: 'Ada L.', payments: 2, sats: 20_000 }
   ])
   t.equal(list.length, 2)
-  t.same((await gateway.merchantSend('GET', '/api/customers?text=nobody')).json(), [])
+  t.same((await gateway.merchantSend('GET', '/api/merchant/customers?text=nobody')).json(), [])
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const page = await asPerson(gateway, cookie, '/console/customers')
   t.match(page.text, /payments\?text=ada%40example.com/i)
@@ -38,7 +38,7 @@ t.test('customers: payments of an address or a name are one row, with count, sum
       'order_id', p.order_id || n, 'pay_token', 'token' || n, 'payment_hash', lpad(n::text, 64, '0'), 'charge_id', 'c' || n,
       'customer_email', 'c' || n || '@example.com', 'idempotency_key', null, 'idempotency_fingerprint', null, 'idempotency_operation', null))).*
     from payments p, generate_series(1, 120) n where p.order_id = 'a'`
-  t.equal(((await gateway.merchantSend('GET', '/api/customers?take=100')).json() as unknown[]).length, 100)
+  t.equal(((await gateway.merchantSend('GET', '/api/merchant/customers?take=100')).json() as unknown[]).length, 100)
   t.match((await asPerson(gateway, cookie, '/console/customers')).text, /offset=/)
 
   for (const amountSatoshis of [1_000, 2_000]) {
