@@ -196,8 +196,7 @@ async function restart(file) {
   return await worker.ask({ file }, LOADING_MS)
 }
 
-async function runTest({ at, ms }, mutant) {
-  const timeout = Math.round(3_000 + 3 * ms)
+async function runTest({ at, ms }, mutant, timeout = Math.round(4_000 + 5 * ms)) {
   return await worker.ask({ at, mutant, timeout }, timeout + 5_000)
 }
 
@@ -226,7 +225,8 @@ async function measure(file) {
 /** Whether the test passes without a mutant in a new process. One that does not says nothing of mutants. */
 async function passesAlone(file, test) {
   await restart(file)
-  const passes = (await runTest(test, ''))?.passed === true
+  // The first test of a process is slow.
+  const passes = (await runTest(test, '', LOADING_MS))?.passed === true
   if (!passes) test.covered.clear()
   return passes
 }
