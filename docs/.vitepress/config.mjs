@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 
 const docs = resolve(import.meta.dirname, '..')
@@ -56,13 +57,23 @@ function diagrams(md) {
       : fence(tokens, at, ...rest)
 }
 
+const packaged = name => fileURLToPath(import.meta.resolve(name))
+
 export default defineConfig({
   title: 'boltgate',
   description: 'A streaming HTTP gateway that puts a Lightning price on APIs',
   lang: 'en-US',
   cleanUrls: true,
   rewrites: { ':folder(.*)/README.md': ':folder/index.md' },
-  srcExclude: ['node_modules/**'],
+  // The packages lie beside this file: a package.json in docs/ would hide the one that its examples import.
+  vite: {
+    resolve: {
+      alias: [
+        { find: /^vue$/, replacement: packaged('vue/dist/vue.runtime.esm-bundler.js') },
+        { find: /^vue\/server-renderer$/, replacement: packaged('vue/server-renderer') }
+      ]
+    }
+  },
   ignoreDeadLinks: 'localhostLinks',
   markdown: {
     config: md => {
