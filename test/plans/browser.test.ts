@@ -53,7 +53,7 @@ t.test(
       )
       await page.goto(portalUrl)
       await page.getByRole('button', { name: 'Cancel subscription now' }).click()
-      await page.getByText('Agentic Commerce: canceled.').waitFor(PATIENCE)
+      await page.getByText('Agentic Commerce: canceled').waitFor(PATIENCE)
       t.equal(await page.getByRole('button').count(), 0)
       t.same(faults, [])
     })

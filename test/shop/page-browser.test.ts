@@ -257,9 +257,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         const look = async (name: string): Promise<void> => {
           const { width } = screen.viewport
           // On a busy machine a page can be there before its styles are.
-          await page.waitForFunction(
-            '[...document.querySelectorAll("link[rel=stylesheet]")].every(link => link.sheet !== null)'
-          )
+          await page.waitForLoadState('load')
           t.equal(
             await page.evaluate('document.documentElement.scrollWidth'),
             width,

@@ -244,7 +244,7 @@ export function refusalOf(operation: AnyOperation, status: number): RefusalName 
     case 401:
       return access === 'credential' ? 'CredentialInvalid' : 'KeyInvalid'
     case 402:
-      return access === 'credential' ? 'PaymentRequired' : 'PlanCap'
+      return access === 'merchant' ? 'PlanCap' : 'PaymentRequired'
     case 403:
       if (access === 'credential') return 'TokenForbidden'
       // A public operation can require a role of callers with a key.

@@ -157,12 +157,16 @@ export class InternalUpstream {
   ): Reply | Promise<Reply> {
     const { operation } = mounted
     const { principal } = ctx
-    const handle = () => operation.handle(input(ctx, params, query, body))
-    const run = mounted.isPage ? () => inReadersLanguage(ctx, handle) : handle
+    const given = input(ctx, params, query, body)
     if (this.#trail !== null && principal !== null && isAudited(operation))
-      return onRecord(this.#trail, mounted, principal, run, params, body)
-    return finish(mounted, run())
+      return onRecord(this.#trail, mounted, principal, runOf(mounted, ctx, given), params, body)
+    return finish(mounted, mounted.isPage ? runOf(mounted, ctx, given)() : operation.handle(given))
   }
+}
+
+function runOf({ operation, isPage }: Mounted, ctx: Context, given: never): () => Result | Promise<Result> {
+  const handle = () => operation.handle(given)
+  return isPage ? () => inReadersLanguage(ctx, handle) : handle
 }
 
 async function onRecord(

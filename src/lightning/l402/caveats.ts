@@ -160,7 +160,7 @@ const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
  */
 export function readGrant(caveats: readonly Uint8Array[], preimage: string): Grant {
   const reader = new GrantReader()
-  for (const [at, caveat] of caveats.entries()) reader.add(caveat, preimage, () => idOf(caveats.slice(0, at + 1)))
+  for (let at = 0; at < caveats.length; at++) reader.add(caveats, at, preimage)
   return reader.finish()
 }
 
@@ -171,6 +171,8 @@ function idOf(caveats: readonly Uint8Array[]): string {
 
 const BUDGET = /^([1-9][0-9]{0,14})(?:\/(day|month))?$/
 const MAX_BUDGETS = 8
+/** Never written: most tokens have none. */
+const NO_BUDGETS: KeyBudget[] = []
 
 class GrantReader {
   #service: string | null = null
@@ -182,13 +184,13 @@ class GrantReader {
   #expires: number | null = null
   #flaws: Partial<Record<CaveatName, string>> | null = null
   #unknown: string | null = null
-  readonly #budgets: KeyBudget[] = []
+  #budgets: KeyBudget[] = NO_BUDGETS
   #models: readonly string[] | null = null
 
-  add(bytes: Uint8Array, preimage: string, id: () => string): void {
+  add(caveats: readonly Uint8Array[], at: number, preimage: string): void {
     let text: string
     try {
-      text = utf8.decode(bytes)
+      text = utf8.decode(caveats[at])
     } catch {
       this.#refuse('Unknown caveat: not UTF-8')
       return
@@ -223,7 +225,7 @@ class GrantReader {
         if (value !== preimage) this.#refuse('The preimage caveat does not match the preimage')
         break
       case 'budget_msat':
-        this.#limit(value, id)
+        this.#limit(value, caveats.slice(0, at + 1))
         break
       case 'model': {
         const models = value.split(',')
@@ -250,13 +252,13 @@ class GrantReader {
       flaws: this.#flaws === null ? null : Object.freeze(this.#flaws),
       unknown: this.#unknown,
       limits:
-        this.#budgets.length === 0 && this.#models === null
+        this.#budgets === NO_BUDGETS && this.#models === null
           ? null
           : Object.freeze({ budgets: this.#budgets, models: this.#models })
     })
   }
 
-  #limit(value: string, id: () => string): void {
+  #limit(value: string, caveats: readonly Uint8Array[]): void {
     const [, digits, period] = BUDGET.exec(value) ?? []
     if (digits === undefined || this.#budgets.length === MAX_BUDGETS) {
       this.#refuse(
@@ -265,7 +267,12 @@ class GrantReader {
       return
     }
     // The expression allows no other period.
-    this.#budgets.push({ id: id(), msat: Number(digits), period: (period as KeyBudget['period'] | undefined) ?? null })
+    if (this.#budgets === NO_BUDGETS) this.#budgets = []
+    this.#budgets.push({
+      id: idOf(caveats),
+      msat: Number(digits),
+      period: (period as KeyBudget['period'] | undefined) ?? null
+    })
   }
 
   #same(name: CaveatName, before: string | null, value: string): string {

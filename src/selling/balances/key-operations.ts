@@ -3,7 +3,7 @@ import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { isOfBalance } from '../../lightning/l402/caveats.ts'
@@ -20,8 +20,7 @@ import { sentAgain } from '../minting/wording.ts'
 import type { MadePage } from '../paywall/paywall.ts'
 import { topUpOffer, type Offer } from '../offers/offer.ts'
 import type { Offers } from '../offers/offers.ts'
-import { classicRefused } from '../minting/replies.ts'
-import { invalidToken, UNPAID, type ClassicRefused } from '../verifying/verdict.ts'
+import { UNPAID, type ClassicRefused } from '../verifying/verdict.ts'
 import type { Verifier } from '../verifying/verify.ts'
 import type { BalanceNow } from './balance.ts'
 import type { Ledger } from './ledger.ts'
@@ -115,7 +114,7 @@ interface Holder {
 }
 
 const header = { Authorization: 'The key, or the credential of the payment in any of its forms.' }
-const common = { tag: 'L402', access: 'credential', mount: { use: 'service', chain: 'service-keys' } } as const
+const common = { tag: 'L402', access: 'public', mount: { use: 'service', chain: 'service-keys' } } as const
 
 /** Paid keys: bought, shown, and topped up by their holders, without an account. */
 export function keyOperations(options: KeyOptions): AnyOperation[] {
@@ -172,7 +171,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
   ): Promise<Result> => {
     const paid = await paidOf(ctx)
     return paid === null
-      ? refused('Send the key as Authorization: Bearer bg_..., x-api-key or api-key')
+      ? refused('Send the key as Authorization: Bearer bg_…, x-api-key or api-key')
       : 'kind' in paid
         ? refused(paid.detail)
         : then(paid.challenge, await opened(paid.challenge))
@@ -225,6 +224,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       }),
       responses: {
         200: { description: 'The page.', mediaType: 'text/html; charset=utf-8' },
+        402: 'The page of the invoice.',
         404: 'No route of this gateway sells keys.'
       },
       handle: async ({ ctx, query }): Promise<Result> => {
@@ -306,9 +306,8 @@ function ready(status: number, body: unknown): Result {
   return { status, headers: ['Cache-Control', 'no-store'], body }
 }
 
-function refused(detail: string): Result {
-  const reply = classicRefused(invalidToken('key', detail))
-  return { status: reply.status, body: null, reply }
+function refused(detail: string): never {
+  throw new LongError(UNAUTHORIZED, 'Unauthorized', `${detail}.`)
 }
 
 /** Ends of addresses that clients of the known APIs append themselves. */

@@ -147,7 +147,7 @@ export class ClassicTokens {
         scheme: 'l402',
         paymentHash: token.paymentHash,
         amountSats: claimed.amountSats,
-        limits: token.grant.limits
+        ...(token.grant.limits === null ? {} : { limits: token.grant.limits })
       }),
       lease: null,
       challengeId: null

@@ -1,6 +1,6 @@
 /** Tags that may be within a sentence; others end one. */
-const BLOCK = /(<(?!\/?(?:a|b|bdi|code|em|small|span|strong|time)\b)[^>]*>)/
-const ATTRIBUTE = /(?<=\s(?:alt|aria-label|data-busy|placeholder|title)=")[^"{]*\p{L}[^"{]*(?=")/gu
+const BLOCK = /(<(?!\/?(?:a|b|bdi|code|em|small|span|strong|time)\b)[^<>]*>)/
+const ATTRIBUTE = /(?<=\s(?:alt|aria-label|data-busy|placeholder|title)=")[^"{]+(?=")/g
 
 /**
  * Replaces the messages of a template, whose values are `{0}`, `{1}`, …: sentences, in which inline tags are `<0>…</0>`
@@ -8,7 +8,7 @@ const ATTRIBUTE = /(?<=\s(?:alt|aria-label|data-busy|placeholder|title)=")[^"{]*
  */
 export function rewritten(source: string, translate: (message: string) => string): string {
   return source
-    .replaceAll(ATTRIBUTE, translate)
+    .replaceAll(ATTRIBUTE, text => (/\p{L}/u.test(text) ? translate(text) : text))
     .split(BLOCK)
     .map((part, at) => (at % 2 === 1 ? part : sentence(part, translate)))
     .join('')
@@ -16,7 +16,7 @@ export function rewritten(source: string, translate: (message: string) => string
 
 function sentence(text: string, translate: (message: string) => string): string {
   // Texts are at even places, tags at odd ones.
-  const tokens = text.split(/(<[^>]*>)/)
+  const tokens = text.split(/(<[^<>]*>)/)
   const partners = partnersOf(tokens)
   const isWords = (at: number): boolean => at % 2 === 0 && /\p{L}/u.test(tokens[at] ?? '')
   const isLoose = (at: number): boolean =>
@@ -42,8 +42,10 @@ function sentence(text: string, translate: (message: string) => string): string 
     numbers.set(at, tags.push([token, tokens[end] ?? '']) - 1)
     return `<${numbers.get(at)}>`
   })
-  const [, before = '', words = '', after = ''] = /^(\s*)(.*?)(\s*)$/s.exec(message.join('')) ?? []
-  const result = translate(words.replaceAll(/\s+/g, ' ')).replaceAll(
+  const whole = message.join('')
+  const before = whole.slice(0, whole.length - whole.trimStart().length)
+  const after = whole.slice(whole.trimEnd().length)
+  const result = translate(whole.trim().replaceAll(/\s+/g, ' ')).replaceAll(
     /<(\/?)(\d+)>|\{(\d+)\}/g,
     (_, close: string, tag: string | undefined, value: string) =>
       (tag === undefined ? values[Number(value)] : tags[Number(tag)]?.[close === '' ? 0 : 1]) ?? ''

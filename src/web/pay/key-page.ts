@@ -6,6 +6,7 @@ import { accentStyle } from '../kit/accent.ts'
 import { satoshisText } from '../kit/amounts.ts'
 import { assetText } from '../kit/assets.ts'
 import { document, html, HTML_TYPE, inlinePageHeaders, type InlineAssets } from '../kit/document.ts'
+import { t } from '../../engine/formats/language.ts'
 import { merchantLine } from '../kit/merchant-line.ts'
 import { copyField } from './invoice-parts.ts'
 
@@ -33,7 +34,7 @@ export function openKeyPages({
         <main class="alone">
           <header class="summary">
             ${merchantLine(seller)}
-            <h1 class="title">${sale.key === null ? 'Buy an API key' : 'Your API key'}</h1>
+            <h1 class="title">${sale.key === null ? t('Buy an API key') : t('Your API key')}</h1>
           </header>
           <section class="panel">${sale.key === null ? order(sale.bundleSats) : bought(sale.key, sale.balanceMsat, publicUrl(), sale.basePath)}</section>
         </main>`
@@ -58,7 +59,7 @@ function order(bundleSats: number | null): VNode {
 function bought(key: string, balanceMsat: number, url: string, basePath: string): VNode {
   return html`
     <p class="notice" role="status"><strong>Copy the key now and store it like a password.</strong> It spends the balance of ${satoshisText(Math.floor(balanceMsat / 1000))}. This page shows it in this browser only.</p>
-    ${copyField('API key', key)}
-    ${copyField('OpenAI clients', `OPENAI_BASE_URL=${url}${basePath} OPENAI_API_KEY=${key}`)}
-    ${copyField('Anthropic clients', `ANTHROPIC_BASE_URL=${url} ANTHROPIC_API_KEY=${key}`)}`
+    ${copyField(t('API key'), key)}
+    ${copyField(t('OpenAI clients'), `OPENAI_BASE_URL=${url}${basePath} OPENAI_API_KEY=${key}`)}
+    ${copyField(t('Anthropic clients'), `ANTHROPIC_BASE_URL=${url} ANTHROPIC_API_KEY=${key}`)}`
 }

@@ -47,7 +47,10 @@ const READ_A_FILE = [
 t.test('no command but start takes a file that is not of its folder', async t => {
   const folder = temporaryFolder(t)
   for (const args of READ_A_FILE)
-    t.equal(await refused(t, folder, args), 'There is no gateway.yaml here; name one with --config. [BG_USAGE]\n')
+    t.equal(
+      await refused(t, folder, args),
+      `There is no gateway.yaml here; name one with --config. [BG_USAGE]\n\nRun \`boltgate ${args[0]} --help\` for usage.\n`
+    )
   t.same(readdirSync(folder), [], 'and nothing is written')
 })
 
@@ -58,7 +61,7 @@ t.test('a file that was probably meant is named, to start as well', async t => {
     for (const args of [['check'], ['start']])
       t.equal(
         await refused(t, folder, args),
-        `There is no gateway.yaml here, but there is ${name}; rename it, or name it with --config. [BG_USAGE]\n`
+        `There is no gateway.yaml here, but there is ${name}; rename it, or name it with --config. [BG_USAGE]\n\nRun \`boltgate ${args[0]} --help\` for usage.\n`
       )
   }
 })

@@ -164,7 +164,7 @@ t.test('an old file with a new release mounts what is new through use, or is tol
     warnings.map(({ message }) => message),
     [
       ofMeter,
-      'found the chain "public" before POST /api/refunds, GET /api/refunds, GET /api/refunds/invoice/:invoiceId, GET /api/refunds/:refundId, ' +
+      'found the chain "public" before POST /api/refunds, GET /api/refunds, GET /api/refunds/total, GET /api/refunds/invoice/:invoiceId, GET /api/refunds/:refundId, ' +
         "POST /api/refunds/:refundId/sync, which needs a merchant's key; allowed: a chain with { auth: { as: merchant } }"
     ]
   )

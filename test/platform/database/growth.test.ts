@@ -61,5 +61,5 @@ t.test('a look that is refused is told once and is the last', async t => {
   for (let n = 0; n < 3; n++) await clock.advance(60_000)
   await watch.close()
   t.equal(asked, 1)
-  t.match(told, [/could not be told of tables that grew/])
+  t.match(told, [/Growing tables could not be analyzed/])
 })

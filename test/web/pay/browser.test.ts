@@ -228,7 +228,7 @@ t.test('in every state', { skip }, async t => {
     }
     t.same(names, ['button', 'field-text', 'Copy: Lightning invoice'])
     await page.keyboard.press('Enter')
-    await page.getByText('Copied', { exact: true }).waitFor()
+    await page.locator('#announcement', { hasText: 'Copied' }).waitFor()
     t.equal(await page.evaluate('navigator.clipboard.readText()'), INVOICE)
     t.same(faults, [])
   })

@@ -42,7 +42,7 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
 
   for (const [name, options] of [
     ['on a desk, in light', { colorScheme: 'light', locale: 'en-US' }],
-    ['on a phone of 320 pixels, in the dark', { ...PHONE, colorScheme: 'dark', locale: 'de-AT' }]
+    ['on a phone of 320 pixels, in the dark', { ...PHONE, colorScheme: 'dark', locale: 'en-GB' }]
   ] satisfies ReadonlyArray<readonly [string, BrowserContextOptions]>) {
     t.test(`a file, ${name}`, async t => {
       const { page, faults } = await openPage(t, browser, options)
