@@ -79,7 +79,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     await page.getByLabel('2. Address of your API').fill(upstream.origin)
     await page.getByRole('button', { name: 'Add API' }).click()
     await page.getByRole('heading', { name: 'Wetter <b> 🦊' }).waitFor(PATIENCE)
-    t.ok(await page.getByText('Made.').isVisible())
+    t.ok(await page.getByText('Created.').isVisible())
     const address = new URL((await page.locator('#url').textContent()) ?? '').pathname
     const token = await buy(gateway, `${address}x`)
     t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).text, 'sold')

@@ -62,7 +62,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         await page.getByLabel('2. Address of your API').fill(upstream.origin)
         await page.getByLabel('3. Satoshis per request').fill('21')
         await page.getByRole('button', { name: 'Add API' }).click()
-        await page.getByText('Made.').waitFor(PATIENCE)
+        await page.getByText('Created.').waitFor(PATIENCE)
         if (index === 0) await picture(page, 'console-api-desktop')
         const address = (await page.locator('#url').textContent()) ?? ''
         const response = await fetchWithL402(
