@@ -50,16 +50,16 @@ export async function changesPage(
     { title: 'Requested', cell: askedFor }
   ]
   return {
-    title: 'Changes',
+    title: 'Audit log',
     content: html`
-      <form method="get" class="filter" role="search" aria-label="Changes">
+      <form method="get" class="filter" role="search" aria-label="Audit log">
         ${isOperator ? field({ name: 'merchantId', label: 'Merchant ID', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
         ${field({ name: 'text', label: 'Person, action or ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
         ${days(filter.from, filter.to)}
         <button class="button small" type="submit">Show</button>
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
       </form>
-      ${table('Changes', columns, entries, isFiltered ? html`<p>No entries match these filters. <a href=${link('changes')}>Show all</a></p>` : html`<p>No entries yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
+      ${table('Audit log', columns, entries, isFiltered ? html`<p>No entries match these filters. <a href=${link('changes')}>Show all</a></p>` : html`<p>No entries yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
       ${pager(link(`changes${queryOf(filter)}`), next, query)}`
   }
 }

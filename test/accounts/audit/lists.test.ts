@@ -62,5 +62,5 @@ t.test('the audit trail is found by who, what, an id and the time, of one accoun
   t.match(text, /Updated API/)
   t.notMatch(text, /Set color/)
   t.match(text, /href="[^"]*api\/merchant\/audit\?text=4829103755&amp;format=csv"/)
-  t.match((await asPerson(gateway, cookie, '/console/changes?text=nothing')).text, /No change is like this/)
+  t.match((await asPerson(gateway, cookie, '/console/changes?text=nothing')).text, /No entries match these filters/)
 })
