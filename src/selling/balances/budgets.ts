@@ -62,7 +62,7 @@ export async function reserveBudgets(
 function usedUp({ msat, period }: Budget, leftMsat: number, neededMsat: number, until: number | null): string {
   const every = period === null ? '' : ` per ${period}`
   const reset = until === null ? '' : `. It resets at ${new Date(until).toISOString()}`
-  return `The budget of this key is used up: ${leftMsat} of ${msat} millisatoshis${every} are left, and this request needs ${neededMsat}${reset}`
+  return `The budget of this key has ${leftMsat} of ${msat} millisatoshis${every} left, and this request needs ${neededMsat}${reset}`
 }
 
 function release(

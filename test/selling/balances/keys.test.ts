@@ -146,7 +146,7 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
   )
   const over = await ask({ 'x-api-key': budget })
   t.equal(over.status, 403)
-  t.match(over.json(), { error: { type: 'insufficient_quota', message: /500 of 2500 millisatoshis are left/ } })
+  t.match(over.json(), { error: { type: 'insufficient_quota', message: /500 of 2500 millisatoshis left/ } })
   t.equal(
     (await ask({ 'x-api-key': narrowed(budget, 'label=other') })).status,
     403,
