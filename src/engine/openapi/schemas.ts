@@ -11,8 +11,8 @@ function isObject(value: unknown): value is Json {
 }
 
 /**
- * Writes schemas into an OpenAPI document. One with a `title` in PascalCase is a resource: it goes to
- * `components/schemas` once, and a reference stands in each place of use, so that generators make one type of it.
+ * Writes schemas into an OpenAPI document. One with a `title` in PascalCase is a resource: it is written to
+ * `components/schemas` once and referenced where it is used, so that generators make one type of it.
  *
  * `x-type` in an open schema becomes `type` here alone: the writer of replies must not see it, because it would print a
  * decimal such as 1e-8 in the form of a float (decision 8). What `x-openapi` holds is written into its schema here

@@ -2,7 +2,7 @@
  * Caveats of an L402 macaroon, written `name=value`. Verified tokens are cached: `readGrant` intersects caveats once;
  * `checkGrant` runs per request and allocates only on refusal.
  */
-import { hash } from 'node:crypto'
+import { withBudget, withModels, type KeyLimits } from './key-limits.ts'
 
 /** Members become caveats in the contract's order; a null merchant has none. */
 export interface GrantTerms {
@@ -23,21 +23,6 @@ export interface GrantTerms {
 
 /** In order of precedence of their failures (decision 112). */
 type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'price' | 'charge_id'
-
-/** A share of a balance that a key may spend: in all, or in each calendar day or month (UTC). */
-export interface KeyBudget {
-  /** Counts together what all keys below this caveat spend: 64 hex characters, by all caveats up to it. */
-  readonly id: string
-  readonly msat: number
-  readonly period: 'day' | 'month' | null
-}
-
-/** What a holder narrowed a key to a balance to. */
-export interface KeyLimits {
-  readonly budgets: readonly KeyBudget[]
-  /** Null: all. */
-  readonly models: readonly string[] | null
-}
 
 /** Intersection of a token's caveats, frozen; null where absent. */
 export interface Grant {
@@ -164,16 +149,6 @@ export function readGrant(caveats: readonly Uint8Array[], preimage: string): Gra
   return reader.finish()
 }
 
-/** Names a budget. `charge_id` is among the caveats, so that no two payments share one. */
-function idOf(caveats: readonly Uint8Array[]): string {
-  return hash('sha256', JSON.stringify(caveats.map(caveat => Buffer.from(caveat).toString('base64'))))
-}
-
-const BUDGET = /^([1-9][0-9]{0,14})(?:\/(day|month))?$/
-const MAX_BUDGETS = 8
-/** Never written: most tokens have none. */
-const NO_BUDGETS: KeyBudget[] = []
-
 class GrantReader {
   #service: string | null = null
   #path: string | null = null
@@ -184,8 +159,7 @@ class GrantReader {
   #expires: number | null = null
   #flaws: Partial<Record<CaveatName, string>> | null = null
   #unknown: string | null = null
-  #budgets: KeyBudget[] = NO_BUDGETS
-  #models: readonly string[] | null = null
+  #limits: KeyLimits | null = null
 
   add(caveats: readonly Uint8Array[], at: number, preimage: string): void {
     let text: string
@@ -225,13 +199,11 @@ class GrantReader {
         if (value !== preimage) this.#refuse('The preimage caveat does not match the preimage')
         break
       case 'budget_msat':
-        this.#limit(value, caveats.slice(0, at + 1))
+        this.#limit(withBudget(this.#limits, value, caveats.slice(0, at + 1)))
         break
-      case 'model': {
-        const models = value.split(',')
-        this.#models = this.#models?.filter(model => models.includes(model)) ?? models
+      case 'model':
+        this.#limits = withModels(this.#limits, value)
         break
-      }
       case 'label':
         // Tells two keys with the same limits apart.
         break
@@ -251,28 +223,13 @@ class GrantReader {
       expires: this.#expires,
       flaws: this.#flaws === null ? null : Object.freeze(this.#flaws),
       unknown: this.#unknown,
-      limits:
-        this.#budgets === NO_BUDGETS && this.#models === null
-          ? null
-          : Object.freeze({ budgets: this.#budgets, models: this.#models })
+      limits: this.#limits
     })
   }
 
-  #limit(value: string, caveats: readonly Uint8Array[]): void {
-    const [, digits, period] = BUDGET.exec(value) ?? []
-    if (digits === undefined || this.#budgets.length === MAX_BUDGETS) {
-      this.#refuse(
-        `Caveat budget_msat must be millisatoshis, or those per day or month, such as 5000/day, at most ${MAX_BUDGETS} times`
-      )
-      return
-    }
-    // The expression allows no other period.
-    if (this.#budgets === NO_BUDGETS) this.#budgets = []
-    this.#budgets.push({
-      id: idOf(caveats),
-      msat: Number(digits),
-      period: (period as KeyBudget['period'] | undefined) ?? null
-    })
+  #limit(limits: KeyLimits | string): void {
+    if (typeof limits === 'string') this.#refuse(limits)
+    else this.#limits = limits
   }
 
   #same(name: CaveatName, before: string | null, value: string): string {

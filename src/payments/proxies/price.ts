@@ -3,6 +3,8 @@ import { FIAT_PATTERN, readMoney, SATOSHI_PATTERN, satoshisUp, type FiatText } f
 import type { FieldSelector } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { FieldChoice } from '../../selling/prices/table.ts'
+import { invalidField } from '../../engine/operations/field-errors.ts'
+import type { ProxyRow } from './store.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 
 /** A price as money, such as `USD 0.002` or `10 sats`, or a table by a field of the request. */
@@ -115,7 +117,7 @@ export function amountOfText(text: string): number | FiatText {
 }
 
 /** Highest amount in satoshis; 0 where all is fiat. */
-export function mostSatoshis(price: ProxyPriceText): number {
+function mostSatoshis(price: ProxyPriceText): number {
   const texts = typeof price === 'string' ? [price] : [...Object.values(price.of), price.else]
   const amounts = texts.filter(text => text !== 'refuse').map(amountOfText)
   return Math.max(0, ...amounts.filter(amount => typeof amount === 'number'))
@@ -167,4 +169,27 @@ export function sameRequestIn(price: ProxyPriceText, { by, value }: ChosenAmount
 
 function ownText(of: Readonly<Record<string, string>>, value: string): string | undefined {
   return Object.hasOwn(of, value) ? of[value] : undefined
+}
+
+/** The satoshis beside a price are its upper bound: plan caps and older clients rely on it. */
+export function checkMost({
+  defaultPrice,
+  defaultPriceSats,
+  endpoints
+}: Pick<ProxyRow, 'defaultPrice' | 'defaultPriceSats' | 'endpoints'>): void {
+  const all = [
+    { price: defaultPrice, most: defaultPriceSats, field: '/defaultPrice', beside: 'defaultPriceSats' },
+    ...endpoints.map(({ price = null, priceSats }, index) => ({
+      price,
+      most: priceSats,
+      field: `/endpoints/${index}/price`,
+      beside: 'priceSats'
+    }))
+  ]
+  for (const { price, most, field, beside } of all) {
+    if (price === null) continue
+    if (most === 0)
+      throw invalidField(field, `${beside} is the most that a request may cost, and must not be 0 beside a price.`)
+    if (mostSatoshis(price) > most) throw invalidField(field, `Must not ask more than ${beside}, ${most} sats.`)
+  }
 }

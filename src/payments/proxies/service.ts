@@ -25,7 +25,7 @@ import {
   type ProxyView
 } from './schema.ts'
 import { meterOf, type EndpointMeter } from './meter.ts'
-import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
+import { amountOfText, checkMost, priceFrom, type ProxyPriceText } from './price.ts'
 import { withPrevious } from './pricing.ts'
 
 export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
@@ -368,29 +368,6 @@ function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceTe
   const read = priceFrom(input)
   if ('wrong' in read) throw invalidField(field, `${JSON.stringify(read.wrong)} is no amount that can be asked for.`)
   return read.price
-}
-
-/** The satoshis beside a price are its upper bound: plan caps and older clients rely on it. */
-function checkMost({
-  defaultPrice,
-  defaultPriceSats,
-  endpoints
-}: Pick<ProxyRow, 'defaultPrice' | 'defaultPriceSats' | 'endpoints'>): void {
-  const all = [
-    { price: defaultPrice, most: defaultPriceSats, field: '/defaultPrice', beside: 'defaultPriceSats' },
-    ...endpoints.map(({ price = null, priceSats }, index) => ({
-      price,
-      most: priceSats,
-      field: `/endpoints/${index}/price`,
-      beside: 'priceSats'
-    }))
-  ]
-  for (const { price, most, field, beside } of all) {
-    if (price === null) continue
-    if (most === 0)
-      throw invalidField(field, `${beside} is the most that a request may cost, and must not be 0 beside a price.`)
-    if (mostSatoshis(price) > most) throw invalidField(field, `Must not ask more than ${beside}, ${most} sats.`)
-  }
 }
 
 function authHeaderOf(name: string | null): string | null {
