@@ -6,6 +6,7 @@ import type { Context } from '../../engine/message/context.ts'
 import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { readCredential, type Credential } from '../../lightning/codecs/credential.ts'
 import { isOfBalance } from '../../lightning/l402/caveats.ts'
 import { paymentHashOf } from '../../lightning/codecs/hmac.ts'
 import { encodePaidKey, keyProof } from '../../lightning/l402/paid-key.ts'
@@ -127,30 +128,37 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
 
   /** The paid challenge of a key's request, claimed for keys; null without a credential. */
   const paidOf = async (ctx: Context): Promise<Holder | ClassicRefused | null> => {
-    const paymentHash = await verifier.proven(ctx.headers)
-    return paymentHash === null ? null : keyOf(paymentHash)
+    const credential = readCredential(ctx.headers.pairs, true)
+    if (credential.kind === 'classic') return keyOfToken(credential)
+    // A bare preimage is no proof: the holder of a narrowed token knows it too.
+    if (credential.kind !== 'modern') return null
+    const payment = await verifier.payments.genuine(credential.token)
+    return 'kind' in payment ? null : keyOf(payment.challenge.paymentHash)
+  }
+
+  /** Claims the payment of a token. Its key has the token's own caveats, so that a narrowed one stays narrow. */
+  const keyOfToken = async (
+    credential: Extract<Credential, { kind: 'classic' }>
+  ): Promise<Holder | ClassicRefused | null> => {
+    const token = verifier.tokens.genuine(credential)
+    if ('kind' in token) return token
+    const { grant, paymentHash, tokenId } = token
+    const rootKey = options.keys().rootKey(Buffer.from(tokenId, 'hex'))
+    if (rootKey === null || grant.service === null || !isOfBalance(grant.service)) return null
+    const challenge = (await verifier.tokens.standing(token)) ?? (await verifier.tokens.claim(token))
+    if ('kind' in challenge) return challenge
+    const macaroon = Buffer.from(credential.macaroon, credential.encoding)
+    return { challenge, key: encodePaidKey(keyProof(rootKey, paymentHash), macaroon) }
   }
 
   /** Claims a known payment for its key; null if it bought no balance. */
   const keyOf = async (paymentHash: string): Promise<Holder | ClassicRefused | null> => {
     const found = await claims.find(paymentHash)
     const sent = found === null || !isOfBalance(found.service) ? null : sentAgain(found, options.keys())
-    if (found === null || sent === null) return null
-    const rootKey = options.keys().rootKey(Buffer.from(found.tokenId, 'hex'))
-    if (rootKey === null) return null
-    const proof = keyProof(rootKey, found.paymentHash)
-    const token = verifier.tokens.genuine({
-      kind: 'classic',
-      macaroon: sent.macaroon,
-      encoding: 'base64',
-      preimage: proof.toString('hex'),
-      isKey: true
-    })
-    if ('kind' in token) return null
-    const refused = await verifier.tokens.standing(token)
-    const challenge = refused ?? (await verifier.tokens.claim(token))
-    if ('kind' in challenge) return challenge
-    return { challenge, key: encodePaidKey(proof, Buffer.from(sent.macaroon, 'base64')) }
+    const rootKey = found === null ? null : options.keys().rootKey(Buffer.from(found.tokenId, 'hex'))
+    if (sent === null || rootKey === null) return null
+    const preimage = keyProof(rootKey, paymentHash).toString('hex')
+    return keyOfToken({ kind: 'classic', macaroon: sent.macaroon, encoding: 'base64', preimage, isKey: true })
   }
 
   const opened = async (challenge: Challenge): Promise<BalanceNow> => {

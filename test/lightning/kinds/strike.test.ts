@@ -548,6 +548,7 @@ t.test('strike stands in either slot, behind a breaker, at the address that the 
   const [primary, alternate] = [only(providers.seats.primary), only(providers.seats.alternate)]
   t.equal(primary.key?.reveal(), CANARY)
   t.equal(alternate.key, null)
+  for (const { provider } of [primary, alternate]) t.not(provider, providers.sandbox)
   for (const { provider } of [primary, alternate]) {
     t.match(provider, { kind: 'strike', keyless: false, capabilities: { notifies: true, onchain: false } })
     t.match(await provider.createCharge(key, request), { network: 'regtest' })

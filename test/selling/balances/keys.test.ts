@@ -160,6 +160,15 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
   t.equal((await ask({ 'x-api-key': key })).status, 200, 'and the key itself pays on')
   t.equal((await standing(key)).balanceMsat, 6_000, 'budgets are no money')
 
+  for (const authorization of [
+    `Bearer ${budget}`,
+    `Payment method="lightning", preimage="${decodePaidKey(budget)?.proof}"`
+  ]) {
+    const again = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
+    const shown = again.status === 201 ? (again.json() as { key: string }).key : null
+    t.ok(shown === null || shown === budget, 'it gives no wider key out')
+  }
+
   const daily = narrowed(key, 'budget_msat=1000/day')
   t.equal((await ask({ 'x-api-key': daily })).status, 200)
   t.equal((await ask({ 'x-api-key': daily, connection: 'close' })).status, 403)
