@@ -114,7 +114,7 @@ export class ShopCredentials {
           'unknown'
         )
       case 'modern':
-        return await this.#modern(credential.token, store)
+        return await this.#modern(credential, store)
     }
   }
 
@@ -147,8 +147,8 @@ export class ShopCredentials {
     return this.#ofStore(challenge, store, null, 'unknown')
   }
 
-  async #modern(token: string, store: Pick<Integration, 'id'>): Promise<Judged> {
-    const genuine = await this.#options.verifier.payments.genuine(token)
+  async #modern(credential: Extract<Credential, { kind: 'modern' }>, store: Pick<Integration, 'id'>): Promise<Judged> {
+    const genuine = await this.#options.verifier.payments.genuine(credential)
     if ('kind' in genuine) return refused(genuine.reason === 'malformed' ? 'form' : 'failed', genuine.detail)
     return this.#ofStore(genuine.challenge, store, genuine.credential.id, 'failed')
   }

@@ -6,7 +6,8 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
-import { startGateway } from '../support/gateway.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
+import { RawUpstream } from '../support/raw-upstream.ts'
 import { lightningClient, loadMppx, mppxProgram, type MppxClient } from './mppx-client.ts'
 import { eachDoor, openShop, sandboxWallet, type SandboxWallet } from './setting.ts'
 
@@ -200,3 +201,27 @@ t.test('mppx', { skip }, async t => {
     }
   })
 })
+
+t.test(
+  'mppx keeps the Authorization of its caller where the challenge selects Payment-Authorization',
+  { skip },
+  async t => {
+    const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok').listen()
+    t.teardown(() => upstream.close())
+    const gateway = await startGateway(t, {
+      yaml: defaultYaml({
+        replace: [
+          [
+            'routes:\n',
+            `routes:\n  - { match: { path: /own/* }, price: 21 sats, chain: paid, keepAuthorization: true, upstream: { url: "${upstream.origin}" } }\n`
+          ]
+        ]
+      })
+    })
+    const client = lightningClient(await loadMppx(), gateway.pay)
+    const response = await client.fetch(`${gateway.url}/own/a`, { headers: { authorization: 'Bearer own' } })
+    t.equal(response.status, 200)
+    t.match(upstream.requests.at(-1)?.head, /\r\nauthorization: Bearer own\r\n/i)
+    t.notMatch(upstream.requests.at(-1)?.head, /payment-authorization/i)
+  }
+)

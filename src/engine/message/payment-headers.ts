@@ -11,14 +11,19 @@ export const MACAROON_FIELDS = ['macaroon', 'grpc-metadata-macaroon'] as const
 /** API keys of ordinary clients, which may be a paid key. */
 export const KEY_FIELDS = ['x-api-key', 'api-key'] as const
 
+/** The client's own `Authorization` stays free where a challenge selects this field (draft-httpauth-payment-01). */
+export const PAYMENT_FIELD = 'Payment-Authorization'
+
 /** LSAT is the former name of L402. */
 type PaymentScheme = 'l402' | 'lsat' | 'payment'
 
 /** Whether a field may carry a credential, and how. Makes no lower-case copy of other names. */
-export function credentialField(name: string): 'authorization' | 'macaroon' | 'key' | null {
+export function credentialField(name: string): 'authorization' | 'payment' | 'macaroon' | 'key' | null {
   switch (name.length) {
     case 13:
       return name.toLowerCase() === 'authorization' ? 'authorization' : null
+    case 21:
+      return name.toLowerCase() === 'payment-authorization' ? 'payment' : null
     case 8:
       return name.toLowerCase() === MACAROON_FIELDS[0] ? 'macaroon' : null
     case 22:
@@ -69,9 +74,15 @@ export function hasPaymentCredential(headers: {
 }): boolean {
   return (
     MACAROON_FIELDS.some(name => headers.has(name)) ||
+    headers.has('payment-authorization') ||
     headers.all('authorization').some(value => paymentScheme(value) !== null) ||
     hasPaidKey(headers)
   )
+}
+
+/** Whether the client sends an Authorization that is no payment. */
+export function hasOwnAuthorization(headers: { all(name: string): readonly string[] }): boolean {
+  return headers.all('authorization').some(value => paymentScheme(value) === null && paidKey(value) === null)
 }
 
 /** Whether a paid key is present, in any of its fields. */

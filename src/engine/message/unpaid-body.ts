@@ -31,7 +31,7 @@ export function readUnpaidBody(
     const units = Math.floor(bytes.byteLength / UNIT) + Math.floor(body.pieces / UNIT_PIECES)
     ctx.bodyUnits = 0
     if (units === 0 || ctx.bodyLimits.length === 0) return bytes
-    if (ctx.headers.has('authorization') || hasCredential(bytes)) {
+    if (ctx.headers.has('authorization') || ctx.headers.has('payment-authorization') || hasCredential(bytes)) {
       ctx.bodyUnits = units
       return bytes
     }

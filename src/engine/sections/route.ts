@@ -146,6 +146,11 @@ export const RouteSchema = Type.Object(
           'Order of the challenge lines, where it differs from `payment.order`. Clients that read a single line see one scheme only: `payment-first` shuts out L402 clients that read the first line, `l402-first` those that read the last. Accept-Payment still moves the lines where `payment.order` is auto.'
       })
     ),
+    keepAuthorization: Type.Boolean({
+      default: false,
+      description:
+        'For upstreams that need an Authorization of the client. A request that has one is challenged with `header="Payment-Authorization"`: the Payment credential comes in that field, and Authorization goes to the upstream. Clients that do not know the field pay by L402, in a second Authorization line.'
+    }),
     bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' })),
     meter: Type.Optional(MeterSchema),
     sessions: Type.Optional(SessionsSchema),

@@ -144,7 +144,7 @@ function carriesPayment({ headers }: Context): boolean {
     const field = credentialField(pairs[at] ?? '')
     if (field === null) continue
     const value = pairs[at + 1] ?? ''
-    if (field === 'macaroon' || paidKey(value) !== null) return true
+    if (field === 'macaroon' || field === 'payment' || paidKey(value) !== null) return true
     if (field === 'authorization' && paymentScheme(value) !== null) return true
   }
   return false

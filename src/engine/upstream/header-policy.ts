@@ -97,6 +97,7 @@ const REQUEST_NAMES = fatesOf({
     'expect',
     'host',
     'accept-payment',
+    'payment-authorization',
     'x-correlation-id',
     'x-l402-proxy',
     'x-l402-proxy-id',

@@ -31,8 +31,8 @@ export type Credential =
     }
   /** `Payment method="lightning", preimage="…"`. The preimage is 64 lower-case hex. */
   | { readonly kind: 'legacy'; readonly preimage: string }
-  /** `Payment <token>`, in base64url; decoded by `parsePaymentToken`. */
-  | { readonly kind: 'modern'; readonly token: string }
+  /** `Payment <token>`, in base64url; decoded by `parsePaymentToken`. `inOwnField`: sent in Payment-Authorization. */
+  | { readonly kind: 'modern'; readonly token: string; readonly inOwnField?: true }
   /**
    * An unreadable credential. `classic` and `request` (several credentials, or too long) get 400, `legacy` the ordinary
    * 402 body (decision 120), `modern` the problem `invalid-challenge` (decision 119).
@@ -42,6 +42,7 @@ export type Credential =
       readonly profile: 'classic' | 'legacy' | 'modern' | 'request'
       readonly status: 400 | 402
       readonly message: string
+      readonly inOwnField?: true
     }
 
 const NONE: Credential = Object.freeze({ kind: 'none' })
@@ -67,6 +68,7 @@ export function readCredential(pairs: readonly string[], takesKeys = false): Cre
     const value = pairs[index + 1] ?? ''
     let next: Credential | null
     if (field === 'key') next = readKey(value)
+    else if (field === 'payment') next = readOwnField(value)
     else if (field === 'authorization') {
       if (value.trim() === '') continue
       next = readScheme(value) ?? (takesKeys ? readKey(value) : null)
@@ -98,6 +100,20 @@ function readKey(value: string): Credential | null {
       message: 'The key cannot be read: copy the whole of it, from bg_ to its end'
     }
   return { kind: 'classic', macaroon: read.macaroon, encoding: 'base64', preimage: read.proof, isKey: true }
+}
+
+/** Payment-Authorization holds a modern token and nothing else. */
+function readOwnField(value: string): Credential {
+  const read = paymentScheme(value) === 'payment' ? readScheme(value) : null
+  if (read?.kind === 'modern') return { ...read, inOwnField: true }
+  if (read?.kind === 'malformed' && read.status === 400) return read
+  return {
+    kind: 'malformed',
+    profile: 'modern',
+    status: 402,
+    message: 'Payment-Authorization must be Payment and a token in base64url',
+    inOwnField: true
+  }
 }
 
 // Null for other schemes.

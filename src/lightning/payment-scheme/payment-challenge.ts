@@ -6,6 +6,7 @@ import type { Invoice, InvoiceNetwork } from '../codecs/bolt11.ts'
 import { equalDigests, hmacSha256 } from '../codecs/hmac.ts'
 import { canonicalize } from './jcs.ts'
 import type { DerivedKey } from '../l402/root-key.ts'
+import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 
 /** The id's slots in order. A null digest or opaque becomes the empty string. */
@@ -18,6 +19,8 @@ export interface PaymentIdSlots {
   readonly expires: string
   readonly digest: string | null
   readonly opaque: string | null
+  /** An eighth slot if the challenge selects Payment-Authorization (draft-httpauth-payment-01). */
+  readonly header?: string | null
 }
 
 export interface PaymentChallenge {
@@ -38,6 +41,8 @@ export interface PaymentChallengeTerms {
   readonly expiresAt: number
   /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
+  /** Selects Payment-Authorization. */
+  readonly inOwnField?: boolean | undefined
 }
 
 /** An unsendable challenge: another amount than the invoice's, or a network or realm the scheme cannot express. */
@@ -66,7 +71,12 @@ export function checkRealm(realm: string): string | null {
 /** Maximum length of a host name. */
 export const MAX_REALM_CHARS = 255
 
-/** base64url of HMAC-SHA256 over the seven slots joined by `|`. */
+/** The parameter `header` as it is sent; empty for Authorization. */
+export function headerParameter(inOwnField: boolean): string {
+  return inOwnField ? `, header="${PAYMENT_FIELD}"` : ''
+}
+
+/** base64url of HMAC-SHA256 over the slots joined by `|`. */
 export function paymentId(slots: PaymentIdSlots, key: Uint8Array): string {
   return hmacOf(slots, key).toString('base64url')
 }
@@ -86,10 +96,13 @@ export function matchPaymentId(id: string, slots: PaymentIdSlots, keys: readonly
 }
 
 function hmacOf(slots: PaymentIdSlots, key: Uint8Array): Buffer {
-  const { realm, method, intent, request, expires, digest, opaque } = slots
+  const { realm, method, intent, request, expires, digest, opaque, header = null } = slots
   return hmacSha256(
     key,
-    Buffer.from(`${realm}|${method}|${intent}|${request}|${expires}|${digest ?? ''}|${opaque ?? ''}`, 'utf8')
+    Buffer.from(
+      `${realm}|${method}|${intent}|${request}|${expires}|${digest ?? ''}|${opaque ?? ''}${header === null ? '' : `|${header}`}`,
+      'utf8'
+    )
   )
 }
 
@@ -119,12 +132,15 @@ export function paymentChallenge(terms: PaymentChallengeTerms, key: Uint8Array):
   const amount = String(amountSats)
   const request = encodeRequest(amount, invoice.text, network, invoice.paymentHash)
   const expires = formatTimestamp(Math.floor(Math.min(terms.expiresAt, invoice.expiresAt)))
-  const id = paymentId({ realm, method: 'lightning', intent: 'charge', request, expires, digest, opaque: null }, key)
+  const inOwnField = terms.inOwnField === true
+  const header = inOwnField ? PAYMENT_FIELD : null
+  const slots = { realm, method: 'lightning', intent: 'charge', request, expires, digest, opaque: null, header }
+  const id = paymentId(slots, key)
   const digestParameter = digest === null ? '' : `, digest="${digest}"`
-  const header =
+  const line =
     `Payment id="${id}", realm="${realm}", method="lightning", intent="charge", request="${request}", expires="${expires}"` +
-    `${digestParameter}, invoice="${invoice.text}", amount="${amount}", currency="sat"`
-  return { id, request, expires, header }
+    `${digestParameter}${headerParameter(inOwnField)}, invoice="${invoice.text}", amount="${amount}", currency="sat"`
+  return { id, request, expires, header: line }
 }
 
 /** base64url without padding of canonical JSON (RFC 8785). */

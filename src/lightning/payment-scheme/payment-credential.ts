@@ -9,6 +9,7 @@ import type { PaymentFailureSlug } from './payment-problem.ts'
 import { isHex32 } from '../codecs/hmac.ts'
 import { parseTimestamp } from '../codecs/timestamp.ts'
 import { isUtf8 } from 'node:buffer'
+import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 
 export const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
@@ -87,13 +88,21 @@ function readParameters(value: string): Map<string, string> | null {
 
 /**
  * Decodes a modern token: base64url (padding allowed) of `{challenge: {…}, payload: {preimage}}`, in any order, unknown
- * keys ignored. Returns faults instead of throwing.
+ * keys ignored. Returns faults instead of throwing, in Payment-Authorization (`inOwnField`) with the slugs of
+ * draft-httpauth-payment-01.
  */
-export function parsePaymentToken(token: string): ParsedPayment {
+export function parsePaymentToken(token: string, inOwnField = false): ParsedPayment {
+  const parsed = readToken(token, inOwnField)
+  return inOwnField && !parsed.ok && parsed.slug === 'invalid-challenge'
+    ? { ...parsed, slug: 'malformed-credential' }
+    : parsed
+}
+
+function readToken(token: string, inOwnField: boolean): ParsedPayment {
   if (!TOKEN.test(token)) return undecodable('The token is not base64url')
   const credential = decodeJsonObject(token)
   if (credential === null) return undecodable('The token does not hold a JSON object')
-  return readPayment(credential, challenge => textIn(challenge, 'request'))
+  return readPayment(credential, challenge => textIn(challenge, 'request'), inOwnField)
 }
 
 /**
@@ -119,11 +128,15 @@ function wireForm(request: JsonFields): string | null {
   }
 }
 
-function readPayment(credential: JsonFields, requestOf: (challenge: JsonFields) => string | null): ParsedPayment {
+function readPayment(
+  credential: JsonFields,
+  requestOf: (challenge: JsonFields) => string | null,
+  inOwnField = false
+): ParsedPayment {
   const challenge = member(credential, 'challenge')
   if (challenge === null) return undecodable('The credential has no challenge object')
 
-  const echo = readEcho(challenge, requestOf(challenge))
+  const echo = readEcho(challenge, requestOf(challenge), inOwnField)
   if (typeof echo === 'string') return undecodable(echo)
   const { method, intent, request, expires } = echo
   if (expires === null) return undecodable('The challenge has no expires')
@@ -138,8 +151,10 @@ function readPayment(credential: JsonFields, requestOf: (challenge: JsonFields) 
   const edited = editedEcho(challenge, charge)
   if (edited !== null) return undecodable(`The challenge's ${edited} is not the one that was sent`)
   const preimage = textIn(member(credential, 'payload') ?? {}, 'preimage')
-  if (preimage === null || !isHex32(preimage))
-    return failed('The preimage must be exactly 64 lower-case hex characters')
+  if (preimage === null || !isHex32(preimage)) {
+    const detail = 'The preimage must be exactly 64 lower-case hex characters'
+    return inOwnField ? { ok: false, slug: 'invalid-payload', detail } : failed(detail)
+  }
   return {
     ok: true,
     credential: { ...echo, expires, expiresAt, charge, preimage }
@@ -158,8 +173,9 @@ export const BAD_EXPIRES = "The challenge's expires is not an RFC 3339 time in U
 /**
  * Reads the echo; a string is the fault.
  * @param request in its wire form, or null
+ * @param inOwnField sent in Payment-Authorization, which the challenge must have selected
  */
-export function readEcho(challenge: JsonFields, request: string | null): ChallengeEcho | string {
+export function readEcho(challenge: JsonFields, request: string | null, inOwnField: boolean): ChallengeEcho | string {
   const id = textIn(challenge, 'id')
   const realm = textIn(challenge, 'realm')
   const method = textIn(challenge, 'method')
@@ -171,7 +187,10 @@ export function readEcho(challenge: JsonFields, request: string | null): Challen
   const digest = optionalTextIn(challenge, 'digest')
   const opaque = optionalTextIn(challenge, 'opaque')
   if (digest === undefined || opaque === undefined) return "The challenge's digest or opaque is not a string"
-  return { id, realm, method, intent, request, expires: textIn(challenge, 'expires'), digest, opaque }
+  const header = optionalTextIn(challenge, 'header')
+  if (header !== (inOwnField ? PAYMENT_FIELD : null))
+    return `The credential was sent in ${inOwnField ? PAYMENT_FIELD : 'Authorization'}, which its challenge does not select`
+  return { id, realm, method, intent, request, expires: textIn(challenge, 'expires'), digest, opaque, header }
 }
 
 /**

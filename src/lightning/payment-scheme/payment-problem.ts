@@ -3,13 +3,19 @@
 /** Default base of problem types (decision 103). */
 const PROBLEM_BASE = 'https://paymentauth.org/problems'
 
-/** The contract's four failures, and `payment-required` for a first 402 (decisions 119 and 126). */
+/**
+ * The contract's four failures, and `payment-required` for a first 402 (decisions 119 and 126). The last three are of
+ * draft-httpauth-payment-01, for credentials in its field.
+ */
 type PaymentProblemSlug =
   | 'payment-required'
   | 'invalid-challenge'
   | 'verification-failed'
   | 'payment-insufficient'
   | 'method-unsupported'
+  | 'malformed-credential'
+  | 'invalid-payload'
+  | 'payment-expired'
 
 export type PaymentFailureSlug = Exclude<PaymentProblemSlug, 'payment-required'>
 
@@ -39,6 +45,9 @@ const TITLES: Readonly<Record<PaymentProblemSlug | SessionFailureSlug, string>> 
   'verification-failed': 'Verification Failed',
   'payment-insufficient': 'Payment Insufficient',
   'method-unsupported': 'Method Unsupported',
+  'malformed-credential': 'Malformed Credential',
+  'invalid-payload': 'Invalid Payload',
+  'payment-expired': 'Payment Expired',
   'lightning/malformed-credential': 'Malformed Credential',
   'lightning/unknown-challenge': 'Unknown Challenge',
   'lightning/invalid-preimage': 'Invalid Preimage',

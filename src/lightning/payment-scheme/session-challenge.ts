@@ -1,8 +1,10 @@
 /** Server side of the `session` intent (draft-lightning-session-00). Ids are made as a charge's (`paymentId`). */
 import type { Invoice } from '../codecs/bolt11.ts'
+import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { canonicalize } from './jcs.ts'
 import {
   checkRealm,
+  headerParameter,
   type PaymentChallenge,
   PaymentChallengeError,
   paymentId,
@@ -29,6 +31,8 @@ export interface SessionChallengeTerms extends SessionTerms {
   readonly invoice: Pick<Invoice, 'text' | 'network' | 'amountMsat' | 'paymentHash' | 'expiresAt'>
   /** Unix seconds, capped at the invoice's expiry. */
   readonly expiresAt: number
+  /** Selects Payment-Authorization. */
+  readonly inOwnField?: boolean | undefined
 }
 
 /** Deposit in satoshis: as configured, else 20 units; at least one unit. */
@@ -59,13 +63,15 @@ export function sessionChallenge(terms: SessionChallengeTerms, key: Uint8Array):
     paymentHash: invoice.paymentHash
   })
   const expires = formatTimestamp(Math.floor(Math.min(terms.expiresAt, invoice.expiresAt)))
+  const inOwnField = terms.inOwnField === true
+  const selected = inOwnField ? PAYMENT_FIELD : null
   const id = paymentId(
-    { realm, method: 'lightning', intent: 'session', request, expires, digest: null, opaque: null },
+    { realm, method: 'lightning', intent: 'session', request, expires, digest: null, opaque: null, header: selected },
     key
   )
   const header =
     `Payment id="${id}", realm="${realm}", method="lightning", intent="session", request="${request}", ` +
-    `expires="${expires}"`
+    `expires="${expires}"${headerParameter(inOwnField)}`
   return { id, request, expires, header }
 }
 

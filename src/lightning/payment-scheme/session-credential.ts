@@ -64,13 +64,13 @@ type ParsedSession =
  * Decodes a session token. Null for others and undecodable ones, which `parsePaymentToken` judges; what is read here is
  * never a charge.
  */
-export function parseSessionToken(token: string): ParsedSession | null {
+export function parseSessionToken(token: string, inOwnField = false): ParsedSession | null {
   const credential = TOKEN.test(token) ? decodeJsonObject(token) : null
   const challenge = credential === null ? null : member(credential, 'challenge')
   if (credential === null || challenge === null) return null
   if (textIn(challenge, 'method') !== 'lightning' || textIn(challenge, 'intent') !== 'session') return null
 
-  const echo = readEcho(challenge, textIn(challenge, 'request'))
+  const echo = readEcho(challenge, textIn(challenge, 'request'), inOwnField)
   if (typeof echo === 'string') return malformed(echo)
   const expiresAt = echo.expires === null ? null : parseTimestamp(echo.expires)
   if (echo.expires !== null && expiresAt === null) return malformed(BAD_EXPIRES)

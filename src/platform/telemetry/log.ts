@@ -27,6 +27,7 @@ interface LogOptions {
 // Lower case; compared case-insensitively, since header names come in any.
 const hiddenNames = new Set([
   'authorization',
+  'payment-authorization',
   'cookie',
   'set-cookie',
   'x-api-key',

@@ -132,7 +132,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
     if (credential.kind === 'classic') return keyOfToken(credential)
     // A bare preimage is no proof: the holder of a narrowed token knows it too.
     if (credential.kind !== 'modern') return null
-    const payment = await verifier.payments.genuine(credential.token)
+    const payment = await verifier.payments.genuine(credential)
     return 'kind' in payment ? null : keyOf(payment.challenge.paymentHash)
   }
 

@@ -151,7 +151,7 @@ export class ProducerVerifier {
         read.kind === 'malformed' ? read.message : 'Only a Payment credential of one base64url token can be consumed'
       )
     }
-    const genuine = await verifier.payments.genuine(read.token)
+    const genuine = await verifier.payments.genuine(read)
     if ('kind' in genuine) return genuine
     const { challenge } = genuine
     if (challenge.merchantId !== String(merchant.id))

@@ -5,6 +5,9 @@ export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefr
 /** Prefix of the binding of a challenge reserved for one browser. */
 export const HOLDER_MARK = '~'
 
+/** Prefix of the binding of a challenge that selects Payment-Authorization. */
+export const OWN_FIELD_MARK = '+'
+
 /** The first scheme that claims a payment has it; others are refused. */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'
 

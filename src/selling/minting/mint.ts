@@ -67,7 +67,7 @@ export class Mint {
     invoiced(invoice.paymentHash)
     const { clock, random } = this.#options
     const keys = this.#options.keys()
-    const payment = this.#payment(priced, request.digest, invoice, keys, settings)
+    const payment = this.#payment(priced, request, invoice, keys, settings)
     if (payment === null && !settings.schemes.includes('l402')) {
       throw new Unavailable(
         CHALLENGES_UNAVAILABLE,
@@ -179,7 +179,7 @@ export class Mint {
 
   #payment(
     { amountSats, deposit }: PricedOffer,
-    digest: string | null,
+    { digest, inOwnField }: MintRequest,
     invoice: Invoice,
     keys: TokenKeyRing,
     settings: ChallengeSettings
@@ -190,8 +190,8 @@ export class Mint {
     const { expiresAt } = invoice
     const { id, request, expires } =
       deposit === undefined
-        ? paymentChallenge({ realm, invoice, amountSats, expiresAt, digest }, key)
-        : sessionChallenge({ ...deposit, realm, invoice, expiresAt }, key)
+        ? paymentChallenge({ realm, invoice, amountSats, expiresAt, digest, inOwnField }, key)
+        : sessionChallenge({ ...deposit, realm, invoice, expiresAt, inOwnField }, key)
     return { id, realm, request, expires }
   }
 }

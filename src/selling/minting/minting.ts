@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { clientNetwork } from '../../engine/message/addresses.ts'
+import { hasOwnAuthorization } from '../../engine/message/payment-headers.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { URI_TOO_LONG } from '../../engine/operations/error-kinds.ts'
 import { LongError, RateLimited, Unavailable } from '../../engine/operations/errors.ts'
@@ -8,6 +9,7 @@ import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Settlements } from '../holding/settlements.ts'
 import {
   HOLDER_MARK,
+  OWN_FIELD_MARK,
   type Challenge,
   type NewChallenge,
   type Outstanding,
@@ -35,6 +37,8 @@ export interface MintRequest {
   readonly idempotencyKey?: string | null
   /** Random id of the only holder that may reuse it; default: any of the client's network. */
   readonly holder?: string
+  /** Its Payment challenge selects Payment-Authorization. */
+  readonly inOwnField?: boolean
   /** Above the client's cap, an unpaid invoice of the same price may be reused (decision 175). */
   readonly shares?: boolean
   /** The caller has its own caps (plans): no reuse, no cap on open invoices. */
@@ -101,7 +105,8 @@ export class Minting {
     return this.mint(offer, {
       ...how,
       clientKey: clientNetwork(ctx.clientAddress),
-      digest: await this.#digest(ctx, offer)
+      digest: await this.#digest(ctx, offer),
+      inOwnField: offer.keepsAuthorization === true && how.holder === undefined && hasOwnAuthorization(ctx.headers)
     })
   }
 
@@ -138,7 +143,7 @@ export class Minting {
       )
     }
     const settings = this.#options.settings()
-    const binding = bindingOf(offer, request.digest, request.holder)
+    const binding = bindingOf(offer, request)
     if (request.uncapped === true) return this.#new(await this.#mint.make(offer, request, binding, settings))
     const client = `${offer.place} ${request.clientKey}`
     const counting = this.#pending.counting(client)
@@ -277,7 +282,7 @@ export class Minting {
 const BINDING_CHARS = 22
 
 /** Short text of what requests that share an invoice have in common (decision 122). */
-function bindingOf(offer: Offer, digest: string | null, holder: string | undefined): string {
+function bindingOf(offer: Offer, { digest, holder, inOwnField }: MintRequest): string {
   const whole = hash(
     'sha256',
     JSON.stringify([
@@ -296,7 +301,8 @@ function bindingOf(offer: Offer, digest: string | null, holder: string | undefin
     ]),
     'base64url'
   )
-  return holder === undefined ? whole.slice(0, BINDING_CHARS) : HOLDER_MARK + whole.slice(0, BINDING_CHARS - 1)
+  const mark = holder !== undefined ? HOLDER_MARK : inOwnField === true ? OWN_FIELD_MARK : ''
+  return mark + whole.slice(0, BINDING_CHARS - mark.length)
 }
 
 type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>

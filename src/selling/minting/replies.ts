@@ -13,9 +13,10 @@ import {
 import { isOfBalance } from '../../lightning/l402/caveats.ts'
 import { l402Challenge, lsatChallenge } from '../../lightning/l402/l402-header.ts'
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
+import { headerParameter } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
-import type { SentChallenge } from '../holding/challenge.ts'
+import { OWN_FIELD_MARK, type SentChallenge } from '../holding/challenge.ts'
 import type { ClassicRefused, SaleRefusal } from '../verifying/verdict.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -42,10 +43,14 @@ interface PaymentRequiredBody {
 
 /** The Payment line, byte for byte as first sent; null without a Payment part. */
 export function paymentLine(challenge: SentChallenge): string | null {
-  const { payment, digest, invoice, amountSats } = challenge
+  const { payment, digest, invoice, amountSats, binding } = challenge
   if (payment === null) return null
   const bound = digest === null ? '' : `, digest="${digest}"`
-  return `Payment id="${payment.id}", realm="${payment.realm}", method="lightning", intent="charge", request="${payment.request}", expires="${payment.expires}"${bound}, invoice="${invoice}", amount="${amountSats}", currency="sat"`
+  return `Payment id="${payment.id}", realm="${payment.realm}", method="lightning", intent="charge", request="${payment.request}", expires="${payment.expires}"${bound}${fieldOf(binding)}, invoice="${invoice}", amount="${amountSats}", currency="sat"`
+}
+
+function fieldOf(binding: string): string {
+  return headerParameter(binding.startsWith(OWN_FIELD_MARK))
 }
 
 /**
@@ -74,10 +79,10 @@ export interface DepositChallenge {
 }
 
 /** The session's line as first made; null without a Payment part. */
-function sessionLine({ payment }: SentChallenge): string | null {
+function sessionLine({ payment, binding }: SentChallenge): string | null {
   return payment === null
     ? null
-    : `Payment id="${payment.id}", realm="${payment.realm}", method="lightning", intent="session", request="${payment.request}", expires="${payment.expires}"`
+    : `Payment id="${payment.id}", realm="${payment.realm}", method="lightning", intent="session", request="${payment.request}", expires="${payment.expires}"${fieldOf(binding)}`
 }
 
 /** Position of the session's line by what the client accepts; `nowhere` if none is needed. */

@@ -4,7 +4,9 @@ import { encodeRequest, matchPaymentId } from '../../lightning/payment-scheme/pa
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Offer } from '../offers/offer.ts'
 import { payableSeconds } from './invoicing.ts'
+import { OWN_FIELD_MARK } from '../holding/challenge.ts'
 import type { Challenge, NewChallenge, RemadeWording, SentChallenge } from '../holding/challenge.ts'
+import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 
 /** Parts of a new challenge's macaroon that its row lacks. */
 export function wordingOf(
@@ -50,7 +52,8 @@ export function sentAgain(challenge: Challenge, keys: TokenKeyRing): SentChallen
   // Payment has no testnet; the other networks share our names.
   const request = kept ?? encodeRequest(String(amountSats), invoice, network, paymentHash)
   const intent = isOfDeposit(challenge.service) ? 'session' : 'charge'
-  const slots = { ...payment, method: 'lightning', intent, request, digest, opaque: null }
+  const header = challenge.binding.startsWith(OWN_FIELD_MARK) ? PAYMENT_FIELD : null
+  const slots = { ...payment, method: 'lightning', intent, request, digest, opaque: null, header }
   if (matchPaymentId(payment.id, slots, keys.paymentIdKeys) === null) return null
   return { ...challenge, payment: { ...payment, request }, macaroon }
 }

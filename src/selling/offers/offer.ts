@@ -77,6 +77,8 @@ declare module '../../engine/message/context.ts' {
     /** `sha-256=:…:` of one call in a JSON-RPC body, bound instead of the whole body (decision 263). */
     readonly callDigest?: string
     readonly renewal: Renewal
+    /** The client's own Authorization stays: a Payment credential beside it has its own field. */
+    readonly keepsAuthorization?: boolean
     /** First scheme of its 402 without Accept-Payment; null for `payment.order`. */
     readonly order: SchemeOrder | null
     /** Other accepted prices; null for none, as in the contract. */
@@ -147,6 +149,7 @@ export class RouteOffers {
   readonly #meter: MeterConfig | null
   readonly #sessions: SessionsConfig | null
   readonly #keys: boolean
+  readonly #keepsAuthorization: boolean
   readonly #service: string
   readonly #place: string
   readonly #pattern: string | null
@@ -169,6 +172,7 @@ export class RouteOffers {
     this.#meter = route.meter ?? null
     this.#sessions = route.sessions ?? null
     this.#keys = route.keys
+    this.#keepsAuthorization = route.keepAuthorization
     this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
@@ -246,6 +250,7 @@ export class RouteOffers {
       meter: this.#meter,
       sessions: this.#sessions,
       keys: this.#keys,
+      keepsAuthorization: this.#keepsAuthorization,
       service: this.#service,
       merchantId: null,
       proxyId: null,

@@ -101,7 +101,7 @@ export class PrepaidSessions {
    */
   begin(ctx: Context, offers: RouteOffers): Promise<SessionSale | Reply | null> | null {
     const credential = readCredential(ctx.headers.pairs)
-    const parsed = credential.kind === 'modern' ? parseSessionToken(credential.token) : null
+    const parsed = credential.kind === 'modern' ? parseSessionToken(credential.token, credential.inOwnField) : null
     return parsed === null ? null : this.#begin(ctx, offers, parsed)
   }
 

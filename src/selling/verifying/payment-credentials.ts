@@ -9,7 +9,8 @@ import { paymentHashOf, preimageMatches } from '../../lightning/codecs/hmac.ts'
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { notOurs, type PaymentFit } from './payment-fit.ts'
-import type { Challenge } from '../holding/challenge.ts'
+import { OWN_FIELD_MARK, type Challenge } from '../holding/challenge.ts'
+import type { Credential } from '../../lightning/codecs/credential.ts'
 import type { KnownPayment, TokenCache } from './token-cache.ts'
 import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
@@ -19,6 +20,8 @@ interface GenuinePayment {
   readonly credential: PaymentCredential
   readonly challenge: Challenge
 }
+
+type ModernCredential = Extract<Credential, { kind: 'modern' }>
 
 interface OwnPayment {
   readonly credential: PaymentCredential
@@ -144,8 +147,8 @@ export class PaymentCredentials {
    * Verifies a modern token against its own challenge only.
    * @throws Unavailable
    */
-  async genuine(token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
-    const own = this.#ownPayment(parsePaymentToken(token))
+  async genuine({ token, inOwnField }: ModernCredential): Promise<GenuinePayment | PaymentRefusedVerdict> {
+    const own = this.#ownPayment(parsePaymentToken(token, inOwnField))
     return 'kind' in own ? own : this.#storedPayment(own)
   }
 
@@ -193,7 +196,8 @@ export class PaymentCredentials {
     const { claims, clock } = this.#options
     const paymentHash = paymentHashOf(preimage)
     const challenge = await claims.find(paymentHash)
-    if (challenge === null || challenge.payment === null)
+    // Its credential counts in Payment-Authorization only, which takes no bare preimage.
+    if (challenge === null || challenge.payment === null || challenge.binding.startsWith(OWN_FIELD_MARK))
       return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
     const refused = this.#fit.unbound(challenge, offer) ?? (await this.#fit.wrongBody(challenge, ctx, offer))
     if (refused !== null) return legacyRefused(refused)

@@ -81,14 +81,14 @@ export class TokenCache {
 
 /**
  * The raw value of the only Authorization line, or with `takesKeys` of the only line that may be a key. Null without
- * one, with several, or with a macaroon header; the slow path reads those.
+ * one, with several, or with a macaroon or Payment-Authorization header; the slow path reads those.
  */
 export function soleAuthorization(pairs: readonly string[], takesKeys = false): string | null {
   let found: string | null = null
   for (let at = 0; at < pairs.length; at += 2) {
     const field = credentialField(pairs[at] ?? '')
     if (field === null || (field === 'key' && !takesKeys)) continue
-    if (field === 'macaroon' || found !== null) return null
+    if (field === 'macaroon' || field === 'payment' || found !== null) return null
     found = pairs[at + 1] ?? ''
   }
   return found

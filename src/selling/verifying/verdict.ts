@@ -127,6 +127,19 @@ export function paymentRefused(slug: PaymentFailureSlug, reason: string, detail:
   return { kind: 'payment', slug, detail, reason }
 }
 
+const SLUGS_01: Readonly<Record<string, PaymentFailureSlug>> = {
+  expired: 'payment-expired',
+  redeemed: 'invalid-challenge',
+  'in-use': 'invalid-challenge',
+  'other-scheme': 'invalid-challenge'
+}
+
+/** The refusal of a credential in Payment-Authorization, by the names of draft-httpauth-payment-01. */
+export function asInDraft01(refused: PaymentRefusedVerdict): PaymentRefusedVerdict {
+  const slug = SLUGS_01[refused.reason]
+  return slug === undefined ? refused : { ...refused, slug }
+}
+
 // Beyond the range of Date.
 function instant(seconds: number): string {
   return seconds < 8_640_000_000_000 ? new Date(seconds * 1000).toISOString() : `unix second ${seconds}`

@@ -15,7 +15,7 @@ import { PaymentCredentials } from './payment-credentials.ts'
 import { PaymentFit } from './payment-fit.ts'
 import { soleAuthorization, TokenCache, type KnownPayment } from './token-cache.ts'
 import type { Revocations } from './revocations.ts'
-import { badCredential, paymentRefused, UNPAID, type CredentialVerdict } from './verdict.ts'
+import { asInDraft01, badCredential, paymentRefused, UNPAID, type CredentialVerdict } from './verdict.ts'
 
 /** `keys` and `settings` are read on each call, since a reload changes them. */
 export interface VerifierOptions {
@@ -60,6 +60,10 @@ export class Verifier {
     const raw = soleAuthorization(pairs, offer.keys)
     if (raw === null) {
       const credential = readCredential(pairs, offer.keys)
+      if (credential.kind === 'modern' && credential.inOwnField === true) {
+        const key = `\nPayment-Authorization:${credential.token}`
+        return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
+      }
       if (credential.kind !== 'classic')
         return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
       // Several lines or another header: the cache key cannot collide with a header value.
@@ -92,7 +96,7 @@ export class Verifier {
     }
     if (credential.kind === 'legacy') return paymentHashOf(credential.preimage)
     if (credential.kind !== 'modern') return null
-    const session = parseSessionToken(credential.token)
+    const session = parseSessionToken(credential.token, credential.inOwnField)
     if (session !== null) {
       if (!session.ok || session.credential.payload.action === 'topUp') return null
       // A session's id is the hash of its holder's preimage.
@@ -100,7 +104,7 @@ export class Verifier {
       const id = 'sessionId' in payload ? payload.sessionId : request.paymentHash
       return preimageMatches(payload.preimage, id) ? id : null
     }
-    const genuine = await this.payments.genuine(credential.token)
+    const genuine = await this.payments.genuine(credential)
     return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 
@@ -125,12 +129,22 @@ export class Verifier {
         return verdict instanceof Promise ? this.#countedLater('l402', verdict) : this.#counted('l402', verdict)
       }
       case 'modern':
-        return this.#countedLater('payment', this.payments.verify(ctx, offer, parsePaymentToken(credential.token), key))
+        return this.#countedLater('payment', this.#modern(ctx, offer, credential, key))
       case 'legacy':
         return this.#countedLater('payment-legacy', this.payments.legacy(ctx, offer, credential.preimage, key))
       case 'malformed':
         return this.#malformed(credential)
     }
+  }
+
+  async #modern(
+    ctx: Context,
+    offer: Offer,
+    { token, inOwnField }: Extract<Credential, { kind: 'modern' }>,
+    key: string | null
+  ): Promise<CredentialVerdict> {
+    const verdict = await this.payments.verify(ctx, offer, parsePaymentToken(token, inOwnField), key)
+    return inOwnField === true && verdict.kind === 'payment' ? asInDraft01(verdict) : verdict
   }
 
   #malformed(credential: Extract<Credential, { kind: 'malformed' }>): CredentialVerdict {
@@ -143,7 +157,12 @@ export class Verifier {
       case 'modern':
         return this.#counted(
           'payment',
-          this.payments.off() ?? paymentRefused('invalid-challenge', 'malformed', credential.message)
+          this.payments.off() ??
+            paymentRefused(
+              credential.inOwnField === true ? 'malformed-credential' : 'invalid-challenge',
+              'malformed',
+              credential.message
+            )
         )
     }
   }

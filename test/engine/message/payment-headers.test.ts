@@ -59,6 +59,7 @@ const macaroon = fc
 const field = fc.oneof(
   fc.tuple(fc.constantFrom('Authorization', 'authorization', 'AUTHORIZATION'), authorization),
   fc.tuple(fc.constantFrom('Macaroon', 'macaroon', 'Grpc-Metadata-Macaroon', 'GRPC-METADATA-MACAROON'), macaroon),
+  fc.tuple(fc.constantFrom('Payment-Authorization', 'payment-authorization'), authorization),
   fc.tuple(fc.constantFrom('X-Other', 'Macaroons', 'Authorizations'), authorization)
 )
 
@@ -68,9 +69,11 @@ function sent(headers: readonly string[]): string[] {
   return pairs.flatMap((name, at) => (at % 2 === 0 && headers.includes(name) ? [pairs[at + 1] ?? ''] : []))
 }
 
-t.test('a credential is looked for in three fields, whatever their letters', async t => {
+t.test('a credential is looked for in its fields, whatever their letters', async t => {
   for (const [name, kind] of [
     ['authorization', 'authorization'],
+    ['Payment-Authorization', 'payment'],
+    ['Payment-Authorisation', null],
     ['Macaroon', 'macaroon'],
     ['Grpc-Metadata-Macaroon', 'macaroon'],
     ['Authorizatiom', null],

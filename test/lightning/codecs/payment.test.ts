@@ -68,7 +68,7 @@ t.test('the request parameter is the canonical JSON of its members, whatever the
   )
 })
 
-t.test('the id vectors, without and with a digest', async t => {
+t.test('the id vectors, without and with a digest and a header', async t => {
   const request = encodeRequest(
     '100',
     'lnbc1u1example',
@@ -90,6 +90,10 @@ t.test('the id vectors, without and with a digest', async t => {
   }
   t.equal(paymentId(slots, KEY), 'xrU3hGW_WODGvesh6DW8WVHYSCuryUNSqCXFjeP3Wh8')
   t.equal(paymentId({ ...slots, digest: DIGEST }, KEY), '35f5r6X6GShCRYOMY1M7ucZNNbRtTRrEMNp_NWhx9bU')
+  // draft-httpauth-payment-01: `header` is an eighth slot where it is present, so that other ids stay as they were.
+  const header = 'Payment-Authorization'
+  t.equal(paymentId({ ...slots, header }, KEY), 'LuhYUVSSuV8b9dDVfYooSWsVTepj_ZBEUMZWHzqmoIg')
+  t.equal(paymentId({ ...slots, digest: DIGEST, header }, KEY), 'GWqExqbp7BOgjhvNaixx8-yg5UliXYu9VYG7OZ9lpRQ')
 })
 
 t.test('the challenge has its parameters in order, each quoted, none twice', async t => {
