@@ -562,6 +562,22 @@ t.test('a client whose credential cannot be read is sent the challenge that it h
   t.match((await g.send(auth(`${macaroon}:${preimage}`))).json(), { l402: { macaroon } }, 'also once it was used')
 })
 
+t.test('an unreadable credential with a narrowed macaroon is never answered with a wider one', async t => {
+  const g = await gate(t)
+  const { macaroon, preimage } = await g.buy()
+  const narrow = narrowed(macaroon, 'expires=1')
+  const again = await g.send(auth(`${narrow}:${preimage}`))
+  t.match(again.text, /paid: do not pay again/)
+  t.same(
+    again.headers.all('www-authenticate').map(line => line.replace(/invoice=.*/, '')),
+    [`L402 macaroon="${narrow}", `],
+    'the macaroon as it was shown, and no Payment challenge, which knows no caveats'
+  )
+  t.equal((await g.send(auth(`L402 ${macaroon}:${preimage}`))).status, 200)
+  const bare = (await g.send(auth(preimage))).headers.all('www-authenticate')
+  t.not(l402Parameters(bare).macaroon, macaroon, 'a preimage says nothing about the holder once its token is in use')
+})
+
 t.test('only a payment of this offer is sent again', async t => {
   const g = await gate(t)
   const { macaroon, preimage, lines } = await g.buy()

@@ -26,6 +26,7 @@ import {
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import { paymentHashOf } from '../../lightning/codecs/hmac.ts'
 import { tracesOf, type Traces } from '../../lightning/codecs/traces.ts'
+import { macaroonToBase64, type Macaroon } from '../../lightning/l402/macaroon.ts'
 import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
 
@@ -201,20 +202,33 @@ async function find(
   options: PresentedOptions
 ): Promise<Presented | null> {
   const proven = new Set(preimages.map(paymentHashOf))
-  const signed = new Set(
-    macaroons.map(macaroon => options.verifier.tokens.issuedFor(macaroon)).filter(hash => hash !== null)
-  )
-  for (const paymentHash of new Set([...signed, ...proven])) {
+  const signed = new Map<string, Macaroon>()
+  for (const macaroon of macaroons) {
+    const paymentHash = options.verifier.tokens.issuedFor(macaroon)
+    if (paymentHash !== null) signed.set(paymentHash, macaroon)
+  }
+  for (const paymentHash of new Set([...signed.keys(), ...proven])) {
     const challenge = await options.claims.find(paymentHash)
     if (challenge === null || !isSoldAlike(challenge, offer) || challenge.resource !== offer.tokenPath) continue
-    // Routing nodes know the preimage; they get no macaroon for it.
-    if (!signed.has(paymentHash) && challenge.clientKey !== clientNetwork(ctx.clientAddress)) continue
+    const macaroon = signed.get(paymentHash)
+    // Routing nodes and holders of a narrowed token know the preimage too; they get no macaroon for it.
+    if (
+      macaroon === undefined &&
+      (challenge.paidAt !== null || challenge.clientKey !== clientNetwork(ctx.clientAddress))
+    )
+      continue
     const isPaid = proven.has(paymentHash) || challenge.settledAt !== null || challenge.paidAt !== null
     if (!isGood(challenge, offer, isPaid, options)) continue
     const sent = sentAgain(challenge, options.keys())
-    if (sent !== null) return { challenge: sent, refusal: unread(refused, isPaid) }
+    if (sent !== null) return { challenge: asPresented(sent, macaroon), refusal: unread(refused, isPaid) }
   }
   return null
+}
+
+/** With the macaroon as the client narrowed it. Its Payment challenge would be wider, so it goes. */
+function asPresented(sent: SentChallenge, presented: Macaroon | undefined): SentChallenge {
+  const macaroon = presented === undefined ? sent.macaroon : macaroonToBase64(presented)
+  return macaroon === sent.macaroon ? sent : { ...sent, macaroon, payment: null }
 }
 
 function isGood(
