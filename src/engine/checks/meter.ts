@@ -6,14 +6,35 @@ import { FineMoney, formatUnit, Money } from '../config/units.ts'
 
 export type UnitAmount = number | FiatText
 
-export type UnitPrices = UnitAmount | { readonly input: UnitAmount; readonly output: UnitAmount }
+/** Parts of what goes in or comes out with prices of their own. Their counts are inside `input` or `output`. */
+export const INPUT_PARTS = ['cached', 'cacheWrite', 'cacheWrite1h', 'audio'] as const
+export const OUTPUT_PARTS = ['reasoning', 'audioOutput'] as const
+export type UnitPart = (typeof INPUT_PARTS)[number] | (typeof OUTPUT_PARTS)[number]
+
+export interface PartPrices extends Readonly<Partial<Record<UnitPart, UnitAmount>>> {
+  readonly input: UnitAmount
+  readonly output: UnitAmount
+  /** Prices of requests with more input than `units`; from a catalog only. */
+  readonly above?: { readonly units: number; readonly prices: PartPrices }
+}
+
+export type UnitPrices = UnitAmount | PartPrices
+
+const price = (description: string) => FineMoney({ maximum: 1_000_000_000_000, description })
+const partPrice = (description: string) => Type.Optional(price(description))
 
 const unitPrices = Type.Union([
   FineMoney({ maximum: 1_000_000_000_000 }),
   Type.Object(
     {
-      input: FineMoney({ maximum: 1_000_000_000_000, description: 'What goes in, such as the tokens of a prompt.' }),
-      output: FineMoney({ maximum: 1_000_000_000_000, description: 'What comes out.' })
+      input: price('What goes in, such as the tokens of a prompt.'),
+      output: price('What comes out.'),
+      cached: partPrice('Input that the upstream read from its cache; `input` when left out.'),
+      cacheWrite: partPrice('Input that the upstream wrote to its cache; `input` when left out.'),
+      cacheWrite1h: partPrice('Input that it wrote for an hour; `cacheWrite` when left out.'),
+      reasoning: partPrice('Output that is reasoning; `output` when left out.'),
+      audio: partPrice('Audio that goes in, and that comes out unless `audioOutput` says otherwise.'),
+      audioOutput: partPrice('Audio that comes out; `audio` when left out.')
     },
     strict
   )
@@ -22,6 +43,7 @@ const unitPrices = Type.Union([
 export type UsageConfig =
   | 'openai'
   | 'anthropic'
+  | 'gemini'
   | 'bytes'
   | 'seconds'
   | 'requests'
@@ -31,7 +53,7 @@ export type UsageConfig =
 
 const usage = Type.Unsafe<UsageConfig>({
   anyOf: [
-    { type: 'string', enum: ['openai', 'anthropic', 'bytes', 'seconds', 'requests', 'events'] },
+    { type: 'string', enum: ['openai', 'anthropic', 'gemini', 'bytes', 'seconds', 'requests', 'events'] },
     Type.Object(
       {
         json: Type.String({ minLength: 1, maxLength: 200, description: 'A member of a JSON response or its events.' })
@@ -48,7 +70,8 @@ const usage = Type.Unsafe<UsageConfig>({
       strict
     )
   ],
-  'x-allowed': 'openai, anthropic, bytes, seconds, requests, events, { json: usage.total } or { header: X-Usage }'
+  'x-allowed':
+    'openai, anthropic, gemini, bytes, seconds, requests, events, { json: usage.total } or { header: X-Usage }'
 })
 
 export const MeterSchema = Type.Object(
@@ -67,7 +90,7 @@ export const MeterSchema = Type.Object(
     prices: Type.Union([unitPrices, TableBy(unitPrices)], {
       'x-allowed': 'a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request',
       description:
-        'What units cost: one price, `{ input, output }`, or by a field of the request, as in `{ by: { json: model }, of: { small: { input: 2 msat, output: 8 msat } } }`.'
+        'What units cost: one price, `{ input, output }` with prices of parts such as `cached`, or by a field of the request, as in `{ by: { json: model }, of: { small: { input: 2 msat, output: 8 msat } } }`.'
     }),
     per: Type.Integer({
       default: 1,
@@ -79,14 +102,14 @@ export const MeterSchema = Type.Object(
       ...usage,
       default: 'requests',
       description:
-        'How many units a request used: `openai` and `anthropic` read their responses, JSON or event stream; `{ json: usage.total }` a member of a JSON response or of its events, `{ header: X-Usage }` a header; `bytes`, `seconds`, `events` and `requests` are counted here.'
+        'How many units a request used: `openai`, `anthropic` and `gemini` read their responses, JSON or event stream; `{ json: usage.total }` a member of a JSON response or of its events, `{ header: X-Usage }` a header; `bytes`, `seconds`, `events` and `requests` are counted here.'
     }),
     estimate: Type.Object(
       {
         json: Type.Optional(
           List(Type.String({ minLength: 1, maxLength: 200 }), {
             description:
-              'Members of the JSON body that limit the units that come out, such as `max_length`. The largest is reserved. Those of OpenAI and Anthropic are known.'
+              'Members of the JSON body that limit the units that come out, such as `max_length`. The largest is reserved. Those of OpenAI, Anthropic and Gemini are known.'
           })
         ),
         else: Type.Integer({
@@ -136,6 +159,14 @@ const RESPONSES_LIMITS = ['max_output_tokens']
 /** Those of llama.cpp, TGI and Ollama. */
 const SERVERS_LIMITS = ['n_predict', 'max_new_tokens', 'num_predict']
 
+/** Members of Gemini's `generationConfig`, in both spellings that JSON of protocol buffers has. */
+export function geminiMembers(camel: string): string[] {
+  const snake = (name: string): string => name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+  return ['generationConfig', 'generation_config'].flatMap(config =>
+    [...new Set([camel, snake(camel)])].map(name => `${config}.${name}`)
+  )
+}
+
 /**
  * The limits in the file and of the request's API. `hasInput`: a body with `input` is for OpenAI's Responses, which
  * ignore the limits of chats.
@@ -145,7 +176,16 @@ export function outputLimits(
   hasInput = false
 ): OutputLimits {
   const named = estimate.json ?? []
-  if (usage === 'anthropic') return { limits: [...new Set([...named, 'max_tokens'])], others: ['max_tokens_to_sample'] }
+  if (usage === 'anthropic')
+    return {
+      limits: [...new Set([...named, 'max_tokens'])],
+      others: ['max_tokens_to_sample', 'thinking.budget_tokens']
+    }
+  if (usage === 'gemini')
+    return {
+      limits: [...new Set([...named, ...geminiMembers('maxOutputTokens')])],
+      others: geminiMembers('thinkingConfig.thinkingBudget')
+    }
   if (usage !== 'openai') return { limits: named, others: [] }
   const [limits, others] = hasInput ? [RESPONSES_LIMITS, CHAT_LIMITS] : [CHAT_LIMITS, RESPONSES_LIMITS]
   const own = named.filter(name => !others.includes(name))
@@ -185,9 +225,9 @@ function isByField(prices: MeterConfig['prices']): prices is FieldTable<UnitPric
 }
 
 function unitWords(prices: UnitPrices): string {
-  return typeof prices === 'object'
-    ? `${unitText(prices.input)} in and ${unitText(prices.output)} out`
-    : unitText(prices)
+  if (typeof prices !== 'object') return unitText(prices)
+  const cached = prices.cached === undefined ? '' : ` (${unitText(prices.cached)} cached)`
+  return `${unitText(prices.input)} in${cached} and ${unitText(prices.output)} out`
 }
 
 function unitText(amount: UnitAmount): string {

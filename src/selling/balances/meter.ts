@@ -1,21 +1,21 @@
 import {
+  geminiMembers,
   outputLimits,
   type MeterConfig,
-  type UnitAmount,
+  type UnitPart,
   type UnitPrices,
   type UsageConfig
 } from '../../engine/checks/meter.ts'
 import type { FieldTable } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { FiatCurrency } from '../../lightning/money/currencies.ts'
-import type { Decimal } from '../../lightning/money/decimal.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
-import { fiatMillisatoshis, fiatOf } from '../prices/fiat.ts'
 import { readField, readItems, unreadable } from '../prices/request-field.ts'
 import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
-import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../usage/forms.ts'
+import { apiForm, memberForm, type UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
+import { Tariff, type Rates } from '../usage/tariff.ts'
 
 /** Amounts in millisatoshis. */
 export interface Metering {
@@ -28,45 +28,37 @@ export interface Metering {
   cost(usage: Usage): number
 }
 
-type Rates = ReadonlyMap<FiatCurrency, Decimal>
-
 const NO_RATES: Rates = new Map()
 /** Bytes per estimated input unit: a token has three or more of text, a token id two. */
 const BYTES_PER_UNIT = 3
 const BYTES_PER_ID = 2
 const MOST_UNITS = 1e12
-/** Maximum reservation; no balance holds more. */
-const MOST_MSAT = 2 ** 52
 
 export class Meter {
   readonly config: MeterConfig
   /** How to read usage from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
   readonly #quotes: Quotes
-  readonly #prices: FieldChoice<UnitPrices> | null
-  readonly #fixed: UnitPrices | null
+  readonly #tariffs: FieldChoice<Tariff> | null
+  readonly #fixed: Tariff | null
   readonly #currencies: readonly FiatCurrency[]
   readonly #hasInput: boolean
   /** For every request alike; null if it depends on one. */
   readonly #always: Metering | null
 
   constructor(config: MeterConfig, quotes: Quotes) {
+    const { prices, usage, per } = config
     this.config = config
-    this.form = formOf(config.usage)
     this.#quotes = quotes
-    const table = isTable(config.prices) ? config.prices : null
-    this.#prices = table === null ? null : new FieldChoice(table)
-    this.#fixed = isTable(config.prices) ? null : config.prices
-    const all = this.#prices?.entries.map(({ entry }) => entry) ?? (this.#fixed === null ? [] : [this.#fixed])
-    const amounts = all.flatMap(prices => [inputPrice(prices), outputPrice(prices)])
-    this.#currencies = [
-      ...new Set(amounts.flatMap(amount => (typeof amount === 'string' ? [fiatOf(amount).currency] : [])))
-    ]
-    this.#hasInput = all.some(prices => inputPrice(prices) !== 0)
-    const isSteady = this.#fixed !== null && this.#currencies.length === 0
+    this.#tariffs = isTable(prices) ? tariffsOf(prices, config) : null
+    this.#fixed = isTable(prices) ? null : new Tariff(prices, per)
+    const all = this.#tariffs?.entries.map(({ entry }) => entry) ?? (this.#fixed === null ? [] : [this.#fixed])
+    this.form = formOf(usage, new Set(all.flatMap(({ parts }) => parts)))
+    this.#currencies = [...new Set(all.flatMap(({ currencies }) => currencies))]
+    this.#hasInput = all.some(({ hasInput }) => hasInput)
     this.#always =
-      isSteady && config.usage === 'requests'
-        ? this.#metering(null, this.#fixed as UnitPrices /* just seen */, NO_RATES, { input: 0, output: 1 })
+      this.#fixed !== null && this.#currencies.length === 0 && usage === 'requests'
+        ? this.#metering(null, this.#fixed, NO_RATES, { input: 0, output: 1 })
         : null
   }
 
@@ -85,20 +77,19 @@ export class Meter {
   }
 
   async #begin(ctx: Context): Promise<Metering> {
-    const chosen = this.#prices === null ? null : await this.#prices.choose(ctx)
-    const prices = chosen?.entry ?? this.#fixed
-    if (prices === null) throw new TypeError('a meter has prices')
+    const chosen = this.#tariffs === null ? null : await this.#tariffs.choose(ctx)
+    const tariff = chosen?.entry ?? this.#fixed
+    if (tariff === null) throw new TypeError('a meter has prices')
     const estimate = await this.#estimate(ctx)
-    return this.#metering(chosen?.value ?? null, prices, await this.#rates(), estimate)
+    return this.#metering(chosen?.value ?? null, tariff, await this.#rates(), estimate)
   }
 
-  #metering(model: string | null, prices: UnitPrices, rates: Rates, estimate: Usage): Metering {
-    const { per } = this.config
-    const reservedMsat = Math.max(1, costOf(prices, estimate, per, rates))
+  #metering(model: string | null, tariff: Tariff, rates: Rates, estimate: Usage): Metering {
+    const reservedMsat = Math.max(1, tariff.most(estimate, rates))
     const cost = (usage: Usage): number => {
-      const asOutput = costOf(prices, usage, per, rates)
+      const asOutput = tariff.cost(usage, rates)
       if (usage.isTotal !== true) return asOutput
-      const asInput = costOf(prices, { input: usage.output, output: 0 }, per, rates)
+      const asInput = tariff.cost({ input: usage.output, output: 0 }, rates)
       return Math.min(reservedMsat, Math.max(asInput, asOutput))
     }
     return { model, reservedMsat, input: estimate.input, cost }
@@ -114,7 +105,7 @@ export class Meter {
     let output = Math.max(limit ?? estimate.else, (await largestOf(ctx, others)) ?? 0)
     // Without a limit, lists of inputs are for embeddings, which have no output.
     output *= lists.prompts * (limit === null ? 1 : lists.inputs)
-    if (usage === 'openai') output *= (await largestOf(ctx, ['n', 'best_of', 'n_cmpl'])) ?? 1
+    output *= (await largestOf(ctx, COPIES[String(usage)] ?? [])) ?? 1
     if (!this.#hasInput) return { input: 0, output }
     if (estimate.input !== undefined) return { input: estimate.input, output }
     const bytes = ctx.body.collected?.byteLength ?? ctx.body.length ?? (await ctx.body.bytes()).byteLength
@@ -148,9 +139,14 @@ export class Meter {
   }
 }
 
-function formOf(usage: UsageConfig): UsageForm | null {
-  if (usage === 'openai') return OPENAI
-  if (usage === 'anthropic') return ANTHROPIC
+/** Members that multiply the output. */
+const COPIES: Readonly<Record<string, readonly string[]>> = {
+  openai: ['n', 'best_of', 'n_cmpl'],
+  gemini: geminiMembers('candidateCount')
+}
+
+function formOf(usage: UsageConfig, parts: ReadonlySet<UnitPart>): UsageForm | null {
+  if (usage === 'openai' || usage === 'anthropic' || usage === 'gemini') return apiForm(usage, parts)
   return typeof usage === 'object' && 'json' in usage ? memberForm(usage.json.split('.')) : null
 }
 
@@ -158,12 +154,16 @@ function isTable(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices
   return typeof prices === 'object' && 'by' in prices
 }
 
-function inputPrice(prices: UnitPrices): UnitAmount {
-  return typeof prices === 'object' ? prices.input : 0
-}
-
-function outputPrice(prices: UnitPrices): UnitAmount {
-  return typeof prices === 'object' ? prices.output : prices
+function tariffsOf({ by, of, else: rest }: FieldTable<UnitPrices>, { usage, per }: MeterConfig): FieldChoice<Tariff> {
+  const table: FieldTable<Tariff> = {
+    by,
+    of: Object.fromEntries(Object.entries(of).map(([value, prices]) => [value, new Tariff(prices, per)])),
+    else: rest === 'refuse' ? 'refuse' : new Tariff(rest, per)
+  }
+  // Gemini has the model in the path, before a colon and the method.
+  return usage === 'gemini' && 'path' in by
+    ? new FieldChoice(table, value => value.replace(/:[A-Za-z]+$/, ''))
+    : new FieldChoice(table)
 }
 
 interface Lists {
@@ -198,22 +198,4 @@ async function countOf(ctx: Context, name: string): Promise<number | null> {
   if (value === null || value === 0 || value === -1) return null
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value <= MOST_UNITS) return value
   throw unreadable(`${JSON.stringify(name)} must be a whole number of at most ${MOST_UNITS}`)
-}
-
-function costOf(prices: UnitPrices, { input, output }: Usage, per: number, rates: Rates): number {
-  const [i, o] = [inputPrice(prices), outputPrice(prices)]
-  if (typeof i === 'number' && typeof o === 'number') {
-    const whole = input * i + output * o
-    if (Number.isSafeInteger(whole)) return Math.ceil(whole / per)
-  }
-  const sum = partOf(i, BigInt(input), rates) + partOf(o, BigInt(output), rates)
-  const cost = (sum + BigInt(per) - 1n) / BigInt(per)
-  return cost > BigInt(MOST_MSAT) ? MOST_MSAT : Number(cost)
-}
-
-function partOf(amount: UnitAmount, count: bigint, rates: Rates): bigint {
-  if (typeof amount === 'number') return BigInt(amount) * count
-  const rate = rates.get(fiatOf(amount).currency)
-  if (rate === undefined) throw new TypeError(`no rate of ${amount} was asked for`)
-  return fiatMillisatoshis(amount, count, rate)
 }

@@ -1,6 +1,6 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import type { FiatCurrency } from '../../lightning/money/currencies.ts'
-import { knownDecimal, type Decimal } from '../../lightning/money/decimal.ts'
+import { knownDecimal } from '../../lightning/money/decimal.ts'
 
 export function fiatOf(text: FiatText): { readonly currency: FiatCurrency; readonly amount: string } {
   // The type has a three-letter currency and a space in front.
@@ -16,12 +16,4 @@ export function isMoreFiat(one: FiatText, other: FiatText): boolean {
 }
 
 /** Millisatoshis in a bitcoin. */
-const BTC_MSAT = 100_000_000_000n
-
-/** Millisatoshis of `count` fiat amounts at `price` for a bitcoin, rounded up once. */
-export function fiatMillisatoshis(text: FiatText, count: bigint, price: Decimal): bigint {
-  const amount = knownDecimal(fiatOf(text).amount)
-  const asked = amount.digits * count * BTC_MSAT * 10n ** BigInt(price.places)
-  const each = price.digits * 10n ** BigInt(amount.places)
-  return (asked + each - 1n) / each
-}
+export const BTC_MSAT = 100_000_000_000n

@@ -16,8 +16,12 @@ export class FieldChoice<T> {
   readonly #entries: ReadonlyMap<string, Chosen<T>>
   readonly #rest: Chosen<T> | null
 
-  constructor(table: FieldTable<T>) {
+  readonly #keyOf: (value: string) => string
+
+  /** `keyOf`: the part of the field's value that selects an entry. */
+  constructor(table: FieldTable<T>, keyOf: (value: string) => string = value => value) {
     this.#table = table
+    this.#keyOf = keyOf
     this.#entries = new Map(Object.entries(table.of).map(([value, entry]) => [value, Object.freeze({ entry, value })]))
     this.#rest = table.else === 'refuse' ? null : Object.freeze({ entry: table.else, value: null })
   }
@@ -36,7 +40,7 @@ export class FieldChoice<T> {
   }
 
   #of(value: Scalar | null): Chosen<T> {
-    const chosen = value === null ? undefined : this.#entries.get(String(value))
+    const chosen = value === null ? undefined : this.#entries.get(this.#keyOf(String(value)))
     if (chosen !== undefined) return chosen
     if (this.#rest !== null) return this.#rest
     const field = selectorWords(this.#table.by)

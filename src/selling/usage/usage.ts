@@ -1,5 +1,7 @@
-/** Units of a request; `output` counts those with a single price. */
-export interface Usage {
+import type { UnitPart } from '../../engine/checks/meter.ts'
+
+/** Units of a request; `output` counts those with a single price. Parts are inside `input` or `output`. */
+export interface Usage extends Readonly<Partial<Record<UnitPart, number>>> {
   readonly input: number
   readonly output: number
   /** `output` is the total; input was not reported separately. */

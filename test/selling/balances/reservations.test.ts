@@ -113,9 +113,37 @@ t.test("a reservation of Anthropic's API, and of one with a limit of its own", a
   t.equal(await anthropic({ ...chat, max_tokens: 7 }), 7)
   t.equal(await anthropic({ ...chat, max_tokens: 7, max_length: 30 }), 30)
   t.equal(await anthropic({ ...chat, max_tokens: 7, max_tokens_to_sample: 30 }), 30)
+  t.equal(await anthropic({ ...chat, max_tokens: 7, thinking: { type: 'enabled', budget_tokens: 2000 } }), 2000)
   const own = await reservations(t, 'usage: { json: usage.total }, estimate: { json: [a.most, b], else: 100 }')
   t.equal(await own({ a: { most: 5 }, b: 9, max_tokens: 3000 }), 9)
   t.equal(await own({ max_tokens: 3000 }), 100)
+})
+
+t.test("a reservation of Gemini's API: its limit in both spellings, times the candidates", async t => {
+  const reserved = await reservations(t, 'usage: gemini, estimate: { else: 100 }')
+  const contents = [{ parts: [{ text: 'hi' }] }]
+  for (const [config, units] of [
+    [{}, 100],
+    [{ generationConfig: { maxOutputTokens: 7 } }, 7],
+    [{ generation_config: { max_output_tokens: 7 } }, 7],
+    [{ generationConfig: { maxOutputTokens: 1, max_output_tokens: 2000 } }, 2000],
+    [{ generationConfig: { maxOutputTokens: 1 }, generation_config: { maxOutputTokens: 2000 } }, 2000],
+    [{ generationConfig: { maxOutputTokens: 7, candidateCount: 3 } }, 21],
+    [{ generationConfig: { maxOutputTokens: 7, candidate_count: 4 } }, 28],
+    [{ generationConfig: { candidateCount: 2 } }, 200],
+    [{ generationConfig: { maxOutputTokens: 7, thinkingConfig: { thinkingBudget: 2000 } } }, 2000],
+    [{ generationConfig: { maxOutputTokens: 7, thinkingConfig: { thinkingBudget: -1 } } }, 7],
+    [{ generationConfig: { maxOutputTokens: '7' } }, 400],
+    [{ generationConfig: { MaxOutputTokens: 7 } }, 400],
+    [{ generationConfig: [{ maxOutputTokens: 7 }] }, 400]
+  ] as const)
+    t.equal(await reserved({ contents, ...config }), units, JSON.stringify(config))
+})
+
+t.test('a reservation: the dearest that the units can be', async t => {
+  const prices = '{ input: 2 msat, cached: 1 msat, cacheWrite1h: 4 msat, output: 10 msat, reasoning: 30 msat }'
+  const reserved = await reservations(t, 'usage: anthropic, estimate: { input: 100, else: 5 }', prices)
+  t.equal(await reserved({ ...chat, max_tokens: 7 }), 100 * 4 + 7 * 30)
 })
 
 t.test('the input of a request: one unit for three bytes of text, and for two bytes of token ids', async t => {

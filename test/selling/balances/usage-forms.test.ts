@@ -20,7 +20,7 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const STREAM = { 'content-type': 'text/event-stream' }
 
 /** Sells `/v1/*` with this meter; `charged` tells what a response cost in millisatoshis, and what is left behind it. */
-async function metered(t: T, meter: string) {
+async function metered(t: T, meter: string, match = '/v1/*', method = 'GET', path = '/v1/a') {
   let says: Said = { body: '' }
   let received: IncomingHttpHeaders = {}
   const upstream = createServer((request, response) => {
@@ -30,13 +30,15 @@ async function metered(t: T, meter: string) {
     else response.end(says.body)
   })
   const port = await serve(t, upstream)
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: ${meter}\n`
+  const route = `routes:\n  - match: { path: "${match}" }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: ${meter}\n    keys: true\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
-  const challenge = challengeOf(await gateway.send('GET', '/v1/a'), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
-  const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}): Promise<Answer> => {
+  const challenge = challengeOf(await gateway.send('POST', '/l402/keys'), 'l402')
+  const paid = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization: paid } })
+  const authorization = `Bearer ${(bought.json() as { key: string }).key}`
+  const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}, at = path): Promise<Answer> => {
     says = next
-    return await gateway.send('GET', '/v1/a', { headers: { authorization, ...headers } })
+    return await gateway.send(method, at, { headers: { authorization, ...headers } })
   }
   const left = async (): Promise<number> =>
     ((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json() as { balanceMsat: number })
@@ -120,6 +122,38 @@ t.test("Anthropic's API says it in its own words, whole and streamed, what came 
   })
   t.equal(answer.headers['x-last-charged-msat'], '450')
   t.same(streamed(answer), { charged_msat: 450, balance_msat: 99_100 })
+})
+
+t.test("Gemini's API: the model is in the path, and cached tokens have their price", async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { by: { path: model }, of: { gemini-flash: { input: 10 msat, cached: 1 msat, output: 100 msat } } }, usage: gemini, estimate: { else: 50 } }',
+    '/v1beta/models/:model',
+    'POST',
+    '/v1beta/models/gemini-flash:streamGenerateContent'
+  )
+  const body = [
+    { candidates: [{ content: { parts: [{ text: 'Hi' }] } }], usageMetadata: { promptTokenCount: 100 } },
+    {
+      candidates: [{ content: { parts: [{ text: '!' }] }, finishReason: 'STOP' }],
+      usageMetadata: {
+        promptTokenCount: 100,
+        cachedContentTokenCount: 95,
+        candidatesTokenCount: 3,
+        thoughtsTokenCount: 2,
+        totalTokenCount: 105
+      }
+    }
+  ]
+    .map(event => `data: ${JSON.stringify(event)}\r\n\r\n`)
+    .join('')
+  // 5 × 10 + 95 × 1 + 5 × 100
+  t.same(streamed(await ask({ headers: STREAM, body })), { charged_msat: 645, balance_msat: 99_355 })
+  const json = await ask({ body: '{}' }, {}, '/v1beta/models/gemini-flash:generateContent')
+  t.equal(json.status, 200)
+  t.equal(json.headers['x-last-charged-msat'], '645')
+  for (const other of ['gemini-pro:generateContent', 'gemini-flash:a:b', 'gemini-flash%3Bx:generateContent'])
+    t.equal((await ask({ body: '{}' }, {}, `/v1beta/models/${other}`)).status, 400, other)
 })
 
 t.test('a 200 that reports an error costs what was delivered', async t => {
