@@ -238,6 +238,7 @@ const rows: Readonly<Record<string, Row>> = {
   getHome: plain(anyone(200), '/'),
   setNotices: plain(merchant(200), '/api/merchant/notices', { off: ['member'] }),
   getNotices: plain(merchant(200), '/api/merchant/notices'),
+  setName: plain(merchant(200), '/api/merchant/name', { name: 'Corner Coffee' }),
   setColour: plain(merchant(200), '/api/merchant/colour', { colour: '#c2410c' }),
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
   validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { nullableText } from '../../engine/formats/text-patterns.ts'
+import { LINE, nullableText } from '../../engine/formats/text-patterns.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -56,6 +56,7 @@ export function merchantOperations(dependencies: MerchantOperationDependencies):
     ...accountReads(dependencies),
     webhookOperation(dependencies),
     colourOperation(dependencies),
+    nameOperation(dependencies),
     regenerateOperation(dependencies)
   ]
 }
@@ -188,6 +189,32 @@ function colourOperation(dependencies: MerchantOperationDependencies): AnyOperat
       return done(
         colour === null ? 'Pages have the usual colour from now on.' : `Pages have the colour ${colour} from now on.`
       )
+    }
+  })
+}
+
+function nameOperation(dependencies: MerchantOperationDependencies): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'setName',
+    role: 'owner',
+    method: 'PUT',
+    path: '/api/merchant/name',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: 'Rename the account',
+    description: 'Customers see the name on payment pages, receipts and invoices.',
+    body: Type.Object({
+      name: Type.String({
+        minLength: 1,
+        maxLength: 200,
+        pattern: `^(?=.*\\S)${LINE}`,
+        'x-rule': 'Must be one line with a visible character.'
+      })
+    }),
+    responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
+    handle: async ({ ctx, body }) => {
+      const { name } = there(await dependencies.merchants.rename(merchantOf(ctx).id, { name: body.name.trim() }))
+      return done(`The account is now named ${name}.`)
     }
   })
 }

@@ -36,13 +36,13 @@ export const settingsPage: ConsolePage = {
       content: html`
         <section aria-labelledby="account"><h2 id="account">Account</h2>
           ${facts([
-            ['Name', html`<bdi>${account.name}</bdi>`],
             ['Email', account.email],
             ['API keys', html`<a href=${link('keys')}>Manage API keys</a>`],
             ['Sign-in', html`<a href=${link('settings/passkeys')}>Manage passkeys</a>`]
           ])}
         </section>
         ${providersSection(asked, settings)}
+        ${nameSection(asked, account.name)}
         ${colourSection(asked, settings)}
         ${noticesSection(asked, notices)}`
     }
@@ -70,6 +70,10 @@ export const settingsPage: ConsolePage = {
           target: '/api/merchant/notices',
           body: { off: Object.keys(NOTICES).filter(name => !form.getAll('notices').includes(name)) }
         })
+        return { to: 'settings', done: 'saved' }
+      case 'name':
+        expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).name)
+        await api.send({ method: 'PUT', target: '/api/merchant/name', body: { name: form.get('name') ?? '' } })
         return { to: 'settings', done: 'saved' }
       case 'colour': {
         const { colour } = await api.get<SettingsView>('/api/merchant/settings')
@@ -138,7 +142,7 @@ function keyed(providers: readonly SettingsView['providers'][number][], used: st
   return html`
     ${hasKey ? action('Test', { do: 'test', slot }, { what: t`key of the ${slot} provider` }) : null}
     ${used === slot ? null : action(t`Use ${slot} provider`, { do: 'choose', slot, was: used })}
-    ${hasKey ? danger(t`Remove key of the ${slot} provider`, 'Payments created with this key can then no longer be looked up or refunded.', action('Remove API', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: t`key of the ${slot} provider` })) : null}`
+    ${hasKey ? danger(t`Remove key of the ${slot} provider`, 'Payments created with this key can then no longer be looked up or refunded.', action('Remove', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: t`key of the ${slot} provider` })) : null}`
 }
 
 function slotNames(providers: readonly SettingsView['providers'][number][]): ReadonlyArray<readonly [string, string]> {
@@ -165,6 +169,21 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
         html`<form method="post" class="form">
           <input type="hidden" name="do" value="notices" />
           ${ticks('notices', 'Send an email for', options, on, "Sent to the account's address, at most one of each kind per hour.")}
+          <button class="button small" type="submit">Save</button>
+        </form>`
+      )}
+    </section>`
+}
+
+function nameSection(asked: PageRequest, name: string): VNode {
+  return html`<section aria-labelledby="named"><h2 id="named">Account name</h2>
+      <p>Customers see it on payment pages, receipts and invoices.</p>
+      ${forRole(
+        asked,
+        'owner',
+        html`<form method="post" class="filter">
+          <input type="hidden" name="do" value="name" /><input type="hidden" name="was" value=${name} />
+          ${field({ name: 'name', label: 'Name', value: asked.form.get('name') ?? name, problem: asked.problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}

@@ -49,3 +49,15 @@ t.test('customers: payments of an address or a name are one row, with count, sum
   t.match((await gateway.merchantSend('GET', '/api/refunds/total?status=failed')).json(), { count: 0, sats: 0 })
   t.match((await asPerson(gateway, cookie, '/console/refunds')).text, /3,000 sat/)
 })
+
+t.test('settings: an owner renames the account, and two tabs do not overwrite each other', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const save = (was: string, name: string) => asPerson(gateway, cookie, '/console/settings', { do: 'name', was, name })
+  const { name } = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { name: string }
+  t.equal((await save(name, 'Tea & <b>Cake</b>')).status, 303)
+  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /value="Tea &amp; &lt;b>Cake&lt;\/b>"/)
+  t.equal((await save(name, 'Late')).status, 422)
+  for (const wrong of ['', '  ', 'a\nb', 'x'.repeat(201)])
+    t.equal((await gateway.merchantSend('PUT', '/api/merchant/name', { name: wrong })).status, 400)
+})
