@@ -10,11 +10,11 @@ import { count, timeOf } from './words.ts'
 type AuditEntry = AuditPage['entries'][number]
 
 const KINDS: Readonly<Record<string, string>> = {
-  key: 'API key',
-  member: 'member',
-  admin: 'admin key',
-  operator: 'operator',
-  unknown: 'not signed in'
+  key: t('API key'),
+  member: t('member'),
+  admin: t('admin key'),
+  operator: t('operator'),
+  unknown: t('not signed in')
 }
 
 /** Audit log, newest first. `address`: the list's operation; all accounts with `isOperator`. */
@@ -43,7 +43,7 @@ export async function changesPage(
     { title: 'When', cell: ({ at }) => timeOf(at) },
     {
       title: 'Who',
-      cell: ({ by }) => html`<bdi>${by.name}</bdi><span class="soft"> ${KINDS[by.kind] ?? by.kind}</span>`
+      cell: ({ by }) => html`<bdi>${by.name}</bdi><span class="soft"> ${t(KINDS[by.kind] ?? by.kind)}</span>`
     },
     ...(isOperator ? [whose] : []),
     { title: 'Result', cell: result },
@@ -68,15 +68,15 @@ export async function changesPage(
 function what({ operation, target }: AuditEntry): VNode {
   const { address, attempts, merchantId: _merchantId, ...ids } = target
   const about = [
-    address === undefined ? '' : ` from ${address}`,
-    attempts === undefined ? '' : `, ${count(Number(attempts))} ${Number(attempts) === 1 ? 'attempt' : 'attempts'}`
+    address === undefined ? '' : ` ${t`from ${address}`}`,
+    attempts === undefined ? '' : `, ${attempts === '1' ? t('1 attempt') : t`${count(Number(attempts))} attempts`}`
   ]
   return html`${auditSentence(operation)}${Object.values(ids).map(id => html` <code>${id}</code>`)}${about}`
 }
 
 function result({ status }: AuditEntry): VNode {
   if (status === null) return badge(t('unknown'), 'wait')
-  return status < 400 ? badge('done', 'good') : badge(`refused (${status})`, 'bad')
+  return status < 400 ? badge('done', 'good') : badge(t`refused (${status})`, 'bad')
 }
 
 function askedFor({ change }: AuditEntry): VNode {
@@ -101,66 +101,85 @@ export const operatorChanges: ConsolePage = {
   show: asked => changesPage(asked, '/api/admin/audit', true)
 }
 
-/** Past tenses that the rules do not make. */
-const IRREGULAR: Readonly<Record<string, string>> = {
-  set: 'set',
-  take: 'took',
-  send: 'sent',
-  resend: 'resent',
-  sync: 'synced',
-  cancel: 'canceled',
-  create: 'created',
-  regenerate: 'replaced',
-  rotate: 'rotated'
-}
-
-/** Objects whose name in an operation is not the reader's. */
-const OBJECTS: ReadonlyArray<readonly [RegExp, string]> = [
-  [/\bstorefront (order|cache|shop info)\b/, 'store $1'],
-  [/\bstorefront\b/, 'store'],
-  [/\bproxy\b/, 'API'],
-  [/\b(primary|alternate) key\b/, '$1 provider key'],
-  [/\bapi key\b/, 'API key'],
-  [/\bcolour\b/, 'color'],
-  [/\bnotices\b/, 'email notifications'],
-  [/^(?:regenerate) key\b/, 'replace API key']
-]
-
-/** Actions that the name of the operation does not say in words. */
+/** Actions by their operation, in words. */
 const SENTENCES: Readonly<Record<string, string>> = {
-  signInWithKey: 'Signed in with an API key',
-  signInWithPasskey: 'Signed in with a passkey',
-  signInToJobs: 'Signed in to the jobs page',
-  useSignInLink: 'Signed in by mail',
-  signOut: 'Signed out',
-  endSession: 'Signed out another browser',
-  goToAccount: 'Switched accounts',
-  submitAccountPage: 'Switched accounts',
-  setTestMode: 'Turned test mode on or off',
-  takeFirstKey: 'Fetched the first API key',
-  createBillingCheckout: 'Started a subscription by card',
-  createBitcoinSubscription: 'Started a subscription by Lightning',
-  createCustomerPortal: 'Opened the billing portal',
-  adminUpdateMerchant: 'Changed the account',
-  adminRefundSession: 'Retried the refund of the session',
-  viewAsMerchant: 'Viewed the console as this merchant'
+  adminApprovePendingSubscription: t('Approved a pending subscription'),
+  adminCloseSession: t('Closed a session'),
+  adminCreateMerchant: t('Created the account'),
+  adminDeactivateMerchant: t('Suspended the account'),
+  adminReactivateMerchant: t('Reactivated the account'),
+  adminRefundSession: t('Retried the refund of a session'),
+  adminRegenerateKey: t('Replaced the API key'),
+  adminRejectPendingSubscription: t('Rejected a pending subscription'),
+  adminRetryJob: t('Retried a job'),
+  adminRetryStorefrontOrder: t('Retried a store order'),
+  adminRevokeMerchantTokens: t('Revoked all sales of the account'),
+  adminRevokeProxyTokens: t('Revoked all sales of an API'),
+  adminRevokeToken: t('Revoked a sale'),
+  adminSettleRefund: t('Settled a refund'),
+  adminSettleSessionRefund: t('Settled the refund of a session'),
+  adminUpdateMerchant: t('Changed the account'),
+  addPasskey: t('Added a passkey'),
+  cancelPayment: t('Canceled a payment'),
+  changeMember: t('Changed a member'),
+  changeWebhookEndpoint: t('Changed a webhook endpoint'),
+  createApiKey: t('Created an API key'),
+  createBillingCheckout: t('Started a subscription by card'),
+  createBitcoinSubscription: t('Started a subscription by Lightning'),
+  createCustomerPortal: t('Opened the billing portal'),
+  createPaymentLink: t('Created a payment link'),
+  createProxy: t('Created an API'),
+  createRefund: t('Created a refund'),
+  createStorefront: t('Opened the store'),
+  createTestAccount: t('Created the test account'),
+  createWebhookEndpoint: t('Created a webhook endpoint'),
+  deletePaymentLink: t('Removed a payment link'),
+  deleteProxy: t('Removed an API'),
+  endSession: t('Signed out another browser'),
+  goToAccount: t('Switched accounts'),
+  inviteMember: t('Invited a member'),
+  regenerateKey: t('Replaced the API key'),
+  removeAlternateKey: t('Removed the alternate provider key'),
+  removeApiKey: t('Removed an API key'),
+  removeMember: t('Removed a member'),
+  removePasskey: t('Removed a passkey'),
+  removePrimaryKey: t('Removed the primary provider key'),
+  removeWebhookEndpoint: t('Removed a webhook endpoint'),
+  renamePasskey: t('Renamed a passkey'),
+  requestMagicLink: t('Requested a sign-in link'),
+  resendWebhookDelivery: t('Resent a webhook'),
+  retireEndpoint: t('Retired an endpoint'),
+  retryJob: t('Retried a job'),
+  revokeProxyTokens: t('Revoked all sales of an API'),
+  revokeToken: t('Revoked a sale'),
+  revokeTokens: t('Revoked all sales'),
+  rotateApiKey: t('Rotated an API key'),
+  rotateWebhookSecret: t('Rotated a webhook secret'),
+  setAlternateKey: t('Saved the alternate provider key'),
+  setColour: t('Changed the brand color'),
+  setName: t('Renamed the account'),
+  setNotices: t('Changed email notifications'),
+  setPaymentProvider: t('Chose the payment provider'),
+  setPrimaryKey: t('Saved the primary provider key'),
+  setTestMode: t('Turned test mode on or off'),
+  setWebhook: t('Changed the webhook'),
+  signInToJobs: t('Signed in to the jobs page'),
+  signInWithKey: t('Signed in with an API key'),
+  signInWithPasskey: t('Signed in with a passkey'),
+  signOut: t('Signed out'),
+  submitAccountPage: t('Switched accounts'),
+  takeFirstKey: t('Fetched the first API key'),
+  testWebhook: t('Tested the webhook'),
+  testWebhookEndpoint: t('Tested a webhook endpoint'),
+  updateProxy: t('Changed an API'),
+  updateStorefront: t('Changed the store'),
+  invalidateStorefrontCache: t('Refreshed the catalog'),
+  useSignInLink: t('Signed in by mail'),
+  viewAsMerchant: t('Viewed the console as this merchant')
 }
 
-/** `createProxy` as `Created API`: an operation as a sentence without its internal name. */
+/** `createProxy` as `Created an API`, in the reader's language. */
 export function auditSentence(operation: string): string {
   // Older entries have forms of pages beside what the forms did.
-  if (operation.startsWith('submitGet')) return 'Sent a form of the console'
-  const known = SENTENCES[operation]
-  if (known !== undefined) return known
-  const words = operation.replace(/^admin(?=[A-Z])/, '').replaceAll(/(?!^)[A-Z]/g, letter => ` ${letter.toLowerCase()}`)
-  const named = OBJECTS.reduce((text, [from, to]) => text.replace(from, to), words.toLowerCase())
-  const [verb = '', ...object] = named.split(' ')
-  return [pastOf(verb), ...object].join(' ').replace(/^./, letter => letter.toUpperCase())
-}
-
-function pastOf(verb: string): string {
-  const known = IRREGULAR[verb]
-  if (known !== undefined) return known
-  if (verb.endsWith('e')) return `${verb}d`
-  return verb.endsWith('y') ? `${verb.slice(0, -1)}ied` : `${verb}ed`
+  return operation.startsWith('submitGet') ? t('Sent a form of the console') : t(SENTENCES[operation] ?? operation)
 }

@@ -62,7 +62,7 @@ export const DONE = Object.freeze({
   sent: 'Sent.',
   revoked: 'Revoked.',
   made: 'Created.',
-  retried: 'Job queued again.'
+  retried: 'Queued again.'
 })
 
 /** A console page with its forms. */

@@ -6,8 +6,8 @@ import { queryOf } from './api.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
 import { orderState, may } from './status.ts'
-import { presets, totals } from './totals.ts'
-import { sats, short, timeOf } from './words.ts'
+import { presets, totals, valued } from './totals.ts'
+import { short, timeOf } from './words.ts'
 
 /** What merchants sell; the gateway itself sells the rest. */
 export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as const
@@ -64,6 +64,10 @@ export async function salesPage(
     api.get<SalePage>(`${address}${queryOf({ ...filter, after })}`),
     asked.isRenewal ? null : totals(asked, address, filter, 'Sales')
   ])
+  const value = await valued(
+    asked,
+    page.sales.map(({ sats }) => sats)
+  )
   return {
     title: 'Sales',
     content: html`
@@ -98,7 +102,7 @@ export async function salesPage(
                     ? orderState(sale.orderStatus)
                     : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
             },
-            { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true },
+            { title: 'Earnings', cell: sale => value(sale.sats), isNumber: true },
             { title: 'Revoke', cell: act }
           ],
           page.sales,

@@ -9,9 +9,10 @@ export function sats(amount: number): string {
   return `${count(amount)} ${amount === 1 ? 'sat' : 'sats'}`
 }
 
-/** `$2.00`, `0.0001 BTC`. */
+/** `$2.00`; bitcoin in satoshis, as in every list. */
 export function amountIn(amount: number | string, currency: Payment['currency']): string {
-  return amountText(String(amount), currency)
+  // Exact: at most 21 million bitcoin with eight decimals.
+  return currency === 'BTC' ? sats(Math.round(Number(amount) * 1e8)) : amountText(String(amount), currency)
 }
 
 /** With thousands separators. */

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { auditSentence } from '../../../src/web/console/changes.ts'
+import { speaking } from '../../../src/engine/formats/language.ts'
 import { isAudited } from '../../../src/engine/operations/trail.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'
@@ -7,20 +8,24 @@ import { asPerson, sessionOf } from './session.ts'
 await t.test('each action is one entry of the audit log, and one sentence without internal names', async t => {
   const gateway = await startGateway(t)
   const audited = gateway.operations.filter(
-    operation => isAudited(operation) && (operation.access !== 'public' || /Checkout|Subscription/.test(operation.id))
+    operation =>
+      isAudited(operation) &&
+      (operation.access !== 'public' || /BillingCheckout|BitcoinSubscription/.test(operation.id))
   )
   t.ok(audited.length > 40, `${audited.length} operations`)
   for (const { id } of audited) {
     const sentence = auditSentence(id)
-    t.match(sentence, /^[A-Z][a-z]*(ed|ook|ent|et) /, `${id}: ${sentence}`)
+    t.match(sentence, /^(Chose|[A-Z][a-z]*(ed|ent)) /, `${id}: ${sentence}`)
+    const german = speaking('de', () => auditSentence(id))
+    t.not(german, sentence, `${id} in German`)
     t.notMatch(sentence, /\b(proxy|admin|get|submit|endpoint id|colour|storefront)\b/i, sentence)
     t.notMatch(sentence, /[a-z][A-Z]/, sentence)
   }
   for (const [id, sentence] of [
-    ['createProxy', 'Created API'],
-    ['adminRegenerateKey', 'Replaced API key'],
-    ['adminRetryStorefrontOrder', 'Retried store order'],
-    ['setColour', 'Set color'],
+    ['createProxy', 'Created an API'],
+    ['adminRegenerateKey', 'Replaced the API key'],
+    ['adminRetryStorefrontOrder', 'Retried a store order'],
+    ['setColour', 'Changed the brand color'],
     ['signInWithKey', 'Signed in with an API key']
   ] as const)
     t.equal(auditSentence(id), sentence)
@@ -52,8 +57,8 @@ await t.test('each action is one entry of the audit log, and one sentence withou
     cell.replaceAll(/<[^>]*>/g, '')
   )
   t.match(said.slice(0, 3), [
-    /^Reactivated merchant$/,
-    /^Deactivated merchant$/,
+    /^Reactivated the account$/,
+    /^Suspended the account$/,
     /^Signed in with an API key from 127\.0\.0\.1$/
   ])
   t.notMatch(text, /submit get|Sent a form/)

@@ -27,7 +27,7 @@ t.test('a further key is made, works, is replaced with an overlap, and is remove
   t.equal(again.status, 422, 'a second tab is told that it is gone')
   t.match((await asPerson(gateway, cookie, '/console/keys', { do: 'first' })).text, /fetched already/)
   const changes = (await asPerson(gateway, cookie, '/console/changes')).text
-  t.match(changes, /Removed API key/)
+  t.match(changes, /Removed an API key/)
   t.notMatch(changes, new RegExp(other))
 })
 

@@ -70,14 +70,16 @@ t.test('lists with hostile text', { skip: noBrowser }, async t => {
     })
   }
   const browser = await openBrowser(t)
-  for (const [who, key, home, pages] of [
-    ['merchant', merchant.apiKey, 'console', MERCHANT],
-    ['operator', adminKey, 'operator', OPERATOR]
+  for (const [who, key, home, pages, locale] of [
+    ['merchant', merchant.apiKey, 'console', MERCHANT, 'en-US'],
+    ['merchant in German', merchant.apiKey, 'console', MERCHANT, 'de-DE'],
+    ['operator', adminKey, 'operator', OPERATOR, 'en-US'],
+    ['operator in German', adminKey, 'operator', OPERATOR, 'de-DE']
   ] as const) {
-    const { page } = await openPage(t, browser)
+    const { page } = await openPage(t, browser, { locale })
     await page.goto(`${gateway.url}/sign-in`)
-    await page.getByLabel('API key').fill(key)
-    await page.getByRole('button', { name: 'Sign in with key' }).click()
+    await page.getByLabel(/API key|API-Schlüssel/).fill(key)
+    await page.getByRole('button', { name: /Sign in with key|Mit Schlüssel anmelden/ }).click()
     await page.waitForURL(new RegExp(`/${home}$`), { timeout: 60_000 })
     for (const path of pages)
       await t.test(`${who}: /${home}${path}`, async t => {

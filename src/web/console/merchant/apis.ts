@@ -257,7 +257,7 @@ async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageC
       ${apiTrafficSection(asked, traffic)}
       <section aria-labelledby="buy"><h2 id="buy">How to buy</h2>
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
-        ${copyable('curl', 'Payment required', `curl -i '${proxy.proxyUrl}'`)}
+        ${copyable('curl', 'Try it', `curl -i '${proxy.proxyUrl}'`)}
         <details><summary>From TypeScript and Python</summary>
           <pre>${programs.typescript}</pre>
           <pre>${programs.python}</pre>

@@ -13,7 +13,7 @@ import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { deliveryColumns } from './delivery.ts'
-import { REFUND_COLUMNS } from './refunds.ts'
+import { refundColumns } from './refunds.ts'
 import { amountIn, timeOf, sats } from '../words.ts'
 
 /** A payment; only list items include satoshis. */
@@ -114,7 +114,11 @@ export const paymentPage: ConsolePage = {
     )
     const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
     const left = refunds === null ? 0 : refundable(found, refunds)
-    const amount = (await amounts(asked, [found]))(found)
+    const { receivedSats = null } = found
+    const [amount, value] = await Promise.all([
+      amounts(asked, [found]).then(format => format(found)),
+      valued(asked, [receivedSats ?? 0, ...(refunds ?? []).map(({ amountSatoshis }) => amountSatoshis)])
+    ])
     return {
       title: t`Payment ${found.orderId}`,
       content: html`
@@ -122,7 +126,7 @@ export const paymentPage: ConsolePage = {
         ${facts([
           ['Status', status(found.status)],
           ['Amount', amount],
-          ...(typeof found.receivedSats === 'number' ? [['Received', sats(found.receivedSats)] as const] : []),
+          ...(receivedSats === null ? [] : [['Received', value(receivedSats)] as const]),
           ['Description', html`<bdi>${found.description ?? '–'}</bdi>`],
           ['Customer', html`<bdi>${found.customerName ?? '–'}</bdi>`],
           ['Email', html`<bdi>${found.customerEmail ?? '–'}</bdi>`],
@@ -160,7 +164,7 @@ export const paymentPage: ConsolePage = {
           ${
             refunds === null
               ? html`<p>Refunds are not enabled for your account. <a href=${asked.link('plan')}>View plan</a></p>`
-              : table('Refunds', REFUND_COLUMNS, refunds, html`<p>No refunds.</p>`)
+              : table('Refunds', refundColumns(value), refunds, html`<p>No refunds.</p>`)
           }
           ${left > 0 && may(asked, 'editor') ? refundForm(asked, left) : null}
         </section>`

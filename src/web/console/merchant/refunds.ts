@@ -8,10 +8,10 @@ import type { PageRequest, ConsolePage } from '../page.ts'
 import { choice, figure, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
 import { status } from '../status.ts'
 import { valued } from '../totals.ts'
-import { count, sats, short, timeOf } from '../words.ts'
+import { count, short, timeOf } from '../words.ts'
 
-/** What a refund says in a list. */
-export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
+/** What a refund says in a list. `value` formats amounts. */
+export const refundColumns = (value: (satoshis: number) => string): ReadonlyArray<TableColumn<RefundDetails>> => [
   { title: 'Created', cell: refund => timeOf(refund.createdAt) },
   {
     title: 'Status',
@@ -23,7 +23,7 @@ export const REFUND_COLUMNS: ReadonlyArray<TableColumn<RefundDetails>> = [
     cell: ({ lightningAddress, refundAddress }) =>
       lightningAddress === undefined ? short(refundAddress) : html`<bdi>${lightningAddress}</bdi>`
   },
-  { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+  { title: 'Amount', cell: refund => value(refund.amountSatoshis), isNumber: true }
 ]
 
 /** Page of what a refund gives back: a payment, or an order of the store. */
@@ -47,7 +47,7 @@ export const refundsPage: ConsolePage = {
       api.get<ListTotal>(`/api/refunds/total${queryOf({ status: chosen })}`)
     ])
     const value = await valued(asked, [total.sats, ...read.map(({ amountSatoshis }) => amountSatoshis)])
-    const [first, ...others] = REFUND_COLUMNS.slice(0, -1)
+    const columns = refundColumns(value)
     return {
       title: 'Refunds',
       content: html`
@@ -59,10 +59,9 @@ export const refundsPage: ConsolePage = {
         ${table(
           'Refunds',
           [
-            ...(first === undefined ? [] : [first]),
+            ...columns.slice(0, 1),
             { title: 'Payment', cell: refund => refundedLink(asked, refund.invoiceId) },
-            ...others,
-            { title: 'Amount', cell: refund => value(refund.amountSatoshis), isNumber: true }
+            ...columns.slice(1)
           ],
           read.slice(0, ROWS),
           chosen === undefined

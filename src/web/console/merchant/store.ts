@@ -262,7 +262,7 @@ function settings(asked: PageRequest, store: Store): VNode {
         ${field({ name: 'claimWindowDays', label: 'Days for buyers to enter their address', value: value('claimWindowDays', String(store.claimWindowDays)), problem: problem?.fields['claimWindowDays'], attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
         ${ticks(
           'is',
-          'Status',
+          'Options',
           [
             ['domesticOnly', t`ships within ${store.shopCountry ?? t('its country')} only`],
             ['listInRegistry', 'is named in /llms.txt, where programs look for shops']

@@ -28,7 +28,7 @@ export const tokensPage: ConsolePage = {
           'Balances',
           [
             {
-              title: 'Amount paid',
+              title: 'Paid for',
               cell: (one: BalanceView) =>
                 html`<a href=${link(`tokens/${one.id}`)}><bdi>${one.place}</bdi></a><span class="soft"> ${one.kind}</span>`
             },

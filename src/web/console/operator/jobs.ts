@@ -46,7 +46,7 @@ export const operatorJobs: ConsolePage = {
             { title: 'Reason', cell: job => html`<span class="error">${job.reason ?? '–'}</span>` },
             { title: 'Data', cell: job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`) },
             {
-              title: 'Resend',
+              title: 'Retry',
               cell: job =>
                 job.state === 'failed' ? action('Retry', { queue: job.queue, id: job.id }, { what: job.id }) : '–'
             }

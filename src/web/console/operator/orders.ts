@@ -45,6 +45,6 @@ export const operatorOrders: ConsolePage = {
       method: 'POST',
       target: `/api/admin/storefront/orders/${encodeURIComponent(form.get('orderId') ?? '')}/retry`
     })
-    return { to: 'orders', done: 'made' }
+    return { to: 'orders', done: 'retried' }
   }
 }

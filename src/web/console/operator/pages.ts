@@ -132,7 +132,7 @@ const merchants: ConsolePage = {
           <form method="post" class="form">
             ${field({ name: 'name', label: 'Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
             ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
-            <button class="button" type="submit">Add API</button>
+            <button class="button" type="submit">Create account</button>
           </form>
         </section>`
     }

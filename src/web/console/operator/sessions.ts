@@ -97,7 +97,7 @@ export const operatorSession: ConsolePage = {
             : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? t('unknown')}`],
           ['Refund', refundOf(found)],
           ['Refunded', `${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
-          ['Shipped', timeOf(refund.begunAt)],
+          ['Sent', timeOf(refund.begunAt)],
           ['Payout reference', refund.reference ?? '–'],
           ['Provider payout ID', refund.providerPayoutId ?? '–'],
           ['Failure reason', refund.fault ?? '–'],

@@ -42,7 +42,7 @@ export function settlementSection(
               'outcome',
               'Outcome',
               [
-                ['sent', 'Shipped'],
+                ['sent', 'Sent'],
                 ['not-sent', 'Not sent']
               ],
               form.get('outcome') ?? 'sent'
