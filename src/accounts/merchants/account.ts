@@ -3,7 +3,7 @@ import type { ProxyCounts } from './holdings.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import { planFeatures, planNames, subscriptionLimits } from './plans.ts'
+import { planCaps, planFeatures, planNames, subscriptionLimits } from './plans.ts'
 import type { Merchant } from './schema.ts'
 
 const planTier = Type.String({
@@ -147,7 +147,7 @@ function featuresView(merchant: Merchant, plans: GatewayConfig['plans']): Featur
     analyticsEnabled,
     prioritySupport,
     customBrandingEnabled,
-    maxWebhookEndpoints: plans[merchant.tier].webhookEndpoints,
+    maxWebhookEndpoints: planCaps(plans, merchant.tier, merchant.caps).webhookEndpoints,
     l402Enabled: l402Enabled && merchant.isActive
   }
 }
@@ -183,7 +183,7 @@ export function subscriptionView(merchant: Merchant, plans: GatewayConfig['plans
     planName: planNames[merchant.tier],
     status: subscriptionStatus(merchant),
     billingCustomerId: merchant.tier === 'free' ? null : merchant.billingCustomerId,
-    limits: subscriptionLimits(plans, merchant.tier)
+    limits: subscriptionLimits(merchant.tier, planCaps(plans, merchant.tier, merchant.caps).webhookEndpoints)
   }
 }
 

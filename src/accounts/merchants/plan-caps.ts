@@ -83,6 +83,16 @@ function nextPlan({ tier }: Merchant): 'individual' | 'l402' | null {
   return tier === 'free' ? 'individual' : tier === 'individual' ? 'l402' : null
 }
 
+const ownLimit = Type.Integer({ minimum: 0, maximum: 2_147_483_647 })
+
+/** Limits of one account instead of its plan's. */
+export const AccountLimits = Type.Object({
+  endpoints: ownLimit,
+  challengesPerMonth: ownLimit,
+  maxPriceSats: ownLimit,
+  webhookEndpoints: ownLimit
+})
+
 const limit = Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null: unlimited.' })
 const use = (description: string) => Type.Object({ used: Type.Integer(), limit }, { description })
 
@@ -91,7 +101,8 @@ const UsageView = Type.Object(
     endpoints: use('Proxies, and resources of the producer API that are not retired.'),
     challengesThisMonth: use('Challenges of the producer API since the month began, in UTC.'),
     webhookEndpoints: use('The webhook URL is always one of them.'),
-    maxPriceSats: limit
+    maxPriceSats: limit,
+    ownLimits: Type.Partial(AccountLimits, { description: 'Limits that the operator set for this account.' })
   },
   { title: 'PlanUsage' }
 )
@@ -126,7 +137,8 @@ export function usageOperation(sql: Sql, caps: (merchant: Merchant) => PlanCaps)
           endpoints: { used: proxies.count + resources, limit: endpoints },
           challengesThisMonth: { used: row?.challenges ?? 0, limit: challengesPerMonth },
           webhookEndpoints: { used: (row?.webhooks ?? 0) + 1, limit: webhookEndpoints },
-          maxPriceSats
+          maxPriceSats,
+          ownLimits: (merchant.caps ?? {}) as UsageView['ownLimits'] /* numbers: its schema on the way in */
         }
         return { status: 200, body }
       }

@@ -68,13 +68,19 @@ export interface PlanCaps {
   readonly webhookEndpoints: number
 }
 
-export function planCaps(plans: GatewayConfig['plans'], tier: PlanTier): PlanCaps {
+/** `own`: the account's, which take precedence. */
+export function planCaps(
+  plans: GatewayConfig['plans'],
+  tier: PlanTier,
+  own: Partial<PlanCaps> | null = null
+): PlanCaps {
   const { endpoints, challengesPerMonth, maxPriceSats, webhookEndpoints } = plans[tier]
   return {
     endpoints: endpoints ?? null,
     challengesPerMonth: challengesPerMonth ?? null,
     maxPriceSats: maxPriceSats ?? null,
-    webhookEndpoints
+    webhookEndpoints,
+    ...own
   }
 }
 
@@ -114,11 +120,11 @@ interface SubscriptionLimits {
   readonly maxWebhookEndpoints: number
 }
 
-export function subscriptionLimits(plans: GatewayConfig['plans'], tier: PlanTier): SubscriptionLimits {
+export function subscriptionLimits(tier: PlanTier, maxWebhookEndpoints: number): SubscriptionLimits {
   return {
     maxMerchants: tier === 'l402' ? 5 : 1,
     maxEnvironments: tier === 'l402' ? 3 : 1,
-    maxWebhookEndpoints: plans[tier].webhookEndpoints
+    maxWebhookEndpoints
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ProviderSlot, SealedValue } from '../../lightning/providers/account.ts'
-import type { PlanTier } from './plans.ts'
+import type { PlanCaps, PlanTier } from './plans.ts'
 
 /** Flags of an account, set by events and never derived from the plan afterward (decision 77). */
 export interface MerchantFlags {
@@ -39,6 +39,8 @@ export interface Merchant {
   readonly webhookSecret: SealedValue | null
   /** Color of its payment pages, such as `#c2410c`; null: default. */
   readonly colour: string | null
+  /** Limits that the operator set instead of the plan's; null: none. */
+  readonly caps: Partial<PlanCaps> | null
   readonly createdAt: number
 }
 

@@ -276,6 +276,11 @@ export class Merchants {
     return this.#update(id, { colour })
   }
 
+  /** Replaces the limits that differ from the plan's. */
+  setCaps(id: number, caps: Partial<PlanCaps>): Promise<Merchant | null> {
+    return this.#update(id, { caps })
+  }
+
   setFlags(id: number, flags: Partial<MerchantFlags>): Promise<Merchant | null> {
     return this.#update(id, flags)
   }
@@ -322,7 +327,7 @@ export class Merchants {
   }
 
   caps(merchant: Merchant): PlanCaps {
-    return planCaps(this.#plans(), merchant.tier)
+    return planCaps(this.#plans(), merchant.tier, merchant.caps)
   }
 
   /** With its test account. */

@@ -7,6 +7,7 @@ import {
   flag,
   group,
   integer,
+  json,
   ofRow,
   optional,
   records,
@@ -19,7 +20,7 @@ import {
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
 import type { ProviderSlot, SealedValue } from '../../lightning/providers/account.ts'
-import { resolveTier } from './plans.ts'
+import { resolveTier, type PlanCaps } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
 
 export class EmailTaken extends Error {
@@ -60,6 +61,7 @@ export interface MerchantChanges {
   readonly l402Enabled?: boolean
   readonly providerChoice?: ProviderSlot
   readonly colour?: string | null
+  readonly caps?: Partial<PlanCaps> | null
 }
 
 /** Webhook columns; undefined stays, null clears. Secrets are sealed. */
@@ -164,7 +166,8 @@ const merchantRows: Records<Merchant> = records({
   alternateKey: sealed('alternate_key'),
   webhookUrl: optional(text()),
   webhookSecret: sealed('webhook_secret'),
-  colour: optional(text())
+  colour: optional(text()),
+  caps: optional(json((stored: Partial<PlanCaps>) => stored))
 })
 
 const changeRows: Records<Required<MerchantChanges>> = records({
@@ -180,7 +183,8 @@ const changeRows: Records<Required<MerchantChanges>> = records({
   multiCurrencyEnabled: flag(),
   l402Enabled: flag(),
   providerChoice: text<ProviderSlot>(),
-  colour: optional(text())
+  colour: optional(text()),
+  caps: optional(json((stored: Partial<PlanCaps>) => stored))
 })
 
 const usedKeyRows = records({

@@ -284,7 +284,7 @@ export class Producer {
    */
   async #check(sql: Sql, merchant: Merchant, request: CreateRequest): Promise<void> {
     const { clock } = this.#dependencies
-    const caps = planCaps(this.#dependencies.config().plans, merchant.tier)
+    const caps = planCaps(this.#dependencies.config().plans, merchant.tier, merchant.caps)
     const base = this.problemBase
     const tooDear = overCap('price', merchant, caps, { current: 0, requested: request.priceSats }, base)
     if (tooDear !== null) throw tooDear

@@ -3,6 +3,7 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { keysetQuery } from '../../engine/operations/keyset.ts'
 import { AccountHead, AccountView, FeaturesView } from '../../accounts/merchants/account.ts'
+import { AccountLimits } from '../../accounts/merchants/plan-caps.ts'
 import type { PlanTier } from '../../accounts/merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schema.ts'
 import { webhookSecretLength } from '../../accounts/merchants/webhook-address.ts'
@@ -95,6 +96,9 @@ export const MerchantChange = Type.Object(
         description:
           'ISO 8601; until when the plan is paid. Null: no end is on file. Stands until billing says otherwise.'
       })
+    ),
+    limits: Type.Optional(
+      Type.Partial(AccountLimits, { description: "Replaces the limits of the account that differ from its plan's." })
     ),
     features: Type.Optional(
       Type.Object(

@@ -141,6 +141,11 @@ export class Administration {
       known(await merchants.rename(id, picked(change, 'name', 'email')))
       if (tier !== null) await merchants.setTier(id, tier)
       if (subscription !== null) await merchants.setSubscription(id, subscription)
+      if (change.limits !== undefined)
+        await merchants.setCaps(
+          id,
+          picked(change.limits, 'endpoints', 'challengesPerMonth', 'maxPriceSats', 'webhookEndpoints')
+        )
       if (change.features !== undefined)
         await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))

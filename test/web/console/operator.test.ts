@@ -216,3 +216,32 @@ await eachDatabase(
     )
   }
 )
+
+t.test('operator: limits of one account replace those of its plan, and an empty field brings them back', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const page = `/operator/merchants/${gateway.merchant.id}`
+  const usage = async (): Promise<unknown> => (await gateway.merchantSend('GET', '/api/merchant/usage')).json()
+  const save = async (limits: object) => {
+    const { text } = await asPerson(gateway, cookie, page)
+    const [, was = ''] = /value="limits"[^>]*><input type="hidden" name="was" value="([^"]*)"/.exec(text) ?? []
+    return { was, answer: await asPerson(gateway, cookie, page, { do: 'limits', was, ...limits }) }
+  }
+  const first = await save({ webhookEndpoints: '7', maxPriceSats: '0' })
+  t.equal(first.answer.status, 303)
+  t.match(await usage(), {
+    webhookEndpoints: { limit: 7 },
+    maxPriceSats: 0,
+    ownLimits: { webhookEndpoints: 7, maxPriceSats: 0 }
+  })
+  const subscription = (await gateway.merchantSend('GET', '/api/merchant/subscription')).json()
+  t.match(subscription, { limits: { maxWebhookEndpoints: 7 } })
+  const api = { name: 'Dear', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }
+  t.equal((await gateway.merchantSend('POST', '/api/proxy', api)).status, 402)
+  t.equal((await asPerson(gateway, cookie, page, { do: 'limits', was: first.was })).status, 422, 'another tab')
+  for (const wrong of ['-1', 'many', '99999999999'])
+    t.equal((await save({ endpoints: wrong })).answer.status, 422, wrong)
+  t.equal((await save({ endpoints: '', maxPriceSats: ' ' })).answer.status, 303)
+  t.match(await usage(), { ownLimits: {} })
+  t.equal((await gateway.merchantSend('POST', '/api/proxy', api)).status, 201)
+})

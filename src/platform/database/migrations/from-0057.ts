@@ -329,6 +329,11 @@ const testSessions: Migration = {
   sql: 'alter table sign_in_sessions add column is_test boolean not null default false'
 }
 
+const accountLimits: Migration = {
+  name: '0092-account-limits',
+  sql: 'alter table merchants add column caps jsonb'
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -349,5 +354,6 @@ export const from0057: readonly Migration[] = [
   listedProxies,
   proxyRequests,
   noticesOff,
-  testSessions
+  testSessions,
+  accountLimits
 ]

@@ -7,7 +7,7 @@ import type { ProxyView } from '../../../payments/proxies/schema.ts'
 import type { MemberView } from '../../sign-in/member-operations.ts'
 import type { MerchantDetail, RegeneratedKey } from '../../admin/schema.ts'
 import { html } from '../../kit/document.ts'
-import { expectUnchanged, permitted, queryOf, type PageApi } from '../api.ts'
+import { expectUnchanged, markOf, permitted, queryOf, type PageApi } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { readOnly } from '../frame.ts'
 import { latest } from '../merchant/overview.ts'
@@ -15,7 +15,7 @@ import { usageSection } from '../merchant/plan.ts'
 import { openProblems } from '../merchant/problems.ts'
 import { apiTraffic } from '../merchant/traffic.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, facts, field, figure, steps, ticks } from '../parts.ts'
+import { action, badge, choice, copyable, danger, facts, field, fieldsOf, figure, steps, ticks } from '../parts.ts'
 import { count, latency, timeOf } from '../words.ts'
 
 /** Subscription states of the API; none selected without a subscription. */
@@ -30,6 +30,13 @@ const FEATURES = [
   ['refundsEnabled', 'Refunds'],
   ['multiCurrencyEnabled', 'Prices in dollars and euros'],
   ['l402Enabled', 'APIs and L402']
+] as const
+
+const LIMITS = [
+  ['endpoints', 'APIs and other endpoints'],
+  ['challengesPerMonth', 'Challenges per month'],
+  ['webhookEndpoints', 'Webhook endpoints'],
+  ['maxPriceSats', 'Highest price of a request']
 ] as const
 
 /** For the optimistic lock of the subscription. */
@@ -144,7 +151,8 @@ export const merchantPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form, params }): Promise<RedirectTo | PageContent> {
+  async act(asked): Promise<RedirectTo | PageContent> {
+    const { api, form, params } = asked
     const id = params['merchantId'] ?? ''
     const target = `/api/admin/merchants/${encodeURIComponent(id)}`
     const back: RedirectTo = { to: `merchants/${id}`, done: 'saved' }
@@ -157,6 +165,19 @@ export const merchantPage: ConsolePage = {
         expectUnchanged(form, featuresOf(await api.get<MerchantDetail>(target)))
         const features = Object.fromEntries(FEATURES.map(([name]) => [name, form.getAll('feature').includes(name)]))
         await api.send({ method: 'PUT', target, body: { features } })
+        return back
+      }
+      case 'limits': {
+        const view = await asked.viewAs(id)
+        expectUnchanged(form, markOf((await view?.api.get<UsageView>('/api/merchant/usage'))?.ownLimits), 'different')
+        const limits = Object.fromEntries(
+          LIMITS.flatMap(([name]) => {
+            const typed = (form.get(name) ?? '').trim()
+            // Non-numbers are sent verbatim for the API's message.
+            return typed === '' ? [] : [[name, /^\d+$/.test(typed) ? Number(typed) : typed] as const]
+          })
+        )
+        await api.send({ method: 'PUT', target, body: { limits } })
         return back
       }
       case 'account': {
@@ -237,7 +258,21 @@ async function accountSection(asked: PageRequest, merchantId: number): Promise<V
       ]
     ])}
     ${usageSection(used)}
+    ${limitsForm(asked, used)}
     ${readOnly(lists)}`
+}
+
+function limitsForm(asked: PageRequest, { ownLimits }: UsageView): VNode {
+  const of = fieldsOf(asked, 'limits')
+  return html`
+    <section aria-labelledby="limits"><h2 id="limits">Limits</h2>
+      <p>Leave a field empty for the limit of the plan.</p>
+      <form method="post" class="form">
+        <input type="hidden" name="do" value="limits" /><input type="hidden" name="was" value=${markOf(ownLimits)} />
+        ${LIMITS.map(([name, label]) => field({ ...of(name, String(ownLimits[name] ?? '')), label, attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 10 } }))}
+        <button class="button" type="submit">Save limits</button>
+      </form>
+    </section>`
 }
 
 /** Last key replacement in the audit log, for the optimistic lock; `none` without one. */
