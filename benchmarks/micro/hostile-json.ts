@@ -1,6 +1,9 @@
 // node benchmarks/micro/hostile-json.ts [CHECKOUT]: CPU milliseconds for JSON bodies that are built to be slow, of the
 // largest size that a route takes by default: 2 MiB for a field that a price depends on, 1 MiB for messages. With a
 // CHECKOUT beside those of another one.
+//
+// A gateway loads the state, and so ioredis, in which a class would extend String and slow all reading of text. Another
+// checkout shares this process, and that class with it.
 import { resolve } from 'node:path'
 import { hostileBodies } from '../../test/support/hostile-json.ts'
 
@@ -11,6 +14,7 @@ const PRICES = { protocol: 'mcp', tools: { small: 5 }, toolErrors: 'sold' } as c
 
 /** What a checkout does with a body before it is paid for. */
 async function readersOf(checkout: string): Promise<Readonly<Record<'fields' | 'messages', Reads>>> {
+  await import(resolve(checkout, 'src/platform/state/redis.ts'))
   // The shapes of this checkout, which another one has had for long.
   const { JsonText } = (await import(
     resolve(checkout, 'src/selling/prices/json-text.ts')

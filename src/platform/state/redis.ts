@@ -1,3 +1,5 @@
+// Before ioredis, which it changes.
+import './fast-strings.ts'
 import { Cluster, Redis } from 'ioredis'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
