@@ -23,7 +23,7 @@ export function forSale(config: GatewayConfig, publicUrl: string, operations: re
     if (route.upstream.kind === 'proxy' || isFree(price)) return []
     return [
       {
-        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' a balance'}`,
+        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' per prepaid balance'}`,
         order: orderOf(route, publicUrl, operations)
       }
     ]

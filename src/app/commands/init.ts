@@ -309,7 +309,7 @@ function report(answers: InitChoices, file: string, isNamed: boolean, keyFile: s
   out.print(
     sell === 'shop'
       ? '  Then:      open /storefront/demo, /console and /operator in a browser.'
-      : '  Then:      pay for it as the start says, and open /operator in a browser.'
+      : '  Then:      run the `boltgate pay` command that it prints, and open /operator in a browser.'
   )
   out.print('  For money: npx boltgate init --production --config gateway.production.yaml')
 }

@@ -7,7 +7,7 @@ export function routePriceWords(config: GatewayConfig, route: RouteConfig): stri
   if (routeCallPrices(config, route) !== null) return 'by call'
   if (route.upstream.kind === 'proxy') return 'varies'
   if (route.price === undefined || isFree(route.price)) return null
-  return `${priceWords(route.price)}${route.meter === undefined ? '' : ' a balance'}`
+  return `${priceWords(route.price)}${route.meter === undefined ? '' : ' per prepaid balance'}`
 }
 
 export function routeUpstreamWords({ upstream }: RouteConfig): string {

@@ -42,7 +42,7 @@ const RouteView = Type.Object(
       }),
       state: Type.Enum(['good', 'failing', 'down', 'idle'], {
         description:
-          'By the last five whole minutes: down where no request came through, failing where some did not, idle where nobody asked.'
+          'By the last five whole minutes: `down` if every request failed, `failing` if some did, `idle` without requests.'
       })
     }),
     now: Type.Object(traffic, { description: 'Of the last five whole minutes.' }),
@@ -77,7 +77,7 @@ const ConfigurationView = Type.Object(
     file: Type.String(),
     generation: Type.Integer({ description: 'One more with each reload that is used.' }),
     yaml: Type.String({
-      description: 'The file with its defaults spelled out; `(hidden)` stands in the place of secrets.'
+      description: 'The file with its defaults filled in. Secrets are shown as `(hidden)`.'
     }),
     waitsForRestart: Type.Array(Type.String(), {
       description: 'Parts of the file that have changed since the start, and are as they were until a restart.'
@@ -128,7 +128,7 @@ export function configurationOperations({
       path: '/api/admin/routes',
       summary: 'The routes that are live: their chain, price, traffic, and how their upstream is',
       description:
-        'How an upstream is, is known from the requests that went there: nobody asks it for that. Traffic is that of all processes; of merchants’ proxies it is that of all of them.',
+        'Upstream health is derived from requests, without probes. Traffic covers all processes, and merchants’ proxies as a whole.',
       query: RoutesQuery,
       responses: { 200: { description: 'A bare array, in the order of the file.', schema: Type.Array(RouteView) } },
       async handle({ query: { of = 'all' } }) {

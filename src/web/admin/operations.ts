@@ -78,8 +78,7 @@ function accounts(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/merchants',
       summary: 'Create a merchant without a checkout',
-      description:
-        'The account begins on the free plan and active. Its API key is answered here and nowhere else: hand it over at once.',
+      description: 'The account starts active, on the free plan. Its API key is returned only in this response.',
       body: MerchantInput,
       refuse,
       responses: {
@@ -162,7 +161,7 @@ function acts(administration: Administration): AnyOperation[] {
       id: 'adminRegenerateKey',
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/regenerate-key',
-      summary: "Replace a merchant's API key; the old one is invalid at once",
+      summary: "Replace a merchant's API key; the old one stops working immediately",
       description:
         'For a key that was lost or leaked. Invalidates the old first key immediately, and every replaced key that is still ' +
         'in its overlap. Named keys of the account stay valid.',
@@ -178,7 +177,7 @@ function acts(administration: Administration): AnyOperation[] {
       id: 'adminDeactivateMerchant',
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/deactivate',
-      summary: 'Deactivate a merchant; its key fails at once',
+      summary: 'Deactivate a merchant; its key stops working immediately',
       description:
         'The account sells nothing from then on and its key is refused. Nothing is deleted; payments that were made are still reported.',
       params: MerchantId,
@@ -213,7 +212,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/pending-subscriptions',
       summary: 'Subscriptions that were bought without an account, newest first',
-      description: 'Somebody has paid for a plan and has no account yet: approve or reject each.',
+      description: 'Paid subscriptions without an account: approve or reject each.',
       query: PendingQuery,
       responses: {
         200: {

@@ -27,11 +27,11 @@ const OverviewView = Type.Object(
     waiting: Type.Object(
       {
         pendingSubscriptions: count('Bought without an account: /api/admin/pending-subscriptions.'),
-        lostRefunds: count('Nobody knows whether they were sent: /api/admin/refunds.'),
+        lostRefunds: count('It is unknown whether they were sent: see /api/admin/refunds.'),
         openRefunds: count('Pending or processing, the lost ones among them.'),
         refusedOrders: count('Paid, and refused by the shop: /api/admin/storefront/orders.')
       },
-      { description: 'What waits for somebody.' }
+      { description: 'Items that need attention.' }
     ),
     lastDay: Type.Object({
       failedWebhooks: count('Given up on: /jobs.'),
@@ -62,7 +62,7 @@ const ProviderView = Type.Object(
           description: "Null for the one that the file names; a merchant's own node else."
         }),
         failures: Type.Integer({ description: 'Calls in a row that failed.' }),
-        isLeftAlone: Type.Boolean({ description: 'The breaker is open: nobody calls it but one that tries it.' }),
+        isLeftAlone: Type.Boolean({ description: 'The circuit breaker is open: only one trial call goes through.' }),
         retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds to the next try.' })
       }),
       { description: 'Hosts that do not answer, as the process knows it that answers this.' }
@@ -139,8 +139,8 @@ export function overviewOperations(dependencies: OverviewDependencies): AnyOpera
       id: 'adminGetOverview',
       method: 'GET',
       path: '/api/admin/overview',
-      summary: 'How the gateway stands: accounts, earnings, and what waits for somebody',
-      description: 'What is not 0 under waiting wants somebody to look; each member names the list that shows it.',
+      summary: 'Overview: accounts, earnings, and items that need attention',
+      description: 'A count above 0 under `waiting` needs attention. Each member names the list that shows the items.',
       responses: { 200: { description: 'As of now.', schema: OverviewView } },
       handle: async () => ({ status: 200, body: await overview(dependencies) })
     }),

@@ -53,7 +53,7 @@ const FAILED = {
 } as const
 export const PAGE_RESPONSES = {
   200: asHtml('The page.'),
-  303: { description: 'Nobody is signed in.' },
+  303: { description: 'Not signed in.' },
   ...FAILED
 } as const
 

@@ -31,7 +31,7 @@ export async function openMailer(
   }
   const folder = join(config.data, 'mail')
   if (production)
-    log.warn({ folder }, 'no mail server is configured (mail.smtp): mail is written to files and reaches nobody')
+    log.warn({ folder }, 'no mail server is configured (mail.smtp): mail is written to files, not delivered')
   return new FolderMailer({ folder, from, clock })
 }
 

@@ -115,15 +115,14 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
       path: '/pay/:payToken/events',
       mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: "Changes of a payment's status as server-sent events",
-      description:
-        'What keeps a pay page up to date. A client that loses the connection asks again and is told the status at once.',
+      description: 'Keeps a pay page up to date. After a reconnect the stream starts with the current status.',
       tag: 'pages',
       access: 'public',
       params: PayToken,
       responses: {
         200: {
           description:
-            'Events named `status` whose data is `{"status": "…"}`: one at once, one at each change; it ends after paid, expired and refunded.',
+            'Events named `status` whose data is `{"status": "…"}`: one on connect, one per change. The stream ends after `paid`, `expired` or `refunded`.',
           mediaType: 'text/event-stream'
         },
         404: 'There is no such payment.'
@@ -145,7 +144,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
       method: 'GET',
       path: '/pay/:payToken/status',
       mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
-      summary: 'The status of what a pay page shows, for whoever has its address',
+      summary: 'The status of a pay page, for anyone who has its URL',
       description: 'For pages that cannot follow events: ask every few seconds.',
       tag: 'pages',
       access: 'public',

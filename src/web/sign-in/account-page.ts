@@ -54,10 +54,10 @@ export function accountPageOperations({
       id: 'getAccountPage',
       method: 'GET',
       path: '/sign-in/account',
-      summary: 'The account of whoever is signed in',
+      summary: 'The account of the signed-in member',
       description:
         'What GET /api/auth/session says, as a page, with a button to sign out and one for each other account of the person.',
-      responses: { 200: page('The account.'), 401: page('Nobody is signed in.') },
+      responses: { 200: page('The account.'), 401: page('Not signed in.') },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
         const session = await sessions.current(token)
@@ -71,12 +71,13 @@ export function accountPageOperations({
       id: 'submitAccountPage',
       method: 'POST',
       path: '/sign-in/go-to',
-      summary: "Go to another account of whoever is signed in, by the form of the account's page",
+      summary: 'Switch accounts, from the form on the account page',
       description: 'As PUT /api/auth/account does it for programs. The session of before ends.',
       form: form({ merchantId: Type.String({ description: 'The account to go to.' }) }),
       responses: {
         303: {
-          description: 'Gone there, to its console: the cookie is a new one. To the account when nobody is signed in.'
+          description:
+            'Redirects to the console of that account with a new cookie, or to the account page if not signed in.'
         },
         403: page(forged),
         404: page('Not a member of it.')
@@ -120,7 +121,7 @@ export function accountPageOperations({
       description: 'Ends the session here and deletes its cookies. Other sessions of the account stay.',
       form: form({}),
       responses: {
-        303: { description: 'Signed out, also when nobody was signed in.' },
+        303: { description: 'Signed out, also without a session.' },
         403: page(forged)
       },
       handle: ({ ctx }) =>

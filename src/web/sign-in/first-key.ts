@@ -47,7 +47,7 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Fetch the first API key of a new account, once',
       description:
-        'For an account that was made for a subscription: the key takes the place of the one that the operator was shown at the approval, which is invalid at once. A key that is lost later is replaced with POST /api/merchant/regenerate-key.',
+        'For an account that was made for a subscription: it replaces the key shown to the operator at approval, which stops working. Replace a key lost later with POST /api/merchant/regenerate-key.',
       responses: {
         200: {
           description: 'The key, shown this once.',

@@ -55,7 +55,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       path: '/api/merchant/members',
       mount: read,
       summary: 'Who may work in the account, and who is invited to',
-      description: "The account's own address is an owner from the beginning, also while nobody has signed in with it.",
+      description: "The account's own address is an owner from the start, also before its first sign-in.",
       responses: { 200: { description: 'Owners first.', schema: Type.Array(MemberView) } },
       handle: async ({ ctx }) => ({ status: 200, body: (await members.list(merchantOf(ctx).id)).map(memberView) })
     }),
@@ -106,7 +106,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       path: '/api/merchant/members/:memberId',
       mount: write,
       summary: 'Remove a member, or take an invitation back',
-      description: 'Sessions of the member in this account end at once. The last owner cannot be removed.',
+      description: 'Sessions of the member in this account end immediately. The last owner cannot be removed.',
       params: MemberId,
       responses: { 204: { description: 'Removed, and signed out.' }, 404: missing, 409: lastOwner },
       handle: async ({ ctx, params }) => {

@@ -149,5 +149,6 @@ async function keepAnOwner(sql: TransactionSql, merchantId: number, without: num
     select 1 from members b join people p on p.id = b.person_id join merchants m on m.id = b.merchant_id
     where b.merchant_id = ${merchantId} and b.role = 'owner' and b.person_id <> ${without}
       and (b.joined_at is not null or p.email = m.email) limit 1`
-  if (other === undefined) throw new ShortError(CONFLICT, 'An account needs an owner: make somebody else one first')
+  if (other === undefined)
+    throw new ShortError(CONFLICT, 'An account needs an owner. Make another member an owner first.')
 }

@@ -90,7 +90,7 @@ export function signInOperations(parts: {
       mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Mail a link to sign in, if an account has the address',
       description:
-        'The link works once, for 15 minutes. The answer is the same for every address, so that nobody learns who has an account.',
+        'The link works once, for 15 minutes. The response is the same for every address, so that it does not reveal who has an account.',
       body: LinkInput,
       responses: {
         202: { description: 'The same whether or not an account has the address.', schema: LinkSent }

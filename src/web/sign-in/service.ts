@@ -122,7 +122,7 @@ export class SignIns {
     const { clock, log, outbox, publicUrl, random, store } = this.#dependencies
     const now = clock.now()
     if (reason !== 'approval' && (await store.recentLinks(sql, person.id, now - LINK_LIFE)) >= MOST_LINKS) {
-      log.warn({ merchantId }, 'no further sign-in link was mailed to somebody who was given many')
+      log.warn({ merchantId }, 'sign-in link not mailed: too many links for this address')
       return false
     }
     const token = randomToken(32, random)
@@ -149,7 +149,7 @@ export class SignIns {
     const email = sealer.open(sealed, placeOf(id)).reveal()
     const account = await store.accountOf(email)
     if (account === null && !operators().includes(email)) {
-      log.debug({ request: id }, 'a sign-in link was asked for, and nobody who may sign in has the address')
+      log.debug({ request: id }, 'sign-in link requested for an address without a member')
       return
     }
     const merchantId = account?.merchantId ?? null

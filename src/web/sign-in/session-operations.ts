@@ -23,7 +23,7 @@ const ListedSessionView = Type.Object(
 )
 export type ListedSessionView = Static<typeof ListedSessionView>
 
-export const signedOut = 'Nobody is signed in, or the session has ended.'
+export const signedOut = 'Not signed in, or the session has ended.'
 const otherSite = 'Another site asked.'
 const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
 export const reading = { use: 'pages', chain: 'session' } as const
@@ -63,7 +63,7 @@ export function sessionOperations({
       method: 'GET',
       path: '/api/auth/sessions',
       mount: reading,
-      summary: 'Where else whoever is signed in is signed in',
+      summary: 'Sessions of the signed-in member',
       description: 'Those of the same person; for who signed in with a key, those of the same key.',
       responses: {
         200: { description: 'Newest first.', schema: Type.Array(ListedSessionView) },
@@ -90,7 +90,7 @@ export function sessionOperations({
       path: '/api/auth/sessions/:sessionId',
       mount: changing,
       summary: 'Sign out somewhere else',
-      description: 'The session is over at once, in whatever browser it is.',
+      description: 'The session ends immediately, in any browser.',
       params: Type.Object({ sessionId: Type.String() }),
       responses: {
         204: { description: 'Ended.' },
@@ -112,7 +112,7 @@ export function sessionOperations({
       method: 'PUT',
       path: '/api/auth/account',
       mount: changing,
-      summary: 'Go to another account of whoever is signed in',
+      summary: 'Switch to another account of the signed-in member',
       description: 'The session that asks ends, and a new one takes its place.',
       body: Type.Object({ merchantId: Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }) }),
       responses: {

@@ -16,11 +16,7 @@ export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: stri
   const token = sessions.tokenOf(ctx)
   const session = await sessions.current(token)
   if (session === null || token === null)
-    throw new LongError(
-      NOT_SIGNED_IN,
-      'Not signed in',
-      'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.'
-    )
+    throw new LongError(NOT_SIGNED_IN, 'Not signed in', 'Not signed in. Request a link with POST /api/auth/magic-link.')
   if (!mayActByCookie(ctx, publicUrl))
     throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
   return { token, session }

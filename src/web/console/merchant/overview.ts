@@ -62,7 +62,7 @@ export const overviewPage: ConsolePage = {
   id: 'getConsole',
   console: 'merchant',
   path: '',
-  summary: 'What the account earned, what it lately sold, and what stands in its way',
+  summary: 'Overview: earnings, recent sales, and problems of the account',
   async show(asked: PageRequest): Promise<PageContent> {
     if (asked.isRenewal) return { title: 'Overview', content: await latest(asked) }
     const [problems, earned, askedAndPaid, lists] = await Promise.all([

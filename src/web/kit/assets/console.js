@@ -72,7 +72,7 @@ addEventListener('pageshow', event => {
   sent.clear()
 })
 
-// Lists are asked for anew while they can be seen, and let be while somebody is at work in them.
+// Visible lists refresh, except while the reader works in them.
 const EVERY = 5_000
 let etag = null
 const busy = part => part.contains(document.activeElement) || part.querySelector('details[open]') !== null

@@ -1,5 +1,5 @@
-// Follows one payment on its page: counts down, copies, and takes the page anew from the server when its status changes, so
-// that the server alone writes it. Without this program the page refreshes itself now and then.
+// Updates a payment page: countdown, copy buttons, and a reload from the server when the status changes. Without
+// JavaScript the page refreshes periodically.
 
 const POLL_EVERY = 3000
 const TRY_AGAIN_AFTER = 1000
@@ -105,7 +105,7 @@ async function renew(always = false) {
 
 /** Goes on to the merchant after a moment. */
 function goOn(link) {
-  // The server gives no other scheme; a page that moves by itself checks it twice.
+  // The server gives no other scheme; an automatic redirect checks it again.
   if (link === null || !/^https?:$/.test(link.protocol)) return
   // In place of this page, or the way back would lead here and on again.
   setTimeout(() => location.replace(link.href), Number(link.dataset.after))

@@ -82,7 +82,7 @@ async function lastState(stream) {
   return null
 }
 
-/** Shows that it is paid, then what was bought: in the place of this page, or among the downloads. */
+/** Shows that it is paid, then what was bought: instead of this page, or as a download. */
 async function open() {
   isPaid = true
   show('paid')

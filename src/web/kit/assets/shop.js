@@ -1,6 +1,5 @@
-// Helps with the pages of a store: names the parts of an address as the chosen country does, sends a form once, and takes the
-// page of an order anew while something may change. Without this program the server does all of it, and the page refreshes
-// itself now and then.
+// Store pages: labels address fields for the chosen country, submits forms once, and reloads an order while it may change.
+// Without JavaScript the server does all of it and the page refreshes periodically.
 
 const LOOK_EVERY = 15_000
 
@@ -60,7 +59,7 @@ function sendOnce(form) {
   })
 }
 
-/** Looks every few seconds whether the order has gone on, and at once when the reader comes back to the page. */
+/** Polls the order every few seconds, and when the reader returns to the page. */
 function follow() {
   if (!('follow' in page.dataset)) return
   let looking = false
@@ -77,7 +76,7 @@ function follow() {
   document.addEventListener('visibilitychange', look)
 }
 
-/** Takes the page anew and shows it where it says something else than before. */
+/** Reloads the page and shows it if it changed. */
 async function renew() {
   let text
   try {

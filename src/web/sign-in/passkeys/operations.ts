@@ -96,7 +96,7 @@ export function passkeyOperations(parts: {
       mount: anonymous,
       summary: 'What a browser asks for a passkey with, to sign in',
       description:
-        'Nobody is named: the browser offers the passkeys that it has for this host. The body is what `PublicKeyCredential.parseRequestOptionsFromJSON` takes.',
+        'No member is named: the browser offers its passkeys for this host. The body is what `PublicKeyCredential.parseRequestOptionsFromJSON` takes.',
       responses: {
         200: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
@@ -166,7 +166,7 @@ export function passkeyOperations(parts: {
       method: 'GET',
       path: '/api/auth/passkeys',
       mount: reading,
-      summary: 'The passkeys of whoever is signed in',
+      summary: 'The passkeys of the signed-in member',
       description: 'Those of the person, whatever account they work in. Empty for who signed in with a key.',
       responses: {
         200: {
@@ -195,7 +195,7 @@ export function passkeyOperations(parts: {
       method: 'POST',
       path: '/api/auth/passkeys/options',
       mount: changing,
-      summary: 'What a browser makes a passkey from, for whoever is signed in',
+      summary: 'Creation options for a new passkey of the signed-in member',
       description: 'The body is what `PublicKeyCredential.parseCreationOptionsFromJSON` takes.',
       responses: {
         200: {
@@ -275,7 +275,7 @@ export function passkeyOperations(parts: {
       path: '/api/auth/passkeys/:passkeyId',
       mount: changing,
       summary: 'Remove a passkey, and end the sessions that it opened',
-      description: 'It signs nobody in any more. The browser may still offer it until it is deleted there too.',
+      description: 'The passkey no longer signs in. The browser may still offer it until it is deleted there too.',
       params: PasskeyId,
       responses: { 204: { description: 'Removed.' }, 401: signedOut, 403: otherSite, 404: none },
       async handle({ ctx, params }) {

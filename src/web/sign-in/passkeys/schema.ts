@@ -80,7 +80,7 @@ export const PasskeyView = Type.Object(
     name: Type.String(),
     isSynced: Type.Boolean({ description: 'A password manager keeps it on several devices.' }),
     createdAt: isoTime(),
-    usedAt: isoTimeOrNull('When somebody last signed in with it; null for never.'),
+    usedAt: isoTimeOrNull('Last sign-in with it; null for never.'),
     isCurrent: Type.Boolean({ description: 'The session that asks was opened with it, and ends with it.' })
   },
   { title: 'Passkey' }

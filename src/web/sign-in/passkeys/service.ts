@@ -293,9 +293,9 @@ function passkeyMail(
     text: [
       'Hello,',
       '',
-      `The passkey "${oneLine(name)}" was added to your address at ${where}. Whoever has it can sign in as you.`,
+      `The passkey "${oneLine(name)}" was added to your address at ${where}. It can be used to sign in as you.`,
       '',
-      `If that was not you, sign in with a link by mail at ${publicUrl}/sign-in, and remove it in the settings of the console.`,
+      `If this was not you, sign in by email link at ${publicUrl}/sign-in and remove the passkey in the console's settings.`,
       ''
     ].join('\n'),
     html: null,

@@ -112,5 +112,5 @@ async function refuseCertificates(attestation: string): Promise<void> {
   const object = decodeAttestationObject(new Uint8Array(Buffer.from(attestation, 'base64url')))
   const format = object.get('fmt')
   if (!(format === 'none' || (format === 'packed' && object.get('attStmt').get('x5c') === undefined)))
-    throw new PasskeyRefused('it came with a certificate that nobody asked for')
+    throw new PasskeyRefused('it came with an attestation certificate, which was not requested')
 }
