@@ -254,7 +254,7 @@ export class UsageChunkFilter implements BodyFilter {
         this.#kept = []
         this.#size = 0
         from = end
-      } else this.#flush()
+      }
       this.#isPassing = false
       at = end
     }

@@ -73,7 +73,8 @@ export function afterUnsent(
 }
 
 /** Null if none has begun or there was nothing to send. */
-export function refundingOf(session: PrepaidSession): Refunding | null {
+export function refundingOf(session: PrepaidSession | null): Refunding | null {
+  if (session === null) return null
   const { refundStatus: status, refundReference: reference, refundBegunAt: createdAt, refundAskedAt } = session
   if (status === null || status === 'skipped' || reference === null || createdAt === null) return null
   return {

@@ -228,7 +228,7 @@ export class SessionRefunds {
   async #lookUp(id: string): Promise<void> {
     const { store, clock } = this.#dependencies
     const session = await store.find(id)
-    const refund = session === null ? null : refundingOf(session)
+    const refund = refundingOf(session)
     if (session === null || refund === null || !isOpen(refund)) return
     const payee = this.#payee(session)
     const payout = ownPayout(refund, await payee.lookUpPayout(requestOf(session, refund), refund.providerRefundId))
@@ -252,7 +252,7 @@ export class SessionRefunds {
     const { database, store, clock, log } = this.#dependencies
     const lost = await database.transaction(async sql => {
       const session = await store.lock(sql, id)
-      const refund = session === null ? null : refundingOf(session)
+      const refund = refundingOf(session)
       if (session === null || refund?.reference !== seen.reference) return null
       if (!isUnknownToProvider(refund) || refund.askedAt !== seen.askedAt) return null
       const asked = { ...refund, askedAt: clock.now() }
@@ -287,7 +287,7 @@ export class SessionRefunds {
     const fault = cause instanceof Error ? cause.message : String(cause)
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
-      const current = session === null ? null : refundingOf(session)
+      const current = refundingOf(session)
       if (session === null || current?.reference !== seen.reference || !isOpen(current)) return session
       // A later request decides.
       if (payout === null && (current.askedAt !== seen.askedAt || !isUnknownToProvider(current))) return session
@@ -317,7 +317,7 @@ export class SessionRefunds {
     const { database, store, clock } = this.#dependencies
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
-      const refund = session === null ? null : refundingOf(session)
+      const refund = refundingOf(session)
       // News of an abandoned refund says nothing about its replacement.
       if (session === null || refund?.reference !== seen.reference) return session
       const next = change(refund, clock.now())
