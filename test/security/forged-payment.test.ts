@@ -406,6 +406,14 @@ t.test('a body that a challenge was made for', async t => {
         })
         t.equal(answer.status, 200, `the bought body: ${answer.text}`)
         t.equal(upstream.hits.length, before + 1)
+
+        const second = challengeOf(await gateway.send(method, at, { body }), 'payment')
+        const proof = await gateway.pay(second.parameters.get('invoice') ?? '')
+        const headers = { authorization: `Payment method="lightning", preimage="${proof}"` }
+        const statuses: number[] = []
+        for (const sent of [body, '{"amount":1000}', body])
+          statuses.push((await gateway.send(method, at, { headers, body: sent })).status)
+        t.same(statuses, [200, 402, 200], 'the legacy profile sells the identical body only, however often')
       })
     }
   }

@@ -174,6 +174,9 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
   t.equal((await ask({ 'x-api-key': daily, connection: 'close' })).status, 403)
   clock.advance(3_000)
   t.equal((await ask({ 'x-api-key': daily })).status, 200, 'another day')
+  const monthly = narrowed(key, 'budget_msat=1000/month')
+  t.equal((await ask({ 'x-api-key': monthly })).status, 200)
+  t.equal((await ask({ 'x-api-key': monthly })).status, 403, 'the same month')
 
   const small = narrowed(key, 'model=small,tiny')
   t.equal((await ask({ 'x-api-key': small }, { model: 'large' })).status, 403)

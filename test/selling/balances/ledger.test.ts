@@ -452,6 +452,22 @@ void eachDatabase(
   }
 )
 
+void eachDatabase(t, 'a slice with a reservation is kept for as long as its gateway lives', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const [own, other] = [ledger('own'), ledger('other')]
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const held = await reserved(own, balance.id, 7_000)
+  for (let beat = 0; beat < 36; beat++) {
+    clock.advance(5_000)
+    await written(clock, [own])
+  }
+  t.equal(await other.sweep(), 0, 'after three minutes')
+  await settled(own, held, 6_000)
+  await written(clock, [own])
+  t.equal((await sound(database, balance.id)).spent, 6_000)
+})
+
 void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const [sleeper, other] = [ledger('sleeper'), ledger('other')]
@@ -461,6 +477,7 @@ void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice'
   await written(clock, [sleeper])
   // Nothing of it runs meanwhile.
   clock.leap(61_000)
+  t.equal(await sleeper.grow(held, held.msat + 1, held.msat + 1), 'away')
   await other.sweep()
   await settled(sleeper, held, 6_000)
   await written(clock, [sleeper])

@@ -150,6 +150,8 @@ t.test('the input of a request: one unit for three bytes of text, and for two by
   const reserved = await reservations(t, 'usage: openai, estimate: { else: 0 }', '{ input: 1 msat, output: 0 msat }')
   const ids = { prompt: Array.from({ length: 300 }, () => 5) }
   t.equal(await reserved(ids), Math.ceil(JSON.stringify(ids).length / 2))
+  const input = { input: ids.prompt }
+  t.equal(await reserved(input), Math.ceil(JSON.stringify(input).length / 2))
   const text = { prompt: 'x'.repeat(600) }
   t.equal(await reserved(text), Math.ceil(JSON.stringify(text).length / 3))
 })

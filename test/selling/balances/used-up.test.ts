@@ -246,6 +246,7 @@ t.test('a response within its balance is whole, however small its estimate was',
 
 t.test('a response sold by seconds is ended at the second that is not paid', async t => {
   const clock = new ManualClock()
+  clock.advance(5_000)
   const shop = await openShop(
     t,
     'seconds',

@@ -29,7 +29,7 @@ export class FakePayee implements ChallengePayee {
   instead: ChallengePayee | null = null
   readonly requests: ChargeRequest[] = []
   /** What the next invoices get wrong, or an error to throw. */
-  fault: Error | 'amount' | 'hash' | null = null
+  fault: Error | 'amount' | 'hash' | 'expired' | null = null
   network: InvoiceNetwork = 'regtest'
   /** Awaited before each invoice is made. */
   gate: Promise<void> | null = null
@@ -54,7 +54,8 @@ export class FakePayee implements ChallengePayee {
     const preimage = randomBytes(32)
     const paymentHash = createHash('sha256').update(preimage).digest('hex')
     this.#preimages.set(paymentHash, preimage.toString('hex'))
-    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const age = this.fault === 'expired' ? request.expirySeconds : 0
+    const timestamp = Math.floor(this.#clock.now() / 1000) - age
     const invoice = encodeInvoice(
       {
         network: this.network,

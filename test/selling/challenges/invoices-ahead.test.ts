@@ -405,8 +405,10 @@ t.test(
     const made: string[] = []
     for (let time = 0; time < 4; time++) made.push((await s.ask()).providerKind)
     t.same(made, ['sandbox', 'sandbox', 'second', 'second'])
-    s.payee.fault = 'amount'
-    t.equal((await s.ask()).providerKind, 'second', 'nor is an invoice that must not be sent the last word')
+    for (const fault of ['amount', 'hash', 'expired'] as const) {
+      s.payee.fault = fault
+      t.equal((await s.ask()).providerKind, 'second', `nor is an invoice with a wrong ${fault} the last word`)
+    }
     s.payee.instead = null
     await t.rejects(s.ask(), errorLike({ status: 503, message: 'The payment provider gave no usable invoice.' }))
   }

@@ -1,4 +1,7 @@
+import { ManualClock } from '../../support/manual-clock.ts'
 import t, { type Test as T } from 'tap'
+import { ClientReputation } from '../../../src/selling/minting/client-reputation.ts'
+import { StateUnavailable } from '../../../src/platform/state/state.ts'
 import { RateLimited, Unavailable } from '../../../src/engine/operations/errors.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
@@ -115,4 +118,15 @@ t.test('a budget that is used up is 503 with the true wait, and nothing is writt
     errorLike({ status: 503, headers: ['Retry-After', '600'] })
   )
   t.same(await s.database.sql`select 1 from challenges where place = ${s.place}`, [])
+})
+
+t.test('without the shared state all clients rank the same, and another error is not hidden', async t => {
+  const state = new MemoryState(new ManualClock())
+  const reputation = new ClientReputation(state)
+  await reputation.request('192.0.2.1', 'place')
+  const fails = (error: Error): unknown => Object.assign(state, { get: () => Promise.reject(error) })
+  fails(new StateUnavailable('redis is away'))
+  t.match(await reputation.request('192.0.2.1', 'place'), { client: { hasPaid: false, unpaid: 0, inPlace: 0 } })
+  fails(new TypeError('a defect'))
+  await t.rejects(reputation.request('192.0.2.1', 'place'), new TypeError('a defect'))
 })
