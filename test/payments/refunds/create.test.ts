@@ -203,6 +203,11 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       error: /^refundAddress must be the Lightning invoice alone, without lightning: before it\.$/
     },
     {
+      row: 'a text with such a link in it',
+      body: () => ({ refundType: 'ln', refundAddress: `at lightning:${invoiceOf(clock)}` }),
+      error: /^refundAddress is not a Lightning invoice/
+    },
+    {
       row: 'refundType must match the kind of refundAddress: address with ln',
       body: () => ({ refundType: 'ln' }),
       error: /is a Bitcoin address, but refundType is ln/

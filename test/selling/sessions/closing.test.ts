@@ -47,6 +47,7 @@ t.test('the client of a session that was closed for it learns of its refund; oth
     headers: { 'x-api-key': shop.gateway.adminKey }
   })
   t.equal(admin.status, 200)
+  t.match(admin.json(), { depositedMsat: 100_000, spentMsat: 2_000, balanceMsat: 0 })
   t.same((await shop.get(close())).json(), { status: 'closed', refundSats: 98, refundStatus: 'succeeded' })
   t.match((await shop.get(close((await shop.ask()).challenge))).json(), { type: /session-closed$/ })
 })

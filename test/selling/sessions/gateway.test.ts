@@ -58,6 +58,18 @@ t.test('a 402 offers a session behind the charge, with a deposit of its own', as
   t.same(await wishes('lightning/session, lightning/charge;q=0'), ['session'])
 })
 
+t.test('a response that failed has no receipt', async t => {
+  const shop = await openShop(t)
+  const { bearer } = await shop.open()
+  for (const status of [302, 404, 500]) {
+    shop.upstream.answer = (_request, response) => {
+      response.writeHead(status).end()
+    }
+    const answer = await shop.get(bearer)
+    t.same([answer.status, answer.headers['payment-receipt']], [status, undefined])
+  }
+})
+
 t.test('a deposit opens a session, which serves until it is closed and what is left is paid back', async t => {
   const shop = await openShop(t)
   const session = await shop.open()
