@@ -286,27 +286,25 @@ async function runAll(files) {
 await runAll(own)
 if (waiting.size > 0) await runAll(contract)
 
-/** The tests that reach other code of the mutant's file, or of its folder where the file has none, quick files first. */
+/** The tests that reach code of the mutant's folder, or all where none does, quick files first. */
 function near({ fileName }) {
-  for (const place of [fileName, `${dirname(fileName)}/`]) {
-    const ids = new Set(all.filter(mutant => mutant.fileName.startsWith(place)).map(({ id }) => id))
-    const files = reached
-      .map(({ file, tests: of, ms }) => ({ file, ms, tests: of.filter(({ covered }) => !covered.isDisjointFrom(ids)) }))
-      .filter(({ tests: of }) => of.length > 0)
-    if (files.length > 0) return files.sort((one, other) => one.ms - other.ms)
-  }
-  return []
+  const ids = new Set(all.filter(mutant => dirname(mutant.fileName) === dirname(fileName)).map(({ id }) => id))
+  const files = reached
+    .map(({ file, tests: of, ms }) => ({ file, ms, tests: of.filter(({ covered }) => !covered.isDisjointFrom(ids)) }))
+    .filter(({ tests: of }) => of.length > 0)
+  return (files.length > 0 ? files : reached).toSorted((one, other) => one.ms - other.ms)
 }
 
 /** Whether a file that reaches the mutant's module fails in a process that loads the mutant. */
 async function isKilledWhileLoading(id) {
-  const files = near(waiting.get(id))
-  for (const { file, tests } of files) {
+  for (const { file, tests } of near(waiting.get(id))) {
+    let left = 1_000 * Number(values.seconds)
     await worker.end()
     worker = new Worker(id)
     const opened = await worker.ask({ file }, LOADING_MS)
     if (opened?.tests === undefined) return true
     for (const test of tests) {
+      if ((left -= test.ms) < 0) break
       if ((await runTest(test, undefined, 5 * limitOf(test)))?.passed === true) continue
       test.passesAlone ??= await passesAlone(file, test)
       return test.passesAlone || (await isKilledWhileLoading(id))

@@ -14,6 +14,7 @@ import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { FiatCurrency } from '../../../src/lightning/money/currencies.ts'
 import { knownDecimal } from '../../../src/lightning/money/decimal.ts'
 import { atPrice, pricesUnavailable, type Prices } from '../../../src/lightning/money/prices.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { StateUnavailable } from '../../../src/platform/state/state.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -313,9 +314,12 @@ t.test('without the shared state no call is free', async t => {
   const s = await shop(t, { price: 10, free: { calls: 20, per: 60_000, by: 'address' } }, { state })
   t.equal((await s.ask()).status, 200)
   Object.assign(state, { takeFixed: () => Promise.reject(new StateUnavailable('redis is away')) })
+  const warned = t.capture(silentLog, 'warn')
   const asked = await s.ask()
   t.equal(asked.status, 402)
   t.equal(asked.headers.get('x-free-calls-remaining'), undefined)
+  t.equal((await s.ask()).status, 402)
+  t.equal(warned().length, 1, 'once per outage')
 })
 
 t.test("a plugin's own price takes the place of the route's, and is what the token is bound to", async t => {
