@@ -65,7 +65,8 @@ const SHARED = {
 }
 const rooms = new Set(positionals.map(each => /^src\/([^/:]+(?:\/[^/.:]+)?)/.exec(each)?.[1]))
 const globs =
-  values.tests ?? [...rooms].flatMap(room => [room, ...(SHARED[room] ?? [])]).map(room => `test/${room}{.test.ts,/**/*.test.ts}`)
+  values.tests ??
+  [...rooms].flatMap(room => [room, ...(SHARED[room] ?? [])]).map(room => `test/${room}{.test.ts,/**/*.test.ts}`)
 // What only a page in a browser shows is not worth its minutes here.
 const own = globSync(globs, { exclude: values.tests ? [] : ['**/*browser.test.ts'] }).sort()
 if (own.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
@@ -246,7 +247,7 @@ async function failsWith(file, test, id) {
   let result = await runTest(test, id)
   if (result === undefined || result.ms >= limitOf(test)) {
     await restart(file)
-    result = await runTest(test, id, 5 * limitOf(test))
+    result = await runTest(test, id, 2 * limitOf(test))
   }
   return { fails: result?.passed !== true, answers: result !== undefined }
 }
@@ -305,7 +306,7 @@ async function isKilledWhileLoading(id) {
     if (opened?.tests === undefined) return true
     for (const test of tests) {
       if ((left -= test.ms) < 0) break
-      if ((await runTest(test, undefined, 5 * limitOf(test)))?.passed === true) continue
+      if ((await runTest(test, undefined, 2 * limitOf(test)))?.passed === true) continue
       test.passesAlone ??= await passesAlone(file, test)
       return test.passesAlone || (await isKilledWhileLoading(id))
     }
