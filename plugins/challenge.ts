@@ -1,5 +1,6 @@
 import {
   definePlugin,
+  keepPrivate,
   Type,
   UNPAID,
   type Context,
@@ -59,12 +60,14 @@ export default definePlugin({
       request: ctx =>
         ask(ctx, offer => unlessFree(ctx, offer, false, () => challenges.answer(ctx, offer, UNPAID, html))),
       observe: ctx => ask(ctx, offer => unlessFree(ctx, offer, true, () => challenges.observe(offer, UNPAID))),
-      ...(free === null
+      ...(free === null && route.config.audience === undefined
         ? {}
         : {
             response(ctx: Context, head: Head): void {
               const call = ctx.get(freeSlot)
-              if (call !== undefined) free.tell(call, head.headers)
+              if (call !== undefined) free?.tell(call, head.headers)
+              // Free for its audience alone: a shared cache would serve it to others.
+              else if (ctx.offer?.amountSats === 0 && head.source !== 'error') keepPrivate(head.headers)
             }
           })
     }

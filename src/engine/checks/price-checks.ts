@@ -1,7 +1,7 @@
 import type { CallPrices } from './call-prices.ts'
 import type { ReadEntry } from './chains.ts'
 import { formatNames, quote, type Path, type Findings } from '../config/diagnose.ts'
-import { isTable, type FieldSelector } from './price.ts'
+import { isFree, isTable, type FieldSelector } from './price.ts'
 import type { RouteConfig } from '../config/schema.ts'
 
 /** Requests without a body that a price could depend on. */
@@ -35,6 +35,7 @@ export function checkPrice(route: RouteConfig, index: number, chain: readonly Re
         )
     }
   }
+  checkAudience(route, at, chain, findings)
   if (free === undefined) return
   const asks = chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('challenge') === true)
   if (!asks || upstream.kind === 'proxy')
@@ -44,6 +45,46 @@ export function checkPrice(route: RouteConfig, index: number, chain: readonly Re
       `found free calls where ${asks ? 'merchants set the prices' : `the chain ${quote(route.chain)} asks for no payment`}; allowed: free on a route that has a price`,
       'key'
     )
+}
+
+/** Prices by audience are those of single requests: what a bundle or session holds must not depend on who bought it. */
+function checkAudience(
+  { audience, meter, sessions, upstream, price }: RouteConfig,
+  at: Path,
+  chain: readonly ReadEntry[],
+  findings: Findings
+): void {
+  if (audience === undefined) return
+  const asks = chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('challenge') === true)
+  const calls = chain.some(({ entry }) => !entry.disabled && entry.plugin === 'mcp')
+  if (meter !== undefined || sessions !== undefined || upstream.kind === 'proxy' || calls || !asks)
+    findings.report(
+      'BG_CONFIG_VALUE',
+      [...at, 'audience'],
+      'found prices by audience where requests have no price of their own; allowed: a route that is paid by request, without `meter`, `sessions`, `mcp` and a proxy',
+      'key'
+    )
+  else if (price !== undefined && isFree(price))
+    findings.report(
+      'BG_CONFIG_VALUE',
+      [...at, 'audience'],
+      'found prices by audience on a route that is free for all others, which each client could pretend to be; allowed: a price above 0 beside them',
+      'key'
+    )
+  for (const [nth, { who, agents, price: amount }] of audience.entries()) {
+    const entry: Path = [...at, 'audience', nth]
+    if (agents !== undefined && who !== 'verified-bot')
+      findings.report('BG_CONFIG_VALUE', [...entry, 'agents'], 'found agents; allowed: beside who: verified-bot', 'key')
+    if (
+      who === 'browser' &&
+      (amount === 0 || (typeof amount === 'number' && typeof price === 'number' && amount < price))
+    )
+      findings.warn(
+        'BG_CONFIG_VALUE',
+        [...entry, 'who'],
+        'found a lower price for browsers, which each client gets that sends their headers; allowed: `free` calls by address'
+      )
+  }
 }
 
 /** A server may serve a resource under names that no price list covers. */

@@ -138,6 +138,48 @@ export function isFree(price: PriceConfig): boolean {
   return isTable(price) ? amountsOf(price).every(amount => amount === 0) : price === 0
 }
 
+const AUDIENCES = ['verified-bot', 'search-engine', 'browser'] as const
+
+export interface AudienceEntry {
+  readonly who: (typeof AUDIENCES)[number]
+  readonly price: number | FiatText
+  /** Hosts of the agents that count; any when left out. */
+  readonly agents?: readonly string[]
+}
+
+export const AudienceSchema = List(
+  Type.Object(
+    {
+      who: Type.Enum([...AUDIENCES], {
+        description:
+          '`verified-bot` signs its requests (Web Bot Auth), `search-engine` is a crawler whose address has a name of its engine, `browser` only looks like one.'
+      }),
+      price: Money({ maximum: MAX_PRICE_SATS, description: 'What it pays.' }),
+      agents: Type.Optional(
+        List(Type.String({ pattern: '^[a-z0-9.-]{1,253}(:[0-9]{1,5})?$', 'x-allowed': 'a host such as chatgpt.com' }), {
+          description:
+            'Hosts of the verified bots that this is for. Any when left out: a signature proves who asks, not that it is good.'
+        })
+      )
+    },
+    strict
+  ),
+  {
+    description:
+      'Prices by who asks; the first that fits. All others pay `price`, also where a lookup fails or a signature is used again.'
+  }
+)
+
+/** `For verified bots 2 sats, search engines free`. */
+export function audienceWords(entries: readonly AudienceEntry[]): string {
+  return entries
+    .map(
+      ({ who, price, agents }, at) =>
+        `${at === 0 ? 'For ' : ''}${who.replace('-', ' ')}s${agents === undefined ? '' : ` of ${agents.join(', ')}`} ${price === 0 ? 'free' : amountWords(price)}`
+    )
+    .join(', ')
+}
+
 export function RequestPrice(options: { readonly description?: string } = {}): TUnsafe<PriceConfig> {
   const money = Money({ maximum: MAX_PRICE_SATS })
   return Type.Unsafe<PriceConfig>({

@@ -2,7 +2,7 @@ import { routeCallPrices, type CallPrice } from '../checks/call-prices.ts'
 import { freeWords } from '../checks/route-words.ts'
 import { meterWords } from '../checks/meter.ts'
 import { sessionWords, type SessionsConfig } from '../checks/sessions.ts'
-import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'
+import { amountsOf, audienceWords, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'
 import { routePrice, type Priced } from '../checks/sale.ts'
 import type { FiatText } from '../checks/money-text.ts'
 import type { RouteConfig } from '../config/schema.ts'
@@ -56,6 +56,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
             ? `${about}. ${callsInWords(calls)}`
             : [
                 about,
+                ...(route.audience === undefined ? [] : [audienceWords(route.audience)]),
                 ...(route.free === undefined ? [] : [freeWords(route.free)]),
                 ...(route.meter === undefined ? [] : [`The price buys ${meterWords(route.meter)}`]),
                 ...(route.sessions === undefined ? [] : [sessionWords(route.sessions, route.meter !== undefined)])

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { described, List, Reference, strict } from '../config/fields.ts'
 import { MeterSchema } from '../checks/meter.ts'
-import { RequestPrice } from '../checks/price.ts'
+import { AudienceSchema, RequestPrice } from '../checks/price.ts'
 import { SessionsSchema } from '../checks/sessions.ts'
 import { Duration, Size } from '../config/units.ts'
 import { UpstreamSchema } from './upstream.ts'
@@ -49,6 +49,7 @@ export const RouteSchema = Type.Object(
           'Price of one request: `10 sats`, `1500 msat` (rounded up to whole satoshis) or satoshis as a number; `$0.002` or `0.01 EUR`, which become satoshis when the challenge is made; by a field of the request, as in `{ by: { json: model }, of: { small: 5 sats, large: 40 sats } }`; or asked of a price server of your own, as in `{ from: "http://127.0.0.1:9100/price" }`.'
       })
     ),
+    audience: Type.Optional(AudienceSchema),
     free: Type.Optional(
       Type.Object(
         {

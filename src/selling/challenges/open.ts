@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Context } from '../../engine/message/context.ts'
+import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import { NoPrices, type Prices } from '../../lightning/money/prices.ts'
 import type { ProviderEvents } from '../../lightning/providers/events.ts'
@@ -26,6 +27,7 @@ import { ClientReputation } from '../minting/client-reputation.ts'
 import { Offers } from '../offers/offers.ts'
 import { challengeSettings, type ChallengeSettings } from '../offers/settings.ts'
 import { Paywall, type PaywallContext } from '../paywall/paywall.ts'
+import { Audiences } from '../prices/audience.ts'
 import type { AskServer } from '../prices/price-server.ts'
 import { Revocations } from '../verifying/revocations.ts'
 import { Verifier } from '../verifying/verify.ts'
@@ -50,6 +52,7 @@ export interface SellingOptions extends ChallengeRules {
   readonly rates?: Prices
   /** Queries price servers; default: over HTTP. */
   readonly askServer?: AskServer
+  readonly audiences?: Audiences
   /** Checkout pages for browsers; without it they get what programs get. */
   readonly paywall?: PaywallContext
   /** Called once for each challenge, at its first successful verification. */
@@ -83,8 +86,12 @@ export function openSelling(options: SellingOptions) {
   const settlements = new Settlements(ground)
   const upkeep = new ChallengeUpkeep(ground)
 
-  const { askServer } = options
-  const offers = new Offers({ ...ground, ...(askServer === undefined ? {} : { askServer }) })
+  const { askServer, audiences } = options
+  const offers = new Offers({
+    ...ground,
+    ...(askServer === undefined ? {} : { askServer }),
+    ...(audiences === undefined ? {} : { audiences })
+  })
   const revocations = new Revocations(store, database, clock, log)
   const verifier = new Verifier({ ...ground, claims, revocations })
   const minting = new Minting({ ...ground, payee: options.payee, offers, revocations, settlements })
@@ -139,6 +146,7 @@ export function openSelling(options: SellingOptions) {
 
 export function openChallenges(
   dependencies: Omit<FindPayeeDependencies, 'charged'> & {
+    readonly call: OutboundCall
     readonly clock: Clock
     readonly database: Database
     readonly keys: TokenKeyRing
@@ -148,6 +156,7 @@ export function openChallenges(
     readonly events: ProviderEvents
     readonly prices: Prices
     readonly paywall: Pick<PaywallContext, 'pages' | 'sandbox'>
+    readonly production: boolean
     readonly state: State
     requireSellable(ctx: Context): void
     config(): GatewayConfig
@@ -157,6 +166,7 @@ export function openChallenges(
   const { clock, config, database, events, keys, log, merchants, metrics, state } = dependencies
   const listeners: OnPaid[] = []
   const selling = openSelling({
+    audiences: new Audiences(dependencies),
     clock,
     counters: challengeCounters(metrics),
     database,

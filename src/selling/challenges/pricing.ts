@@ -2,7 +2,7 @@ import { callPlace, routeCallPrices } from '../../engine/checks/call-prices.ts'
 import { freeWords } from '../../engine/checks/route-words.ts'
 import { meterWords } from '../../engine/checks/meter.ts'
 import { sessionWords } from '../../engine/checks/sessions.ts'
-import { isFree, isTable, priceWords, type PriceConfig } from '../../engine/checks/price.ts'
+import { audienceWords, isFree, isTable, priceWords, type PriceConfig } from '../../engine/checks/price.ts'
 import { routePrice, type Priced } from '../../engine/checks/sale.ts'
 import { routePlace } from '../offers/offer.ts'
 import { choicePlace } from '../offers/request-price.ts'
@@ -82,13 +82,14 @@ export function priceList(config: Priced): PriceList {
   }
 }
 
-function sellsMore({ meter, sessions, free }: Priced['routes'][number]): boolean {
-  return meter !== undefined || sessions !== undefined || free !== undefined
+function sellsMore({ meter, sessions, free, audience }: Priced['routes'][number]): boolean {
+  return audience !== undefined || meter !== undefined || sessions !== undefined || free !== undefined
 }
 
-function pricedWords(price: PriceConfig, { meter, sessions, free }: Priced['routes'][number]): string {
+function pricedWords(price: PriceConfig, { meter, sessions, free, audience }: Priced['routes'][number]): string {
   return [
     meter === undefined ? priceWords(price) : `${priceWords(price)} for ${meterWords(meter)}`,
+    ...(audience === undefined ? [] : [audienceWords(audience)]),
     ...(free === undefined ? [] : [freeWords(free)]),
     ...(sessions === undefined ? [] : [sessionWords(sessions, meter !== undefined)])
   ].join('. ')

@@ -11,12 +11,13 @@ import { routedPath } from '../../engine/message/path.ts'
 import type { SchemeOrder } from './accept-payment.ts'
 import { depositService, serviceCaveat } from '../../lightning/l402/caveats.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
+import type { Audiences } from '../prices/audience.ts'
 import type { PriceServers } from '../prices/price-server.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import type { ChallengeSource } from '../holding/challenge.ts'
 import type { OfferedPrices } from './offered-prices.ts'
 import type { PriceGrace } from './price-grace.ts'
-import { ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
+import { audiencePricer, ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
@@ -165,7 +166,8 @@ export class RouteOffers {
     route: RouteConfig,
     defaults: RouteDefaults,
     prices: OfferedPrices | null = null,
-    servers: PriceServers | null = null
+    servers: PriceServers | null = null,
+    audiences: Audiences | null = null
   ) {
     this.#elsewhere = route.upstream.kind === 'proxy'
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
@@ -177,12 +179,13 @@ export class RouteOffers {
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
     this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
-    this.#prices = requestPricer(route.price ?? defaults.defaultPrice, {
+    const price = requestPricer(route.price ?? defaults.defaultPrice, {
       grace: this.#grace,
       priceGrace: route.priceGrace,
       place: this.#place,
       servers
     })
+    this.#prices = route.audience === undefined ? price : this.#byAudience(route, price, audiences, defaults.publicHost)
     this.#tokenValiditySeconds = wholeSeconds(
       route.tokenValidity ?? (this.#meter !== null ? BALANCE_VALIDITY : defaults.tokenValidity)
     )
@@ -192,6 +195,25 @@ export class RouteOffers {
     this.#order = route.order ?? null
     this.#releaseOn = route.releaseOn
     this.#afterCrash = route.afterCrash
+  }
+
+  #byAudience(
+    { audience = [], match }: RouteConfig,
+    rest: RequestPricer,
+    audiences: Audiences | null,
+    publicHost: string
+  ): RequestPricer {
+    if (audiences === null) throw new TypeError('no audience can be told apart here')
+    // The router compared a configured host with the request's; any other request is for the public address.
+    const authority = (ctx: Context): string =>
+      match.host === undefined ? publicHost : ctx.host.toLowerCase().replace(/:(?:80|443)$/, '')
+    return audiencePricer(
+      audience.map(entry => ({
+        terms: { ...ownTerms(entry.price), grace: this.#grace([this.#place]) },
+        includes: ctx => audiences.includes(ctx, entry, authority(ctx))
+      })),
+      rest
+    )
   }
 
   /**

@@ -7,6 +7,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
 import type { ChallengeSource } from '../holding/challenge.ts'
+import type { Audiences } from '../prices/audience.ts'
 import { fiatOf } from '../prices/fiat.ts'
 import { PriceServers, type AskServer } from '../prices/price-server.ts'
 import { FreeCalls } from './free-calls.ts'
@@ -22,6 +23,8 @@ interface OffersOptions {
   readonly state: State
   readonly counters: ChallengeCounters
   readonly askServer?: AskServer
+  /** Absent: no route has prices by audience. */
+  readonly audiences?: Audiences
   settings(): ChallengeSettings
 }
 
@@ -43,7 +46,7 @@ export class Offers {
   }
 
   routeOffers(route: RouteConfig): RouteOffers {
-    return new RouteOffers(route, this.#options.settings(), this.prices, this.#servers)
+    return new RouteOffers(route, this.#options.settings(), this.prices, this.#servers, this.#options.audiences)
   }
 
   freeCalls(route: RouteConfig): FreeCalls | null {

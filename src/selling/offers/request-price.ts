@@ -79,6 +79,21 @@ export function requestPricer(
   }
 }
 
+/** Prices by audience; the first that fits, else those of `rest`. */
+export function audiencePricer(
+  entries: ReadonlyArray<{ readonly terms: PriceTerms; includes(ctx: Context): Maybe<boolean> }>,
+  rest: RequestPricer
+): RequestPricer {
+  const from = (ctx: Context, at: number): Maybe<PriceTerms> => {
+    const entry = entries[at]
+    if (entry === undefined) return rest.find(ctx)
+    const judge = (isIncluded: boolean): Maybe<PriceTerms> => (isIncluded ? entry.terms : from(ctx, at + 1))
+    const includes = entry.includes(ctx)
+    return includes instanceof Promise ? includes.then(judge) : judge(includes)
+  }
+  return { fixed: null, find: ctx => from(ctx, 0) }
+}
+
 export function ownTerms(amount: number | FiatText): PriceTerms {
   return termsOf(amount, null)
 }

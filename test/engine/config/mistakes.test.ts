@@ -411,6 +411,18 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:28:29: routes[2].free.per: found "0s"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 30d [BG_CONFIG_VALUE]'
   },
   {
+    name: 'prices by audience beside a price of nothing',
+    from: 'price: 10 sats',
+    to: 'price: 0 sats\n    audience: [{ who: verified-bot, price: 1 sat }]',
+    line: 'gateway.yaml:28:5: routes[2].audience: found prices by audience on a route that is free for all others, which each client could pretend to be; allowed: a price above 0 beside them [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'agents of a search engine',
+    from: 'price: 10 sats',
+    to: 'price: 10 sats\n    audience: [{ who: search-engine, agents: [a.example], price: 1 sat }]',
+    line: 'gateway.yaml:28:38: routes[2].audience[0].agents: found agents; allowed: beside who: verified-bot [BG_CONFIG_VALUE]'
+  },
+  {
     name: 'a price on a chain that asks for no payment',
     from: '    chain: merchant',
     to: '    chain: merchant\n    price: 1 sat',
