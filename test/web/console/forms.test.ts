@@ -441,9 +441,9 @@ t.test('what was sold is revoked by a second step, and the same part of the list
     t.match(revoked.headers['location'], new RegExp(`${root}/sales\\?source=producer&text=map&done=revoked$`))
   }
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const tokens = { hash, list: 'skip=50&done=saved' }
+  const tokens = { hash, list: 'offset=50&done=saved' }
   t.match(
     (await asPerson(gateway, cookie, '/console/tokens', tokens)).headers['location'],
-    /console\/tokens\?skip=50&done=revoked$/
+    /console\/tokens\?offset=50&done=revoked$/
   )
 })

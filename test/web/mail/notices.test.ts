@@ -1,9 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
+import { ProviderRefused } from '../../../src/lightning/provider-calls/errors.ts'
 import { Notices } from '../../../src/web/mail/notices.ts'
 import type { Mail } from '../../../src/web/mail/mail.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { freePort } from '../../support/free-port.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { startGateway, type TestGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -74,4 +77,38 @@ t.test('notices: one mail of a kind is sent in an hour, without line breaks of o
   t.equal(new Set(sent.map(({ id }) => id)).size, 3)
   t.notMatch(sent[0]?.subject, /[\r\n]/)
   t.match(sent[0]?.text, /one two/)
+})
+
+t.test('notices: a webhook whose last attempt failed and a refused provider key are mailed', async t => {
+  const gateway = await startGateway(t)
+  const mailed = async (subject: string): Promise<string> =>
+    await eventually(`a mail: ${subject}`, async () => mailsOf(gateway).find(mail => mail.includes(subject)) ?? null)
+  const port = await freePort()
+  await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: `http://127.0.0.1:${port}/hook` })
+  const input = (orderId: string) => ({ orderId, amount: '0.00001', currency: 'BTC' })
+  const { lightningInvoice } = (await gateway.merchantSend('POST', '/api/payments', input('w-1'))).json() as {
+    lightningInvoice: string
+  }
+  await gateway.pay(lightningInvoice)
+  await eventually('a first attempt', async () => {
+    const [row] = await gateway.database.sql`select 1 from webhook_deliveries where attempts = 1`
+    return row ?? null
+  })
+  // The attempts between them have the backoff of hours.
+  await gateway.database.sql`update webhook_deliveries set attempts = 5`
+  await gateway.database.sql`
+    update jobs set data = data || '{"attempt": 6}', next_at = now() where queue like 'webhook%' and state = 'waiting'`
+  const mail = await mailed('Webhook failed')
+  t.match(mail, new RegExp(`127\\.0\\.0\\.1:${port}`))
+  t.notMatch(mail, /\/hook/, 'no full address')
+
+  const honest = SandboxProvider.prototype.createCharge
+  t.teardown(() => {
+    SandboxProvider.prototype.createCharge = honest
+  })
+  SandboxProvider.prototype.createCharge = async () => {
+    throw new ProviderRefused('key', 'The key is not valid.')
+  }
+  t.equal((await gateway.merchantSend('POST', '/api/payments', input('k-1'))).status, 502)
+  t.match(await mailed('Provider key rejected'), /refuses its key/)
 })

@@ -7,7 +7,7 @@ import { earningsSection } from '../earnings.ts'
 import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
 import { live, table, figure } from '../parts.ts'
 import { amountIn, timeOf, sats, count, percent } from '../words.ts'
-import type { PaymentItem } from './payments.ts'
+import { paymentColumns } from './payments.ts'
 import { openProblems } from './problems.ts'
 import type { VNode } from 'preact'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
@@ -112,13 +112,7 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
         table(
           'Recent payments',
           [
-            {
-              title: 'Order',
-              cell: (payment: PaymentItem) =>
-                html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
-            },
-            { title: 'Status', cell: payment => payment.status },
-            { title: 'Created', cell: payment => timeOf(payment.createdAt) },
+            ...paymentColumns({ link }),
             { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
           ],
           payments,

@@ -7,7 +7,7 @@ import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import { html } from '../../kit/document.ts'
 import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
+import { action, choice, copyable, danger, days, facts, field, live, pager, table, type TableColumn } from '../parts.ts'
 import { may, status } from '../status.ts'
 import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
@@ -31,6 +31,16 @@ async function amounts(
     return currency === 'BTC' ? value(amountSats) : `${amountIn(amount, currency)} (${sats(amountSats)})`
   }
 }
+
+/** What a payment says in every list. */
+export const paymentColumns = ({ link }: Pick<PageRequest, 'link'>): ReadonlyArray<TableColumn<PaymentItem>> => [
+  {
+    title: 'Order',
+    cell: ({ invoiceId, orderId }) => html`<a href=${link(`payments/${invoiceId}`)}><bdi>${orderId}</bdi></a>`
+  },
+  { title: 'Status', cell: payment => status(payment.status) },
+  { title: 'Created', cell: payment => timeOf(payment.createdAt) }
+]
 
 export const paymentsPage: ConsolePage = {
   id: 'getConsolePayments',
@@ -69,13 +79,7 @@ export const paymentsPage: ConsolePage = {
           table(
             'Payments',
             [
-              {
-                title: 'Order',
-                cell: (payment: PaymentItem) =>
-                  html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
-              },
-              { title: 'Status', cell: payment => status(payment.status) },
-              { title: 'Created', cell: payment => timeOf(payment.createdAt) },
+              ...paymentColumns(asked),
               {
                 title: 'Customer',
                 cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`

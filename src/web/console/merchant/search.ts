@@ -9,7 +9,7 @@ import type { ConsolePage } from '../page.ts'
 import { field, table } from '../parts.ts'
 import { status } from '../status.ts'
 import { sats, short, timeOf } from '../words.ts'
-import type { PaymentItem } from './payments.ts'
+import { paymentColumns, type PaymentItem } from './payments.ts'
 import { refundedLink } from './refunds.ts'
 
 type FoundOrder = AsRead<OrderRow>
@@ -64,20 +64,7 @@ export const searchPage: ConsolePage = {
             'payments',
             'Payments',
             link(`payments${queryOf({ text })}`),
-            table(
-              'Payments',
-              [
-                {
-                  title: 'Order',
-                  cell: (one: PaymentItem) =>
-                    html`<a href=${link(`payments/${one.invoiceId}`)}><bdi>${one.orderId}</bdi></a>`
-                },
-                { title: 'Status', cell: one => status(one.status) },
-                { title: 'Created', cell: one => timeOf(one.createdAt) }
-              ],
-              payments,
-              none
-            )
+            table('Payments', paymentColumns(asked), payments, none)
           )}
           ${section(
             'customers',

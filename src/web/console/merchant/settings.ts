@@ -3,11 +3,12 @@ import type { VNode } from 'preact'
 import type { KeyVerdictView } from '../../../accounts/merchants/provider-operations.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
+import type { Role } from '../../../engine/operations/roles.ts'
 import { html } from '../../kit/document.ts'
 import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
 import { expectUnchanged, type AsRead } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, danger, facts, field, table, ticks } from '../parts.ts'
+import { action, badge, choice, danger, facts, field, fieldsOf, table, ticks, type FormField } from '../parts.ts'
 import { forRole } from '../status.ts'
 import { timeOf } from '../words.ts'
 
@@ -42,8 +43,8 @@ export const settingsPage: ConsolePage = {
           ])}
         </section>
         ${providersSection(asked, settings)}
-        ${nameSection(asked, account.name)}
-        ${colourSection(asked, settings)}
+        ${textSection(asked, { does: 'name', title: 'Account name', words: t('Customers see it on payment pages, receipts and invoices.'), role: 'owner', now: account.name, label: 'Name', attributes: { required: true, maxlength: 200 } })}
+        ${textSection(asked, { does: 'colour', title: 'Brand color', words: t('Used on the payment page that people see in a browser.'), role: 'editor', now: settings.colour ?? '', label: 'Color, such as #c2410c (leave empty for the default)', attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
         ${noticesSection(asked, notices)}`
     }
   },
@@ -175,33 +176,27 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
     </section>`
 }
 
-function nameSection(asked: PageRequest, name: string): VNode {
-  return html`<section aria-labelledby="named"><h2 id="named">Account name</h2>
-      <p>Customers see it on payment pages, receipts and invoices.</p>
-      ${forRole(
-        asked,
-        'owner',
-        html`<form method="post" class="filter">
-          <input type="hidden" name="do" value="name" /><input type="hidden" name="was" value=${name} />
-          ${field({ name: 'name', label: 'Name', value: asked.form.get('name') ?? name, problem: asked.problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
-          <button class="button small" type="submit">Save</button>
-        </form>`
-      )}
-    </section>`
-}
-
-function colourSection(asked: PageRequest, { colour }: SettingsView): VNode {
-  const { form, problem } = asked
+/** A section with one text to save. `does`: its name in the form, too. */
+function textSection(
+  asked: PageRequest,
+  of: Required<Pick<FormField, 'label' | 'attributes'>> & {
+    does: string
+    title: string
+    words: string
+    role: Role
+    now: string
+  }
+): VNode {
+  const { does, title, words, role, now, label, attributes } = of
   return html`
-    <section aria-labelledby="pages"><h2 id="pages">Brand color</h2>
-      <p>Used on the payment page that people see in a browser.</p>
+    <section aria-labelledby=${`of-${does}`}><h2 id=${`of-${does}`}>${t(title)}</h2>
+      <p>${t(words)}</p>
       ${forRole(
         asked,
-        'editor',
+        role,
         html`<form method="post" class="filter">
-          <input type="hidden" name="do" value="colour" />
-          <input type="hidden" name="was" value=${colour ?? ''} />
-          ${field({ name: 'colour', label: 'Color, such as #c2410c (leave empty for the default)', value: form.get('colour') ?? colour ?? '', problem: problem?.fields['colour'], attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
+          <input type="hidden" name="do" value=${does} /><input type="hidden" name="was" value=${now} />
+          ${field({ ...fieldsOf(asked, does)(does, now), id: does, label, attributes })}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}

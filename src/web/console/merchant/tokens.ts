@@ -3,12 +3,10 @@ import type { BalanceEntryView, BalanceView } from '../../../selling/balances/op
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
-import { badge, facts, table } from '../parts.ts'
+import { badge, facts, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
 import { may } from '../status.ts'
 import { listOf, revocation } from '../sales.ts'
 import { sats, short, timeOf } from '../words.ts'
-
-const PAGE = 50
 
 export const tokensPage: ConsolePage = {
   id: 'getConsoleTokens',
@@ -17,9 +15,8 @@ export const tokensPage: ConsolePage = {
   summary: 'Bundles and sessions that buyers have, with what is left of each',
   async show(asked) {
     const { api, link, query } = asked
-    const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
-    const balances = await api.get<readonly BalanceView[]>(`/api/merchant/balances${queryOf({ skip, take: PAGE })}`)
-    const goOn = (to: number) => link(`tokens${queryOf({ skip: to })}`)
+    const skip = offsetOf(query)
+    const balances = await api.get<readonly BalanceView[]>(`/api/merchant/balances${queryOf({ skip, take: ROWS + 1 })}`)
     return {
       title: 'Tokens',
       content: html`
@@ -45,13 +42,10 @@ export const tokensPage: ConsolePage = {
                   : revocation(asked, one.id, 'It stops working, and the rest is not refunded automatically.')
             }
           ],
-          balances,
+          balances.slice(0, ROWS),
           html`<p>No balances yet. To bill by usage, add <code>meter</code> to an entry of an API's <code>endpoints</code>: a payment buys a balance that requests draw from.</p>`
         )}
-        <nav class="pager" aria-label="Pages">
-          ${skip === 0 ? null : html`<a href=${goOn(Math.max(0, skip - PAGE))}>Newer</a>`}
-          ${balances.length < PAGE ? null : html`<a href=${goOn(skip + PAGE)}>Older</a>`}
-        </nav>`
+        ${offsetPager(offset => link(`tokens${queryOf({ offset })}`), skip, balances.length > ROWS)}`
     }
   },
   async act({ api, form }) {
@@ -72,11 +66,10 @@ export const tokenPage: ConsolePage = {
   summary: 'What requests took from one balance',
   async show({ api, link, params, query }) {
     const id = params['balanceId'] ?? ''
-    const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
+    const skip = offsetOf(query)
     const entries = await api.get<readonly BalanceEntryView[]>(
-      `/api/merchant/balances/${encodeURIComponent(id)}/entries${queryOf({ skip, take: PAGE })}`
+      `/api/merchant/balances/${encodeURIComponent(id)}/entries${queryOf({ skip, take: ROWS + 1 })}`
     )
-    const goOn = (to: number) => link(`tokens/${encodeURIComponent(id)}${queryOf({ skip: to })}`)
     return {
       title: 'Balance',
       content: html`
@@ -91,13 +84,10 @@ export const tokenPage: ConsolePage = {
             { title: 'Charged', cell: one => msats(one.msat), isNumber: true },
             { title: 'Not covered', cell: one => msats(one.unpaidMsat), isNumber: true }
           ],
-          entries,
+          entries.slice(0, ROWS),
           html`<p>No requests have used this balance yet.</p>`
         )}
-        <nav class="pager" aria-label="Pages">
-          ${skip === 0 ? null : html`<a href=${goOn(Math.max(0, skip - PAGE))}>Newer</a>`}
-          ${entries.length < PAGE ? null : html`<a href=${goOn(skip + PAGE)}>Older</a>`}
-        </nav>`
+        ${offsetPager(offset => link(`tokens/${encodeURIComponent(id)}${queryOf({ offset })}`), skip, entries.length > ROWS)}`
     }
   }
 }

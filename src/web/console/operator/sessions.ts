@@ -4,7 +4,7 @@ import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { status } from '../status.ts'
 import type { ConsolePage, RedirectTo } from '../page.ts'
-import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
+import { action, badge, choice, danger, facts, field, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
 import { sats, short, timeOf } from '../words.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
 
@@ -13,7 +13,6 @@ const VIEWS = [
   ['open', 'Open'],
   ['all', 'All']
 ] as const
-const AT_ONCE = 50
 
 function whole(msat: number): string {
   return sats(Math.floor(msat / 1000))
@@ -33,11 +32,10 @@ export const operatorSessions: ConsolePage = {
   summary: 'Prepaid sessions, and refunds that need attention',
   async show({ api, link, query }) {
     const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'stuck'
-    const skip = Math.max(0, Math.trunc(Number(query.get('skip') ?? 0)) || 0)
+    const skip = offsetOf(query)
     const list = await api.get<readonly PrepaidSessionView[]>(
-      `/api/admin/sessions${queryOf({ view, skip, take: AT_ONCE })}`
+      `/api/admin/sessions${queryOf({ view, skip, take: ROWS + 1 })}`
     )
-    const to = (from: number): string => link(`sessions${queryOf({ view, skip: from })}`)
     return {
       title: 'Sessions',
       content: html`
@@ -55,15 +53,12 @@ export const operatorSessions: ConsolePage = {
             { title: 'Remaining', cell: one => whole(one.balanceMsat), isNumber: true },
             { title: 'Refunded', cell: one => sats(one.refund.satoshis), isNumber: true }
           ],
-          list,
+          list.slice(0, ROWS),
           view === 'stuck'
             ? html`<p>No refunds need attention. Sessions whose refund failed or has an unknown outcome appear here.</p>`
             : html`<p>No sessions yet. Add <code>sessions</code> to a route to sell them.</p>`
         )}
-        <nav class="pager" aria-label="Pages">
-          ${skip > 0 ? html`<a rel="prev" href=${to(Math.max(0, skip - AT_ONCE))}>Before</a>` : null}
-          ${list.length === AT_ONCE ? html`<a rel="next" href=${to(skip + AT_ONCE)}>Next</a>` : null}
-        </nav>`
+        ${offsetPager(offset => link(`sessions${queryOf({ view, offset })}`), skip, list.length > ROWS)}`
     }
   }
 }
