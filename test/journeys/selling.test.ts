@@ -52,7 +52,8 @@ t.test('a price in dollars, and how it is told', async t => {
   t.match(document.paths['/v1/{path}'], {
     get: {
       'x-payment-info': {
-        offers: [{ amount: null, currency: 'sat', price: { mode: 'fixed', amount: '0.002', currency: 'USD' } }]
+        offers: [{ amount: null, currency: 'sat' }],
+        terms: [{ price: { mode: 'fixed', amount: '0.002', currency: 'USD' } }]
       }
     }
   })

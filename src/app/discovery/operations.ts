@@ -16,7 +16,7 @@ import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { priceWords } from '../../engine/checks/price.ts'
+import { l402Manifest, l402Services } from './manifests.ts'
 
 /** Lazy document, rebuilt when `version` changes. Compressed for clients that accept gzip. */
 class PublishedDocument {
@@ -59,7 +59,7 @@ export interface DiscoveryFacts {
   apis(): Promise<readonly PricedRoute[]>
 }
 
-const DESCRIPTION =
+const PAYMENT =
   'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -78,10 +78,19 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const service = () => {
     const base = facts.publicUrl()
     const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }
-    return { categories: facts.config().discovery.categories, docs }
+    const { categories, contact, icon } = facts.config().discovery
+    return {
+      categories,
+      docs,
+      ...(contact === undefined ? {} : { contact }),
+      ...(icon === undefined ? {} : { icon })
+    }
   }
-  const titleOf = ({ pages, payment }: Pick<GatewayConfig, 'pages' | 'payment'>): string =>
-    pages.name === '' ? payment.serviceName : pages.name
+  const titleOf = ({ discovery, pages, payment }: Pick<GatewayConfig, 'discovery' | 'pages' | 'payment'>): string =>
+    discovery.name || pages.name || payment.serviceName
+  /** What the operator says of the service, then how it is paid. */
+  const aboutOf = ({ discovery }: Pick<GatewayConfig, 'discovery'>): string =>
+    discovery.description === '' ? PAYMENT : `${discovery.description} ${PAYMENT}`
   let known: { readonly config: unknown; readonly operations: AnyOperation[] } | null = null
   /** Built once per configuration: it takes a router. */
   const served = (): AnyOperation[] => {
@@ -104,7 +113,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     const operations = served().filter(isWritten)
     const document = openApiDocument(operations, {
       title: titleOf(config),
-      description: which === 'sale' ? `${DESCRIPTION} ${WHERE_THE_REST_IS}` : DESCRIPTION,
+      description: which === 'sale' ? `${aboutOf(config)} ${WHERE_THE_REST_IS}` : aboutOf(config),
       publicUrl: facts.publicUrl(),
       pricedRoutes:
         which === 'whole'
@@ -126,8 +135,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const manifest = async (): Promise<string> => {
     const config = facts.config()
     return l402Manifest({
-      serviceName: config.payment.serviceName,
-      description: DESCRIPTION,
+      serviceName: config.discovery.name || config.payment.serviceName,
+      description: aboutOf(config),
       publicUrl: facts.publicUrl(),
       categories: config.discovery.categories,
       prices: facts.prices(),
@@ -256,7 +265,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         const paths = new Set(served().map(({ path }) => path.replaceAll(/:[A-Za-z]+/g, 'x')))
         const text = llmsText({
           serviceName: titleOf(config),
-          description: DESCRIPTION,
+          description: aboutOf(config),
           publicUrl: facts.publicUrl(),
           pricedRoutes: await offers(config),
           stores: await facts.stores(),
@@ -277,6 +286,42 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         return { status: 200, body: await manifest(), headers: ['Cache-Control', 'public, max-age=60'] }
       }
     }),
+    defineOperation({
+      ...common,
+      id: 'getL402Services',
+      path: '/.well-known/l402-services',
+      summary: 'What is for sale here, for directories',
+      description: 'Each paid address with its price in satoshis, and the body that it takes, where examples show one.',
+      responses: { 200: { description: 'The services.', mediaType: JSON_TYPE } },
+      async handle() {
+        const config = facts.config()
+        const body = l402Services(titleOf(config), aboutOf(config), facts.publicUrl(), await offers(config))
+        return {
+          status: 200,
+          body,
+          headers: ['Cache-Control', 'public, max-age=60']
+        }
+      }
+    }),
+    ...PROOFS.map(([id, file]) =>
+      defineOperation({
+        ...common,
+        tag: 'browsers',
+        id,
+        path: `/.well-known/${file}`,
+        summary: `Proof of the domain: ${file}`,
+        description: 'The text that a directory gave the operator; `discovery.verify` has it.',
+        responses: {
+          200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' },
+          404: 'The operator has none.'
+        },
+        handle() {
+          const text = facts.config().discovery.verify[file]
+          if (text === undefined) throw notFound()
+          return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
+        }
+      })
+    ),
     defineOperation({
       ...common,
       tag: 'browsers',
@@ -305,6 +350,11 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
 
 const INDEX = 'index.json'
 
+const PROOFS = [
+  ['get402IndexProof', '402index-verify.txt'],
+  ['getSatringProof', 'satring-verify']
+] as const
+
 function partOf(tag: string): string {
   return `${tag.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.json`
 }
@@ -321,49 +371,3 @@ const ROBOTS = [
 const WHERE_THE_REST_IS =
   'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
   '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'
-
-interface ManifestFacts {
-  readonly serviceName: string
-  readonly description: string
-  readonly publicUrl: string
-  readonly categories: readonly string[]
-  readonly prices: PriceList
-  readonly pricedRoutes: readonly PricedRoute[]
-}
-
-/**
- * `/.well-known/l402.json`: offers in the form of L402 clients (`service`, `l402`, `endpoints` with
- * `pricing.base_price_sats`). A dynamic price has no `base_price_sats`: clients must not budget with a guess.
- */
-function l402Manifest(facts: ManifestFacts): string {
-  const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts
-  return JSON.stringify({
-    service: {
-      name: serviceName,
-      description,
-      base_url: publicUrl,
-      documentation_url: `${publicUrl}/llms.txt`,
-      categories
-    },
-    l402: {
-      default_price_sats: prices.defaultPriceSats,
-      token_validity_seconds: prices.tokenValiditySeconds,
-      payment_flow: '402 with an invoice, pay, send the request again with Authorization: L402 <macaroon>:<preimage>',
-      capabilities: { preimage_in_response: false, supported_currencies: ['sat'] }
-    },
-    openapi_url: `${publicUrl}/openapi.json`,
-    endpoints: pricedRoutes.flatMap(route =>
-      (route.methods.length === 0 ? ['any'] : route.methods).map(method => ({
-        id: `${method} ${route.path}`,
-        path: route.path,
-        method: method === 'any' ? 'ANY' : method.toUpperCase(),
-        summary: route.description,
-        l402_enabled: true,
-        pricing:
-          typeof route.price === 'number'
-            ? { model: route.meter === undefined ? 'per-request' : 'balance', base_price_sats: route.price }
-            : { model: 'varies', ...(route.price === null ? {} : { price: priceWords(route.price) }) }
-      }))
-    )
-  })
-}

@@ -23,7 +23,12 @@ interface DocumentFacts {
   /** Requests that the gateway sends, by event name (OpenAPI `webhooks`). */
   readonly webhooks?: Readonly<Record<string, WebhookFacts>>
   /** Categories for registries, and links to documentation. */
-  readonly service?: { readonly categories: readonly string[]; readonly docs: Readonly<Record<string, string>> }
+  readonly service?: {
+    readonly categories: readonly string[]
+    readonly docs: Readonly<Record<string, string>>
+    readonly contact?: string
+    readonly icon?: string
+  }
 }
 
 export interface WebhookFacts {
@@ -347,7 +352,7 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
   const webhooks = Object.fromEntries(
     Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)])
   )
-  const { title, description, publicUrl, service = { categories: [], docs: {} } } = facts
+  const { title, description, publicUrl, service: { contact, ...service } = { categories: [], docs: {} } } = facts
   const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
   const components = {
     schemas: writer.names.components,
@@ -362,7 +367,12 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
   }
   return {
     openapi: '3.1.0',
-    info: { title, version: API_VERSION, description },
+    info: {
+      title,
+      version: API_VERSION,
+      description,
+      ...(contact === undefined ? {} : { contact: { email: contact } })
+    },
     servers: [{ url: publicUrl }],
     'x-service-info': {
       name: title,

@@ -112,17 +112,24 @@ function fixedSats(price: PriceConfig | null): number | null {
   return typeof price === 'number' ? price : null
 }
 
+/** Members of an offer by draft-payment-discovery-01, whose schema forbids others. */
+const OFFER_MEMBERS = new Set(['intent', 'method', 'amount', 'currency', 'description'])
+
 /**
- * `x-payment-info`: one offer, or one per call. The amount is null where it is no fixed number of satoshis; `price`
- * then describes it.
+ * `x-payment-info`: one offer, or one per call. The amount is null where it is no fixed number of satoshis. What else
+ * there is to an offer stands at the same index of `terms`; `price` there describes such an amount.
  */
 export function paymentInfo({ price, description, calls, meter, sessions }: DocumentedPrice): Json {
-  return {
-    offers: calls?.map(call => offerJson(call.amount, call.operation)) ?? [
-      { ...offerJson(price, description), ...(meter === undefined ? {} : { buys: 'balance', unit: meter.unit }) },
-      ...(sessions === undefined ? [] : [sessionJson(price, description, meter !== undefined, sessions)])
-    ]
-  }
+  const all = calls?.map(call => offerJson(call.amount, call.operation)) ?? [
+    { ...offerJson(price, description), ...(meter === undefined ? {} : { buys: 'balance', unit: meter.unit }) },
+    ...(sessions === undefined ? [] : [sessionJson(price, description, meter !== undefined, sessions)])
+  ]
+  const part = (isStandard: boolean): Json[] =>
+    all.map(offer =>
+      Object.fromEntries(Object.entries(offer).filter(([name]) => OFFER_MEMBERS.has(name) === isStandard))
+    )
+  const terms = part(false)
+  return { offers: part(true), ...(terms.every(more => Object.keys(more).length === 0) ? {} : { terms }) }
 }
 
 function offerJson(price: PriceConfig | null, description: string): Json {

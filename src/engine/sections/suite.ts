@@ -170,6 +170,12 @@ export const PagesSchema = Type.Object(
   described('Pages for people.')
 )
 
+function proofText(directory: string) {
+  return Type.Optional(
+    Type.String({ minLength: 1, maxLength: 1000, description: `What ${directory} gave you to prove the domain.` })
+  )
+}
+
 export const DiscoverySchema = Type.Object(
   {
     categories: Type.Array(
@@ -179,6 +185,27 @@ export const DiscoverySchema = Type.Object(
         maxItems: 10,
         description: 'What registries sort this service by.'
       }
+    ),
+    name: Type.String({
+      default: '',
+      maxLength: 100,
+      description: 'Name of the service in directories. `pages.name` or `payment.serviceName` when empty.'
+    }),
+    description: Type.String({
+      default: '',
+      maxLength: 500,
+      description: 'What the service is for, in a sentence or two.'
+    }),
+    contact: Type.Optional(
+      Type.String({ 'x-format': 'email', description: 'Email address for questions; it is published.' })
+    ),
+    icon: Type.Optional(Type.String({ 'x-format': 'http-url', description: 'Address of a picture for directories.' })),
+    verify: Type.Object(
+      {
+        '402index-verify.txt': proofText('402index'),
+        'satring-verify': proofText('Satring')
+      },
+      described('Texts by which directories prove that the domain is yours, served below `/.well-known/`.')
     )
   },
   described('What agents and registries learn about this gateway.')

@@ -91,7 +91,8 @@ t.test('whoever asks is told that the price buys a balance, and what is taken fr
       '/v1/{path}': {
         post: {
           'x-payment-info': {
-            offers: [{ amount: '100', currency: 'sat', buys: 'balance', unit: 'token', description: new RegExp(words) }]
+            offers: [{ amount: '100', currency: 'sat', description: new RegExp(words) }],
+            terms: [{ buys: 'balance', unit: 'token' }]
           }
         }
       }

@@ -361,15 +361,9 @@ t.test('whoever asks what is for sale is told of sessions', async t => {
           'x-payment-info': {
             offers: [
               { intent: 'charge', amount: '2' },
-              {
-                intent: 'session',
-                amount: '2',
-                currency: 'sat',
-                unitType: 'chunk',
-                depositAmount: '100',
-                idleTimeout: '300'
-              }
-            ]
+              { intent: 'session', amount: '2', currency: 'sat' }
+            ],
+            terms: [{}, { unitType: 'chunk', depositAmount: '100', idleTimeout: '300' }]
           }
         }
       }

@@ -1,0 +1,81 @@
+import { priceWords } from '../../engine/checks/price.ts'
+import type { PricedRoute } from '../../engine/openapi/paid.ts'
+import { schemaOf } from '../../engine/openapi/schemas.ts'
+import type { PriceList } from '../../selling/challenges/schema.ts'
+
+interface ManifestFacts {
+  readonly serviceName: string
+  readonly description: string
+  readonly publicUrl: string
+  readonly categories: readonly string[]
+  readonly prices: PriceList
+  readonly pricedRoutes: readonly PricedRoute[]
+}
+
+/**
+ * `/.well-known/l402.json`: offers in the form of L402 clients (`service`, `l402`, `endpoints` with
+ * `pricing.base_price_sats`). A dynamic price has no `base_price_sats`: clients must not budget with a guess.
+ */
+export function l402Manifest(facts: ManifestFacts): string {
+  const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts
+  return JSON.stringify({
+    service: {
+      name: serviceName,
+      description,
+      base_url: publicUrl,
+      documentation_url: `${publicUrl}/llms.txt`,
+      categories
+    },
+    l402: {
+      default_price_sats: prices.defaultPriceSats,
+      token_validity_seconds: prices.tokenValiditySeconds,
+      payment_flow: '402 with an invoice, pay, send the request again with Authorization: L402 <macaroon>:<preimage>',
+      capabilities: { preimage_in_response: false, supported_currencies: ['sat'] }
+    },
+    openapi_url: `${publicUrl}/openapi.json`,
+    endpoints: pricedRoutes.flatMap(route =>
+      (route.methods.length === 0 ? ['any'] : route.methods).map(method => ({
+        id: `${method} ${route.path}`,
+        path: route.path,
+        method: method === 'any' ? 'ANY' : method.toUpperCase(),
+        summary: route.description,
+        l402_enabled: true,
+        pricing:
+          typeof route.price === 'number'
+            ? { model: route.meter === undefined ? 'per-request' : 'balance', base_price_sats: route.price }
+            : { model: 'varies', ...(route.price === null ? {} : { price: priceWords(route.price) }) }
+      }))
+    )
+  })
+}
+
+/**
+ * `/.well-known/l402-services`, which directories read. A route's examples are the addresses that can be called as they
+ * are; without one, its pattern. A price that varies has no `base_cost_sats`.
+ */
+export function l402Services(
+  name: string,
+  description: string,
+  publicUrl: string,
+  pricedRoutes: readonly PricedRoute[]
+): string {
+  return JSON.stringify({
+    version: '1',
+    name,
+    description,
+    services: pricedRoutes.flatMap(route => {
+      const pricing = typeof route.price === 'number' ? { base_cost_sats: route.price } : {}
+      const service = (target: string, method: string, body?: unknown) => ({
+        endpoint: `${publicUrl}${target}`,
+        method: method.toUpperCase(),
+        content_type: 'application/json',
+        description: route.description,
+        pricing,
+        ...(body === undefined ? {} : { request_schema: schemaOf(body) })
+      })
+      if (route.examples.length > 0)
+        return route.examples.map(({ target, method, body }) => service(target, method, body))
+      return (route.methods.length === 0 ? ['get'] : route.methods).map(method => service(route.path, method))
+    })
+  })
+}

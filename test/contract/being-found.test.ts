@@ -1,0 +1,90 @@
+import t from 'tap'
+import { startGateway } from '../support/gateway.ts'
+
+const yaml = (discovery = '') => `
+use: [service, sandbox]
+${discovery}
+routes:
+  - match: { path: /v1/*, method: [GET, POST] }
+    price: 10 sats
+    chain: paid
+    description: Weather
+    upstream: { url: "http://127.0.0.1:9" }
+    examples:
+      - { request: POST /v1/now, body: { city: Berlin }, response: { celsius: 7 } }
+  - match: { path: /v2/*, method: GET }
+    price: $0.01
+    chain: paid
+    upstream: { url: "http://127.0.0.1:9" }
+    sessions: { deposit: 100 sats }
+`
+
+t.test('directories find name, contact and icon, what is sold, and proofs of the domain', async t => {
+  const gateway = await startGateway(t, {
+    yaml: yaml(`discovery:
+  name: Weather of the world
+  description: Forecasts for any city.
+  contact: ops@example.com
+  icon: https://example.com/icon.png
+  verify: { 402index-verify.txt: abc-123, satring-verify: def }`)
+  })
+  const get = async (path: string) => await gateway.send('GET', path)
+  t.match((await get('/openapi.json')).json(), {
+    info: {
+      title: 'Weather of the world',
+      description: /^Forecasts for any city\. /,
+      contact: { email: 'ops@example.com' }
+    },
+    'x-service-info': { name: 'Weather of the world', icon: 'https://example.com/icon.png' }
+  })
+  t.match((await get('/.well-known/l402.json')).json(), { service: { name: 'Weather of the world' } })
+  t.match((await get('/llms.txt')).text, /^# Weather of the world\n\n> Forecasts for any city\./)
+  const services = (await get('/.well-known/l402-services')).json() as { services: unknown[] }
+  t.match(services, {
+    version: '1',
+    services: [
+      {
+        endpoint: `${gateway.url}/v1/now`,
+        method: 'POST',
+        content_type: 'application/json',
+        description: 'Weather',
+        pricing: { base_cost_sats: 10 },
+        request_schema: { type: 'object', properties: { city: { type: 'string' } } }
+      },
+      { endpoint: `${gateway.url}/v2/{path}`, method: 'GET', pricing: {} }
+    ]
+  })
+  for (const [path, text] of [
+    ['/.well-known/402index-verify.txt', 'abc-123'],
+    ['/.well-known/satring-verify', 'def']
+  ] as const) {
+    t.equal((await get(path)).text, text)
+    t.equal((await gateway.send('HEAD', path)).status, 200)
+  }
+})
+
+t.test('without settings nothing is proven, and the service has its name alone', async t => {
+  const gateway = await startGateway(t, { yaml: yaml() })
+  t.equal((await gateway.send('GET', '/.well-known/402index-verify.txt')).status, 404)
+  const document = (await gateway.send('GET', '/openapi.json')).json()
+  t.match(document, { info: { title: 'boltgate' } })
+  t.notOk('contact' in (document as { info: object }).info)
+})
+
+t.test('offers have the members of draft -01 alone; what else there is stands beside them', async t => {
+  const gateway = await startGateway(t, { yaml: yaml() })
+  const { paths } = (await gateway.send('GET', '/openapi.json')).json() as {
+    paths: Record<string, Record<string, { 'x-payment-info'?: { offers: object[]; terms?: object[] } }>>
+  }
+  const allowed = new Set(['intent', 'method', 'amount', 'currency', 'description'])
+  let seen = 0
+  for (const item of Object.values(paths))
+    for (const operation of Object.values(item)) {
+      const info = operation['x-payment-info']
+      if (info === undefined) continue
+      seen++
+      t.ok(info.offers.every(offer => Object.keys(offer).every(name => allowed.has(name))))
+      t.ok(info.terms === undefined || info.terms.length === info.offers.length)
+    }
+  t.ok(seen > 0)
+})
