@@ -8,7 +8,8 @@ import { LongError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { readCredential, type Credential } from '../../lightning/codecs/credential.ts'
 import { isOfBalance } from '../../lightning/l402/caveats.ts'
-import { paymentHashOf } from '../../lightning/codecs/hmac.ts'
+import { equalDigests, paymentHashOf } from '../../lightning/codecs/hmac.ts'
+import { decodeMacaroonBase64 } from '../../lightning/l402/macaroon.ts'
 import { encodePaidKey, keyProof } from '../../lightning/l402/paid-key.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -112,6 +113,8 @@ const TopUpInvoice = Type.Object(
 interface Holder {
   readonly challenge: Challenge
   readonly key: string
+  /** Has caveats that the sold key lacks. */
+  readonly isNarrowed: boolean
 }
 
 const header = { Authorization: 'The key, or the credential of the payment in any of its forms.' }
@@ -148,7 +151,12 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
     const challenge = (await verifier.tokens.standing(token)) ?? (await verifier.tokens.claim(token))
     if ('kind' in challenge) return challenge
     const macaroon = Buffer.from(credential.macaroon, credential.encoding)
-    return { challenge, key: encodePaidKey(keyProof(rootKey, paymentHash), macaroon) }
+    const sold = sentAgain(challenge, options.keys())
+    return {
+      challenge,
+      key: encodePaidKey(keyProof(rootKey, paymentHash), macaroon),
+      isNarrowed: sold === null || !isSameToken(sold.macaroon, macaroon)
+    }
   }
 
   /** Claims a known payment for its key; null if it bought no balance. */
@@ -175,14 +183,14 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
   /** Calls `then` for the holder of a key. */
   const asHolder = async (
     ctx: Context,
-    then: (challenge: Challenge, balance: BalanceNow) => Promise<Result>
+    then: (holder: Holder, balance: BalanceNow) => Promise<Result>
   ): Promise<Result> => {
     const paid = await paidOf(ctx)
     return paid === null
       ? refused('Send the key as Authorization: Bearer bg_…, x-api-key or api-key')
       : 'kind' in paid
         ? refused(paid.detail)
-        : then(paid.challenge, await opened(paid.challenge))
+        : then(paid, await opened(paid.challenge))
   }
 
   return [
@@ -261,14 +269,17 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       method: 'GET',
       path: '/l402/keys/self',
       summary: 'What a key has spent, and what is left of it',
-      description: 'For the holder of a key, or of the credential of its payment. Failed requests cost 0.',
+      description:
+        'For the holder of a key, or of the credential of its payment. Failed requests cost 0. A narrowed key shows the balance alone.',
       headers: header,
       responses: {
         200: { description: 'The balance, and its usage by day and model.', schema: KeyStanding },
         401: 'No key was sent, or it is invalid, expired or revoked.'
       },
       handle: ({ ctx }) =>
-        asHolder(ctx, async (_challenge, balance) => {
+        asHolder(ctx, async ({ isNarrowed }, balance) => {
+          // Other holders of the balance have a part in both.
+          if (isNarrowed) return ready(200, { ...standingView(balance), usage: [], requests: [] })
           const entries = await store.entries(balance.id, { skip: 0, take: 50 })
           const usage = await store.usage(balance.id)
           return ready(200, { ...standingView(balance), usage, requests: entries.map(entryView) })
@@ -297,7 +308,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
         404: 'The preimage is of no top-up of this key.'
       },
       handle: ({ ctx, body }) =>
-        asHolder(ctx, async (challenge, balance) => {
+        asHolder(ctx, async ({ challenge }, balance) => {
           if (body.preimage !== undefined) {
             await settlements.settled(await topUpOf(claims, body.preimage, balance.id))
             return ready(200, standingView(await opened(challenge)))
@@ -308,6 +319,14 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
         })
     })
   ]
+}
+
+/** Caveats change the signature. */
+function isSameToken(sold: string, shown: Uint8Array): boolean {
+  return equalDigests(
+    decodeMacaroonBase64(sold).signature,
+    decodeMacaroonBase64(Buffer.from(shown).toString('base64')).signature
+  )
 }
 
 function ready(status: number, body: unknown): Result {

@@ -190,6 +190,19 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
   t.equal((await gateway.send('GET', '/l402/test/ping', { headers: { 'x-api-key': key } })).status, 402, 'no key there')
 })
 
+t.test('keys: a narrowed key shows no requests of other holders', async t => {
+  const { ask, buy, standing, gateway } = await openShop(t)
+  const { key, credential } = await buy()
+  await ask({ 'x-api-key': key })
+  for (const caveat of ['label=bob', 'budget_msat=5000', 'model=small', 'path=/v1/embeddings']) {
+    const { balanceMsat, usage, requests } = await standing(narrowed(key, caveat))
+    t.same({ balanceMsat, usage, requests }, { balanceMsat: 9000, usage: [], requests: [] }, caveat)
+  }
+  t.match(await standing(key), { usage: [{ requests: 1 }], requests: [{}] }, 'the buyer sees them')
+  const shown = await gateway.send('GET', '/l402/keys/self', { headers: { authorization: credential } })
+  t.match(shown.json(), { requests: [{}] }, 'by the credential of the payment too')
+})
+
 t.test('keys: many requests spend no more than a budget', async t => {
   const { ask, buy, standing, gateway } = await openShop(t)
   const { key } = await buy({ amount: 1000 })
