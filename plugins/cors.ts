@@ -5,6 +5,8 @@ const token = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 const exposedByDefault = [
   'WWW-Authenticate',
   'Payment-Receipt',
+  'PAYMENT-REQUIRED',
+  'PAYMENT-RESPONSE',
   'X-L402-Error',
   'X-Balance-Msat',
   'X-Charged-Msat',

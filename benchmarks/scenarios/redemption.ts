@@ -33,6 +33,7 @@ const settings: ChallengeSettings = {
   invoiceExpiry: 3_600_000,
   realm: 'api.example.com',
   schemes: ['payment', 'l402'],
+  x402Origin: null,
   orderByClient: true,
   lsat: false,
   problemBase: 'https://paymentauth.org/problems',

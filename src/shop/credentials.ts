@@ -115,6 +115,8 @@ export class ShopCredentials {
         )
       case 'modern':
         return await this.#modern(credential, store)
+      case 'x402':
+        return refused('form', 'A store sells by L402 and Payment')
     }
   }
 

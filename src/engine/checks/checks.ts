@@ -9,6 +9,7 @@ import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { ReadEntry } from './chains.ts'
 import {
   checkCallSchemes,
+  checkX402,
   checkKeys,
   checkNames,
   checkOperatorKey,
@@ -142,6 +143,7 @@ const CHECKS: readonly Check[] = [
     run: ({ chains, config, providers, routes, written }, findings) => {
       checkSessionProvider(config, placedProviders(config, written), providers, routes, findings)
       checkCallSchemes(config, routes, chains, findings)
+      checkX402(config, placedProviders(config, written), providers, findings)
     }
   },
   {

@@ -114,6 +114,32 @@ export function checkCallSchemes(
       )
 }
 
+/** x402 binds each invoice to a public address, by the hash of its description, and some clients know it alone. */
+export function checkX402(
+  { payment, server }: FileConfig,
+  placed: readonly PlacedProvider[],
+  providers: readonly ProviderFacts[] | undefined,
+  findings: Findings
+): void {
+  if (!payment.schemes.includes('x402')) return
+  const at = ['payment', 'schemes']
+  if (payment.schemes.length === 1)
+    findings.report('BG_CONFIG_CONFLICT', at, 'found x402 alone; allowed: x402 beside l402 or payment')
+  if (server.publicUrl === '')
+    findings.warn(
+      'BG_CONFIG_CONFLICT',
+      at,
+      'found x402, but no server.publicUrl to bind invoices to: no 402 offers x402'
+    )
+  for (const { path, provider } of placed)
+    if (factsOf(provider.kind, providers)?.hashesDescriptions !== true)
+      findings.warn(
+        'BG_CONFIG_CONFLICT',
+        [...path, 'kind'],
+        `found ${provider.kind}, whose invoices cannot be bound to a request: its 402s offer no x402`
+      )
+}
+
 /**
  * The rest of a session is paid back, so its provider must be able to pay; and sessions need the Payment scheme. Free
  * routes need no session.

@@ -18,7 +18,7 @@ export interface PrincipalKinds {}
 export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string; readonly id: string }
 
 export interface RequestPayment {
-  readonly scheme: 'l402' | 'payment' | 'payment-legacy' | 'session'
+  readonly scheme: 'l402' | 'payment' | 'payment-legacy' | 'session' | 'x402'
   /** 64 lower-case hex characters; for a session its id, the hash of its first deposit. */
   readonly paymentHash: string
   /** The payment; for a session the price of one unit. */

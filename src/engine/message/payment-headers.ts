@@ -14,11 +14,14 @@ export const KEY_FIELDS = ['x-api-key', 'api-key'] as const
 /** The client's own `Authorization` stays free where a challenge selects this field (draft-httpauth-payment-01). */
 export const PAYMENT_FIELD = 'Payment-Authorization'
 
+/** A credential where x402 is offered; otherwise another service's. */
+export const X402_FIELD = 'payment-signature'
+
 /** LSAT is the former name of L402. */
 type PaymentScheme = 'l402' | 'lsat' | 'payment'
 
 /** Whether a field may carry a credential, and how. Makes no lower-case copy of other names. */
-export function credentialField(name: string): 'authorization' | 'payment' | 'macaroon' | 'key' | null {
+export function credentialField(name: string): 'authorization' | 'payment' | 'macaroon' | 'key' | 'x402' | null {
   switch (name.length) {
     case 13:
       return name.toLowerCase() === 'authorization' ? 'authorization' : null
@@ -30,6 +33,8 @@ export function credentialField(name: string): 'authorization' | 'payment' | 'ma
       return name.toLowerCase() === MACAROON_FIELDS[1] ? 'macaroon' : null
     case 9:
       return name.toLowerCase() === KEY_FIELDS[0] ? 'key' : null
+    case 17:
+      return name.toLowerCase() === X402_FIELD ? 'x402' : null
     case 7:
       return name.toLowerCase() === KEY_FIELDS[1] ? 'key' : null
     default:

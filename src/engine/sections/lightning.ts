@@ -9,6 +9,8 @@ export interface ProviderFacts {
   /** Whether the provider counts calls per address or key, and charges for unpaid invoices; null without calls. */
   readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
   readonly onlyReceives?: true
+  /** Sells by x402. */
+  readonly hashesDescriptions?: true
   /** Cannot pay an invoice without an amount. */
   readonly wantsAmounts?: true
   /** Describes what is wrong with a key's form without repeating any of it. */

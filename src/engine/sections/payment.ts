@@ -9,11 +9,11 @@ export const PaymentSchema = Type.Object(
       'x-format': 'realm',
       description: 'Realm of Payment challenges. The host name of publicUrl when empty.'
     }),
-    schemes: Type.Array(Type.Union([Type.Literal('l402'), Type.Literal('payment')]), {
+    schemes: Type.Array(Type.Union([Type.Literal('l402'), Type.Literal('payment'), Type.Literal('x402')]), {
       default: ['l402', 'payment'],
       minItems: 1,
       uniqueItems: true,
-      description: 'Schemes offered in a 402 response.'
+      description: 'Schemes offered in a 402 response. `x402` is offered beside another, for the same invoice.'
     }),
     order: Type.Union([Type.Literal('auto'), Type.Literal('l402-first'), Type.Literal('payment-first')], {
       default: 'auto',

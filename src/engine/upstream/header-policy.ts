@@ -3,7 +3,7 @@ import { NameTable, tableOf } from '../message/header-names.ts'
 import { trimmed, type HeaderList } from '../message/headers.ts'
 import { withoutOwnCookies } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
-import { MACAROON_FIELDS, mayCarryPreimage, paidKey, paymentScheme } from '../message/payment-headers.ts'
+import { MACAROON_FIELDS, mayCarryPreimage, paidKey, paymentScheme, X402_FIELD } from '../message/payment-headers.ts'
 import { pathFault } from './request-head.ts'
 
 /**
@@ -21,6 +21,7 @@ type HeaderFate =
   | 'via'
   | 'credential'
   | 'key'
+  | 'x402'
   | 'referer'
   | 'cookie'
   | 'encoding'
@@ -117,6 +118,7 @@ const REQUEST_NAMES = fatesOf({
   ],
   credential: CREDENTIALS,
   key: ['api-key'],
+  x402: [X402_FIELD],
   referer: ['referer'],
   cookie: ['cookie']
 })
@@ -226,6 +228,9 @@ export function requestHeaders(
         break
       case 'key':
         if (paidKey(value) === null) out.push(name, value)
+        break
+      case 'x402':
+        if (untrusted === null && ctx.payment?.scheme !== 'x402') out.push(name, value)
         break
       case 'cookie': {
         const others = untrusted === null ? withoutOwnCookies(value) : untrusted.cookies(value)

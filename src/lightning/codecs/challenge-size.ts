@@ -29,6 +29,7 @@ export function descriptionRoom(pathBytes: number): number {
   return Math.min(MAX_DESCRIPTION_BYTES, Math.max(0, Math.floor(left / ((1.6 * 10) / 3))))
 }
 
+const CHALLENGES: ReadonlySet<string> = new Set(['WWW-Authenticate', 'PAYMENT-REQUIRED'])
 const LINE_OVERHEAD = 'WWW-Authenticate: \r\n'.length
 
 /** Wire size of header lines with these ASCII values. */
@@ -40,7 +41,7 @@ export function challengeBytes(values: readonly string[]): number {
 
 /** Estimated size of a 402's head; null while small proxy buffers suffice. */
 export function largeHead(headers: readonly string[]): number | null {
-  const values = headers.filter((_, index) => headers[index - 1] === 'WWW-Authenticate')
+  const values = headers.filter((_, index) => CHALLENGES.has(headers[index - 1] ?? ''))
   const bytes = OTHER_HEAD_BYTES + challengeBytes(values)
   return bytes > LARGE_HEAD_BYTES ? bytes : null
 }

@@ -33,6 +33,8 @@ export type Credential =
   | { readonly kind: 'legacy'; readonly preimage: string }
   /** `Payment <token>`, in base64url; decoded by `parsePaymentToken`. `inOwnField`: sent in Payment-Authorization. */
   | { readonly kind: 'modern'; readonly token: string; readonly inOwnField?: true }
+  /** `PAYMENT-SIGNATURE`; decoded by `readExactCredential`. */
+  | { readonly kind: 'x402'; readonly token: string }
   /**
    * An unreadable credential. `classic` and `request` (several credentials, or too long) get 400, `legacy` the ordinary
    * 402 body (decision 120), `modern` the problem `invalid-challenge` (decision 119).
@@ -56,18 +58,20 @@ export function readAuthorization(value: string, takesKeys = false): Credential 
 }
 
 /**
- * Reads `[name, value, …]`, as in `rawHeaders`, with paid keys if `takesKeys`. Equal L402 credentials count as one. Different ones, two Payment
- * credentials, both schemes, or two other Authorization schemes are `malformed`, profile `request`.
+ * Reads `[name, value, …]`, as in `rawHeaders`, with paid keys if `takesKeys` and x402 if `takesX402`. Equal L402
+ * credentials count as one. Different ones, two of Payment or x402, two schemes, or two other Authorization schemes are
+ * `malformed`, profile `request`.
  */
-export function readCredential(pairs: readonly string[], takesKeys = false): Credential {
+export function readCredential(pairs: readonly string[], takesKeys = false, takesX402 = false): Credential {
   let found: Credential | null = null
   let others = 0
   for (let index = 0; index + 1 < pairs.length; index += 2) {
     const field = credentialField(pairs[index] ?? '')
-    if (field === null || (field === 'key' && !takesKeys)) continue
+    if (field === null || (field === 'key' && !takesKeys) || (field === 'x402' && !takesX402)) continue
     const value = pairs[index + 1] ?? ''
     let next: Credential | null
-    if (field === 'key') next = readKey(value)
+    if (field === 'x402') next = { kind: 'x402', token: value }
+    else if (field === 'key') next = readKey(value)
     else if (field === 'payment') next = readOwnField(value)
     else if (field === 'authorization') {
       if (value.trim() === '') continue

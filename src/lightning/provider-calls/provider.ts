@@ -12,12 +12,23 @@ export interface ChargeRequest {
   readonly amountSats: number
   /** On the invoice; kinds with a shorter limit cut it between characters. */
   readonly description: string
+  /**
+   * Text that the invoice commits to by its hash instead of the description. Kinds that cannot, or whose node is shared
+   * with others, ignore it.
+   */
+  readonly hashed?: HashedDescription
   /** Kinds may differ; `Charge.expiresAt` is authoritative. */
   readonly expirySeconds: number
   /** Sets how much budget to leave to others; `keyed` by default. */
   readonly standing?: CallPriority
   /** Order details for kinds that show them to payer and payee; not for challenges. */
   readonly order?: ChargeOrder
+}
+
+export interface HashedDescription {
+  readonly text: string
+  /** SHA-256 of the text, in hex. */
+  readonly hash: string
 }
 
 export interface ChargeOrder {

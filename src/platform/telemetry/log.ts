@@ -33,6 +33,8 @@ const hiddenNames = new Set([
   'x-api-key',
   'x-admin-key',
   'payment-receipt',
+  'payment-required',
+  'payment-signature',
   'www-authenticate',
   'preimage',
   'macaroon',

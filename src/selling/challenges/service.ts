@@ -237,7 +237,7 @@ function isGood(
   isPaid: boolean,
   { clock, revocations }: PresentedOptions
 ): boolean {
-  if (revocations.covers(challenge) || (challenge.scheme === 'payment' && challenge.state === 'spent')) return false
+  if (revocations.covers(challenge) || challenge.state === 'spent') return false
   return isPaid ? challenge.tokenExpiresAt > clock.now() : isPayable(challenge, offer, clock.now())
 }
 

@@ -1,3 +1,4 @@
+import type { RequestBinding } from '../../lightning/codecs/x402.ts'
 import type { Sql } from '../../platform/database/database.ts'
 
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription' | 'top-up'
@@ -9,7 +10,7 @@ export const HOLDER_MARK = '~'
 export const OWN_FIELD_MARK = '+'
 
 /** The first scheme that claims a payment has it; others are refused. */
-export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'
+export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy' | 'x402'
 
 /** Immutable after minting. Times in milliseconds since the epoch. */
 export interface NewChallenge {
@@ -97,6 +98,8 @@ export interface Challenge extends NewChallenge {
 export interface SentChallenge extends Challenge {
   readonly payment: (StoredPaymentChallenge & { readonly request: string }) | null
   readonly macaroon: string
+  /** Of an invoice that was made for this request and bound to it; absent for one that is handed out again. */
+  readonly x402?: RequestBinding | null
 }
 
 /** What a claim counts. Rows are wide: reading a whole one costs as much as the claim. */
@@ -133,6 +136,8 @@ export interface LeaseKey {
 export interface NewLease extends LeaseKey {
   /** A lapsed lease counts as spent (decision 183); default false. */
   readonly isFinal?: boolean
+  /** Of a single-use credential; default `payment`. */
+  readonly scheme?: 'payment' | 'x402'
 }
 
 export interface GivenBack extends LeaseKey {

@@ -117,7 +117,8 @@ export class Claims {
     paymentHash: string,
     merchantId: string | null,
     bond: Bond | null = null,
-    isFinal = false
+    isFinal = false,
+    scheme: 'payment' | 'x402' = 'payment'
   ): Promise<{ readonly lease: Lease; readonly challenge: Sale } | null> {
     let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge<Sale> } | null
     try {
@@ -125,15 +126,15 @@ export class Claims {
         paymentHash,
         (key, gateway, until, now) =>
           this.#isHeard(merchantId)
-            ? this.#store.lease(this.#where(merchantId), key, gateway, until, now, bond)
-            : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true),
+            ? this.#store.lease(this.#where(merchantId), { ...key, scheme }, gateway, until, now, bond)
+            : this.#store.lease(this.#database.sql, { ...key, scheme }, gateway, until, now, bond, true),
         isFinal
       )
     } catch (error) {
       throw away(error)
     }
     if (taken === null) return null
-    this.count(taken.claimed, 'payment')
+    this.count(taken.claimed, scheme)
     return { lease: taken.lease, challenge: taken.claimed.challenge }
   }
 

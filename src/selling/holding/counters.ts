@@ -72,7 +72,8 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
   const good: Record<ClaimScheme, CounterCell> = {
     l402: verified.cell({ scheme: 'l402', result: 'ok' }),
     payment: verified.cell({ scheme: 'payment', result: 'ok' }),
-    'payment-legacy': verified.cell({ scheme: 'payment-legacy', result: 'ok' })
+    'payment-legacy': verified.cell({ scheme: 'payment-legacy', result: 'ok' }),
+    x402: verified.cell({ scheme: 'x402', result: 'ok' })
   }
   return {
     challenge: (source, again) => {

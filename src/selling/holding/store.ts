@@ -235,14 +235,14 @@ export class ChallengeStore {
   ): Promise<ClaimedChallenge<Sale> | null>
   async lease(
     where: ClaimIn,
-    { paymentHash, leaseId, isFinal = false }: NewLease,
+    { paymentHash, leaseId, isFinal = false, scheme = 'payment' }: NewLease,
     gateway: string,
     until: number,
     now: number,
     bond: Bond | null = null,
     brief = false
   ): Promise<ClaimedChallenge<Sale> | null> {
-    const row = { paymentHash, leaseId, isFinal, gateway, until, now, bond }
+    const row = { paymentHash, leaseId, isFinal, scheme, gateway, until, now, bond }
     return brief && !('onPaid' in where)
       ? await this.#leasesInBrief.claim(where, row)
       : await this.#leases.claimIn(where, row)

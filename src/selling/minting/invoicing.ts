@@ -10,6 +10,7 @@ import {
 } from '../../lightning/provider-calls/errors.ts'
 import { byFirst } from '../../lightning/providers/payee.ts'
 import type { CallPriority } from '../../lightning/provider-calls/budgets.ts'
+import type { HashedDescription } from '../../lightning/provider-calls/provider.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
@@ -85,6 +86,7 @@ export class Invoicing {
   /** Requests one invoice. Any fault of it or its provider is 503, never a 402. */
   async invoice(offer: PricedOffer, request: MintRequest): Promise<Invoiced> {
     const { tokenExpires } = request
+    const hashed = hashedBy(request.x402)
     const isKeyed = request.keyed === true || request.uncapped === true
     const expiry = tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds
     let invoiceRequest: InvoiceRequest | null = null
@@ -93,9 +95,9 @@ export class Invoicing {
       invoiceRequest = isKeyed ? null : await this.#options.reputation.request(request.clientKey, offer.place)
       const standing = invoiceRequest?.client ?? 'keyed'
       return await byFirst(first, async payee => {
-        const ready = isKeyed ? null : this.#ready(payee, offer)
+        const ready = isKeyed ? null : this.#ready(payee, offer, hashed)
         if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
-        const charge = await this.#charge(payee, offer, expiry, standing)
+        const charge = await this.#charge(payee, offer, expiry, standing, hashed)
         return { payee, charge, invoice: this.#checked(payee, offer, charge) }
       })
     } catch (error) {
@@ -108,7 +110,7 @@ export class Invoicing {
    * Takes a stocked invoice of this price and description; null on a miss. None while the circuit breaker is open,
    * since payability is unknown.
    */
-  #ready(payee: ChallengePayee, offer: PricedOffer): StockedInvoice | null {
+  #ready(payee: ChallengePayee, offer: PricedOffer, hashed: Hashed): StockedInvoice | null {
     const { ahead = null } = payee
     if (ahead === null || !FIXED.has(offer.source)) return null
     const payable = payableSeconds(offer)
@@ -116,11 +118,11 @@ export class Invoicing {
     // It has twice the life, and must not outlive the token.
     if (2 * payable > tokenValiditySeconds || ahead.isLeftAlone()) return null
     return this.#stock.take({
-      key: `${ahead.account} ${amountSats} ${payable} ${tokenValiditySeconds} ${description}`,
+      key: `${ahead.account} ${amountSats} ${payable} ${tokenValiditySeconds} ${hashed?.hash ?? description}`,
       maker: ahead.account,
       most: ahead.most,
       keeps: payable * 1000,
-      make: () => this.#makeAhead(payee, offer, payable)
+      make: () => this.#makeAhead(payee, offer, payable, hashed)
     })
   }
 
@@ -128,9 +130,14 @@ export class Invoicing {
    * Makes an invoice with twice the usual life. It is handed out in its first half, so that a 402 promises as much as
    * without a stock.
    */
-  async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<StockedInvoice & Perishable> {
+  async #makeAhead(
+    payee: ChallengePayee,
+    offer: PricedOffer,
+    payable: number,
+    hashed: Hashed
+  ): Promise<StockedInvoice & Perishable> {
     const asked = this.#options.clock.now()
-    const charge = await this.#charge(payee, offer, 2 * payable, 'ahead')
+    const charge = await this.#charge(payee, offer, 2 * payable, 'ahead', hashed)
     const invoice = this.#checked(payee, offer, charge)
     const end = endOf(invoice, charge)
     const outlivesToken = end - this.#options.clock.now() > offer.tokenValiditySeconds * 1000
@@ -142,14 +149,16 @@ export class Invoicing {
     payee: ChallengePayee,
     { amountSats, description, tokenPath, fiat }: PricedOffer,
     expirySeconds: number,
-    standing: CallPriority
+    standing: CallPriority,
+    hashed: Hashed
   ): Promise<MadeCharge> {
     return await this.#inTime(
       payee.createInvoice({
         amountSats,
         description: shortDescription(description, roomBeside(tokenPath, fiat)),
         expirySeconds,
-        standing
+        standing,
+        ...(hashed === undefined ? {} : { hashed })
       })
     )
   }
@@ -217,6 +226,14 @@ export class Invoicing {
       error
     )
   }
+}
+
+type Hashed = HashedDescription | undefined
+
+function hashedBy(binding: MintRequest['x402']): Hashed {
+  return binding === undefined || binding === null
+    ? undefined
+    : { text: binding.description, hash: binding.requestHash }
 }
 
 /** Payable seconds: never beyond the token, or a late payment would buy nothing. */

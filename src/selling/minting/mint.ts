@@ -122,6 +122,7 @@ export class Mint {
       ...challenge,
       payment,
       macaroon,
+      x402: invoice.descriptionHash === request.x402?.requestHash ? request.x402 : null,
       state: 'unspent',
       scheme: null,
       paidAt: null,

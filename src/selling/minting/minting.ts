@@ -25,6 +25,8 @@ import { PendingChallenges, type Held, type PendingChallenge } from './pending-c
 import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './mint.ts'
 import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
+import type { RequestBinding } from '../../lightning/codecs/x402.ts'
+import { x402Binding } from '../offers/x402-binding.ts'
 import { meterWords } from '../../engine/checks/meter.ts'
 import type { SessionsConfig } from '../../engine/checks/sessions.ts'
 import { depositSats, type SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
@@ -34,6 +36,8 @@ export interface MintRequest {
   readonly clientKey: string
   /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
+  /** What an invoice for x402 is bound to; absent or null for none. */
+  readonly x402?: RequestBinding | null
   readonly idempotencyKey?: string | null
   /** Random id of the only holder that may reuse it; default: any of the client's network. */
   readonly holder?: string
@@ -102,10 +106,12 @@ export class Minting {
 
   /** A challenge for an unpaid request, under its client's caps; see `mint`. */
   async forRequest(ctx: Context, offer: Offer, how: Pick<MintRequest, 'holder' | 'shares'> = {}): Promise<Minted> {
+    const digest = await this.#digest(ctx, offer)
     return this.mint(offer, {
       ...how,
       clientKey: clientNetwork(ctx.clientAddress),
-      digest: await this.#digest(ctx, offer),
+      digest,
+      x402: x402Binding(ctx, offer, this.#options.settings(), digest),
       inOwnField: offer.keepsAuthorization === true && how.holder === undefined && hasOwnAuthorization(ctx.headers)
     })
   }
@@ -208,7 +214,8 @@ export class Minting {
 
   #again(challenge: SentChallenge): Minted {
     this.#options.counters.challenge(challenge.source, true)
-    return { challenge, again: true }
+    // An invoice of x402 is for one challenge.
+    return { challenge: { ...challenge, x402: null }, again: true }
   }
 
   #new(challenge: SentChallenge): Minted {

@@ -15,6 +15,7 @@ import { l402Challenge, lsatChallenge } from '../../lightning/l402/l402-header.t
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
 import { headerParameter } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
+import { paymentRequiredHeader, refusalHeader } from '../../lightning/codecs/x402.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import { OWN_FIELD_MARK, type SentChallenge } from '../holding/challenge.ts'
 import type { ClassicRefused, SaleRefusal } from '../verifying/verdict.ts'
@@ -121,7 +122,8 @@ function sessionMember(deposit: DepositChallenge | null): object {
 export function challengeLines(
   challenge: SentChallenge,
   schemes: readonly Scheme[],
-  settings: ChallengeSettings
+  settings: ChallengeSettings,
+  error: string | null = null
 ): string[] {
   const lines: string[] = []
   for (const scheme of schemes) {
@@ -133,6 +135,8 @@ export function challengeLines(
     lines.push('WWW-Authenticate', l402Challenge(challenge.macaroon, challenge.invoice))
     if (settings.lsat) lines.push('WWW-Authenticate', lsatChallenge(challenge.macaroon, challenge.invoice))
   }
+  const { x402 = null, invoice } = challenge
+  if (x402 !== null) lines.push('PAYMENT-REQUIRED', paymentRequiredHeader(invoice, x402, error))
   return lines
 }
 
@@ -153,9 +157,14 @@ export function paymentRequired(
     refused.kind === 'session' ||
     (refused.kind === 'used-up' && refused.scheme === 'payment')
   const schemes = offeredSchemes(settings, headers, { order, paysByPayment })
-  const lines = withSession(challengeLines(challenge, schemes, settings), deposit, headers)
+  const lines = withSession(
+    challengeLines(challenge, schemes, settings, refused.kind === 'x402' ? refused.reason : null),
+    deposit,
+    headers
+  )
   if (refused.kind === 'session' && refused.shortage !== undefined)
     lines.push('X-Balance-Msat', String(refused.shortage.balanceMsat))
+  if (refused.kind === 'x402') lines.push('PAYMENT-RESPONSE', refusalHeader(refused.reason, challenge.invoice))
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
   if (refused.kind === 'used-up')
     lines.push('X-L402-Error', detailOf(refused) ?? '', 'X-Balance-Msat', String(refused.balanceMsat))
@@ -212,7 +221,7 @@ function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' | 'session' }>): 
       detail: detailOf(refused),
       balance: { balance_msat: refused.balanceMsat, required_msat: refused.requiredMsat }
     }
-  if (refused.kind === 'legacy') return { detail: refused.detail }
+  if (refused.kind === 'legacy' || refused.kind === 'x402') return { detail: refused.detail }
   const { error: _name, ...why } = refused.body
   return why
 }

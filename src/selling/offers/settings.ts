@@ -7,6 +7,8 @@ import type { RouteDefaults } from './offer.ts'
 export interface ChallengeSettings extends RouteDefaults {
   readonly realm: string
   readonly schemes: readonly Scheme[]
+  /** Public origin that x402 invoices are bound to; null if x402 is off. */
+  readonly x402Origin: string | null
   /** Accept-Payment may put the Payment line first. */
   readonly orderByClient: boolean
   /** Also send a challenge line under the old name LSAT. */
@@ -28,12 +30,14 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
   const fault = checkRealm(realm)
   if (fault !== null) throw new Error(`payment.realm: ${fault}`)
   const schemes = inOrder(
-    [...new Set(payment.schemes)],
+    [...new Set(payment.schemes)].filter(scheme => scheme !== 'x402'),
     payment.order === 'payment-first' ? 'payment-first' : 'l402-first'
   )
   return Object.freeze({
     realm,
     schemes,
+    x402Origin:
+      payment.schemes.includes('x402') && URL.canParse(server.publicUrl) ? new URL(server.publicUrl).origin : null,
     orderByClient: payment.order === 'auto',
     lsat: payment.l402Lsat,
     problemBase: payment.problemBase,

@@ -21,7 +21,7 @@ interface SalesOperationDependencies {
 const nullable = (type: 'string' | 'integer', description: string) =>
   Type.Unsafe<string | null>({ type: [type, 'null'], description })
 
-const SCHEMES = ['l402', 'payment', 'payment-legacy'] as const
+const SCHEMES = ['l402', 'payment', 'payment-legacy', 'x402'] as const
 
 const SaleQuery = Type.Object({
   source: Type.Optional(Type.Enum([...SALE_SOURCES])),
@@ -56,7 +56,7 @@ const SaleView = Type.Object(
     resource: Type.String({ description: 'Path that the token is good for, or what a producer named.' }),
     description: Type.String({ description: 'As it stands on the invoice.' }),
     proxyId: nullable('string', 'Null for what no proxy sold.'),
-    scheme: nullable('string', 'l402, payment or payment-legacy; null while no credential was shown here.'),
+    scheme: nullable('string', 'l402, payment, payment-legacy or x402; null while no credential was shown here.'),
     sats: Type.Integer(),
     price: nullable('string', 'What was asked where that was no bitcoin, such as USD 0.002.'),
     state: Type.Enum([...SALE_STATES], {

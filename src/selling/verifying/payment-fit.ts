@@ -29,12 +29,16 @@ export class PaymentFit {
   }
 
   /** Why a challenge does not fit the request's head; null if it does. Callers report spent payments last. */
-  unbound(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
+  unbound(
+    challenge: Challenge,
+    offer: Offer,
+    isExpired = offer.meter === null && this.expired(challenge)
+  ): PaymentRefusedVerdict | null {
     if (challenge.merchantId !== offer.merchantId)
       return failed('merchant', 'The challenge belongs to another merchant')
     if (challenge.service !== offer.service) return failed('service', 'The challenge was made for another service')
     if (offer.meter !== null) return this.#unboundKey(challenge, offer)
-    if (this.expired(challenge)) return failed('expired', 'The challenge has expired')
+    if (isExpired) return failed('expired', 'The challenge has expired')
     if (challenge.method !== offer.method)
       return failed('method', `The challenge was made for ${challenge.method} requests`)
     if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')

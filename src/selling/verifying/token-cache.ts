@@ -88,7 +88,7 @@ export function soleAuthorization(pairs: readonly string[], takesKeys = false): 
   for (let at = 0; at < pairs.length; at += 2) {
     const field = credentialField(pairs[at] ?? '')
     if (field === null || (field === 'key' && !takesKeys)) continue
-    if (field === 'macaroon' || field === 'payment' || found !== null) return null
+    if (field === 'macaroon' || field === 'payment' || field === 'x402' || found !== null) return null
     found = pairs[at + 1] ?? ''
   }
   return found

@@ -33,6 +33,14 @@ export interface LegacyRefused {
   readonly reason: string
 }
 
+/** The ordinary 402 with a fresh challenge and the reason in PAYMENT-RESPONSE. */
+export interface X402Refused {
+  readonly kind: 'x402'
+  readonly detail: string
+  /** `errorReason` of x402. */
+  readonly reason: string
+}
+
 /** A valid credential whose balance is too low: 402 with a fresh challenge. */
 interface UsedUp {
   readonly kind: 'used-up'
@@ -51,7 +59,7 @@ interface SessionRefused {
   readonly shortage?: { readonly balanceMsat: number; readonly requiredMsat: number }
 }
 
-export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedVerdict | LegacyRefused
+export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedVerdict | LegacyRefused | X402Refused
 
 export type CredentialRefusal = Exclude<CredentialVerdict, Paid>
 

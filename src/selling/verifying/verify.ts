@@ -12,6 +12,7 @@ import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Offer } from '../offers/offer.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import { PaymentCredentials } from './payment-credentials.ts'
+import { X402Credentials } from './x402-credentials.ts'
 import { PaymentFit } from './payment-fit.ts'
 import { soleAuthorization, TokenCache, type KnownPayment } from './token-cache.ts'
 import type { Revocations } from './revocations.ts'
@@ -27,7 +28,7 @@ export interface VerifierOptions {
   settings(): ChallengeSettings
 }
 
-type Scheme = 'l402' | KnownPayment['kind']
+type Scheme = 'l402' | 'x402' | KnownPayment['kind']
 
 /**
  * Verifies payment credentials. A cached one needs no database and no promise; time, path, price and revocations are
@@ -37,6 +38,8 @@ export class Verifier {
   readonly fit: PaymentFit
   readonly tokens: ClassicTokens
   readonly payments: PaymentCredentials
+  readonly #x402: X402Credentials
+  readonly #settings: VerifierOptions['settings']
   readonly #counters: VerifierOptions['counters']
   readonly #known = new TokenCache()
 
@@ -44,6 +47,8 @@ export class Verifier {
     this.#counters = options.counters
     this.fit = new PaymentFit(options.revocations, options.clock)
     this.tokens = new ClassicTokens(options, this.#known)
+    this.#settings = options.settings
+    this.#x402 = new X402Credentials(options, this.fit)
     this.payments = new PaymentCredentials(options, this.fit, this.#known)
   }
 
@@ -59,7 +64,7 @@ export class Verifier {
     const pairs = ctx.headers.pairs
     const raw = soleAuthorization(pairs, offer.keys)
     if (raw === null) {
-      const credential = readCredential(pairs, offer.keys)
+      const credential = readCredential(pairs, offer.keys, this.#settings().x402Origin !== null)
       if (credential.kind === 'modern' && credential.inOwnField === true) {
         const key = `\nPayment-Authorization:${credential.token}`
         return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
@@ -132,6 +137,8 @@ export class Verifier {
         return this.#countedLater('payment', this.#modern(ctx, offer, credential, key))
       case 'legacy':
         return this.#countedLater('payment-legacy', this.payments.legacy(ctx, offer, credential.preimage, key))
+      case 'x402':
+        return this.#countedLater('x402', this.#x402.verify(ctx, offer, credential.token))
       case 'malformed':
         return this.#malformed(credential)
     }

@@ -15,6 +15,7 @@ import {
   macaroonToBase64,
   mintMacaroon
 } from '../../../src/lightning/l402/macaroon.ts'
+import { EMPTY_BODY_HASH, httpBinding, paymentRequiredHeader } from '../../../src/lightning/codecs/x402.ts'
 import { MAX_REALM_CHARS, paymentChallenge } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 
 // A provider's invoice without its description, with two routing hints.
@@ -89,6 +90,42 @@ t.test('challenge size: a 402 for a usual path stays below 4 KB with three routi
   const headers = values.flatMap(value => ['WWW-Authenticate', value])
   t.ok((largeHead(headers) ?? 0) > 3584, 'operators are warned before it is too large')
   t.equal(largeHead(headers.slice(0, 2)), null)
+})
+
+t.test('challenge size: with two routing hints, two schemes stay below 4 KB and three below 5 KB', async t => {
+  const usual = {
+    service: 'boltgate:0',
+    realm: 'api.example.com',
+    location: 'l402',
+    merchantId: '1234',
+    amountSats: 1000
+  }
+  const path = '/l402/proxy/my-api-1a2b3c4d/v1/forecasts'
+  const hashed = BARE_INVOICE + 55
+  const two = challengeBytes(lines(path, hashed, usual)) + 450
+  t.ok(two < 4096, `${two} bytes`)
+  const invoice = encodeInvoice(
+    {
+      network: 'regtest',
+      amountMsat: 1_000_000n,
+      paymentHash: HASH,
+      paymentSecret: HASH,
+      timestamp: 1_700_000_000,
+      expirySeconds: 600,
+      description: '',
+      descriptionHash: HASH
+    },
+    Buffer.alloc(32, 1)
+  )
+  const url = `https://api.example.com${path}`
+  const header = paymentRequiredHeader(
+    invoice,
+    httpBinding({ method: 'POST', url, bodyHash: EMPTY_BODY_HASH, headers: [['content-type', 'application/json']] }),
+    null
+  )
+  // The hints that the invoice lacks are in it once, in base64.
+  const three = two + 'PAYMENT-REQUIRED: \r\n'.length + header.length + Math.ceil(((hashed - invoice.length) * 4) / 3)
+  t.ok(three < 5120, `${three} bytes`)
 })
 
 t.test('an invoice of ours with a description of its room stays within its share', async t => {

@@ -160,6 +160,21 @@ t.test('whoever sells through a kind that only receives is told so by the check,
   t.same((await loadText(yaml('sandbox'), {}, { providers: kinds })).config.warnings, [])
 })
 
+t.test('x402: the check names a kind that cannot sell by it, a missing address, and x402 alone', async t => {
+  const withX402 = (kind: string, schemes: string, server = ''): string =>
+    `${yaml(kind).replace('server: {', `server: { ${server}`)}payment: { schemes: [ ${schemes} ] }\n`
+  const publicUrl = 'publicUrl: "https://api.example.com",'
+  const warned = async (text: string): Promise<string[]> =>
+    (await loadText(text, {}, { providers: kinds })).config.warnings.map(({ message }) => message)
+  t.same(await warned(withX402('sandbox', 'l402, x402', publicUrl)), [])
+  t.match(await warned(withX402('sandbox', 'l402, x402')), [/no server.publicUrl/])
+  t.match(await warned(withX402('toy, key: "toy://mine"', 'payment, x402', publicUrl)), [
+    /only receives/,
+    /found toy, whose invoices cannot be bound to a request/
+  ])
+  await t.rejects(warned(withX402('sandbox', 'x402', publicUrl)), { message: /found x402 alone/ })
+})
+
 t.test('a key that stands where an address belongs is refused, and its secret is not shown', async t => {
   for (const key of [
     'phoenixd://h:1?password=canary',

@@ -31,6 +31,8 @@ export class FakePayee implements ChallengePayee {
   /** What the next invoices get wrong, or an error to throw. */
   fault: Error | 'amount' | 'hash' | 'expired' | null = null
   network: InvoiceNetwork = 'regtest'
+  /** Takes the hash of a description. */
+  hashes = true
   /** Awaited before each invoice is made. */
   gate: Promise<void> | null = null
   /** How invoices of it are made ahead; none where it is null. */
@@ -64,7 +66,8 @@ export class FakePayee implements ChallengePayee {
         paymentSecret: randomBytes(32).toString('hex'),
         timestamp,
         expirySeconds: request.expirySeconds,
-        description: request.description
+        description: request.description,
+        ...(request.hashed === undefined || !this.hashes ? {} : { descriptionHash: request.hashed.hash })
       },
       this.#key
     )
@@ -156,6 +159,7 @@ export const settings: ChallengeSettings = {
   invoiceExpiry: 600_000,
   realm: 'api.example.com',
   schemes: ['l402', 'payment'],
+  x402Origin: null,
   orderByClient: true,
   lsat: false,
   problemBase: 'https://paymentauth.org/problems',

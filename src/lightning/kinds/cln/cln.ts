@@ -202,7 +202,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
  */
 async function newInvoice(
   call: CallProvider,
-  { amountSats, description, expirySeconds }: ChargeRequest
+  { amountSats, description, expirySeconds, hashed }: ChargeRequest
 ): Promise<ClnInvoice> {
   const label = `boltgate-${randomToken(16, systemRandom)}`
   const plain = description.toWellFormed().replace(/\p{Cc}/gu, ' ')
@@ -212,7 +212,10 @@ async function newInvoice(
       await rpc(call, 'invoice', {
         amount_msat: amountSats * 1000,
         label,
-        description: shortDescription(plain),
+        // The node hashes the text, whatever its length.
+        ...(hashed === undefined
+          ? { description: shortDescription(plain) }
+          : { description: hashed.text, deschashonly: true }),
         expiry: expirySeconds
       })
     ).body
@@ -292,6 +295,7 @@ export function readClnKey(text: string): ClnKey {
 export const cln: ProviderKind = {
   name: 'cln',
   isSandbox: false,
+  hashesDescriptions: true,
   calls: {
     address: null,
     counted: 'key',

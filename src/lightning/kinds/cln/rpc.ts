@@ -22,7 +22,7 @@ const RUNE_RATE_WAIT = 60
 export async function rpc(
   call: CallProvider,
   method: string,
-  parameters: Readonly<Record<string, string | number>>,
+  parameters: Readonly<Record<string, string | number | boolean>>,
   codes: readonly number[] = []
 ): Promise<ProviderResponse> {
   const response = await call({

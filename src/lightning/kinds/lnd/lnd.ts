@@ -236,12 +236,13 @@ async function hasPublicChannel(call: CallProvider): Promise<boolean> {
 
 async function newInvoice(
   call: CallProvider,
-  { amountSats, description, expirySeconds }: ChargeRequest,
+  { amountSats, description, expirySeconds, hashed }: ChargeRequest,
   isPrivate: boolean
 ): Promise<Charge> {
   const body = {
     value: String(amountSats),
     memo: shortDescription(description),
+    ...(hashed === undefined ? {} : { description_hash: Buffer.from(hashed.hash, 'hex').toString('base64') }),
     expiry: String(expirySeconds),
     ...(isPrivate ? { private: true } : {})
   }
@@ -254,6 +255,7 @@ async function newInvoice(
 export const lnd: ProviderKind = {
   name: 'lnd',
   isSandbox: false,
+  hashesDescriptions: true,
   calls: {
     address: null,
     counted: 'key',

@@ -254,7 +254,7 @@ function refusal(said: string): string {
 
 async function newInvoice(
   call: CallProvider,
-  { amountSats, description, expirySeconds }: ChargeRequest,
+  { amountSats, description, expirySeconds, hashed }: ChargeRequest,
   webhookUrl: string | null
 ): Promise<Charge> {
   const response = await call({
@@ -262,7 +262,9 @@ async function newInvoice(
     path: '/createinvoice',
     form: {
       amountSat: String(amountSats),
-      description: shortDescription(description, MAX_DESCRIPTION),
+      ...(hashed === undefined
+        ? { description: shortDescription(description, MAX_DESCRIPTION) }
+        : { descriptionHash: hashed.hash }),
       expirySeconds: String(expirySeconds),
       ...(webhookUrl === null ? {} : { webhookUrl })
     }
@@ -329,6 +331,7 @@ export function readPhoenixdKey(text: string): PhoenixdKey {
 export const phoenixd: ProviderKind = {
   name: 'phoenixd',
   isSandbox: false,
+  hashesDescriptions: true,
   calls: {
     address: null,
     counted: 'key',

@@ -126,7 +126,8 @@ export class SandboxProvider implements Provider {
           paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
           timestamp,
           expirySeconds: request.expirySeconds,
-          description
+          description,
+          ...(request.hashed === undefined ? {} : { descriptionHash: request.hashed.hash })
         },
         this.#nodeKey
       )
@@ -342,6 +343,7 @@ function readSandboxNotification(headers: ReadonlyHeaders, body: Uint8Array): Pr
 export const sandbox: ProviderKind = {
   name: 'sandbox',
   isSandbox: true,
+  hashesDescriptions: true,
   // It reports every payment in process.
   calls: null,
   keyHint: 'Any text of 8 characters or more. The sandbox moves no money.',

@@ -334,6 +334,19 @@ const accountLimits: Migration = {
   sql: 'alter table merchants add column caps jsonb'
 }
 
+/** Lets x402 lease and spend a challenge. Not validated: that would scan them all. */
+const x402Scheme: Migration = {
+  name: '0093-x402-scheme',
+  async up(sql) {
+    await sql`
+      alter table challenges drop constraint challenges_states, add constraint challenges_states check (
+        state = 'unspent'
+        or coalesce(scheme, '') in ('payment', 'x402')
+          and (state = 'spent' or state = 'leased' and num_nulls(lease_id, lease_gateway, lease_until) = 0)
+      ) not valid`
+  }
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -355,5 +368,6 @@ export const from0057: readonly Migration[] = [
   proxyRequests,
   noticesOff,
   testSessions,
-  accountLimits
+  accountLimits,
+  x402Scheme
 ]

@@ -72,7 +72,7 @@ export const claimRows = (columns: string): OverRows<ClaimRow> =>
   )
 
 /** Condition for one modern credential to have a payment. */
-const LEASABLE = `payment_hash = given.hash and (scheme is null or scheme = 'payment')
+const LEASABLE = `payment_hash = given.hash and (scheme is null or scheme = given.by)
         and (state = 'unspent' or (state = 'leased' and lease_until < given.at and not lease_final))`
 
 export const leaseRows = (columns: string): OverRows<LeaseRow> =>
@@ -82,6 +82,7 @@ export const leaseRows = (columns: string): OverRows<LeaseRow> =>
       lease: ['text', row => row.leaseId],
       gateway: ['text', row => row.gateway],
       final: ['integer', row => (row.isFinal === true ? 1 : 0)],
+      by: ['text', row => row.scheme ?? 'payment'],
       until: ['timestamptz', row => row.until],
       at: ['timestamptz', row => row.now],
       payment: ['text', ({ bond }) => bond?.paymentId ?? null],
@@ -96,7 +97,7 @@ export const leaseRows = (columns: string): OverRows<LeaseRow> =>
     given => `
       update challenges
       set state = 'leased', lease_id = given.lease, lease_gateway = given.gateway, lease_until = given.until,
-        lease_final = given.final = 1, scheme = 'payment', paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
+        lease_final = given.final = 1, scheme = given.by, paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
       from ${given}
       where ${LEASABLE}
         and (given.payment is null or (
@@ -112,12 +113,13 @@ export const CONSUME_PAYMENTS = overRows<ConsumeRow>(
     hash: ['text', row => row.paymentHash],
     lease: ['text', row => row.leaseId],
     gateway: ['text', row => row.gateway],
+    by: ['text', () => 'payment'],
     at: ['timestamptz', row => row.now]
   },
   given => `
     update challenges
     set state = 'spent', spent_at = given.at, lease_id = given.lease, lease_gateway = given.gateway, lease_until = null,
-      scheme = 'payment', paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
+      scheme = given.by, paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
     from ${given}
     where ${LEASABLE}
     returning given.nth, ${WHOLE_ROW}`,

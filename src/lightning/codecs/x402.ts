@@ -3,8 +3,8 @@
  * request, the requirements of a 402 and the checks of a settlement.
  */
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
-import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../codecs/bolt11.ts'
-import { isHex32, preimageMatches, sha256 } from '../codecs/hmac.ts'
+import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from './bolt11.ts'
+import { isHex32, preimageMatches, sha256 } from './hmac.ts'
 import { canonicalize, type JcsValue } from '../payment-scheme/jcs.ts'
 
 /** Genesis blocks, as in BIP 122. The specification names the first two only; tests and the sandbox need the others. */
@@ -89,12 +89,12 @@ export function settlementHeader(paymentHash: string, network: string): string {
 
 /** The value of PAYMENT-RESPONSE of a refusal. */
 export function refusalHeader(errorReason: string, invoice: string): string {
-  return base64({ success: false, errorReason, transaction: '', network: networkOf(invoice) })
-}
-
-/** Network identifier of an invoice. */
-export function networkOf(invoice: string): string {
-  return NETWORKS[decodeInvoice(invoice, { signature: 'none' }).network]
+  return base64({
+    success: false,
+    errorReason,
+    transaction: '',
+    network: NETWORKS[decodeInvoice(invoice, { signature: 'none' }).network]
+  })
 }
 
 function base64(value: object): string {

@@ -7,7 +7,7 @@ import {
   readExactCredential,
   requirementsOf,
   settlementFault
-} from '../../../src/lightning/x402/exact.ts'
+} from '../../../src/lightning/codecs/x402.ts'
 import { sha256 } from '../../../src/lightning/codecs/hmac.ts'
 
 // Published: specs/schemes/exact/vectors/exact_lnbtc.json.
@@ -28,25 +28,53 @@ function hashOf(
 }
 
 t.test('x402 exact: requests have the published hashes', t => {
-  const vectors: ReadonlyArray<readonly [string, string, string, ReadonlyArray<readonly [string, string | null]>, string]> =
+  const vectors: ReadonlyArray<
+    readonly [string, string, string, ReadonlyArray<readonly [string, string | null]>, string]
+  > = [
+    ['GET', URL_A, '', [], '0d6623f775e025501fa7f0a30b54da25aad62b6ccfe35c85da38016711e6c018'],
+    ['GET', 'https://api.example.com/article/B', '', [], OTHER_HASH],
+    ['POST', URL_A, '', [], 'a66ae81d2b71d1d7f852985ee9db1388df785560d57114524bf7c77512962d08'],
+    ['get', URL_A, '', [], 'ae78c3c247698ef6e25d4bb27fe5aa340535bad028d9b4a0716167b239489fc6'],
+    ['GET', URL_A, '78', [], 'c51115dd8855d57e7f55c2a57ef957c2c15b4acd627232c88abd0d5d1f4d0c57'],
+    ['POST', URL_A, '7b2261223a317d', [], 'bb7f8350652f2332572e25e9cde535f32cac717de22f3ac05f8331d57c3bca68'],
+    ['POST', URL_A, '7b2261223a20317d', [], '0807ffd5f59692e814bc38d8d3a7057632e461eb3dc0074c23fe59abc1c71362'],
+    ['GET', 'https://api.example.com/%2f', '', [], 'a1d01afa1afcb018fdb18cd50de79eda4b032613636002fc2b436f8beaa2c8d1'],
+    ['GET', 'https://api.example.com/%2F', '', [], 'b72e60277f6f14bab83747ac4c4e111a1257d1960288fbeac440b201fc904f8a'],
     [
-      ['GET', URL_A, '', [], '0d6623f775e025501fa7f0a30b54da25aad62b6ccfe35c85da38016711e6c018'],
-      ['GET', 'https://api.example.com/article/B', '', [], OTHER_HASH],
-      ['POST', URL_A, '', [], 'a66ae81d2b71d1d7f852985ee9db1388df785560d57114524bf7c77512962d08'],
-      ['get', URL_A, '', [], 'ae78c3c247698ef6e25d4bb27fe5aa340535bad028d9b4a0716167b239489fc6'],
-      ['GET', URL_A, '78', [], 'c51115dd8855d57e7f55c2a57ef957c2c15b4acd627232c88abd0d5d1f4d0c57'],
-      ['POST', URL_A, '7b2261223a317d', [], 'bb7f8350652f2332572e25e9cde535f32cac717de22f3ac05f8331d57c3bca68'],
-      ['POST', URL_A, '7b2261223a20317d', [], '0807ffd5f59692e814bc38d8d3a7057632e461eb3dc0074c23fe59abc1c71362'],
-      ['GET', 'https://api.example.com/%2f', '', [], 'a1d01afa1afcb018fdb18cd50de79eda4b032613636002fc2b436f8beaa2c8d1'],
-      ['GET', 'https://api.example.com/%2F', '', [], 'b72e60277f6f14bab83747ac4c4e111a1257d1960288fbeac440b201fc904f8a'],
-      ['GET', 'https://api.example.com/?a=1&b=2', '', [], '4877f49a336836be73dbabca1ced250e5280690682dd2e97ec1805f96faff277'],
-      ['GET', 'https://api.example.com/?b=2&a=1', '', [], 'a061f00271c2e7b18393acf8c6283b9d3e27d0abecc957576dc6dd7f481432dc'],
-      ['GET', 'https://[::1]:8443/article/A?x=%2F', '', [], '980a3a54eae008e4be8ee2d2b98483892f1dc7bd7e52aac5a434ff2394ca2dc7'],
-      ['GET', URL_A, '', [['cookie', null]], '14ad9a145b7f28cb786994fd6342aded5acd795dc5ab3bdc27b905d9c58b2337'],
-      ['GET', URL_A, '', [['cookie', '']], '7770b6930fee0af113be89a84430aae74c7a3ce1cc5b06c6730feec384db7e7f'],
-      ['GET', URL_A, '', [['cookie', 'a, b']], '0158d93518bd708dfb5762590fecec0999a0f1632856b22934b828001c8404ef'],
-      ['GET', URL_A, '', [['accept', null], ['content-type', 'application/json']], '90d6e7604cd1ad486da4b335f704fa5ec58d4a0e0a2a9e465c65fce4084339a0']
+      'GET',
+      'https://api.example.com/?a=1&b=2',
+      '',
+      [],
+      '4877f49a336836be73dbabca1ced250e5280690682dd2e97ec1805f96faff277'
+    ],
+    [
+      'GET',
+      'https://api.example.com/?b=2&a=1',
+      '',
+      [],
+      'a061f00271c2e7b18393acf8c6283b9d3e27d0abecc957576dc6dd7f481432dc'
+    ],
+    [
+      'GET',
+      'https://[::1]:8443/article/A?x=%2F',
+      '',
+      [],
+      '980a3a54eae008e4be8ee2d2b98483892f1dc7bd7e52aac5a434ff2394ca2dc7'
+    ],
+    ['GET', URL_A, '', [['cookie', null]], '14ad9a145b7f28cb786994fd6342aded5acd795dc5ab3bdc27b905d9c58b2337'],
+    ['GET', URL_A, '', [['cookie', '']], '7770b6930fee0af113be89a84430aae74c7a3ce1cc5b06c6730feec384db7e7f'],
+    ['GET', URL_A, '', [['cookie', 'a, b']], '0158d93518bd708dfb5762590fecec0999a0f1632856b22934b828001c8404ef'],
+    [
+      'GET',
+      URL_A,
+      '',
+      [
+        ['accept', null],
+        ['content-type', 'application/json']
+      ],
+      '90d6e7604cd1ad486da4b335f704fa5ec58d4a0e0a2a9e465c65fce4084339a0'
     ]
+  ]
   for (const [method, url, body, headers, hash] of vectors)
     t.equal(hashOf(method, url, body, headers), hash, `${method} ${url} ${body} ${JSON.stringify(headers)}`)
   t.end()
@@ -60,7 +88,11 @@ interface Payload {
 
 const binding = httpBinding({ method: 'GET', url: URL_A, bodyHash: EMPTY_BODY_HASH, headers: [] })
 
-function settled(change: (payload: Payload, extra: Record<string, unknown>) => void, now = NOW, url = URL_A): string | null {
+function settled(
+  change: (payload: Payload, extra: Record<string, unknown>) => void,
+  now = NOW,
+  url = URL_A
+): string | null {
   const requirements = requirementsOf(decodeInvoice(INVOICE), binding)
   const extra: Record<string, unknown> = { ...requirements.extra }
   const payload: Payload = {
@@ -78,8 +110,14 @@ function settled(change: (payload: Payload, extra: Record<string, unknown>) => v
 t.test('x402 exact: the published example settles until a minute after its invoice ends', t => {
   const none = (): void => {}
   t.equal(settled(none), null)
-  t.equal(settled((_payload, extra) => delete extra['assetTransferMethod']), null)
-  t.equal(settled((_payload, extra) => (extra['clientNote'] = 'ignored')), null)
+  t.equal(
+    settled((_payload, extra) => delete extra['assetTransferMethod']),
+    null
+  )
+  t.equal(
+    settled((_payload, extra) => (extra['clientNote'] = 'ignored')),
+    null
+  )
   t.equal(settled(none, NOW + 300), null)
   t.equal(settled(none, NOW + 360), null)
   t.equal(settled(none, NOW + 361), 'invalid_exact_lnbtc_invoice_expired')
@@ -105,12 +143,23 @@ t.test('x402 exact: each fault has the reason of the specification', t => {
     t.equal(inExtra(name, undefined), 'invalid_exact_lnbtc_request_binding', name)
   t.equal(inExtra('requestHash', OTHER_HASH.toUpperCase()), 'invalid_exact_lnbtc_request_binding')
   t.equal(inExtra('requestBindingProfile', 'http:2'), 'invalid_exact_lnbtc_request_binding')
-  for (const params of [{}, [], { headers: [], more: 1 }, { headers: ['Cookie'] }, { headers: ['z', 'a'] }, { headers: ['a', 'a'] }, { headers: ['payment-signature'] }])
+  for (const params of [
+    {},
+    [],
+    { headers: [], more: 1 },
+    { headers: ['Cookie'] },
+    { headers: ['z', 'a'] },
+    { headers: ['a', 'a'] },
+    { headers: ['payment-signature'] }
+  ])
     t.equal(inExtra('requestBindingParams', params), 'invalid_exact_lnbtc_request_binding', JSON.stringify(params))
   t.equal(inExtra('requestBindingParams', { headers: ['cookie'] }), 'invalid_exact_lnbtc_request_mismatch')
   t.equal(inExtra('requestHash', OTHER_HASH), 'invalid_exact_lnbtc_request_mismatch')
   const other = 'https://api.example.com/article/B'
-  t.equal(settled(() => {}, NOW, other), 'invalid_exact_lnbtc_request_mismatch')
+  t.equal(
+    settled(() => {}, NOW, other),
+    'invalid_exact_lnbtc_request_mismatch'
+  )
   t.equal(
     settled((_payload, extra) => (extra['requestHash'] = OTHER_HASH), NOW, other),
     'invalid_exact_lnbtc_invoice_request_mismatch',

@@ -1,0 +1,73 @@
+import type { Context } from '../../engine/message/context.ts'
+import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
+import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
+import { readExactCredential, requirementsOf, settlementFault } from '../../lightning/codecs/x402.ts'
+import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
+import { hasBoundBody, type Offer } from '../offers/offer.ts'
+import { x402Binding } from '../offers/x402-binding.ts'
+import type { PaymentFit } from './payment-fit.ts'
+import type { X402Refused } from './verdict.ts'
+import type { VerifierOptions } from './verify.ts'
+
+/** Credentials of x402: for one request each, under the lease that all schemes share. */
+export class X402Credentials {
+  readonly #options: VerifierOptions
+  readonly #fit: PaymentFit
+
+  constructor(options: VerifierOptions, fit: PaymentFit) {
+    this.#options = options
+    this.#fit = fit
+  }
+
+  /** @throws Unavailable if the database is down: nothing was spent */
+  async verify(ctx: Context, offer: Offer, token: string): Promise<Paid | X402Refused> {
+    const { claims, clock, settings } = this.#options
+    const credential = readExactCredential(token)
+    if (typeof credential === 'string') return refused(credential, 'The PAYMENT-SIGNATURE cannot be read')
+    const paymentHash = paymentHashIn(credential.invoice)
+    if (paymentHash === null)
+      return refused('invalid_exact_lnbtc_invoice_decode_failed', 'The accepted invoice cannot be read')
+    const challenge = await claims.find(paymentHash)
+    // Others may make invoices at the same node: only those that were issued here count.
+    if (challenge === null || challenge.invoice !== credential.invoice)
+      return refused('invalid_exact_lnbtc_invoice_payee_mismatch', 'The accepted invoice is not one of this server')
+    const digest = hasBoundBody(ctx, offer) ? contentDigest(await ctx.body.bytes()) : null
+    const binding = x402Binding(ctx, offer, settings(), digest)
+    if (binding === null)
+      return refused('invalid_exact_lnbtc_request_binding', 'This request cannot be paid with x402; use another scheme')
+    const requirements = requirementsOf(decodeInvoice(challenge.invoice), binding)
+    const fault = settlementFault(credential, requirements, clock.now() / 1000)
+    if (fault !== null) return refused(fault, 'The payment does not settle this request')
+    const unbound = this.#fit.unbound(challenge, offer, false)
+    if (unbound !== null) {
+      const reason = unbound.slug === 'payment-insufficient' ? 'amount_mismatch' : 'request_mismatch'
+      return refused(`invalid_exact_lnbtc_${reason}`, unbound.detail)
+    }
+    const { merchantId, amountSats } = challenge
+    const taken =
+      challenge.state === 'spent'
+        ? null
+        : await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer), 'x402')
+    if (taken === null) return refused('duplicate_settlement', 'The payment was already used, or is in use')
+    return {
+      kind: 'paid',
+      payment: { scheme: 'x402', paymentHash, amountSats },
+      lease: taken.lease,
+      challengeId: null,
+      x402Network: requirements.network
+    }
+  }
+}
+
+function refused(reason: string, detail: string): X402Refused {
+  return { kind: 'x402', reason, detail }
+}
+
+function paymentHashIn(invoice: string): string | null {
+  try {
+    return decodeInvoice(invoice, { signature: 'none' }).paymentHash
+  } catch (error) {
+    if (error instanceof InvoiceError) return null
+    throw error
+  }
+}

@@ -1,0 +1,196 @@
+import t, { type Test as T } from 'tap'
+import challenge from '../../../plugins/challenge.ts'
+import credential from '../../../plugins/credential.ts'
+import { harness, type HarnessRequest, type HarnessResult } from '../../../src/engine/pipeline/harness.ts'
+import { requestHeaders } from '../../../src/engine/upstream/header-policy.ts'
+import { HeaderList } from '../../../src/index.ts'
+import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
+import { fixture, freshAddress, l402Parameters, modern, route, type Fixture } from '../challenges/fixture.ts'
+
+interface Shop extends Fixture {
+  readonly upstream: { status: number }
+  /** The headers that an upstream would get. */
+  readonly forwarded: readonly string[]
+  ask(request?: HarnessRequest): Promise<HarnessResult>
+  /** The same on a second gateway. */
+  askOther(request?: HarnessRequest): Promise<HarnessResult>
+}
+
+async function shop(t: T, changes: Partial<ChallengeSettings> = {}): Promise<Shop> {
+  const f = {
+    ...(await fixture(t, { x402Origin: 'https://api.example.com', ...changes })),
+    upstream: { status: 200 },
+    forwarded: new Array<string>()
+  }
+  const config = route({ name: `shop-${freshAddress()}` })
+  const address = freshAddress()
+  const asks = await Promise.all(
+    [f.challenges, f.another('gateway-2').challenges].map(async challenges => {
+      const chain = await harness([credential, challenge], {
+        services: { challenges, clock: f.clock },
+        answer: (ctx, responder) => {
+          f.forwarded.push(requestHeaders(ctx, 'upstream', null, []).join('\n').toLowerCase())
+          const deliver = async (): Promise<void> => {
+            await responder.head(f.upstream.status, new HeaderList([]))
+            responder.end(null)
+          }
+          void deliver()
+        },
+        route: { name: config.name, config }
+      })
+      return (request?: HarnessRequest) =>
+        chain.run({
+          target: '/v1/quote?q=1',
+          peerAddress: address,
+          host: 'api.example.com',
+          ...request
+        })
+    })
+  )
+  const [ask, askOther] = asks
+  if (ask === undefined || askOther === undefined) throw new Error('two gateways were made')
+  return { ...f, ask, askOther }
+}
+
+interface Required {
+  resource: { url: string }
+  error?: string
+  accepts: Array<{ maxTimeoutSeconds: number; extra: { invoice: string; requestHash: string } }>
+}
+
+function json(result: HarnessResult, name: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(result.headers.get(name) ?? '', 'base64').toString()) as Record<string, unknown>
+}
+
+function required(result: HarnessResult): Required {
+  // The test reads what the gateway wrote.
+  return json(result, 'payment-required') as unknown as Required
+}
+
+function paid(s: Shop, result: HarnessResult): string[] {
+  const [accepted] = required(result).accepts
+  if (accepted === undefined) throw new Error('there is nothing to accept')
+  const preimage = s.payee.pay(accepted.extra.invoice)
+  return [
+    'PAYMENT-SIGNATURE',
+    Buffer.from(JSON.stringify({ x402Version: 2, accepted, payload: { preimage } })).toString('base64')
+  ]
+}
+
+t.test('x402: a 402 has a third challenge for the same invoice, and its payment buys one response', async t => {
+  const s = await shop(t)
+  const first = await s.ask()
+  const lines = first.headers.all('www-authenticate')
+  t.equal(required(first).resource.url, 'https://api.example.com/v1/quote?q=1')
+  t.equal(required(first).accepts[0]?.extra.invoice, l402Parameters(lines).invoice)
+  const headers = paid(s, first)
+  const bought = await s.ask({ headers })
+  t.equal(bought.status, 200)
+  t.notMatch(s.forwarded[0], /payment-signature/)
+  t.match(s.forwarded[0], /x-l402-scheme\nx402/)
+  t.match(json(bought, 'payment-response'), { success: true, network: 'lnbtc:0f9188f13cb7b2c71f2a335e3a4fc328' })
+  const again = await s.ask({ headers })
+  t.equal(again.status, 402)
+  t.match(json(again, 'payment-response'), { success: false, errorReason: 'duplicate_settlement', transaction: '' })
+  t.equal(required(again).error, 'duplicate_settlement')
+  t.ok(s.counted.lines.includes('payment route x402 10'))
+  t.ok(s.counted.lines.includes('verified x402 duplicate_settlement'))
+})
+
+t.test(
+  'x402: an invoice that is handed out again, another host and a plain description have no third challenge',
+  async t => {
+    const s = await shop(t, { maxPerClient: 1 })
+    t.ok((await s.ask()).headers.has('payment-required'))
+    t.notOk((await s.ask()).headers.has('payment-required'), 'handed out again')
+    const other = await shop(t, { x402Origin: 'https://other.example.com' })
+    t.notOk((await other.ask()).headers.has('payment-required'), 'another host')
+    const plain = await shop(t)
+    plain.payee.hashes = false
+    t.notOk((await plain.ask()).headers.has('payment-required'), 'a plain description')
+    const off = await shop(t, { x402Origin: null })
+    t.notOk((await off.ask()).headers.has('payment-required'), 'off')
+  }
+)
+
+t.test('x402: a payment is for its request alone', async t => {
+  const s = await shop(t)
+  const headers = paid(s, await s.ask())
+  const reasonOf = async (request: HarnessRequest): Promise<unknown> =>
+    json(await s.ask({ headers, ...request }), 'payment-response')['errorReason']
+  t.equal(await reasonOf({ target: '/v1/quote?q=2' }), 'invalid_exact_lnbtc_request_mismatch')
+  t.equal(await reasonOf({ method: 'POST' }), 'invalid_exact_lnbtc_request_mismatch')
+  s.clock.advance(661_000)
+  t.equal(await reasonOf({}), 'invalid_exact_lnbtc_invoice_expired')
+})
+
+t.test('x402: a body is bound by its bytes and its type', async t => {
+  const s = await shop(t)
+  const post = (body: string, headers: readonly string[] = [], type = 'application/json'): HarnessRequest => ({
+    method: 'POST',
+    body,
+    headers: ['Content-Type', type, ...headers],
+    prepare: ctx => {
+      ctx.body.limit = 1_048_576
+    }
+  })
+  const headers = paid(s, await s.ask(post('{"a":1}')))
+  const reason = async (request: HarnessRequest): Promise<unknown> =>
+    json(await s.ask(request), 'payment-response')['errorReason']
+  t.equal(await reason(post('{"a": 1}', headers)), 'invalid_exact_lnbtc_request_mismatch')
+  t.equal(await reason(post('{"a":1}', headers, 'text/plain')), 'invalid_exact_lnbtc_request_mismatch')
+  t.equal((await s.ask(post('{"a":1}', headers))).status, 200)
+})
+
+t.test('x402: two credentials in one request are refused, and neither is used', async t => {
+  const s = await shop(t)
+  const first = await s.ask()
+  const headers = paid(s, first)
+  const lines = first.headers.all('www-authenticate')
+  const { macaroon, invoice } = l402Parameters(lines)
+  const preimage = s.payee.pay(invoice)
+  for (const other of [`L402 ${macaroon}:${preimage}`, modern(lines, preimage)])
+    t.equal((await s.ask({ headers: [...headers, 'Authorization', other] })).status, 400)
+  t.equal((await s.ask({ headers: [...headers, ...headers] })).status, 400)
+  t.equal((await s.ask({ headers })).status, 200)
+})
+
+t.test('x402: one payment buys once over three schemes and two gateways', async t => {
+  for (let round = 0; round < 6; round++) {
+    const s = await shop(t)
+    const first = await s.ask()
+    const lines = first.headers.all('www-authenticate')
+    const headers = paid(s, first)
+    const preimage = s.payee.pay(l402Parameters(lines).invoice)
+    const l402 = ['Authorization', `L402 ${l402Parameters(lines).macaroon}:${preimage}`]
+    const payment = ['Authorization', modern(lines, preimage)]
+    const sent = [headers, payment, headers, l402, headers, payment]
+    const order = [...sent.slice(round), ...sent.slice(0, round)]
+    const results = await Promise.all(
+      order.map((one, at) => (at % 2 === 0 ? s.ask({ headers: one }) : s.askOther({ headers: one })))
+    )
+    t.equal(results.filter(({ status }) => status === 200).length, 1, `round ${round}`)
+  }
+})
+
+t.test('x402: a response of 500 gives the payment back', async t => {
+  const s = await shop(t)
+  const headers = paid(s, await s.ask())
+  s.upstream.status = 500
+  const failed = await s.ask({ headers })
+  s.upstream.status = 200
+  t.equal(failed.status, 500)
+  t.notOk(failed.headers.has('payment-response'))
+  t.equal((await s.ask({ headers })).status, 200)
+})
+
+t.test('x402: what cannot be read has a reason', async t => {
+  const s = await shop(t)
+  const reason = async (value: string): Promise<unknown> =>
+    json(await s.ask({ headers: ['PAYMENT-SIGNATURE', value] }), 'payment-response')['errorReason']
+  t.equal(await reason('%'), 'invalid_payload')
+  t.equal(await reason(Buffer.from('{}').toString('base64')), 'invalid_payload')
+  const other = await shop(t)
+  const [, value = ''] = paid(other, await other.ask())
+  t.equal(await reason(value.slice(0, 40)), 'invalid_payload')
+})
