@@ -49,7 +49,7 @@ const SELLING = ['selling/challenges', 'plugins/challenge', 'plugins/credential'
 /** Folders of src/ whose tests are in other folders or files too. */
 const SHARED = {
   'payments/payments': ['payments/notifications'],
-  'selling/balances': ['selling/usage', 'selling/sessions/streams'],
+  'selling/balances': ['selling/usage', 'selling/sessions/streams', 'selling/sessions/gateway'],
   'selling/sessions': ['selling/challenges/service'],
   'selling/challenges': SELLING,
   'selling/minting': [...SELLING, 'selling/sessions/gateway', 'selling/paywall'],

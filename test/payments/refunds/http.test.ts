@@ -75,6 +75,11 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
         'bare JSON array, no wrapper and no total'
       )
       t.same((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json(), [synced])
+      const listed = (await gateway.merchantSend('GET', '/api/refunds')).json() as Array<{ amountSatoshis: number }>
+      t.same(json(await gateway.merchantSend('GET', '/api/refunds/total'), 200), {
+        count: listed.length,
+        sats: listed.reduce((sum, { amountSatoshis }) => sum + amountSatoshis, 0)
+      })
       t.match(
         json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1 }), 400),
         { error: /its status is refunded/ }
