@@ -318,8 +318,9 @@ t.test('without the shared state no call is free', async t => {
   const asked = await s.ask()
   t.equal(asked.status, 402)
   t.equal(asked.headers.get('x-free-calls-remaining'), undefined)
+  t.equal(warned().length, 1)
   t.equal((await s.ask()).status, 402)
-  t.equal(warned().length, 1, 'once per outage')
+  t.equal(warned().length, 0, 'once per outage')
 })
 
 t.test("a plugin's own price takes the place of the route's, and is what the token is bound to", async t => {

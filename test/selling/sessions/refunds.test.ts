@@ -175,7 +175,7 @@ void eachDatabase(
 )
 
 void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', async (t, database) => {
-  const { clock, provider, refunds, overrides, open } = setting(t, database)
+  const { clock, provider, refunds, overrides, store, open } = setting(t, database)
   const lost = await open()
   provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
   await refunds.close(lost, 'idle')
@@ -184,6 +184,9 @@ void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', a
   const word = { outcome: 'sent', settledBy: 'Ada', reason: 'It stands in the node.' } as const
   t.match(await overrides.settle(lost, word), { refundStatus: 'confirmed', settledBy: 'Ada', refundedMsat: 100_000 })
   await t.rejects(overrides.settle(lost, word), errorLike({ status: 409 }))
+  const told = { refundSats: 100, refundStatus: 'succeeded' } as const
+  t.same(await store.tell(lost, told), told)
+  t.same(await store.tell(lost, { refundSats: 0, refundStatus: 'failed' }), told, 'the last word')
   const unknown = 'ab'.repeat(32)
   await t.rejects(overrides.settle(unknown, word), errorLike({ status: 404 }))
   t.notOk(await refunds.close(unknown, 'operator'))
