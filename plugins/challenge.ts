@@ -50,6 +50,12 @@ export default definePlugin({
       return call instanceof Promise ? call.then(given) : given(call)
     }
 
+    /** No invoice for a model that is not sold. */
+    const ifSold = (ctx: Context, answer: () => HookResult): HookResult => {
+      const sold = offers.requireSold(ctx)
+      return sold instanceof Promise ? sold.then(answer) : answer()
+    }
+
     const ask = (ctx: Context, answer: (offer: RequestOffer) => HookResult): HookResult => {
       if (ctx.payment !== null) return
       const due = offers.due(ctx)
@@ -58,7 +64,9 @@ export default definePlugin({
     }
     return {
       request: ctx =>
-        ask(ctx, offer => unlessFree(ctx, offer, false, () => challenges.answer(ctx, offer, UNPAID, html))),
+        ask(ctx, offer =>
+          unlessFree(ctx, offer, false, () => ifSold(ctx, () => challenges.answer(ctx, offer, UNPAID, html)))
+        ),
       observe: ctx => ask(ctx, offer => unlessFree(ctx, offer, true, () => challenges.observe(offer, UNPAID))),
       ...(free === null && route.config.audience === undefined
         ? {}

@@ -215,6 +215,7 @@ t.test('every block of YAML is a valid configuration, or a part of one', async t
     const yaml = (/^routes:/m.test(text) ? text : `${text}\n${route}\n`)
       .replace(/files: \S+\.pdf/, 'files: ./README.md')
       .replace(/files: \.\/books/, 'files: ./docs')
+      .replace('./models.json', './test/selling/usage/vectors/models.json')
     try {
       await loadText(yaml, environmentOf(yaml))
     } catch (error) {

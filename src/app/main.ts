@@ -12,6 +12,7 @@ import { flagsOf, helpText, type Help } from './cli/help.ts'
 import { describe, startCode, withCode } from './commands/explain.ts'
 import { outliveReaders, processOutput, UsageError, type Output, USAGE } from './cli/output.ts'
 import { pay, payHelp } from './commands/pay.ts'
+import { prices, pricesHelp } from './commands/prices.ts'
 import { revoke, revokeHelp } from './commands/revoke.ts'
 import { routes, routesHelp } from './commands/routes.ts'
 import { start, startHelp } from './commands/start.ts'
@@ -48,6 +49,7 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
   ['keys', { help: keysHelp, run: keys }],
   ['mint', { help: mintHelp, run: mint }],
   ['openapi', { help: openapiHelp, run: openapi }],
+  ['prices', { help: pricesHelp, run: prices }],
   ['docs', { help: docsHelp, run: docs }],
   ['completion', { help: completionHelp, run: completion }]
 ])

@@ -79,13 +79,14 @@ export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv, fold
   return await withPlugins(options => loadConfig(file, env, folder === undefined ? options : { ...options, folder }))
 }
 
-/** Further files of a configuration: secrets from `NAME_FILE` variables, and upstream certificates and keys. */
+/** Further files of a configuration: secrets from `NAME_FILE` variables, upstream certificates and keys, and price lists. */
 export function filesBehind({ routes, upstreams }: GatewayConfig, env: NodeJS.ProcessEnv): string[] {
   const secrets = Object.keys(env).filter(name => name.endsWith('_FILE') && !env[name.slice(0, -'_FILE'.length)])
   const tls = [...routes.map(({ upstream }) => upstream), ...Object.values(upstreams)].flatMap(upstream =>
     upstream.kind === 'url' ? [upstream.tls?.ca, upstream.tls?.cert, upstream.tls?.key] : []
   )
-  const files = [...secrets.map(name => env[name]), ...tls].filter(file => file !== undefined)
+  const catalogs = routes.map(({ meter }) => meter?.catalog?.catalog)
+  const files = [...secrets.map(name => env[name]), ...tls, ...catalogs].filter(file => file !== undefined)
   // Other programs' variables may have the same suffix.
   return [...new Set(files)].filter(file => existsSync(file))
 }

@@ -3,6 +3,7 @@ import { List, strict } from '../config/fields.ts'
 import { MAX_PRICE_SATS, selectorWords, TableBy, type FieldTable } from './price.ts'
 import type { FiatText } from './money-text.ts'
 import { FineMoney, formatUnit, Money } from '../config/units.ts'
+import type { CatalogConfig } from './catalog.ts'
 
 export type UnitAmount = number | FiatText
 
@@ -39,6 +40,39 @@ const unitPrices = Type.Union([
     strict
   )
 ])
+
+const CatalogSection = Type.Object(
+  {
+    catalog: Type.String({
+      minLength: 1,
+      description:
+        "A price list of models in LiteLLM's format, which `boltgate prices update FILE` downloads. Its prices are dollars for a token."
+    }),
+    markup: Type.String({
+      default: '0%',
+      pattern: '^[0-9]{1,4}(\\.[0-9]{1,4})?%$',
+      'x-allowed': 'a percentage such as 5% or 12.5%',
+      description: 'What is added to each price.'
+    }),
+    provider: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        description: 'Sells the models of this `litellm_provider`, by their names without it in front.'
+      })
+    ),
+    models: Type.Optional(
+      List(Type.String({ minLength: 1, maxLength: 200 }), {
+        description: 'Sells these; all that have prices otherwise.'
+      })
+    ),
+    else: Type.Union([Type.Literal('refuse'), unitPrices], {
+      default: 'refuse',
+      description: 'Prices of a token of any other model, or refuse (400).'
+    })
+  },
+  strict
+)
 
 export type UsageConfig =
   | 'openai'
@@ -87,10 +121,11 @@ export const MeterSchema = Type.Object(
       description:
         'What one payment buys, such as `2000 sats` or `$1`: a balance that requests are taken from until it is used up. Dollars become satoshis when the challenge is made, and stay as many.'
     }),
-    prices: Type.Union([unitPrices, TableBy(unitPrices)], {
-      'x-allowed': 'a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request',
+    prices: Type.Union([unitPrices, TableBy(unitPrices), CatalogSection], {
+      'x-allowed':
+        'a price such as 2 msat, { input: 2 msat, output: 8 msat }, a table by a field of the request, or { catalog: ./models.json, markup: 5% }',
       description:
-        'What units cost: one price, `{ input, output }` with prices of parts such as `cached`, or by a field of the request, as in `{ by: { json: model }, of: { small: { input: 2 msat, output: 8 msat } } }`.'
+        'What units cost: one price, `{ input, output }` with prices of parts such as `cached`, by a field of the request, as in `{ by: { json: model }, of: { small: { input: 2 msat, output: 8 msat } } }`, or by a price list of models, as in `{ catalog: ./models.json, markup: 5% }`.'
     }),
     per: Type.Integer({
       default: 1,
@@ -142,6 +177,8 @@ export const MeterSchema = Type.Object(
 
 export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' | 'usage' | 'estimate'> {
   readonly prices: UnitPrices | FieldTable<UnitPrices>
+  /** Where `prices` come from, with its absolute path. They are without the markup, and in dollars. */
+  readonly catalog?: CatalogConfig
   readonly usage: UsageConfig
   readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
 }
@@ -210,11 +247,17 @@ export function leastReservedMsat({ prices, per, usage, estimate }: MeterConfig)
   return Math.ceil(Math.max(...costs) / per)
 }
 
+/** Longer tables would swell the head of a 402. */
+const MOST_SAID = 12
+
 /** For people: `a balance, from which each 1000 tokens take 2 msat in and 8 msat out`. */
-export function meterWords({ prices, unit, per }: MeterConfig): string {
+export function meterWords({ prices, catalog, unit, per }: MeterConfig): string {
   const each = per === 1 ? `each ${unit} takes` : `each ${per} of the unit ${unit} take`
   if (!isByField(prices)) return `a balance, from which ${each} ${unitWords(prices)}`
   const { by, of, else: rest } = prices
+  // A catalog's prices have no markup.
+  if (catalog !== undefined || Object.keys(of).length > MOST_SAID)
+    return `a balance, from which ${each} its price by ${selectorWords(by)}`
   const entries = Object.entries(of).map(([value, amount]) => `${value} ${unitWords(amount)}`)
   if (rest !== 'refuse') entries.push(`others ${unitWords(rest)}`)
   return `a balance, from which ${each}, by ${selectorWords(by)}: ${entries.join('; ')}`

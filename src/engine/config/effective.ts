@@ -1,3 +1,4 @@
+import type { MeterConfig } from '../checks/meter.ts'
 import { stringify } from 'yaml'
 import { keywordsOf, type Keywords } from './keywords.ts'
 import { fileSchema, type ChainEntryConfig, type GatewayConfig, type PluginFacts, type RouteConfig } from './schema.ts'
@@ -73,13 +74,18 @@ export function changesBetween(before: Effective, after: Effective): Configurati
   return changes
 }
 
+/** A catalog may have thousands of prices. */
+function meterAsWritten({ catalog, prices, ...meter }: MeterConfig): object {
+  return { ...meter, prices: catalog ?? prices }
+}
+
 function asWritten({ at: _at, upstream, meter, price, ...route }: RouteConfig): object {
   const { kind, ...where } = upstream
   return {
     ...route,
     // With a meter the price is that of the bundle, shown there.
     ...(price === undefined || meter !== undefined ? {} : { price }),
-    ...(meter === undefined ? {} : { meter }),
+    ...(meter === undefined ? {} : { meter: meterAsWritten(meter) }),
     upstream:
       kind === 'files'
         ? { files: 'path' in where ? where.path : '' }

@@ -1,5 +1,7 @@
 import { resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from '../checks/chains.ts'
+import { readCatalog } from '../checks/catalog.ts'
+import type { MeterConfig } from '../checks/meter.ts'
 import { checkMeterAlone, checkTokenPath, checkUpstream } from '../checks/route-checks.ts'
 import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
 import { type Path, Findings } from './diagnose.ts'
@@ -107,7 +109,9 @@ export function readRoutes(
       checkTokenPath(route, path, findings)
     }
     if (!findings.isSound(path)) continue
-    const { name, match, upstream: given, meter, ...rest } = route
+    const { name, match, upstream: given, meter: written, ...rest } = route
+    const meter = written === undefined ? undefined : meterOf(written, folder, path, findings)
+    if (!findings.isSound(path)) continue
     const upstream = resolveUpstream(given, folder, upstreams)
     if (upstream === undefined) continue
     routes.push({
@@ -133,6 +137,17 @@ function valueAt(value: unknown, path: Path): unknown {
     inner = (inner as Record<string | number, unknown>)[step]
   }
   return inner
+}
+
+function meterOf(
+  { prices, ...rest }: NonNullable<FileConfig['routes'][number]['meter']>,
+  folder: string,
+  path: Path,
+  findings: Findings
+): MeterConfig | undefined {
+  if (typeof prices !== 'object' || !('catalog' in prices)) return { ...rest, prices }
+  const read = readCatalog(prices, rest, folder, [...path, 'meter'], findings)
+  return read === undefined ? undefined : { ...rest, ...read }
 }
 
 function resolveUpstream(

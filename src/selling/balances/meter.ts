@@ -154,16 +154,17 @@ function isTable(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices
   return typeof prices === 'object' && 'by' in prices
 }
 
-function tariffsOf({ by, of, else: rest }: FieldTable<UnitPrices>, { usage, per }: MeterConfig): FieldChoice<Tariff> {
+function tariffsOf(
+  { by, of, else: rest }: FieldTable<UnitPrices>,
+  { usage, per, catalog }: MeterConfig
+): FieldChoice<Tariff> {
+  const markup = catalog?.markup.slice(0, -1)
   const table: FieldTable<Tariff> = {
     by,
-    of: Object.fromEntries(Object.entries(of).map(([value, prices]) => [value, new Tariff(prices, per)])),
+    of: Object.fromEntries(Object.entries(of).map(([value, prices]) => [value, new Tariff(prices, per, markup)])),
     else: rest === 'refuse' ? 'refuse' : new Tariff(rest, per)
   }
-  // Gemini has the model in the path, before a colon and the method.
-  return usage === 'gemini' && 'path' in by
-    ? new FieldChoice(table, value => value.replace(/:[A-Za-z]+$/, ''))
-    : new FieldChoice(table)
+  return new FieldChoice(table, usage)
 }
 
 interface Lists {

@@ -10,6 +10,9 @@ export interface Chosen<T> {
   readonly value: string | null
 }
 
+/** Entries that a refusal lists. */
+const MOST_NAMED = 20
+
 /** A price table by a request's field, laid out for lookup. */
 export class FieldChoice<T> {
   readonly #table: FieldTable<T>
@@ -18,10 +21,10 @@ export class FieldChoice<T> {
 
   readonly #keyOf: (value: string) => string
 
-  /** `keyOf`: the part of the field's value that selects an entry. */
-  constructor(table: FieldTable<T>, keyOf: (value: string) => string = value => value) {
+  /** `api`: whose requests these are; Gemini's have the model in the path, before a colon and the method. */
+  constructor(table: FieldTable<T>, api: unknown = null) {
     this.#table = table
-    this.#keyOf = keyOf
+    this.#keyOf = api === 'gemini' && 'path' in table.by ? withoutMethod : value => value
     this.#entries = new Map(Object.entries(table.of).map(([value, entry]) => [value, Object.freeze({ entry, value })]))
     this.#rest = table.else === 'refuse' ? null : Object.freeze({ entry: table.else, value: null })
   }
@@ -39,15 +42,32 @@ export class FieldChoice<T> {
     return value instanceof Promise ? value.then(later => this.#of(later)) : this.#of(value)
   }
 
+  /**
+   * Refuses a value without an entry, and leaves a request without the field to `choose`, since it may be a probe.
+   * @throws as `choose`
+   */
+  requireKnown(ctx: Context): Maybe<void> {
+    const known = (value: Scalar | null): void => {
+      if (value !== null) this.#of(value)
+    }
+    const value = readField(this.#table.by, ctx)
+    return value instanceof Promise ? value.then(known) : known(value)
+  }
+
   #of(value: Scalar | null): Chosen<T> {
     const chosen = value === null ? undefined : this.#entries.get(this.#keyOf(String(value)))
     if (chosen !== undefined) return chosen
     if (this.#rest !== null) return this.#rest
     const field = selectorWords(this.#table.by)
-    throw unreadable(
-      value === null
-        ? `${field} is missing`
-        : `${field} must be one of ${[...this.#entries.keys()].map(key => JSON.stringify(key)).join(', ')}`
-    )
+    throw unreadable(value === null ? `${field} is missing` : `${field} must be ${this.#names()}`)
   }
+  #names(): string {
+    const names = [...this.#entries.keys()].slice(0, MOST_NAMED).map(key => JSON.stringify(key))
+    const more = this.#entries.size - names.length
+    return more > 0 ? `one with a price, such as ${names.join(', ')}` : `one of ${names.join(', ')}`
+  }
+}
+
+function withoutMethod(value: string): string {
+  return value.replace(/:[A-Za-z]+$/, '')
 }

@@ -40,7 +40,8 @@ export class Tariff {
   readonly #dearOut: ReadonlyArray<UnitPart | undefined>
   readonly #above: { readonly units: number; readonly tariff: Tariff } | null
 
-  constructor(prices: UnitPrices, per: number) {
+  /** `markup`: percent on prices in fiat, as a catalog has them. */
+  constructor(prices: UnitPrices, per: number, markup = '0') {
     const given = typeof prices === 'object' ? prices : { input: 0, output: prices }
     const { input, output, above, ...rest } = given
     const parts: Partial<Record<UnitPart, UnitAmount>> = { ...rest }
@@ -52,11 +53,11 @@ export class Tariff {
     this.#outputs = priced(OUTPUT_PARTS)
     const amounts = Object.entries({ input, output, ...parts }) as Array<[Slot, UnitAmount]> // Its own keys.
     this.#msat = amounts.filter((each): each is [Slot, number] => typeof each[1] === 'number')
-    this.#fiat = fiatPrices(amounts)
+    this.#fiat = fiatPrices(amounts, knownDecimal(markup))
     // Audio has far fewer units than a third of its bytes.
     this.#dearIn = [undefined, ...this.#inputs.filter(name => name !== 'audio' && isMore(parts[name], input))]
     this.#dearOut = [undefined, ...this.#outputs.filter(name => isMore(parts[name], output))]
-    this.#above = above === undefined ? null : { units: above.units, tariff: new Tariff(above.prices, per) }
+    this.#above = above === undefined ? null : { units: above.units, tariff: new Tariff(above.prices, per, markup) }
     this.parts = [...this.#inputs, ...this.#outputs, ...(this.#above?.tariff.parts ?? [])]
     this.currencies = [...this.#fiat.map(({ currency }) => currency), ...(this.#above?.tariff.currencies ?? [])]
     this.hasInput = amounts.some(([slot, amount]) => slot !== 'output' && amount !== 0)
@@ -126,7 +127,8 @@ export class Tariff {
   }
 }
 
-function fiatPrices(amounts: ReadonlyArray<readonly [Slot, UnitAmount]>): FiatPrices[] {
+function fiatPrices(amounts: ReadonlyArray<readonly [Slot, UnitAmount]>, markup: Decimal): FiatPrices[] {
+  const factor = 100n * 10n ** BigInt(markup.places) + markup.digits
   const byCurrency = new Map<FiatCurrency, Array<readonly [Slot, Decimal]>>()
   for (const [slot, text] of amounts) {
     if (typeof text === 'number') continue
@@ -136,8 +138,10 @@ function fiatPrices(amounts: ReadonlyArray<readonly [Slot, UnitAmount]>): FiatPr
   }
   return [...byCurrency].map(([currency, prices]) => {
     const places = Math.max(...prices.map(([, price]) => price.places))
-    const digits = prices.map(([slot, price]) => [slot, price.digits * 10n ** BigInt(places - price.places)] as const)
-    return { currency, digits, places }
+    const digits = prices.map(
+      ([slot, price]) => [slot, price.digits * factor * 10n ** BigInt(places - price.places)] as const
+    )
+    return { currency, digits, places: places + markup.places + 2 }
   })
 }
 

@@ -112,7 +112,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a meter whose prices are empty',
     from: '    price: 10 sats\n',
     to: '    meter: { bundle: 100 sats, prices: {} }\n',
-    line: 'gateway.yaml:27:40: routes[2].meter.prices: found an empty mapping; allowed: a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:27:40: routes[2].meter.prices: found an empty mapping; allowed: a price such as 2 msat, { input: 2 msat, output: 8 msat }, a table by a field of the request, or { catalog: ./models.json, markup: 5% } [BG_CONFIG_VALUE]'
   },
   {
     name: 'a list that holds itself',

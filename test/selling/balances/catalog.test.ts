@@ -1,0 +1,114 @@
+/** Prices of models from a price list: what is sold, at what price, and what is refused before an invoice. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import t, { type Test as T } from 'tap'
+import { fileURLToPath } from 'node:url'
+import { catalogPrices } from '../../../src/engine/checks/catalog.ts'
+import { ConfigError } from '../../../src/engine/config/diagnose.ts'
+import { loadConfigText } from '../../../src/engine/config/load.ts'
+import { knownDecimal } from '../../../src/lightning/money/decimal.ts'
+import { Tariff } from '../../../src/selling/usage/tariff.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { serve } from '../../support/serve.ts'
+
+const LIST = fileURLToPath(new URL('../usage/vectors/models.json', import.meta.url))
+const text = readFileSync(LIST, 'utf8')
+/** A dollar is 1,000,000 millisatoshis. */
+const RATES = new Map([['USD', knownDecimal('100000')]] as const)
+
+t.test('a price list: models with prices of tokens, by provider and name', t => {
+  t.same(
+    [...(catalogPrices(text, {}) ?? [])].map(([name]) => name),
+    ['gpt-5-mini', 'gpt-audio', 'claude-sonnet-4-5', 'gemini/gemini-2.5-flash', 'text-embedding-3-small'],
+    'none of those that are free, broken, or priced by images'
+  )
+  t.same([...(catalogPrices(text, { provider: 'gemini' }) ?? []).keys()], ['gemini-2.5-flash'])
+  t.same([...(catalogPrices(text, { models: ['gpt-5-mini', 'x'] }) ?? []).keys()], ['gpt-5-mini'])
+  for (const other of ['', '[]', 'null', '<html>']) t.equal(catalogPrices(other, {}), null, other)
+  t.end()
+})
+
+t.test("a price list: charges are the provider's formula and the markup, to the millisatoshi", t => {
+  const prices = catalogPrices(text, {})
+  const cost = (model: string, usage: object, markup = '0'): number => {
+    const found = prices?.get(model)
+    if (found === undefined) throw new Error(`no ${model}`)
+    return new Tariff(found, 1, markup).cost({ input: 0, output: 0, ...usage }, RATES)
+  }
+  // 500 × 0.25 + 9500 × 0.025 + 700 × 2 = 1762.5 millionths of a dollar, each a millisatoshi.
+  const cached = { input: 10_000, cached: 9500, output: 700 }
+  t.equal(cost('gpt-5-mini', cached), 1763)
+  t.equal(cost('gpt-5-mini', cached, '5'), Math.ceil(1762.5 * 1.05))
+  t.equal(cost('gpt-5-mini', cached, '12.5'), Math.ceil(1762.5 * 1.125))
+  const claude = { input: 200_000, cached: 190_000, cacheWrite: 4000, cacheWrite1h: 1000, output: 1000 }
+  t.equal(cost('claude-sonnet-4-5', claude), 5000 * 3 + 190_000 * 0.3 + 4000 * 3.75 + 1000 * 6 + 1000 * 15)
+  t.equal(
+    cost('claude-sonnet-4-5', { ...claude, input: 200_001 }),
+    5001 * 6 + 190_000 * 0.6 + 4000 * 3.75 + 1000 * 6 + 1000 * 22.5,
+    'the whole of a request above 200,000 tokens has the prices of that tier'
+  )
+  t.equal(cost('gpt-audio', { input: 100, audio: 80, output: 50, audioOutput: 40 }), 50 + 80 * 32 + 100 + 40 * 64)
+  t.equal(cost('gemini/gemini-2.5-flash', { input: 0, output: 100, audioOutput: 40 }), 250, 'speech as other output')
+  t.end()
+})
+
+async function shop(t: T, prices: string, upstream = '{}') {
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end(upstream))
+  })
+  const port = await serve(t, server)
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: openai, prices: ${prices}, estimate: { else: 50 } }\n`
+  return await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+}
+
+t.test('a model without a price is refused before the 402, in words', async t => {
+  const usage = { prompt_tokens: 10_000, prompt_tokens_details: { cached_tokens: 9500 }, completion_tokens: 700 }
+  const gateway = await shop(
+    t,
+    `{ catalog: "${LIST}", markup: 5%, models: [ gpt-5-mini, gpt-audio ] }`,
+    JSON.stringify({ usage })
+  )
+  const send = (body: object, headers = {}) => gateway.send('POST', '/v1/chat/completions', { headers, body })
+  const refused = await send({ model: 'claude-sonnet-4-5' })
+  t.equal(refused.status, 400)
+  t.match(refused.text, 'must be one of \\"gpt-5-mini\\", \\"gpt-audio\\"')
+  t.equal(refused.headers['www-authenticate'], undefined)
+  t.equal((await send({})).status, 402, 'a probe gets an invoice')
+  t.equal((await gateway.send('HEAD', '/v1/chat/completions')).status, 402)
+  const unpaid = await send({ model: 'gpt-5-mini' })
+  t.equal(unpaid.status, 402)
+  const challenge = challengeOf(unpaid, 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  t.equal((await send({ model: 'gpt-5-mini' }, { authorization })).status, 200)
+  const next = await send({ model: 'gpt-audio' }, { authorization })
+  t.equal(next.headers['x-last-charged-msat'], String(Math.ceil(1762.5 * 1.05)))
+})
+
+t.test('else: a price for every other model', async t => {
+  const gateway = await shop(t, `{ catalog: "${LIST}", else: { input: 1 msat, output: 2 msat } }`)
+  const answer = await gateway.send('POST', '/v1/chat/completions', { body: { model: 'any' } })
+  t.equal(answer.status, 402)
+})
+
+t.test('the configuration: what is wrong with a price list', async t => {
+  const folder = t.testdir({ 'models.json': text, 'other.json': '{"a":1}' })
+  const load = async (meter: string): Promise<string> => {
+    const yaml = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:1" }\n    meter: { bundle: 1 sat, usage: openai, ${meter} }\nchains: { paid: [ credential, challenge, meter, forward ] }\n`
+    try {
+      const { routes } = await loadConfigText(`${folder}/gateway.yaml`, yaml, {})
+      return routes[0]?.meter?.catalog?.catalog ?? ''
+    } catch (error) {
+      if (error instanceof ConfigError) return error.problems.map(({ message }) => message).join('; ')
+      throw error
+    }
+  }
+  t.equal(await load('prices: { catalog: models.json }'), `${folder}/models.json`, 'relative to the file')
+  t.match(await load('prices: { catalog: missing.json }'), /cannot be read \(ENOENT\).*boltgate prices update/)
+  t.match(await load('prices: { catalog: other.json }'), /no model with prices/)
+  t.match(await load('prices: { catalog: models.json, provider: nowhere }'), /of the provider "nowhere"/)
+  t.match(await load('prices: { catalog: models.json, models: [ gpt-5-mni ] }'), /"gpt-5-mni".*gpt-5-mini/)
+  t.match(await load('per: 1000, prices: { catalog: models.json }'), /delete per/)
+  t.match(await load('prices: { catalog: models.json, markup: 5 }'), /percentage/)
+  writeFileSync(`${folder}/models.json`, '{')
+  t.match(await load('prices: { catalog: models.json }'), /no model with prices/)
+})
