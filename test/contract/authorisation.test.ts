@@ -241,6 +241,7 @@ const rows: Readonly<Record<string, Row>> = {
   getHome: plain(anyone(200), '/'),
   setNotices: plain(merchant(200), '/api/merchant/notices', { off: ['member'] }),
   getNotices: plain(merchant(200), '/api/merchant/notices'),
+  setReceiptNote: plain(merchant(200), '/api/merchant/receipt-note', { note: 'VAT GB1' }),
   setName: plain(merchant(200), '/api/merchant/name', { name: 'Corner Coffee' }),
   setColour: plain(merchant(200), '/api/merchant/colour', { colour: '#c2410c' }),
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),

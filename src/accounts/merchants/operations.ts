@@ -57,6 +57,7 @@ export function merchantOperations(dependencies: MerchantOperationDependencies):
     webhookOperation(dependencies),
     colourOperation(dependencies),
     nameOperation(dependencies),
+    receiptNoteOperation(dependencies),
     regenerateOperation(dependencies)
   ]
 }
@@ -215,6 +216,34 @@ function nameOperation(dependencies: MerchantOperationDependencies): AnyOperatio
     handle: async ({ ctx, body }) => {
       const { name } = there(await dependencies.merchants.rename(merchantOf(ctx).id, { name: body.name.trim() }))
       return done(`The account is now named ${name}.`)
+    }
+  })
+}
+
+/** What tax law wants on a receipt, in the merchant's words: the gateway computes no taxes. */
+function receiptNoteOperation(dependencies: MerchantOperationDependencies): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'setReceiptNote',
+    method: 'PUT',
+    path: '/api/merchant/receipt-note',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: 'Set the seller details on receipts',
+    description: 'Printed on each receipt by email: legal name, address, tax number, and which tax a price includes.',
+    body: Type.Object({
+      note: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        maxLength: 500,
+        pattern: LINE,
+        'x-rule': 'Must be one line.',
+        description: 'Null or empty for none.'
+      })
+    }),
+    responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
+    handle: async ({ ctx, body }) => {
+      const note = body.note?.trim() ?? ''
+      there(await dependencies.merchants.setReceiptNote(merchantOf(ctx).id, note === '' ? null : note))
+      return done(note === '' ? 'Receipts have no seller details.' : 'Receipts have these seller details.')
     }
   })
 }

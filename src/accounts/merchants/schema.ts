@@ -39,6 +39,8 @@ export interface Merchant {
   readonly webhookSecret: SealedValue | null
   /** Color of its payment pages, such as `#c2410c`; null: default. */
   readonly colour: string | null
+  /** Seller's details on receipts, one line; null: none. */
+  readonly receiptNote: string | null
   /** Limits that the operator set instead of the plan's; null: none. */
   readonly caps: Partial<PlanCaps> | null
   readonly createdAt: number

@@ -276,6 +276,10 @@ export class Merchants {
     return this.#update(id, { colour })
   }
 
+  setReceiptNote(id: number, receiptNote: string | null): Promise<Merchant | null> {
+    return this.#update(id, { receiptNote })
+  }
+
   /** Replaces the limits that differ from the plan's. */
   setCaps(id: number, caps: Partial<PlanCaps>): Promise<Merchant | null> {
     return this.#update(id, { caps })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { resolveProvider, type ProviderSlot } from '../../lightning/providers/account.ts'
@@ -34,6 +35,7 @@ const SettingsView = Type.Object(
       type: ['string', 'null'],
       description: 'Of the pages on which people pay; null for the usual one.'
     }),
+    receiptNote: nullableText('Seller details on receipts.'),
     paymentProvider: Type.Object({
       slot: Type.Enum(['primary', 'alternate'], { description: 'Makes the invoices.' }),
       chosenBy: Type.Enum(['choice', 'only-key', 'default'], {
@@ -90,6 +92,7 @@ async function merchantSettings(merchant: Merchant, { slotFacts, failure }: Sett
     } satisfies SettingsView['plan'],
     webhook: { url: merchant.webhookUrl, hasSecret: merchant.webhookSecret !== null },
     colour: merchant.colour,
+    receiptNote: merchant.receiptNote,
     paymentProvider: {
       slot,
       chosenBy:

@@ -61,6 +61,7 @@ export interface MerchantChanges {
   readonly l402Enabled?: boolean
   readonly providerChoice?: ProviderSlot
   readonly colour?: string | null
+  readonly receiptNote?: string | null
   readonly caps?: Partial<PlanCaps> | null
 }
 
@@ -167,6 +168,7 @@ const merchantRows: Records<Merchant> = records({
   webhookUrl: optional(text()),
   webhookSecret: sealed('webhook_secret'),
   colour: optional(text()),
+  receiptNote: optional(text()),
   caps: optional(json((stored: Partial<PlanCaps>) => stored))
 })
 
@@ -184,6 +186,7 @@ const changeRows: Records<Required<MerchantChanges>> = records({
   l402Enabled: flag(),
   providerChoice: text<ProviderSlot>(),
   colour: optional(text()),
+  receiptNote: optional(text()),
   caps: optional(json((stored: Partial<PlanCaps>) => stored))
 })
 

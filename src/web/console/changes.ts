@@ -161,6 +161,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   setNotices: t('Changed email notifications'),
   setPaymentProvider: t('Chose the payment provider'),
   setPrimaryKey: t('Saved the primary provider key'),
+  setReceiptNote: t('Changed the seller details'),
   setTestMode: t('Turned test mode on or off'),
   setWebhook: t('Changed the webhook'),
   signInToJobs: t('Signed in to the jobs page'),

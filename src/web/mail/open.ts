@@ -57,7 +57,7 @@ export async function openMail({
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
   const about = {
     outbox,
-    merchantName: async (sql: TransactionSql, id: number) => (await merchants.within(sql).byId(id))?.name ?? null
+    merchant: (sql: TransactionSql, id: number) => merchants.within(sql).byId(id)
   }
   const notices = new Notices({ clock, database, log, merchants, outbox })
   return {

@@ -6,23 +6,25 @@ import type { TransactionSql } from '../../platform/database/database.ts'
 import { type Mail, isMailAddress } from './mail.ts'
 import { factsMail, type Fact } from './facts-mail.ts'
 import { type Outbox, oneLine, shortSubject } from './outbox.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Refund } from '../../payments/refunds/schema.ts'
 
 export interface ReceiptDependencies {
   readonly outbox: Pick<Outbox, 'queue'>
   /** Reads in the transaction; null for an unknown merchant. */
-  merchantName(sql: TransactionSql, merchantId: number): Promise<string | null>
+  merchant(sql: TransactionSql, merchantId: number): Promise<Pick<Merchant, 'name' | 'receiptNote'> | null>
 }
 
 /**
  * Queues the customer's receipt when a payment becomes paid (contract, Create payment body: customerEmail). In the
  * transaction of the change, so that each payment with an address gets exactly one.
  */
-export function receipts({ outbox, merchantName }: ReceiptDependencies): OnPaymentChange {
+export function receipts({ outbox, merchant }: ReceiptDependencies): OnPaymentChange {
   return async (sql, change) => {
     const { payment } = change
     if (!isDue(change)) return
-    const mail = receiptFor(change, (await merchantName(sql, payment.merchantId)) ?? t('The merchant'))
+    const seller = await merchant(sql, payment.merchantId)
+    const mail = receiptFor(change, seller?.name ?? t('The merchant'), seller?.receiptNote)
     if (mail !== null) await outbox.queue(sql, mail, `receipt of payment ${payment.invoiceId}`)
   }
 }
@@ -32,7 +34,7 @@ function isDue({ payment, from }: PaymentChange): boolean {
 }
 
 /** Receipt of a change, or null. Contains nothing that opens the pay page or spends. */
-export function receiptFor(change: PaymentChange, merchantName: string): Mail | null {
+export function receiptFor(change: PaymentChange, merchantName: string, note: string | null = null): Mail | null {
   const { payment } = change
   if (!isDue(change) || payment.customerEmail === null) return null
   const merchant = oneLine(merchantName)
@@ -42,6 +44,7 @@ export function receiptFor(change: PaymentChange, merchantName: string): Mail | 
     ? t`Receipt for a demo payment to ${merchant}. No money was moved.`
     : t`Thank you. ${merchant} has received your payment.`
   const facts = factsOf(change, amount)
+  if (!demo && note !== null) facts.push([t('Seller'), oneLine(note)])
   const why = t`You receive this email because your address was entered for this receipt from ${merchant}. Replies are not read.`
   return factsMail({
     to: payment.customerEmail,
@@ -78,12 +81,12 @@ function factsOf({ payment }: PaymentChange, amount: string): Fact[] {
 /** Notifies the customer of a confirmed refund, at the address given with it. Queued in the confirming transaction. */
 export function refundMails({
   outbox,
-  merchantName
+  merchant
 }: ReceiptDependencies): (sql: TransactionSql, refund: Refund) => Promise<void> {
   return async (sql, refund) => {
     // Free refunds with the merchant's text would be an open mail relay.
     if (isTest(refund.merchantId) || refund.email === null || !isMailAddress(refund.email)) return
-    const mail = refundMail(refund, refund.email, (await merchantName(sql, refund.merchantId)) ?? t('The merchant'))
+    const mail = refundMail(refund, refund.email, (await merchant(sql, refund.merchantId))?.name ?? t('The merchant'))
     await outbox.queue(sql, mail, `mail of refund ${refund.refundId}`)
   }
 }

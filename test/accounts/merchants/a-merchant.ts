@@ -24,6 +24,7 @@ export function aMerchant(
     webhookUrl: null,
     webhookSecret: null,
     colour: null,
+    receiptNote: null,
     caps: null,
     createdAt: 0,
     ...different,

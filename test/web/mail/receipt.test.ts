@@ -49,11 +49,17 @@ function change(different: Partial<Payment> = {}, from: PaymentStatus = 'unpaid'
   return { payment: { ...payment, ...different }, from, tellMerchant: true }
 }
 
-function receipt(different: Partial<Payment> = {}, merchantName = 'Café Ada'): Mail {
-  const mail = receiptFor(change(different), merchantName)
+function receipt(different: Partial<Payment> = {}, merchantName = 'Café Ada', note: string | null = null): Mail {
+  const mail = receiptFor(change(different), merchantName, note)
   if (mail === null) throw new Error('there is no receipt')
   return mail
 }
+
+t.test('the receipt has the seller details, but not of a demo', async t => {
+  t.match(receipt({}, 'Café Ada', 'Ada Ltd\r\nVAT GB1').text, /Seller +Ada Ltd VAT GB1\n/)
+  t.notMatch(receipt().text, /Seller/)
+  t.notMatch(receipt({ kind: 'demo' }, 'Café Ada', 'VAT GB1').text, /VAT/)
+})
 
 t.test('the receipt says what was paid, to whom, when and for what', async t => {
   const mail = receipt()
@@ -129,7 +135,7 @@ async function withReceipts(t: T): Promise<{ fixed: Fixture; queued: Array<{ mai
         queued.push({ mail, about })
       }
     },
-    merchantName: async (sql, id) => (await store.within(sql).byId(id))?.name ?? null
+    merchant: (sql, id) => store.within(sql).byId(id)
   })
   return { fixed, queued }
 }
@@ -201,7 +207,7 @@ t.test('from the change of the status to the file: the receipt goes through the 
   const store = new SqlMerchantStore(database)
   told.changed = receipts({
     outbox,
-    merchantName: async (sql, id) => (await store.within(sql).byId(id))?.name ?? null
+    merchant: (sql, id) => store.within(sql).byId(id)
   })
   await jobs.start()
   const account = await merchant()

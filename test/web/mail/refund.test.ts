@@ -33,7 +33,7 @@ async function mailsOf(changes: Partial<Refund>): Promise<Mail[]> {
         mails.push(mail)
       }
     },
-    merchantName: async () => 'Corner\r\nBcc: x@example.com'
+    merchant: async () => ({ name: 'Corner\r\nBcc: x@example.com', receiptNote: null })
   })
   // Only handed through.
   await tell(null as unknown as TransactionSql, { ...refund, ...changes })

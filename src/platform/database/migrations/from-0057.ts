@@ -347,6 +347,11 @@ const x402Scheme: Migration = {
   }
 }
 
+const receiptNote: Migration = {
+  name: '0094-receipt-note',
+  sql: 'alter table merchants add column receipt_note text'
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -369,5 +374,6 @@ export const from0057: readonly Migration[] = [
   noticesOff,
   testSessions,
   accountLimits,
-  x402Scheme
+  x402Scheme,
+  receiptNote
 ]

@@ -44,6 +44,7 @@ export const settingsPage: ConsolePage = {
         </section>
         ${providersSection(asked, settings)}
         ${textSection(asked, { does: 'name', title: 'Account name', words: t('Customers see it on payment pages, receipts and invoices.'), role: 'owner', now: account.name, label: 'Name', attributes: { required: true, maxlength: 200 } })}
+        ${textSection(asked, { does: 'receipt', title: 'Receipts', words: t('Printed on each receipt by email, such as your legal name, address and tax number.'), role: 'editor', now: settings.receiptNote ?? '', label: 'Seller details', attributes: { maxlength: 500 } })}
         ${textSection(asked, { does: 'colour', title: 'Brand color', words: t('Used on the payment page that people see in a browser.'), role: 'editor', now: settings.colour ?? '', label: 'Color, such as #c2410c (leave empty for the default)', attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
         ${noticesSection(asked, notices)}`
     }
@@ -76,6 +77,12 @@ export const settingsPage: ConsolePage = {
         expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).name)
         await api.send({ method: 'PUT', target: '/api/merchant/name', body: { name: form.get('name') ?? '' } })
         return { to: 'settings', done: 'saved' }
+      case 'receipt': {
+        const { receiptNote } = await api.get<SettingsView>('/api/merchant/settings')
+        expectUnchanged(form, receiptNote ?? '')
+        await api.send({ method: 'PUT', target: '/api/merchant/receipt-note', body: { note: form.get('receipt') } })
+        return { to: 'settings', done: 'saved' }
+      }
       case 'colour': {
         const { colour } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, colour ?? '')

@@ -61,3 +61,17 @@ t.test('settings: an owner renames the account, and two tabs do not overwrite ea
   for (const wrong of ['', '  ', 'a\nb', 'x'.repeat(201)])
     t.equal((await gateway.merchantSend('PUT', '/api/merchant/name', { name: wrong })).status, 400)
 })
+
+t.test('settings: seller details are saved, shown, and one line', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const save = (was: string, receipt: string) =>
+    asPerson(gateway, cookie, '/console/settings', { do: 'receipt', was, receipt })
+  t.equal((await save('', 'Tea Ltd, VAT <GB1>')).status, 303)
+  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /value="Tea Ltd, VAT &lt;GB1>"/)
+  t.equal((await save('', 'Late')).status, 422)
+  for (const wrong of ['a\nb', 'x'.repeat(501)])
+    t.equal((await gateway.merchantSend('PUT', '/api/merchant/receipt-note', { note: wrong })).status, 400)
+  await save('Tea Ltd, VAT <GB1>', ' ')
+  t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), { receiptNote: null })
+})
