@@ -182,7 +182,7 @@ function fewer(series: readonly ChartSeries[]): readonly ChartSeries[] {
   const others = series.slice(COLOURS - 1)
   const length = Math.max(...others.map(({ values }) => values.length))
   const values = Array.from({ length }, (_, at) => others.reduce((sum, one) => sum + (one.values[at] ?? 0), 0))
-  return [...kept, { name: `${others.length} others`, values }]
+  return [...kept, { name: t`${others.length} others`, values }]
 }
 
 /** `1200` as `1.2k`. */

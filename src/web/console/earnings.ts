@@ -15,11 +15,18 @@ const STEPS = [
 ] as const
 
 const KINDS: Readonly<Record<string, string>> = {
-  source: 'what was sold',
-  proxy: 'API',
-  endpoint: 'address',
-  scheme: 'scheme',
-  merchant: 'merchant'
+  source: t('what was sold'),
+  proxy: t('API'),
+  endpoint: t('address'),
+  scheme: t('scheme'),
+  merchant: t('merchant')
+}
+
+/** Sources of sales whose name in the API is not the reader's. */
+const SOURCES: Readonly<Record<string, string>> = {
+  proxy: t('API'),
+  producer: t('producer API'),
+  storefront: t('store')
 }
 
 /** Earnings over time: filter form, sums and chart. A single kind cannot be split. */
@@ -93,7 +100,7 @@ function seriesOf({ points }: EarningsView, times: readonly number[]) {
   const place = new Map(times.map((time, at) => [time, at]))
   const byName = new Map<string, number[]>()
   for (const { at, key, name, sats: earned } of points) {
-    const called = name ?? (key === null ? t('all others') : key === '' ? 'none' : key)
+    const called = name ?? (key === null ? t('all others') : key === '' ? t('none') : t(SOURCES[key] ?? key))
     let values = byName.get(called)
     if (values === undefined) byName.set(called, (values = times.map(() => 0)))
     const column = place.get(Date.parse(at))

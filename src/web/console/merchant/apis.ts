@@ -63,7 +63,7 @@ export const apisPage: ConsolePage = {
     const earned = earnedOf(sums)
     const counted = new Map(traffic.proxies.map(one => [one.proxyId, one]))
     const asked402 = (one: (typeof traffic.proxies)[number] | undefined): string =>
-      one === undefined ? '–' : `${count(one.asked)}, ${count(one.paidRequests)} paid`
+      one === undefined ? '–' : t`${count(one.asked)}, ${count(one.paidRequests)} paid`
     return {
       title: 'APIs',
       content: html`
@@ -226,7 +226,7 @@ function usualMark({ defaultPriceSats, defaultPrice }: ProxyView): string {
 function priceOf(proxy: ProxyView): string {
   const { endpoints } = proxy
   const usual = usualPrice(proxy)
-  return endpoints.length === 0 ? usual : `${usual}, and ${endpoints.length} more`
+  return endpoints.length === 0 ? usual : t`${usual}, and ${endpoints.length} more`
 }
 
 async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageContent> {
@@ -246,7 +246,7 @@ async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageC
         ['Status', stateOf(asked, proxy, traffic.proxies[0])],
         ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
         ['Price', priceOf(proxy)],
-        ['Token validity', `${proxy.tokenValiditySeconds} seconds`],
+        ['Token validity', t`${proxy.tokenValiditySeconds} seconds`],
         ['Sales', html`<a href=${asked.link(`sales?proxyId=${proxy.proxyId}`)}>Sales</a>`]
       ])}
       <section aria-labelledby="test"><h2 id="test">Test connection</h2>

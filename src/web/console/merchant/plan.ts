@@ -151,7 +151,7 @@ function byLightning(invoices: readonly PlanInvoice[]): VNode {
 
 export function usageSection({ endpoints, challengesThisMonth, webhookEndpoints, maxPriceSats }: UsageView): VNode {
   const of = ({ used, limit }: UsageView['endpoints']): VNode | string => {
-    const words = `${count(used)} of ${limit === null ? 'unlimited' : count(limit)}`
+    const words = t`${count(used)} of ${limit === null ? t('unlimited') : count(limit)}`
     return limit === null ? words : html`${words} <meter max=${limit} value=${used} aria-label=${words}></meter>`
   }
   return html`
@@ -160,7 +160,7 @@ export function usageSection({ endpoints, challengesThisMonth, webhookEndpoints,
         ['APIs and other endpoints', of(endpoints)],
         ['Challenges this month', of(challengesThisMonth)],
         ['Webhook endpoints', of(webhookEndpoints)],
-        ['Highest price of a request', maxPriceSats === null ? 'unlimited' : sats(maxPriceSats)]
+        ['Highest price of a request', maxPriceSats === null ? t('unlimited') : sats(maxPriceSats)]
       ])}
     </section>`
 }

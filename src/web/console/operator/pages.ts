@@ -41,9 +41,9 @@ async function figures(asked: PageRequest): Promise<VNode> {
   const { earned: sums, merchants: accounts, traffic, waiting } = now
   return html`
     <dl class="figures-row">
-      ${figure('Today', sats(sums.today.sats), `${count(sums.today.sales)} sales`)}
-      ${figure('Last 30 days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
-      ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
+      ${figure('Today', sats(sums.today.sats), t`${count(sums.today.sales)} sales`)}
+      ${figure('Last 30 days', sats(sums.thirtyDays.sats), t`${count(sums.thirtyDays.sales)} sales`)}
+      ${figure('Merchants', count(accounts.active), t`of ${count(accounts.total)} active`)}
       ${figure('Open refunds', count(waiting.openRefunds))}
     </dl>
     ${await trafficSection(asked, traffic.now)}

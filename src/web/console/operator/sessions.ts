@@ -91,7 +91,7 @@ export const operatorSession: ConsolePage = {
             ? ['Expires', timeOf(found.expiresAt)]
             : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? t('unknown')}`],
           ['Refund', refundOf(found)],
-          ['Refunded', `${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
+          ['Refunded', t`${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
           ['Sent', timeOf(refund.begunAt)],
           ['Payout reference', refund.reference ?? '–'],
           ['Provider payout ID', refund.providerPayoutId ?? '–'],
