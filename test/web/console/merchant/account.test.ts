@@ -26,7 +26,8 @@ t.test('plan: the page shows prices, limits and what is used of them', async t =
     endpoints: { used: 1, limit: 3 },
     challengesThisMonth: { used: 0, limit: 200 },
     webhookEndpoints: { used: 1, limit: 1 },
-    maxPriceSats: 1000
+    maxPriceSats: 1000,
+    ownLimits: {}
   })
   const text = await page('/plan')
   t.match(text, /\$49\.00 per month/)
