@@ -142,7 +142,7 @@ export class Challenges {
     const [challenge, deposit] = await minting.withDeposit(ctx, offer, shares)
     const reply = paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order, deposit)
     this.#measure(reply, offer.place)
-    return reply
+    return offer.isQuote === true ? { ...reply, headers: [...reply.headers, 'X-Price-Quote', 'highest'] } : reply
   }
 
   /** Predicts the status of `answer`, for an entry that only observes: no invoice, no waiting, no body. */

@@ -66,6 +66,8 @@ declare module '../../engine/message/context.ts' {
     readonly invoiceExpirySeconds: number
     /** On the invoice. */
     readonly description: string
+    /** The highest price of a table, for a probe. */
+    readonly isQuote?: boolean
     readonly payee: 'platform' | 'merchant'
     readonly sessions: SessionsConfig | null
     /** Paid keys are accepted. */
@@ -137,6 +139,8 @@ export const BALANCE_VALIDITY = 30 * 86_400_000
 /** Path of the ping (contract, Pay-per-request gating). */
 const PING_PATH = '/l402/test/ping'
 
+const QUOTE = 'Quote (highest price): '
+
 const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
 
 /**
@@ -187,6 +191,8 @@ export class RouteOffers {
       grace: this.#grace,
       priceGrace: route.priceGrace,
       place: this.#place,
+      // A free call would pass the probe on; a balance would be bought at a price that its use does not have.
+      quotes: route.free === undefined && route.meter === undefined && route.sessions === undefined,
       servers
     })
     this.#prices = route.audience === undefined ? price : this.#byAudience(route, price, audiences, defaults.publicHost)
@@ -296,9 +302,11 @@ export class RouteOffers {
       query: ctx.query,
       tokenValiditySeconds: this.#tokenValiditySeconds,
       invoiceExpirySeconds: this.#invoiceExpirySeconds,
-      description: terms.description ?? this.#description,
+      description: terms.isQuote === true ? `${QUOTE}${this.#description}` : (terms.description ?? this.#description),
+      isQuote: terms.isQuote === true,
       payee: 'platform',
-      bindsDigest: this.#meter === null,
+      // What pays for a quote buys a request with another body.
+      bindsDigest: this.#meter === null && terms.isQuote !== true,
       renewal: this.#renewal,
       order: this.#order,
       grace: terms.grace,

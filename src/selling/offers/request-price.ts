@@ -1,6 +1,8 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
-import { isTable, type PriceConfig } from '../../engine/checks/price.ts'
+import { amountsOf, isTable, type PriceConfig } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { hasPaymentCredential } from '../../engine/message/payment-headers.ts'
+import { isMoreFiat } from '../prices/fiat.ts'
 import type { PriceServers } from '../prices/price-server.ts'
 import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
@@ -11,6 +13,8 @@ export interface PriceTerms extends OfferedPrice {
   readonly asked: string | null
   /** On the invoice; null for the route's own. */
   readonly description: string | null
+  /** The highest price of a table, told to a probe that names no value. */
+  readonly isQuote?: boolean
 }
 
 /** Place of a listed value in a price table; null for all other values. */
@@ -35,6 +39,7 @@ export function requestPricer(
     grace,
     priceGrace,
     place,
+    quotes,
     servers
   }: {
     /** Grace for former prices of these places; null for none. */
@@ -42,6 +47,8 @@ export function requestPricer(
     /** Milliseconds. */
     readonly priceGrace: number
     readonly place: string
+    /** A probe is told the highest price of a table by a member of the body. */
+    readonly quotes: boolean
     /** Null if price servers are unavailable. */
     readonly servers: PriceServers | null
   }
@@ -55,11 +62,25 @@ export function requestPricer(
       of: Object.fromEntries(Object.entries(price.of).map(([value, amount]) => [value, terms(amount, value)])),
       else: price.else === 'refuse' ? 'refuse' : terms(price.else, null)
     })
+    const highest = quotes && 'json' in price.by ? highestOf(amountsOf(price)) : null
+    if (highest === null)
+      return {
+        fixed: null,
+        find(ctx) {
+          const chosen = choice.choose(ctx)
+          return chosen instanceof Promise ? chosen.then(({ entry }) => entry) : chosen.entry
+        }
+      }
+    const quote: PriceTerms = { ...ownTerms(highest), isQuote: true }
     return {
       fixed: null,
-      find(ctx) {
-        const chosen = choice.choose(ctx)
-        return chosen instanceof Promise ? chosen.then(({ entry }) => entry) : chosen.entry
+      async find(ctx) {
+        try {
+          return (await choice.choose(ctx)).entry
+        } catch (error) {
+          if (isProbe(ctx)) return quote
+          throw error
+        }
       }
     }
   }
@@ -92,6 +113,23 @@ export function audiencePricer(
     return includes instanceof Promise ? includes.then(judge) : judge(includes)
   }
   return { fixed: null, find: ctx => from(ctx, 0) }
+}
+
+/** Null for amounts that cannot be compared. */
+function highestOf(amounts: ReadonlyArray<number | FiatText>): number | FiatText | null {
+  const isMore = (one: number | FiatText, other: number | FiatText): boolean =>
+    typeof one === 'number'
+      ? typeof other === 'number' && one > other
+      : typeof other !== 'number' && isMoreFiat(one, other)
+  const highest = amounts.find(one => amounts.every(other => other === one || isMore(one, other)))
+  return highest ?? null
+}
+
+/** Directories send `{}` to see a 402. Any other body is a mistake that its client must learn of. */
+function isProbe({ body, headers }: Context): boolean {
+  const { collected } = body
+  if (collected === null || collected.byteLength > 16 || hasPaymentCredential(headers)) return false
+  return Buffer.from(collected).toString('latin1').trim() === '{}'
 }
 
 export function ownTerms(amount: number | FiatText): PriceTerms {

@@ -196,6 +196,26 @@ t.test('a former price of one model is taken for that model alone', async t => {
   t.equal((await now.ask(json(model('large'), { headers: { authorization } }))).status, 401)
 })
 
+t.test('a probe with {} gets a quote of the highest price, which pays for a request at that price', async t => {
+  const price = { by: { json: 'model' }, of: { small: 5, large: 40 }, else: 'refuse' } as const
+  const s = await shop(t, { price })
+  const probed = await s.ask(json('{}'))
+  t.equal(probed.status, 402)
+  t.equal(probed.headers.get('x-price-quote'), 'highest')
+  const { sats, authorization } = bought(s, probed)
+  t.equal(sats, 40)
+  t.match(s.f.payee.requests[0]?.description, /^Quote \(highest price\): /)
+  t.equal((await s.ask(json('{}', { headers: { authorization } }))).status, 400, 'paid requests name their model')
+  t.equal((await s.ask(json(model('small'), { headers: { authorization } }))).status, 401)
+  t.equal((await s.ask(json(model('large'), { headers: { authorization } }))).status, 200)
+  t.equal((await s.ask(json(model('large')))).headers.has('x-price-quote'), false)
+  t.equal((await s.ask(json('{"a":1}'))).status, 400, 'a mistake is no probe')
+  const fiat = await s.with({ price: { ...price, of: { small: 'USD 0.001', large: 'EUR 0.02' } } })
+  t.equal((await fiat.ask(json('{}'))).status, 400, 'which is higher is not known')
+  const free = await s.with({ price, free: { calls: 5, per: 60_000, by: 'address' } })
+  t.equal((await free.ask(json('{}'))).status, 400, 'no free call is spent on a probe')
+})
+
 t.test('what names its model twice, not at all, or unreadably is never sold at the cheap price', async t => {
   const price = { by: { json: 'model' }, of: { small: 5, large: 40 }, else: 'refuse' } as const
   const s = await shop(t, { price })
