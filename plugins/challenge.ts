@@ -30,7 +30,7 @@ export default definePlugin({
   needs: ['payment'],
   provides: ['challenge'],
   // Rate limits of anonymous invoices apply first (contract, Limits), and no body is refused after payment.
-  after: ['throttle', 'body-limit'],
+  after: ['api-key', 'throttle', 'body-limit'],
   setup({ html }, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
     const { challenges } = services

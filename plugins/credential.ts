@@ -20,7 +20,7 @@ export default definePlugin({
   uses: ['challenges'],
   provides: ['offer', 'payment'],
   // Failed credentials get a new challenge, which must be rate limited (decision 132).
-  after: ['throttle', 'body-limit', 'session'],
+  after: ['api-key', 'throttle', 'body-limit', 'session'],
   setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin credential needs a route of the configuration')
     const { challenges } = services

@@ -19,6 +19,8 @@ export { FORBIDDEN, KEY_INVALID, NOT_SIGNED_IN, VALIDATION } from './engine/oper
 export * from './engine/operations/errors.ts'
 export { Type } from 'typebox'
 export { clientNetwork } from './engine/message/addresses.ts'
+export { hasPaymentCredential, paidKey, paymentScheme } from './engine/message/payment-headers.ts'
+export type { OutboundCall } from './engine/upstream/outbound.ts'
 export { isCrossSite } from './engine/message/caller.ts'
 export { Duration, FineMoney, Money, Price, Size } from './engine/config/units.ts'
 export { RequestField, TableBy } from './engine/checks/price.ts'

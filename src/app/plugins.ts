@@ -3,6 +3,7 @@ import { registerHooks } from 'node:module'
 import { extname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import accessLog from '../../plugins/access-log.ts'
+import apiKey from '../../plugins/api-key.ts'
 import auth from '../../plugins/auth.ts'
 import bodyLimit from '../../plugins/body-limit.ts'
 import challenge from '../../plugins/challenge.ts'
@@ -28,6 +29,7 @@ export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
     accessLog,
     metrics,
     cors,
+    apiKey,
     throttle,
     auth,
     dashboardAuth,

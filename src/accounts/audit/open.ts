@@ -79,6 +79,8 @@ function storable<T>(value: T): T {
 function actorOf(principal: Principal | null, target: Change['target']): readonly [ActorKind, string] {
   if (principal === null) return ['unknown', target['address'] ?? '']
   if (principal.kind === 'admin') return [principal.id === 'admin' ? 'admin' : 'operator', principal.id]
+  // Subscribers of a route change nothing.
+  if (principal.kind === 'subscriber') return ['unknown', principal.id]
   const { by } = principal
   return by.kind === 'key' ? ['key', by.keyId] : ['member', by.email]
 }

@@ -24,12 +24,19 @@ export interface AdminPrincipal {
   readonly id: string
 }
 
+/** Who passes by a key of the plugin `api-key`. */
+interface Subscriber {
+  readonly kind: 'subscriber'
+  readonly id: string
+}
+
 export const keyAdmin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
 declare module '../../engine/message/context.ts' {
   interface PrincipalKinds {
     readonly merchant: MerchantPrincipal
     readonly admin: AdminPrincipal
+    readonly subscriber: Subscriber
   }
 }
 

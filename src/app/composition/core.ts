@@ -130,6 +130,7 @@ export async function openCore(running: Running, environment: GatewayEnvironment
       log,
       merchants,
       metrics,
+      outbound: ground.call,
       payees,
       prepaidSessions: sessions.prepaid,
       sessions: NO_SESSIONS,

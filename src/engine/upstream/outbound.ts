@@ -2,6 +2,13 @@ import { Client } from 'undici'
 import { guardedConnector } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
+declare module '../pipeline/services.ts' {
+  interface Services {
+    /** Calls through the address guard. */
+    readonly outbound: OutboundCall
+  }
+}
+
 export interface OutboundRequest {
   readonly method: 'GET' | 'POST'
   readonly url: string
