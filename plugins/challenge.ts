@@ -50,9 +50,10 @@ export default definePlugin({
       return call instanceof Promise ? call.then(given) : given(call)
     }
 
+    const models = challenges.soldModels(route.config)
     /** No invoice for a model that is not sold. */
     const ifSold = (ctx: Context, answer: () => HookResult): HookResult => {
-      const sold = offers.requireSold(ctx)
+      const sold = models?.requireKnown(ctx)
       return sold instanceof Promise ? sold.then(answer) : answer()
     }
 
@@ -62,11 +63,12 @@ export default definePlugin({
       if (due instanceof Promise) return due.then(offer => (offer === null ? undefined : answer(offer)))
       if (due !== null) return answer(due)
     }
+    const request = (ctx: Context): HookResult =>
+      ask(ctx, offer =>
+        unlessFree(ctx, offer, false, () => ifSold(ctx, () => challenges.answer(ctx, offer, UNPAID, html)))
+      )
     return {
-      request: ctx =>
-        ask(ctx, offer =>
-          unlessFree(ctx, offer, false, () => ifSold(ctx, () => challenges.answer(ctx, offer, UNPAID, html)))
-        ),
+      request: models === null ? request : ctx => models.list(ctx) ?? request(ctx),
       observe: ctx => ask(ctx, offer => unlessFree(ctx, offer, true, () => challenges.observe(offer, UNPAID))),
       ...(free === null && route.config.audience === undefined
         ? {}

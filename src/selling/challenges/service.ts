@@ -13,6 +13,7 @@ import { classicRefused, detailOf, paymentRequired } from '../minting/replies.ts
 import type { FreeCalls } from '../offers/free-calls.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
 import type { Offers } from '../offers/offers.ts'
+import { SoldModels } from '../offers/sold-models.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Paywall } from '../paywall/paywall.ts'
 import {
@@ -78,6 +79,10 @@ export class Challenges {
 
   routeOffers(route: RouteConfig): RouteOffers {
     return this.#options.offers.routeOffers(route)
+  }
+
+  soldModels({ meter }: RouteConfig): SoldModels | null {
+    return SoldModels.of(meter)
   }
 
   freeCalls(route: RouteConfig): FreeCalls | null {

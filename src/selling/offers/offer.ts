@@ -12,7 +12,6 @@ import type { SchemeOrder } from './accept-payment.ts'
 import { depositService, serviceCaveat } from '../../lightning/l402/caveats.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { Audiences } from '../prices/audience.ts'
-import { FieldChoice } from '../prices/table.ts'
 import type { PriceServers } from '../prices/price-server.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import type { ChallengeSource } from '../holding/challenge.ts'
@@ -153,8 +152,6 @@ export class RouteOffers {
   readonly #elsewhere: boolean
   readonly #source: 'route' | 'ping'
   readonly #meter: MeterConfig | null
-  /** Models with prices; null if any is sold. */
-  readonly #sold: FieldChoice<unknown> | null
   readonly #sessions: SessionsConfig | null
   readonly #keys: boolean
   readonly #keepsAuthorization: boolean
@@ -179,7 +176,6 @@ export class RouteOffers {
     this.#elsewhere = route.upstream.kind === 'proxy'
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#meter = route.meter ?? null
-    this.#sold = soldBy(this.#meter)
     this.#sessions = route.sessions ?? null
     this.#keys = route.keys
     this.#keepsAuthorization = route.keepAuthorization
@@ -240,14 +236,6 @@ export class RouteOffers {
     }
     const terms = this.#prices.fixed ?? this.#prices.find(ctx)
     return terms instanceof Promise ? terms.then(later => this.#due(ctx, later)) : this.#due(ctx, terms)
-  }
-
-  /**
-   * Refuses an unpaid request for what the route's meter has no price for, before its client pays.
-   * @throws LongError, see `FieldChoice.choose`
-   */
-  requireSold(ctx: Context): Maybe<void> {
-    return this.#sold?.requireKnown(ctx)
   }
 
   /**
@@ -316,12 +304,6 @@ export class RouteOffers {
       errorMembers: NO_MEMBERS
     }
   }
-}
-
-function soldBy(meter: MeterConfig | null): FieldChoice<unknown> | null {
-  const prices = meter?.prices
-  if (typeof prices !== 'object' || !('by' in prices) || prices.else !== 'refuse') return null
-  return new FieldChoice(prices, meter?.usage)
 }
 
 /**

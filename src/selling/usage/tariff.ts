@@ -6,7 +6,7 @@ import {
   type UnitPrices
 } from '../../engine/checks/meter.ts'
 import type { FiatCurrency } from '../../lightning/money/currencies.ts'
-import { knownDecimal, type Decimal } from '../../lightning/money/decimal.ts'
+import { knownDecimal, plainText, type Decimal } from '../../lightning/money/decimal.ts'
 import { fiatOf, isMoreFiat, BTC_MSAT } from '../prices/fiat.ts'
 import type { Usage } from './usage.ts'
 
@@ -61,6 +61,14 @@ export class Tariff {
     this.parts = [...this.#inputs, ...this.#outputs, ...(this.#above?.tariff.parts ?? [])]
     this.currencies = [...this.#fiat.map(({ currency }) => currency), ...(this.#above?.tariff.currencies ?? [])]
     this.hasInput = amounts.some(([slot, amount]) => slot !== 'output' && amount !== 0)
+  }
+
+  /** Prices as texts with their currency, by input, output and part. */
+  get words(): Readonly<Record<string, string>> {
+    const fiat = this.#fiat.flatMap(({ currency, digits, places }) =>
+      digits.map(([slot, amount]) => [slot, `${currency} ${plainText({ digits: amount, places })}`] as const)
+    )
+    return Object.fromEntries([...this.#msat.map(([slot, amount]) => [slot, `${amount} msat`] as const), ...fiat])
   }
 
   /** Millisatoshis. */

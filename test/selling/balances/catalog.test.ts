@@ -84,6 +84,28 @@ t.test('a model without a price is refused before the 402, in words', async t =>
   t.equal(next.headers['x-last-charged-msat'], String(Math.ceil(1762.5 * 1.05)))
 })
 
+t.test('GET …/models: lists what is sold with prices, for nothing, and without the upstream', async t => {
+  const gateway = await shop(t, `{ catalog: "${LIST}", markup: 5%, models: [ gpt-5-mini ] }`, '{"data":["not sold"]}')
+  const answer = await gateway.send('GET', '/v1/models')
+  t.equal(answer.status, 200)
+  t.match(answer.json(), {
+    object: 'list',
+    data: [
+      {
+        id: 'gpt-5-mini',
+        object: 'model',
+        pricing: { per: 1, input: 'USD 0.0000002625', output: 'USD 0.0000021', cached: 'USD 0.00000002625' }
+      }
+    ]
+  })
+  t.equal((await gateway.send('POST', '/v1/models', { body: {} })).status, 402)
+  const challenge = challengeOf(await gateway.send('POST', '/v1/models', { body: {} }), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  t.match((await gateway.send('GET', '/v1/models', { headers: { authorization } })).json(), { object: 'list' })
+  const any = await shop(t, `{ catalog: "${LIST}", else: 1 msat }`)
+  t.equal((await any.send('GET', '/v1/models')).status, 402, 'where any model is sold, the list is the upstream’s')
+})
+
 t.test('else: a price for every other model', async t => {
   const gateway = await shop(t, `{ catalog: "${LIST}", else: { input: 1 msat, output: 2 msat } }`)
   const answer = await gateway.send('POST', '/v1/chat/completions', { body: { model: 'any' } })
