@@ -98,6 +98,8 @@ export class Meter {
   async #estimate(ctx: Context): Promise<Usage> {
     const { usage, estimate } = this.config
     if (usage === 'requests') return { input: 0, output: 1 }
+    if (usage === 'gemini') requireGeneration(ctx)
+    if (this.config.catalog !== undefined) await requireListed(ctx)
     const lists = await this.#lists(ctx)
     const { limits, others } = outputLimits(this.config, lists.hasInput)
     // The largest, since the upstream may follow any of them.
@@ -191,6 +193,24 @@ async function largestOf(ctx: Context, names: readonly string[]): Promise<number
 async function requireFlag(ctx: Context, name: string): Promise<void> {
   const value = await readField({ json: name }, ctx)
   if (value !== null && typeof value !== 'boolean') throw unreadable(`${JSON.stringify(name)} must be true or false`)
+}
+
+/** Batches and the like report no usage, and cost more than their reservation. */
+function requireGeneration({ path }: Context): void {
+  if (!/:(?:generateContent|streamGenerateContent)$/.test(path))
+    throw unreadable('the path must end with :generateContent or :streamGenerateContent')
+}
+
+/** Members that multiply the prices of a catalog, with the values that do. */
+const SURCHARGED = [
+  ['service_tier', 'priority'],
+  ['speed', 'fast']
+] as const
+
+async function requireListed(ctx: Context): Promise<void> {
+  for (const [name, value] of SURCHARGED)
+    if ((await readField({ json: name }, ctx)) === value)
+      throw unreadable(`${JSON.stringify(name)} must not be ${value}`)
 }
 
 /** A limit in the body; null if missing, 0 or -1, which mean unlimited. */

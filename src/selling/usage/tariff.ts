@@ -88,6 +88,7 @@ export class Tariff {
 
   /** The most that these units may cost, whatever parts they have. */
   most(usage: Usage, rates: Rates): number {
+    if (this.#dearIn.length === 1 && this.#dearOut.length === 1) return this.cost(usage, rates)
     let most = 0
     for (const goesIn of this.#dearIn)
       for (const comesOut of this.#dearOut)

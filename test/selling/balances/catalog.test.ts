@@ -80,7 +80,9 @@ t.test('a model without a price is refused before the 402, in words', async t =>
   const challenge = challengeOf(unpaid, 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   t.equal((await send({ model: 'gpt-5-mini' }, { authorization })).status, 200)
-  const next = await send({ model: 'gpt-audio' }, { authorization })
+  for (const surcharge of [{ service_tier: 'priority' }, { speed: 'fast' }])
+    t.equal((await send({ model: 'gpt-5-mini', ...surcharge }, { authorization })).status, 400, 'its prices are others')
+  const next = await send({ model: 'gpt-audio', service_tier: 'auto' }, { authorization })
   t.equal(next.headers['x-last-charged-msat'], String(Math.ceil(1762.5 * 1.05)))
 })
 

@@ -6,7 +6,7 @@ import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } fro
 import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
-async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void, more = '') {
+async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void, more = '', path = '/v1/a') {
   let calls = 0
   const upstream = createServer((request, response) => {
     calls++
@@ -17,10 +17,10 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   const port = await serve(t, upstream)
   const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}"${more} }\n    meter: ${meter}\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
-  const challenge = challengeOf(await gateway.send('POST', '/v1/a'), 'l402')
+  const challenge = challengeOf(await gateway.send('POST', path), 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   const send = (body: object | string): Promise<Answer> =>
-    gateway.send('POST', '/v1/a', { headers: { authorization, 'content-type': 'application/json' }, body })
+    gateway.send('POST', path, { headers: { authorization, 'content-type': 'application/json' }, body })
   const reservedMsat = async (): Promise<number> => {
     const answer = await gateway.send('GET', '/l402/balance', { headers: { authorization } })
     return (answer.json() as { reservedMsat: number }).reservedMsat
@@ -36,10 +36,16 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
 }
 
 /** What requests reserve, in units: their upstream reports nothing, so that the reservation is charged. */
-async function reservations(t: T, meter: string, prices = '1 msat') {
-  const shop = await openShop(t, `{ bundle: 10000 sats, prices: ${prices}, ${meter} }`, response => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
-  })
+async function reservations(t: T, meter: string, prices = '1 msat', path = '/v1/a') {
+  const shop = await openShop(
+    t,
+    `{ bundle: 10000 sats, prices: ${prices}, ${meter} }`,
+    response => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    },
+    '',
+    path
+  )
   let spent = 0
   return async (body: object): Promise<number> => {
     const answer = await shop.send(body)
@@ -120,7 +126,12 @@ t.test("a reservation of Anthropic's API, and of one with a limit of its own", a
 })
 
 t.test("a reservation of Gemini's API: its limit in both spellings, times the candidates", async t => {
-  const reserved = await reservations(t, 'usage: gemini, estimate: { else: 100 }')
+  const reserved = await reservations(
+    t,
+    'usage: gemini, estimate: { else: 100 }',
+    '1 msat',
+    '/v1/models/m:generateContent'
+  )
   const contents = [{ parts: [{ text: 'hi' }] }]
   for (const [config, units] of [
     [{}, 100],
@@ -138,6 +149,13 @@ t.test("a reservation of Gemini's API: its limit in both spellings, times the ca
     [{ generationConfig: [{ maxOutputTokens: 7 }] }, 400]
   ] as const)
     t.equal(await reserved({ contents, ...config }), units, JSON.stringify(config))
+})
+
+t.test("Gemini's other methods: are refused, since they report no usage", async t => {
+  for (const path of ['/v1/models/m:batchGenerateContent', '/v1/models/m%3AgenerateContent', '/v1/a']) {
+    const reserved = await reservations(t, 'usage: gemini, estimate: { else: 100 }', '1 msat', path)
+    t.equal(await reserved({}), 400, path)
+  }
 })
 
 t.test('a reservation: the dearest that the units can be', async t => {
