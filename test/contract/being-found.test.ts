@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { startGateway } from '../support/gateway.ts'
 
@@ -87,4 +89,70 @@ t.test('offers have the members of draft -01 alone; what else there is stands be
       t.ok(info.terms === undefined || info.terms.length === info.offers.length)
     }
   t.ok(seen > 0)
+})
+
+const THEIRS = `
+openapi: 3.0.3
+servers: [{ url: "https://api.example.com/v3" }]
+paths:
+  /cities/{city}:
+    parameters: [{ name: city, in: path, required: true, schema: { type: string } }]
+    get:
+      summary: One city
+      responses: { "200": { description: It., content: { application/json: { schema: { $ref: "#/components/schemas/City" } } } } }
+  /cities:
+    post:
+      summary: Add a city
+      requestBody: { content: { application/json: { schema: { $ref: "#/components/schemas/City" } } } }
+      responses: { "402": { description: Theirs. }, "201": { description: Made., content: { application/json: { schema: { $ref: "https://evil.example/x" } } } } }
+    delete: { responses: {} }
+components:
+  schemas:
+    City: { type: object, properties: { name: { type: string }, near: { $ref: "#/components/schemas/City" } } }
+    Error: { type: object, description: Unused here. }
+`
+
+t.test("a route's OpenAPI file is published with the price: operations, parameters and schemas", async t => {
+  const folder = t.testdir({})
+  const file = join(folder, 'their-api.yaml')
+  writeFileSync(file, THEIRS)
+  const gateway = await startGateway(t, {
+    yaml: `
+use: [service, sandbox]
+routes:
+  - match: { path: /geo/*, method: [GET, POST] }
+    price: 3 sats
+    chain: paid
+    openapi: ${file}
+    upstream: { url: "http://127.0.0.1:9" }
+`
+  })
+  const document = (await gateway.send('GET', '/openapi.json')).json() as {
+    paths: Record<string, Record<string, object>>
+    components: { schemas: Record<string, object> }
+  }
+  const info = { offers: [{ amount: '3' }] }
+  t.match(document.paths['/geo/cities/{city}'], {
+    get: {
+      summary: /^One city\. /,
+      'x-payment-info': info,
+      parameters: [{ name: 'city', in: 'path' }],
+      responses: {
+        200: { content: { 'application/json': { schema: { $ref: /^#\/components\/schemas\/api\d+_City$/ } } } },
+        402: { $ref: '#/components/responses/PaymentRequired' }
+      }
+    }
+  })
+  t.match(document.paths['/geo/cities'], {
+    post: {
+      'x-payment-info': info,
+      requestBody: { content: { 'application/json': { schema: { $ref: /_City$/ } } } },
+      responses: { 201: { content: { 'application/json': { schema: {} } } }, 402: { $ref: /PaymentRequired$/ } }
+    }
+  })
+  t.notOk('delete' in (document.paths['/geo/cities'] ?? {}), 'the route does not take it')
+  const names = Object.keys(document.components.schemas).filter(name => name.startsWith('api'))
+  t.equal(names.length, 1, 'what is not used is left out')
+  t.match((await gateway.send('GET', '/llms.txt')).text, '- /geo/cities/{city} (GET): 3 sats. One city. ')
+  t.match((await gateway.send('GET', '/.well-known/l402-services')).text, `${gateway.url}/geo/cities/{city}`)
 })

@@ -79,7 +79,7 @@ function meterAsWritten({ catalog, prices, ...meter }: MeterConfig): object {
   return { ...meter, prices: catalog ?? prices }
 }
 
-function asWritten({ at: _at, upstream, meter, price, ...route }: RouteConfig): object {
+function asWritten({ at: _at, api: _api, upstream, meter, price, ...route }: RouteConfig): object {
   const { kind, ...where } = upstream
   return {
     ...route,

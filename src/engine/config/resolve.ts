@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from '../checks/chains.ts'
+import { readApi } from '../checks/api-file.ts'
 import { readCatalog } from '../checks/catalog.ts'
 import type { MeterConfig } from '../checks/meter.ts'
 import { checkMeterAlone, checkTokenPath, checkUpstream } from '../checks/route-checks.ts'
@@ -111,6 +112,7 @@ export function readRoutes(
     if (!findings.isSound(path)) continue
     const { name, match, upstream: given, meter: written, ...rest } = route
     const meter = written === undefined ? undefined : meterOf(written, folder, path, findings)
+    const api = route.openapi === undefined ? undefined : readApi(route.openapi, folder, path, findings)
     if (!findings.isSound(path)) continue
     const upstream = resolveUpstream(given, folder, upstreams)
     if (upstream === undefined) continue
@@ -119,6 +121,7 @@ export function readRoutes(
       route: {
         ...rest,
         ...(meter === undefined ? {} : { meter, price: meter.bundle }),
+        ...(api === undefined ? {} : { api }),
         name: name ?? routeName(match),
         match,
         upstream,

@@ -1,6 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
 import { described, List, SecretText, type DeepReadonly } from './fields.ts'
+import type { ApiFile } from '../checks/api-file.ts'
 import type { MeterConfig } from '../checks/meter.ts'
 import { PRESET_NAMES, type PresetName } from './presets.ts'
 import {
@@ -164,6 +165,8 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
   readonly name: string
   /** Its `bundle` is the route's price. */
   readonly meter?: MeterConfig
+  /** What `openapi` says. */
+  readonly api?: ApiFile
   readonly match: { readonly host?: string; readonly method?: readonly string[]; readonly path: readonly string[] }
   readonly upstream: UpstreamConfig
   readonly at: Position

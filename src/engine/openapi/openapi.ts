@@ -1,9 +1,10 @@
 import type { TSchema } from 'typebox'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type RefusalName } from './errors.ts'
 import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
-import { openApiPath, paymentInfo, type PricedRoute, type RouteExample } from './paid.ts'
-import type { DocumentedPrice, Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
-import { membersOf, NamedSchemas, referenced, schemaOf } from './schemas.ts'
+import { addPaidRoutes, pathItemOf, SECURITY, shared } from './paid-paths.ts'
+import { openApiPath, paymentInfo, type PricedRoute } from './paid.ts'
+import type { DocumentedPrice, AnyOperation, OperationResponse } from '../operations/operation.ts'
+import { membersOf, NamedSchemas, referenced } from './schemas.ts'
 import { API_VERSION } from '../operations/errors.ts'
 
 interface OperationExample {
@@ -37,9 +38,6 @@ export interface WebhookFacts {
   readonly schema: TSchema
 }
 
-const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch'])
-const ANY_METHOD = ['get', 'post', 'put', 'patch', 'delete']
-
 const PROXY_ERROR: Json = {
   type: 'object',
   required: ['error', 'message'],
@@ -52,7 +50,6 @@ const PROXY_ERROR: Json = {
 }
 
 const reference = (schema: string): Json => ({ $ref: `#/components/schemas/${schema}` })
-const shared = (name: RefusalName): Json => ({ $ref: `#/components/responses/${name}` })
 
 /** OpenAPI `content` by media type; several schemas for one type are alternatives. */
 function contentOf(forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>, example?: unknown): Json {
@@ -77,13 +74,6 @@ function refusal(name: RefusalName, description?: string, more: ReadonlyArray<re
       readyForm('text/html')
     ])
   }
-}
-
-const SECURITY: Readonly<Record<Access, Json[]>> = {
-  public: [],
-  merchant: [{ merchantKey: [] }],
-  admin: [{ adminKey: [] }],
-  credential: [{ l402: [] }, { payment: [] }]
 }
 
 class Writer {
@@ -242,75 +232,6 @@ function described(description: unknown): Json {
   return description === undefined ? {} : { description }
 }
 
-const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
-
-/** An example is a path of its own: a wildcard says neither what to ask for nor what comes back. */
-function addExample(
-  paths: Record<string, Json>,
-  route: PricedRoute,
-  { method, target, body, response }: RouteExample
-): void {
-  const [path = '', query = ''] = target.split('?', 2)
-  const verb = method.toLowerCase()
-  const item = itemOf(paths, path)
-  if (!METHODS.has(verb) || item[verb] !== undefined) return
-  const operation = paid({ ...route, path }, verb)
-  const parameters = [...new URLSearchParams(query)].map(([name, example]) => ({
-    name,
-    in: 'query',
-    schema: { type: 'string' },
-    example
-  }))
-  const responses = operation['responses'] as Record<string, Json> /* written by `paid` */
-  item[verb] = {
-    ...operation,
-    ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined
-      ? {}
-      : {
-          requestBody: { required: true, content: { 'application/json': { example: body, schema: schemaOf(body) } } }
-        }),
-    ...(response === undefined
-      ? {}
-      : {
-          responses: {
-            ...responses,
-            200: {
-              ...responses['200'],
-              content: { 'application/json': { example: response, schema: schemaOf(response) } }
-            }
-          }
-        })
-  }
-}
-
-function paid(route: PricedRoute, method: string): Json {
-  const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
-  const body = ['post', 'put', 'patch'].includes(method)
-    ? { requestBody: { description: 'What the API behind takes.', content: { '*/*': {} } } }
-    : {}
-  return {
-    operationId: name,
-    summary: route.description,
-    description: DETAILS,
-    tags: ['Paid'],
-    security: SECURITY.credential,
-    'x-payment-info': paymentInfo(route),
-    ...body,
-    // The API may answer with any status, also one listed here.
-    responses: {
-      200: {
-        description: 'What was paid for.',
-        headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } },
-        content: { '*/*': {} }
-      },
-      // Calls are asked for payment in a JSON-RPC error with 200.
-      ...(route.calls === undefined ? { 402: shared('PaymentRequired') } : {}),
-      default: { $ref: '#/components/responses/Upstream' }
-    }
-  }
-}
-
 const UPSTREAM: Json = {
   description: 'What the API behind answers, or an error of this gateway.',
   headers: commonHeaders,
@@ -321,10 +242,6 @@ const UPSTREAM: Json = {
   ])
 }
 
-function itemOf(paths: Record<string, Json>, path: string): Json {
-  return (paths[path] ??= {})
-}
-
 /** OpenAPI 3.1; `operations` in the order of mounting. */
 export function openApiDocument(operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
@@ -332,31 +249,20 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
   const priceOf = (operation: AnyOperation): DocumentedPrice | null =>
     operation.sells ?? (operation.access === 'credential' ? (facts.priceOf?.(operation) ?? null) : null)
   for (const operation of operations) {
-    itemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(
+    pathItemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(
       operation,
       priceOf(operation)
     )
   }
-  for (const route of facts.pricedRoutes) {
-    if (route.own === true) continue
-    for (const example of route.examples) addExample(paths, route, example)
-    const item = itemOf(paths, route.path)
-    const methods = route.methods.length === 0 ? ANY_METHOD : route.methods.filter(name => METHODS.has(name))
-    for (const method of methods) item[method] ??= paid(route, method)
-    for (const [, name] of route.path.matchAll(/\{([^{}]+)\}/g)) {
-      const list = (item['parameters'] ??= []) as Json[]
-      if (!list.some(entry => entry['name'] === name))
-        list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
-    }
-  }
+  addPaidRoutes(paths, facts.pricedRoutes)
   const webhooks = Object.fromEntries(
     Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)])
   )
   const { title, description, publicUrl, service: { contact, ...service } = { categories: [], docs: {} } } = facts
   const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
-  const components = {
-    schemas: writer.names.components,
-    headers: headerComponents,
+  const components: Record<string, Record<string, Json>> = {
+    schemas: writer.names.components as Record<string, Json> /* each is a schema */,
+    headers: { ...headerComponents },
     responses: {
       ...Object.fromEntries(
         (Object.keys(refusals) as RefusalName[]) /* its own keys */
@@ -365,6 +271,9 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
       Upstream: UPSTREAM
     }
   }
+  for (const { api } of facts.pricedRoutes)
+    for (const [kind, named] of Object.entries(api?.components ?? {}))
+      components[kind] = { ...named, ...components[kind] }
   return {
     openapi: '3.1.0',
     info: {

@@ -1,5 +1,6 @@
 import { routeCallPrices, type CallPrice } from '../checks/call-prices.ts'
 import { freeWords } from '../checks/route-words.ts'
+import type { ApiFile, ApiOperation } from '../checks/api-file.ts'
 import { meterWords } from '../checks/meter.ts'
 import { sessionWords, type SessionsConfig } from '../checks/sessions.ts'
 import { amountsOf, audienceWords, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'
@@ -17,6 +18,8 @@ export interface PricedRoute extends DocumentedPrice {
   /** Own operations, which describe themselves in more detail; default false. */
   readonly own?: boolean
   readonly examples: readonly RouteExample[]
+  /** From the OpenAPI file of the API behind. */
+  readonly api?: Pick<ApiFile, 'components'> & Pick<ApiOperation, 'members'>
 }
 
 /** A request that works as it stands, from the route's `examples`. */
@@ -47,7 +50,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
     const methods = calls === null ? (route.match.method ?? []) : ['POST']
     const examples = route.examples.map(exampleOf)
     for (const [at, path] of route.match.path.entries()) {
-      out.push({
+      const sold: PricedRoute = {
         path: openApiPath(path),
         methods: methods.map(name => name.toLowerCase()),
         price,
@@ -67,10 +70,39 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
         own: route.upstream.kind === 'internal',
         // Of all paths of the route; each is shown once.
         examples: at === 0 ? examples : []
-      })
+      }
+      out.push(...apiRoutes(sold, path, route), sold)
     }
   }
   return out
+}
+
+/** The operations of the API behind that the route takes, each at its own address. */
+function apiRoutes(sold: PricedRoute, pattern: string, { api }: RouteConfig): PricedRoute[] {
+  if (api === undefined) return []
+  const prefix = pattern.endsWith('/*') ? openApiPath(pattern.slice(0, -2)) : null
+  return api.operations.flatMap(({ path, method, summary, members }) => {
+    if (sold.methods.length > 0 && !sold.methods.includes(method)) return []
+    const address = addressOf(`${api.base}${path}`, path, prefix, sold.path)
+    if (address === null) return []
+    return [
+      {
+        ...sold,
+        path: address,
+        methods: [method],
+        description: summary === null ? sold.description : `${summary}. ${sold.description}`,
+        examples: [],
+        api: { members, components: api.components }
+      }
+    ]
+  })
+}
+
+/** A file may write its paths as clients see them, or as they are behind the route's prefix. */
+function addressOf(full: string, path: string, prefix: string | null, only: string): string | null {
+  const shape = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, '{}')
+  if (prefix === null) return [full, path].find(one => shape(one) === shape(only)) ?? null
+  return [full, path].find(one => one.startsWith(`${prefix}/`)) ?? `${prefix}${path}`
 }
 
 function callsInWords(calls: readonly CallPrice[]): string {

@@ -126,6 +126,13 @@ export const RouteSchema = Type.Object(
           'Requests that agents can copy, published in `/llms.txt` and the OpenAPI document. Without one an agent knows the price of `/v1/*`, but not what to ask for.'
       }
     ),
+    openapi: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'OpenAPI 3 file of the API behind the route, as YAML or JSON. Its operations below the route are published with their schemas and the price.'
+      })
+    ),
     releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx'), Type.Literal('client-gone')]), {
       default: ['5xx', 'client-gone'],
       description:

@@ -29,6 +29,7 @@ const SECRETS: Readonly<Record<string, string>> = {
   'secrets.adminKey': 'SECRET-admin-0123456789',
   'secrets.previous[]': 'SECRET-previous-0123456789012345678901234567',
   'database.url': 'SECRET-database',
+  'discovery.icon': 'SECRET-icon',
   'database.listenUrl': 'SECRET-listen',
   'state.url': 'SECRET-state',
   'lightning.primary[].key': 'SECRET-primary-key',
@@ -66,6 +67,7 @@ prices: { coingeckoKey: SECRET-coingecko }
 mail: { from: a@example.com, smtp: "smtps://u:SECRET-smtp@mail.example.com" }
 billing: { kind: stripe, key: SECRET-billing, webhookSecret: SECRET-webhook, prices: { individual: price_1 } }
 pages: { home: "https://example.com/?key=SECRET-home" }
+discovery: { icon: "https://example.com/icon.png?key=SECRET-icon" }
 operators: ada@example.com
 upstreams: { shared: { url: "https://shared.example.com", headers: { X-Key: SECRET-shared-header } } }
 chains:

@@ -411,6 +411,12 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:28:29: routes[2].free.per: found "0s"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 30d [BG_CONFIG_VALUE]'
   },
   {
+    name: 'an OpenAPI file that is not there',
+    from: 'price: 10 sats',
+    to: 'price: 10 sats\n    openapi: ./no-api.yaml',
+    line: 'gateway.yaml:28:14: routes[2].openapi: the file "./no-api.yaml" cannot be read (ENOENT) [BG_CONFIG_FILE]'
+  },
+  {
     name: 'prices by audience beside a price of nothing',
     from: 'price: 10 sats',
     to: 'price: 0 sats\n    audience: [{ who: verified-bot, price: 1 sat }]',
