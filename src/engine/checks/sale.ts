@@ -16,8 +16,8 @@ export function alwaysHolds(
   match: Pick<RouteConfig['match'], 'path' | 'method'>
 ): boolean {
   if (when === undefined) return true
-  const { method, path, header, authenticated } = when
-  if (header !== undefined || authenticated !== undefined) return false
+  const { method, path, header, query, authenticated } = when
+  if (header !== undefined || query !== undefined || authenticated !== undefined) return false
   if (method !== undefined) {
     const taken: readonly string[] = method.includes('GET') ? [...method, 'HEAD'] : method
     if (match.method === undefined || !match.method.every(name => taken.includes(name))) return false

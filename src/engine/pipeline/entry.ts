@@ -14,7 +14,7 @@ type Condition = (ctx: Context) => boolean
 export function conditionOf(when: WhenConfig | undefined): Condition | null {
   if (when === undefined) return null
   const tests: Condition[] = []
-  const { method, path, header, authenticated } = when
+  const { method, path, header, query, authenticated } = when
   if (method !== undefined) {
     // HEAD follows GET (decision 6): otherwise it would bypass a condition on GET.
     const methods = new Set<string>(method.includes('GET') ? [...method, 'HEAD'] : method)
@@ -31,11 +31,26 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
     })
   }
   if (header !== undefined) {
-    const names = header.map(name => name.toLowerCase())
-    tests.push(ctx => names.every(name => ctx.headers.has(name)))
+    const wanted = header.map(nameAndValue).map(([name, value]) => [name.toLowerCase(), value] as const)
+    // A repeated header may be read by either of its values, so that any of them counts.
+    tests.push(({ headers }) =>
+      wanted.every(([name, value]) => (value === null ? headers.has(name) : headers.all(name).includes(value)))
+    )
+  }
+  if (query !== undefined) {
+    const wanted = query.map(nameAndValue)
+    tests.push(ctx => {
+      const given = new URLSearchParams(ctx.query)
+      return wanted.every(([name, value]) => given.has(name, value ?? undefined))
+    })
   }
   if (authenticated !== undefined) tests.push(ctx => (ctx.principal !== null) === authenticated)
   return ctx => tests.every(test => test(ctx))
+}
+
+function nameAndValue(text: string): readonly [name: string, value: string | null] {
+  const at = text.indexOf('=')
+  return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]
 }
 
 /** Hooks that run only when the condition held on the way down; `taken` remembers the result for the way up. */

@@ -10,9 +10,22 @@ export const WhenSchema = Type.Object(
       })
     ),
     header: Type.Optional(
-      List(Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }), {
-        description: 'Header names, of which each must be present.'
-      })
+      List(
+        Type.String({
+          pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+(=[ -~]{1,500})?$",
+          'x-allowed': 'a header name, or one with its value such as x-plan=gold'
+        }),
+        { description: 'Headers, of which each must be present, and have the value where one is given: `x-plan=gold`.' }
+      )
+    ),
+    query: Type.Optional(
+      List(
+        Type.String({
+          pattern: '^[^=&#]{1,200}(=.{1,500})?$',
+          'x-allowed': 'the name of a query parameter, or one with its value such as format=pdf'
+        }),
+        { description: 'Parameters of the query, decoded, in the same form: `format=pdf`.' }
+      )
     ),
     authenticated: Type.Optional(Type.Boolean({ description: 'Whether the request has a principal.' }))
   },
