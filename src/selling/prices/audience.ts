@@ -1,5 +1,4 @@
 import type { AudienceEntry } from '../../engine/checks/price.ts'
-import { prefersHtml } from '../../engine/message/accept.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import { SearchEngines, type NameService } from './search-engine.ts'
@@ -24,11 +23,10 @@ export class Audiences {
   }
 }
 
-/** A claim, never proof: any client can send these headers. */
+/**
+ * A claim, never proof: any client can send these headers. Requests of a page's scripts count too, or the page that
+ * waits for its payment would wait for another price.
+ */
 function isLikeBrowser({ headers }: Context): boolean {
-  return (
-    headers.get('user-agent')?.startsWith('Mozilla/') === true &&
-    headers.get('sec-fetch-mode') === 'navigate' &&
-    prefersHtml(headers.get('accept') ?? undefined)
-  )
+  return headers.get('user-agent')?.startsWith('Mozilla/') === true && headers.has('sec-fetch-mode')
 }

@@ -277,4 +277,6 @@ t.test('the first audience that fits sets the price; a browser is one by its hea
   const browser = { 'user-agent': 'Mozilla/5.0', 'sec-fetch-mode': 'navigate', accept: 'text/html,*/*;q=0.8' }
   t.equal(await s.price({ headers: { ...browser, accept: 'text/html' } }), 50)
   t.equal(await s.price({ headers: { 'user-agent': 'curl/8' } }), ELSE)
+  const script = { 'user-agent': 'Mozilla/5.0', 'sec-fetch-mode': 'cors', accept: 'text/event-stream' }
+  t.equal(await s.price({ headers: script }), 50, 'what its pages fetch has its price')
 })
