@@ -5,7 +5,7 @@ import { isMoreFiat } from '../prices/fiat.ts'
 import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../../engine/formats/json-reader.ts'
 import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
 import { canonicalText, memberPlace, type Budget } from './json-text.ts'
-import { spellingsOf } from './spellings.ts'
+import { MAX_SPELLINGS, spellingsOf } from './spellings.ts'
 import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from './wire.ts'
 
 /** A priced call that expects a response. */
@@ -265,10 +265,13 @@ function priceOf(
   isUri: boolean,
   budget: Budget
 ): ReturnType<typeof priceOfName> | string {
+  // Finding the spellings costs as much as looking them up.
+  if (budget.left < 0) return 'too many spellings'
   // Longer names cannot be sold.
   const isOwn = name.length > MAX_NAME || Object.hasOwn(prices, name)
   const spellings = isOwn ? [name] : spellingsOf(name, isUri)
-  if (spellings === null || (budget.left -= SPELLING_COST * (spellings.length - 1)) < 0) return 'too many spellings'
+  budget.left -= SPELLING_COST * ((spellings?.length ?? MAX_SPELLINGS) - 1)
+  if (spellings === null || budget.left < 0) return 'too many spellings'
   let found: ReturnType<typeof priceOfName> = null
   for (const spelling of spellings) {
     const price = priceOfName(prices, spelling)

@@ -1,7 +1,7 @@
 /** Servers look up names and URIs in different ways. */
 
 /** Maximum spellings of a name to look up. */
-const MAX_SPELLINGS = 32
+export const MAX_SPELLINGS = 32
 const PLAIN = /^[\x21-\x7e]*$/
 const NORMAL_FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'] as const
 

@@ -169,15 +169,29 @@ t.test('a tool has one price under names that end at a NUL, have spaces around, 
 })
 
 t.test('a batch cannot make the gateway look up spellings without end', async t => {
-  const uri = `demo://p/${'%C3%A9'.repeat(40)}\u00e9?a#b`
-  const call = (_none: unknown, id: number): object => ({
-    jsonrpc: '2.0',
-    id,
-    method: 'resources/read',
-    params: { uri }
-  })
-  const body = Buffer.from(JSON.stringify(Array.from({ length: 500 }, call)))
-  const read = readMessages(body, prices)
-  t.ok('messages' in read)
-  if ('messages' in read) t.match(read.messages.at(-1), { kind: 'refused', refusal: { message: /too many spellings/ } })
+  const uris = {
+    many: `demo://p/${'%C3%A9'.repeat(40)}\u00e9?a#b`,
+    'too many': `demo://U@P:1//a/\u00e9%252525C3%2525A9\u1e9b\u0323/%2525253Fa%2523b//%25253F%252523?a#b\0 `
+  }
+  for (const [name, uri] of Object.entries(uris)) {
+    const call = (_none: unknown, id: number): object => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'resources/read',
+      params: { uri }
+    })
+    const body = Buffer.from(JSON.stringify(Array.from({ length: 1000 }, call)))
+    let parsed = 0
+    const { parse } = URL
+    URL.parse = (...of) => {
+      parsed++
+      return parse(...of)
+    }
+    const read = readMessages(body, prices)
+    URL.parse = parse
+    t.ok('messages' in read)
+    if ('messages' in read)
+      t.match(read.messages.at(-1), { kind: 'refused', refusal: { message: /too many spellings/ } }, name)
+    t.ok(parsed < 3000, `${name}: ${parsed} URLs parsed`)
+  }
 })
