@@ -21,6 +21,9 @@ const CONDITIONS = [
   'cache-control'
 ]
 
+/** Longer lists of ranges are ignored, as RFC 9110, 14.2 allows: the library reads them in quadratic time. */
+const MAX_RANGE_CHARS = 256
+
 const SERVED = ['GET', 'HEAD', 'OPTIONS']
 
 /**
@@ -80,7 +83,7 @@ export class FileServer {
     const headers = Object.fromEntries(
       CONDITIONS.flatMap(name => {
         const value = ctx.headers.get(name)
-        return value === undefined ? [] : [[name, value]]
+        return value === undefined || (name === 'range' && value.length > MAX_RANGE_CHARS) ? [] : [[name, value]]
       })
     )
     // Opens nothing for HEAD; `handle` reads the file once the client takes the body.
