@@ -12,6 +12,11 @@ import { trimmed, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 /** Default body limit in bytes. */
 const MAX_BODY = 1_048_576
 
+/**
+ * Members by which OpenRouter and LiteLLM take other models than `model`. They would serve one at the price of another.
+ */
+const FALLBACK_MODELS = ['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks'] as const
+
 export function nameOf(field: FieldSelector): string {
   if ('json' in field) return field.json
   if ('header' in field) return field.header
@@ -42,7 +47,10 @@ export async function readItems(name: string, ctx: Context): Promise<RequestItem
 }
 
 function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {
-  const read = ofBody(json, ctx, text => text.member(json.split('.')))
+  const read = ofBody(json, ctx, text => {
+    const fallback = json === 'model' ? text.refuseFilled(FALLBACK_MODELS) : null
+    return fallback ?? text.member(json.split('.'))
+  })
   if (read instanceof Promise) return read.then(later => (later === null ? null : taken(later)))
   return read === null ? null : taken(read)
 }
