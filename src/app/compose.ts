@@ -92,9 +92,23 @@ async function build(config: GatewayConfig, environment: GatewayEnvironment, clo
   )
   running.gateway = gateway
   domains.offer(running.config)
+  const [certificate, ...certificates] = config.server.tls
   const listener = createListener({
     limits: { ...defaultLimits, ...config.server.limits },
     trustedProxies: config.server.trustedProxies,
+    tls:
+      certificate === undefined
+        ? null
+        : {
+            certificates: [certificate, ...certificates],
+            ticketSecret: environment.secrets.ring.deriveAll('tls-tickets')[0],
+            failed: error => {
+              log.error({ err: error }, 'the changed certificate cannot be used; the former one stays')
+            },
+            renewed: notAfter => {
+              log.info({ notAfter: notAfter.toISOString() }, 'certificate renewed')
+            }
+          },
     clock,
     freshId,
     handle: (ctx, wire) => {

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { connect as connectSecurely } from 'node:tls'
 
 /** One answer as it came over the wire. */
 export interface RawResponse {
@@ -18,6 +19,9 @@ export interface Ending {
   /** `end` for a FIN, else the code of the error, such as ECONNRESET. */
   readonly how: string
 }
+
+/** `allowHalfOpen` is documented for net alone and has no type here. */
+const SELF_SIGNED = { servername: 'localhost', rejectUnauthorized: false, allowHalfOpen: true }
 
 interface Parsed {
   readonly response: RawResponse
@@ -53,13 +57,16 @@ export class RawClient {
     })
   }
 
-  /** Connects to a port on loopback. */
-  static connect(port: number, host = '127.0.0.1'): Promise<RawClient> {
+  /** Connects to a port on loopback; `secure` over TLS, whatever the certificate. */
+  static connect(port: number, host = '127.0.0.1', secure = false): Promise<RawClient> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host, allowHalfOpen: true }, () => {
+      const connected = (): void => {
         socket.off('error', reject)
         resolve(new RawClient(socket))
-      })
+      }
+      const socket: Socket = secure
+        ? connectSecurely({ ...SELF_SIGNED, port, host }, connected)
+        : connect({ port, host, allowHalfOpen: true }, connected)
       socket.once('error', reject)
     })
   }

@@ -290,7 +290,7 @@ function publicUrlOf(config: GatewayConfig, port: number): string {
   if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
   const { host } = config.server.listen
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
-  return `http://${name}:${port}`
+  return `${config.server.tls.length > 0 ? 'https' : 'http'}://${name}:${port}`
 }
 
 function onStopSignal(stop: () => void): void {

@@ -111,7 +111,11 @@ interface Assembled extends Pick<GatewayConfig, 'file' | 'routes' | 'upstreams' 
 function assemble({ file, folder, config, chains, upstreams, routes, warnings }: Assembled): GatewayConfig {
   // The schema's format has accepted this text.
   const listen = parseListen(config.server.listen) ?? { host: '127.0.0.1', port: 8080 }
-  const publicUrl = config.server.publicUrl === '' ? defaultPublicUrl(listen) : new URL(config.server.publicUrl).origin
+  const tls = config.server.tls.map(({ cert, key }) => ({ cert: resolve(folder, cert), key: resolve(folder, key) }))
+  const publicUrl =
+    config.server.publicUrl === ''
+      ? defaultPublicUrl(listen, tls.length > 0 ? 'https' : 'http')
+      : new URL(config.server.publicUrl).origin
   const realm =
     config.payment.realm !== '' ? config.payment.realm : publicUrl === '' ? listen.host : new URL(publicUrl).hostname
   const compiled: Record<string, readonly ChainEntryConfig[]> = {}
@@ -125,6 +129,7 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
     server: {
       ...config.server,
       listen,
+      tls,
       publicUrl,
       proxyUrl: config.server.proxyUrl === '' ? '' : new URL(config.server.proxyUrl).origin
     },
@@ -138,11 +143,11 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
 }
 
 /** Decision 21: derived from `listen`. Empty for port 0, whose number is known only once the listener is open. */
-function defaultPublicUrl({ host, port }: { host: string; port: number }): string {
+function defaultPublicUrl({ host, port }: { host: string; port: number }, scheme: 'http' | 'https'): string {
   if (port === 0) return ''
   // The wildcard address is not connectable.
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
-  return new URL(`http://${reachable}:${port}`).origin
+  return new URL(`${scheme}://${reachable}:${port}`).origin
 }
 
 /** Settings that come from the environment where the file does not have them. */

@@ -9,6 +9,7 @@ import { PROBE, stillReads, cutsUpload, DISCARD, SMALL_PIECE_BYTES } from '../li
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from '../listener/allowance.ts'
 import type { WireBody } from '../listener/request-body.ts'
+import { cut } from '../listener/cut.ts'
 
 const FRESH = 0
 const HEAD = 1
@@ -243,7 +244,7 @@ export class LaneWire implements Wire {
     this.#stage = OVER
     this.#broken = true
     // A reset, not a FIN, so that the close cannot pass for the end of the body.
-    this.#lane.socket.resetAndDestroy()
+    cut(this.#lane.socket)
   }
 
   tunnel(): Promise<TunnelResult> {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { WireBody } from './request-body.ts'
+import { cut } from './cut.ts'
 
 /** Limits per client; `server.limits` sets three of them. Milliseconds and bytes. */
 export interface ListenerLimits {
@@ -136,7 +137,7 @@ export function takenBytes(socket: Socket): number {
 export function enforce(connection: Watched, now: number, limits: ListenerLimits): void {
   const watch = connection.watch
   if (stalled(connection, watch, now, limits)) {
-    connection.socket.resetAndDestroy()
+    cut(connection.socket)
     return
   }
   const current = connection.current
@@ -228,7 +229,7 @@ function listen(connection: Watched, current: { probe(): boolean }, watch: Watch
   const { socket } = connection
   if (watch.spokenAt !== null && now - watch.spokenAt < SILENCE) return
   const silent = watch.spokenAt !== null && socket.bytesWritten === watch.spoken && socket.writableLength === 0
-  if (!current.probe() && silent) socket.resetAndDestroy()
+  if (!current.probe() && silent) cut(socket)
   watch.spokenAt = now
   watch.spoken = socket.bytesWritten
 }

@@ -17,12 +17,15 @@ import { parseFault, rawReply } from './raw-reply.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
+import { Tls, type TlsOptions } from './tls.ts'
 import { upgradeResponse } from './upgrade-response.ts'
 
 interface ListenerOptions {
   readonly limits: ListenerLimits
   /** Addresses and ranges whose X-Forwarded-* headers are trusted. */
   readonly trustedProxies: readonly string[]
+  /** Null serves plain HTTP. */
+  readonly tls?: Omit<TlsOptions, 'clock'> | null
   readonly clock: Clock
   /** Makes a correlation id for a request without one (decision 14). */
   readonly freshId: () => string
@@ -56,6 +59,7 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
   readonly #acceptors: Acceptors
+  readonly #tls: Tls | null
   readonly #server: NodeServer
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane>()
@@ -70,6 +74,7 @@ export class Listener implements ConnectionHost, LaneHost {
   /**
    * Opens nothing before `listen`.
    * @throws TypeError when an entry of `trustedProxies` is no address or range
+   * @throws CodedError when a certificate cannot be used
    */
   constructor(options: ListenerOptions) {
     const { limits } = options
@@ -86,6 +91,16 @@ export class Listener implements ConnectionHost, LaneHost {
     const takesAnySegment = options.takesAnySegment ?? (() => false)
     this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
     this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
+    this.#tls =
+      options.tls === undefined || options.tls === null
+        ? null
+        : new Tls({ ...options.tls, clock: options.clock }, secure => {
+            const peerAddress = normalAddress(secure.remoteAddress ?? '')
+            this.#converse(secure, peerAddress, this.#proxies.has(peerAddress))
+            secure.on('close', () => {
+              this.#connections.delete(secure)
+            })
+          })
     this.#acceptors = new Acceptors(
       socket => {
         this.#accept(socket)
@@ -133,6 +148,7 @@ export class Listener implements ConnectionHost, LaneHost {
   async listen(host: string, port: number): Promise<void> {
     await this.#acceptors.listen(host, port)
     const { clock, limits } = this.#options
+    this.#tls?.open()
     this.#sweep = clock.every(sweepInterval(limits), () => {
       this.#enforce()
     })
@@ -281,9 +297,8 @@ export class Listener implements ConnectionHost, LaneHost {
       return
     }
     this.#counts.set(key, count)
-    const lane = new Lane(socket, peerAddress, trusted, this)
-    this.#connections.set(socket, lane)
-    lane.open()
+    if (this.#tls === null) this.#converse(socket, peerAddress, trusted)
+    else this.#tls.handshake(socket)
     // `once` would wrap each listener, and the wrapper lives as long as the connection.
     socket.on('close', () => {
       this.#connections.delete(socket)
@@ -291,6 +306,12 @@ export class Listener implements ConnectionHost, LaneHost {
       if (left === 0) this.#counts.delete(key)
       else this.#counts.set(key, left)
     })
+  }
+
+  #converse(socket: Socket, peerAddress: string, trusted: boolean): void {
+    const lane = new Lane(socket, peerAddress, trusted, this)
+    this.#connections.set(socket, lane)
+    lane.open()
   }
 
   #upgrade(req: IncomingMessage, stream: unknown, head: Buffer): void {
@@ -363,6 +384,7 @@ export class Listener implements ConnectionHost, LaneHost {
       for (const socket of this.#connections.keys()) socket.destroy()
     })
     const closed = this.#acceptors.close()
+    this.#tls?.close()
     for (const connection of this.#connections.values()) {
       connection.current?.drain()
       if (
@@ -373,6 +395,8 @@ export class Listener implements ConnectionHost, LaneHost {
         connection.socket.destroy()
     }
     await closed
+    // A TLS socket closes some turns after its connection.
+    await Promise.all([...this.#connections.keys()].map(socket => new Promise(resolve => socket.on('close', resolve))))
     clearInterval(hold)
     cut.cancel()
     this.#sweep?.cancel()

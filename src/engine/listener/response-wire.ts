@@ -7,6 +7,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { keepFor, type Keeping } from './allowance.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
+import { cut } from './cut.ts'
 
 export interface WireConnection {
   readonly socket: Socket
@@ -215,7 +216,7 @@ export class ResponseWire implements Wire {
     this.#stage = OVER
     this.#broken = true
     // A reset, not a FIN: an HTTP/1.0 client would take the close for the end of the body.
-    this.#connection.socket.resetAndDestroy()
+    cut(this.#connection.socket)
   }
 
   tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult> {

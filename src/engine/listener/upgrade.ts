@@ -10,6 +10,7 @@ import type { TunnelResponse, TunnelResult, TunnelTarget } from '../message/wire
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { headerLine } from '../lane/reply-framing.ts'
 import { refusedBody } from './refused-upgrade.ts'
+import { cut } from './cut.ts'
 
 interface TunnelClient {
   readonly socket: Socket
@@ -281,7 +282,7 @@ export function openTunnel(
       },
       (error: Error) => {
         failure = error
-        if (near.phase === 'open') socket.resetAndDestroy()
+        if (near.phase === 'open') cut(socket)
         else if (near.phase === 'waiting')
           refuse(badGateway('The upstream could not be reached or broke off the upgrade.', error))
       }

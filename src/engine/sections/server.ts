@@ -41,6 +41,17 @@ export const ServerSchema = Type.Object(
       description:
         "An address with a host name of its own, such as https://apis.example.net, from which merchants' proxies are served, and nothing else. Requests for them at any other host are redirected there (308), unless they carry a payment credential for a proxy with a price. Without it they share the origin of `publicUrl`."
     }),
+    tls: Type.Array(
+      Type.Object({
+        cert: Type.String({ 'x-format': 'file', description: 'File with the certificate and its chain (PEM).' }),
+        key: Type.String({ 'x-format': 'file', description: "File with the certificate's private key (PEM)." })
+      }),
+      {
+        default: [],
+        description:
+          'Certificates for HTTPS at `listen` (TLS 1.2 and 1.3). Chosen by SNI; the first one is the default. Renewed files are in use within 30 seconds. Plain HTTP when empty.'
+      }
+    ),
     workers: Type.Integer({
       default: 1,
       minimum: 1,

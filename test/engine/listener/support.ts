@@ -1,3 +1,6 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Test } from 'tap'
 import { asGatewayError, errorReply } from '../../../src/engine/operations/errors.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
@@ -6,6 +9,8 @@ import type { RefusalEvent } from '../../../src/engine/listener/connection.ts'
 import { defaultLimits, type ListenerLimits } from '../../../src/engine/listener/deadlines.ts'
 import { createListener, type Listener } from '../../../src/engine/listener/listener.ts'
 import { type Clock, systemClock } from '../../../src/platform/system/clock.ts'
+import type { CertificateFiles, TlsOptions } from '../../../src/engine/listener/tls.ts'
+import { selfSigned } from '../../fakes/certificate.ts'
 import { RawClient } from '../../support/raw-client.ts'
 
 /** A listener on a free port, closed with its test. */
@@ -22,11 +27,34 @@ export interface DoorOptions {
   readonly clock?: Clock
   /** Whether plain requests are read by the fast lane; as `doors` says where nothing else is said. */
   readonly fastLane?: boolean
+  readonly tls?: Omit<TlsOptions, 'clock'>
   readonly handle: (ctx: Context, wire: Wire) => void
 }
 
-/** Set to run the same tests over node:http alone. */
-export const doors = { fastLane: true }
+/** Set to run the same tests over node:http alone, or over TLS. */
+export const doors = { fastLane: true, tls: false }
+
+/** Writes a self-signed certificate for the names to files that go with the test. */
+export function certificateFiles(
+  names: readonly string[],
+  folder = mkdtempSync(join(tmpdir(), 'boltgate-tls-'))
+): CertificateFiles {
+  const { certificate, key } = selfSigned({ names })
+  const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
+  writeFileSync(files.cert, certificate)
+  writeFileSync(files.key, key)
+  return files
+}
+
+const unexpected = (error: Error): never => {
+  throw error
+}
+
+export function tlsOptions(
+  ...certificates: readonly [CertificateFiles, ...CertificateFiles[]]
+): Omit<TlsOptions, 'clock'> {
+  return { certificates, ticketSecret: Buffer.alloc(32, 7), failed: unexpected, renewed: () => undefined }
+}
 
 /** Opens a listener whose requests go to `handle`. */
 export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
@@ -36,6 +64,7 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
     limits: { ...defaultLimits, ...options.limits },
     trustedProxies: options.trustedProxies ?? [],
     clock: options.clock ?? systemClock,
+    tls: options.tls ?? (doors.tls ? tlsOptions(certificateFiles(['localhost'])) : null),
     freshId: () => 'fresh-id',
     handle: options.handle,
     fastLane: options.fastLane ?? doors.fastLane,
@@ -55,7 +84,7 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
     port,
     refusals,
     async connect() {
-      const client = await RawClient.connect(port)
+      const client = await RawClient.connect(port, undefined, options.tls !== undefined || doors.tls)
       clients.push(client)
       return client
     }

@@ -1,0 +1,160 @@
+import { createHmac, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { createSecureContext, createServer, type SecureContext, type Server } from 'node:tls'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { CodedError, defineError } from '../../platform/system/errors.ts'
+
+/** Absolute paths of PEM files: the certificate with its chain, and its private key. */
+export interface CertificateFiles {
+  readonly cert: string
+  readonly key: string
+}
+
+export interface TlsOptions {
+  /** The first is for clients without SNI, or with a name that no certificate has. */
+  readonly certificates: readonly [CertificateFiles, ...CertificateFiles[]]
+  /** Session ticket keys are derived from it, so that workers and gateways resume each other's sessions. */
+  readonly ticketSecret: Uint8Array
+  readonly clock: Clock
+  /** Called when changed files cannot be used, with the reason; the former certificates stay. */
+  readonly failed: (error: Error) => void
+  readonly renewed: (notAfter: Date) => void
+}
+
+interface Certificate {
+  readonly pair: { readonly cert: Buffer; readonly key: Buffer }
+  readonly context: SecureContext
+  readonly x509: X509Certificate
+}
+
+const CERTIFICATE = defineError('BG_TLS_CERTIFICATE', {
+  cause: 'A file of `server.tls` cannot be read, is not PEM, or the key does not belong to the certificate.',
+  fix: 'Give the certificate with its chain in `cert` (fullchain.pem) and its private key in `key`, both readable by the user of the gateway.'
+})
+
+/** Forward secret and authenticated: what TLS 1.3 has, for TLS 1.2 too. */
+const CIPHERS = 'ECDHE+AESGCM:ECDHE+CHACHA20'
+const HANDSHAKE_MS = 10_000
+const HOUR_MS = 3_600_000
+/** Renewed certificates are in use within this time. Watching the files would miss the symlinks of certbot. */
+const RELOAD_MS = 30_000
+
+/** Ends TLS 1.2 and 1.3 in front of the HTTP listener. Certificates are chosen by SNI and replaced when files change. */
+export class Tls {
+  readonly #options: TlsOptions
+  readonly #server: Server
+  /** By address and port of the client: Node hands on another socket than it was given. */
+  readonly #handshaking = new Map<string, Socket>()
+  #certificates: readonly [Certificate, ...Certificate[]]
+  #hour = Number.NaN
+  #timer: Timer | null = null
+
+  /**
+   * `accept` receives each connection after its handshake.
+   * @throws CodedError BG_TLS_CERTIFICATE
+   */
+  constructor(options: TlsOptions, accept: (secure: Socket) => void) {
+    this.#options = options
+    this.#certificates = readCertificates(options.certificates)
+    this.#server = createServer({
+      ...this.#certificates[0].pair,
+      ALPNProtocols: ['http/1.1'],
+      ciphers: CIPHERS,
+      minVersion: 'TLSv1.2',
+      honorCipherOrder: false,
+      handshakeTimeout: HANDSHAKE_MS,
+      SNICallback: (name, done) => {
+        done(null, this.#certificateFor(name).context)
+      }
+    })
+    this.#server.on('secureConnection', socket => {
+      this.#handshaking.delete(clientOf(socket))
+      accept(socket)
+    })
+    // The client's handshake failed; Node closes the socket only for some causes.
+    this.#server.on('tlsClientError', (_error, socket) => socket.destroy())
+    this.#rotateTicketKeys()
+  }
+
+  /** First end of validity of the certificates. */
+  get notAfter(): Date {
+    return new Date(Math.min(...this.#certificates.map(({ x509 }) => x509.validToDate.getTime())))
+  }
+
+  handshake(socket: Socket): void {
+    this.#rotateTicketKeys()
+    const client = clientOf(socket)
+    this.#handshaking.set(client, socket)
+    socket.on('close', () => {
+      if (this.#handshaking.get(client) === socket) this.#handshaking.delete(client)
+    })
+    this.#server.emit('connection', socket)
+  }
+
+  open(): void {
+    this.#timer = this.#options.clock.every(RELOAD_MS, () => {
+      this.reload()
+    })
+  }
+
+  /** Reads the files again and uses them if they changed. Connections keep the certificate they began with. */
+  reload(): void {
+    try {
+      const read = readCertificates(this.#options.certificates)
+      const isSame = read.every(({ pair }, index) => {
+        const before = this.#certificates[index]?.pair
+        return before !== undefined && pair.cert.equals(before.cert) && pair.key.equals(before.key)
+      })
+      if (isSame) return
+      this.#certificates = read
+      this.#server.setSecureContext({ ...read[0].pair, ciphers: CIPHERS, minVersion: 'TLSv1.2' })
+      // A new context has random ticket keys.
+      this.#hour = Number.NaN
+      this.#rotateTicketKeys()
+      this.#options.renewed(this.notAfter)
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+      this.#options.failed(error)
+    }
+  }
+
+  /** Cuts handshakes in progress. */
+  close(): void {
+    this.#timer?.cancel()
+    for (const socket of this.#handshaking.values()) socket.destroy()
+  }
+
+  #certificateFor(name: string): Certificate {
+    return this.#certificates.find(({ x509 }) => x509.checkHost(name) !== undefined) ?? this.#certificates[0]
+  }
+
+  /** A stolen ticket key opens the sessions of one hour. */
+  #rotateTicketKeys(): void {
+    const hour = Math.floor(this.#options.clock.now() / HOUR_MS)
+    if (hour === this.#hour) return
+    this.#hour = hour
+    this.#server.setTicketKeys(createHmac('sha384', this.#options.ticketSecret).update(`${hour}`).digest())
+  }
+}
+
+function clientOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress ?? ''} ${remotePort ?? ''}`
+}
+
+function readCertificates(files: TlsOptions['certificates']): readonly [Certificate, ...Certificate[]] {
+  const [first, ...rest] = files
+  return [readCertificate(first), ...rest.map(readCertificate)]
+}
+
+/** @throws CodedError BG_TLS_CERTIFICATE */
+function readCertificate({ cert, key }: CertificateFiles): Certificate {
+  try {
+    const pair = { cert: readFileSync(cert), key: readFileSync(key) }
+    const context = createSecureContext({ ...pair, ciphers: CIPHERS, minVersion: 'TLSv1.2' })
+    return { pair, context, x509: new X509Certificate(pair.cert) }
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new CodedError(CERTIFICATE, `server.tls: ${cert} with ${key} cannot be used: ${reason}`, { cause })
+  }
+}
