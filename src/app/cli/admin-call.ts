@@ -32,7 +32,9 @@ export async function callAdmin(
   return { ...response, url }
 }
 
-function addressOf({ server: { listen } }: GatewayConfig): string {
+function addressOf({ server: { listen, tls, publicUrl } }: GatewayConfig): string {
+  // Only its public name has a certificate.
+  if (tls.length > 0) return publicUrl
   const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
   return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`
 }

@@ -262,7 +262,7 @@ class Process {
         route => route.upstream.kind === 'internal' && !route.match.path.includes('/*') && takes(route, 'GET', path)
       )
     const { host, port } = address
-    const listens = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+    const listens = `${config.server.tls.length > 0 ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
     const isPublic =
       config.server.publicUrl === '' || host === '0.0.0.0' || host === '::' || listens === this.#publicUrl
     this.#out.print(`boltgate is listening on ${isPublic && config.mode === 'development' ? this.#publicUrl : listens}`)
