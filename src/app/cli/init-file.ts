@@ -19,6 +19,8 @@ export interface InitChoices {
   readonly price: string
   readonly provider: string
   readonly production: boolean
+  /** OpenAPI file of the API, seen from the file that is written. */
+  readonly openapi?: string
 }
 
 export const KEY_VARIABLE = 'LIGHTNING_KEY'
@@ -87,7 +89,7 @@ use: [ ${[...parts, ...more].join(', ')} ]
 }
 
 function productLines(choices: InitChoices): string {
-  const { sell, path, price, production } = choices
+  const { sell, path, price, production, openapi } = choices
   // A bare number is satoshis only as a number, not as a text.
   const cost = isBare(price) ? price : quoted(price)
   const upstream = quoted(plainUpstream(choices))
@@ -100,7 +102,7 @@ function productLines(choices: InitChoices): string {
     chain: paid         # includes the policy \`global\`: 100 requests a minute for each client, paid ones too (see policies)
     renewal: 402        # clients that keep tokens buy again on a 402 only
     upstream: { url: ${upstream} }
-`
+${openapi === undefined ? '' : `    openapi: ${quoted(openapi)}     # published with the price\n`}`
     case 'files':
       return `routes:
   - match: { path: ${matched} }

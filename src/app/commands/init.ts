@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ConfigError, didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import { loadConfigText } from '../../engine/config/load.ts'
@@ -36,6 +36,7 @@ provider's key if ${KEY_VARIABLE} is set.`,
     '--path <path>': "Path that costs something, such as '/v1/*'",
     '--price <price>': "Price, such as '10 sats', 10 or '$0.01'",
     '--provider <kind>': `Who makes the invoices (default: sandbox, which needs no key and moves no money)\n${FOR_MONEY.join(', ')}`,
+    '--openapi <file>': 'OpenAPI file of your API, which is published with the price',
     '--production': 'Write what production needs: secrets, PostgreSQL, Redis and the public URL',
     '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
   },
@@ -102,6 +103,7 @@ export async function init(args: readonly string[], out: Output): Promise<number
       path: { type: 'string' },
       price: { type: 'string' },
       provider: { type: 'string' },
+      openapi: { type: 'string' },
       production: { type: 'boolean', default: false },
       config: { type: 'string', short: 'c' }
     }
@@ -131,7 +133,7 @@ export async function init(args: readonly string[], out: Output): Promise<number
 
 /** Fills in what is missing: asked for in a terminal, else the default. */
 export async function complete(
-  given: Readonly<Partial<Record<'sell' | 'upstream' | 'path' | 'price' | 'provider', string>>> & {
+  given: Readonly<Partial<Record<'sell' | 'upstream' | 'path' | 'price' | 'provider' | 'openapi', string>>> & {
     readonly production: boolean
   },
   file: string,
@@ -148,6 +150,8 @@ export async function complete(
     ask,
     out
   })) as Product /* one of its keys */
+  const { openapi } = given
+  if (openapi !== undefined && sell !== 'api') throw new UsageError('--openapi needs --sell api.')
   const usual = USUAL[sell]
   let answers: InitChoices = {
     sell,
@@ -155,7 +159,8 @@ export async function complete(
     path: usual.path,
     price: usual.price,
     provider: 'sandbox',
-    production
+    production,
+    ...(openapi === undefined ? {} : { openapi: relative(dirname(file), openapi) })
   }
   const answer = async (name: 'upstream' | 'path' | 'price', question: string, fallback: string | null) => {
     for (;;) {

@@ -183,6 +183,20 @@ t.test('init: a mistake is explained and asked for again, and the other answers 
   t.match(text, / 2 {2}strike +account at Strike/)
 })
 
+t.test('init: --openapi writes the file of the API on the route, and refuses one that is none', async t => {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'gateway.yaml')
+  const { origin } = await api(t)
+  const openapi = join(folder, 'their-api.json')
+  writeFileSync(openapi, '[]')
+  const asked = ['init', '--upstream', origin, '--openapi', openapi, '-c', file] as const
+  t.match(await run(...asked), { code: 1, err: /found no OpenAPI document in "their-api.json"/ })
+  t.match(await run(...asked, '--sell', 'llm'), { code: 2, err: /--openapi needs --sell api/ })
+  writeFileSync(openapi, '{"openapi":"3.1.0","paths":{"/now":{"get":{"summary":"Now","responses":{}}}}}')
+  t.match(await run(...asked), { code: 0 })
+  t.match(readFileSync(file, 'utf8'), 'openapi: "their-api.json"')
+})
+
 t.test('init: production needs a provider for money, and what it refuses leaves nothing behind', async t => {
   const folder = temporaryFolder(t)
   const file = join(folder, 'gateway.yaml')
