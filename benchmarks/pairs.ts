@@ -1,7 +1,7 @@
 // node benchmarks/pairs.ts [--of SCENARIO,…] [--servers] [--rounds N] [--once N] [--requests N] [CHECKOUT][@NODE_OPTION,…] …
 // This checkout beside others (`git worktree add` the state before) or beside other options of Node, and nginx: windows
 // of one second, or of 1,000 requests (--once) where each is good once, in turn. Scenarios: verified-l402 (unless said),
-// metered, mint-402, modern-once. With --servers the gateways run on PostgreSQL and Redis, and the CPU of these is
+// metered, keyed (a paid key beside its L402 credential), mint-402, modern-once. With --servers the gateways run on PostgreSQL and Redis, and the CPU of these is
 // told too. For what is tried on the hot path: read the ratios of neighboring windows and the lowest quarters, not the
 // microseconds.
 import { fileURLToPath } from 'node:url'
@@ -30,6 +30,8 @@ const ACCEPT = { Accept: 'application/json' }
 /** What a gateway is asked; `count` requests are good once each. */
 type Prepare = (gateway: GatewayTarget, count: number, name: string) => Promise<LoadRequest>
 
+const KEYED_PATH = '/keyed/quote'
+
 const paidTo =
   (path: string): Prepare =>
   async gateway => {
@@ -41,6 +43,13 @@ const paidTo =
 const prepares: Readonly<Record<string, Prepare>> = {
   'verified-l402': paidTo(PAID_PATH),
   metered: paidTo(METERED_PATH),
+  keyed: async gateway => {
+    const [authorization = ''] = await mintCredentials(gateway.port, 1, { path: KEYED_PATH })
+    const [macaroon = '', preimage = ''] = authorization.slice('L402 '.length).split(':')
+    const key = Buffer.concat([Buffer.from(preimage, 'hex'), Buffer.from(macaroon, 'base64')]).toString('base64url')
+    await proveGate(gateway, KEYED_PATH, `Bearer bg_${key}`)
+    return plainGet(KEYED_PATH, { Authorization: `Bearer bg_${key}`, ...ACCEPT })
+  },
   'mint-402': async (_gateway, count, name) => {
     const networks = Array.from({ length: count }, (_, at) => `10.${(at >> 16) & 255}.${(at >> 8) & 255}.${at & 255}`)
     const varied = { header: 'X-Forwarded-For', file: valuesFile(fleet, name, networks) }
@@ -53,6 +62,11 @@ const prepares: Readonly<Record<string, Prepare>> = {
       varied: { header: 'Authorization', file: valuesFile(fleet, name, credentials) }
     }
   }
+}
+
+/** What the same gateway is asked in the windows between. */
+const beside: Readonly<Record<string, { readonly label: string; readonly prepare: Prepare }>> = {
+  keyed: { label: 'its L402 credential', prepare: paidTo(KEYED_PATH) }
 }
 
 interface Subject {
@@ -174,6 +188,10 @@ try {
     for (const [at, { label, target }] of gateways.entries()) {
       const request = await prepare(target, once * (rounds + WARM_UP), `${id}-${at}`)
       subjects.push({ label, target, request, figures: [], database: [], used: 0 })
+      const other = beside[id]
+      if (other === undefined) continue
+      const otherRequest = await other.prepare(target, 0, `${id}-beside-${at}`)
+      subjects.push({ label: other.label, target, request: otherRequest, figures: [], database: [], used: 0 })
     }
     const plain = plainGet('/passed/quote', ACCEPT)
     await fleet.warmUp(subjects, plain, { requests: Number(values.requests), seconds: 40 })
