@@ -156,3 +156,19 @@ routes:
   t.match((await gateway.send('GET', '/llms.txt')).text, '- /geo/cities/{city} (GET): 3 sats. One city. ')
   t.match((await gateway.send('GET', '/.well-known/l402-services')).text, `${gateway.url}/geo/cities/{city}`)
 })
+
+t.test('agents learn of x402 where it is on, and only there', async t => {
+  for (const [payment, isOn] of [
+    ['payment: { schemes: [l402, payment, x402] }', true],
+    ['', false]
+  ] as const) {
+    const gateway = await startGateway(t, { yaml: yaml(payment) })
+    const { text } = await gateway.send('GET', '/llms.txt')
+    t.equal(text.includes('PAYMENT-SIGNATURE: '), isOn)
+    t.equal(text.includes('PAYMENT-REQUIRED'), isOn)
+    for (const path of ['/openapi.json', '/api/openapi.json']) {
+      const { info } = (await gateway.send('GET', path)).json() as { info: { description: string } }
+      t.equal(info.description.includes('x402 version 2'), isOn, path)
+    }
+  }
+})

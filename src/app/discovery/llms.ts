@@ -16,11 +16,13 @@ interface LlmsFacts {
   serves(path: string): boolean
   /** Whether invoices are paid at `/sandbox/pay`. */
   readonly isSandbox: boolean
+  /** Whether 402 responses offer x402 too. */
+  readonly sellsByX402: boolean
 }
 
 /** `/llms.txt`: how an agent finds and pays for what is sold here, as plain text. */
 export function llmsText(facts: LlmsFacts): string {
-  const { serviceName, description, publicUrl, pricedRoutes, stores, serves, isSandbox } = facts
+  const { serviceName, description, publicUrl, pricedRoutes, stores, serves, isSandbox, sellsByX402 } = facts
   const routes = pricedRoutes.flatMap(({ path, methods, price, description: about, examples }) => [
     `- ${path} (${methods.length === 0 ? 'any method' : methods.join(', ').toUpperCase()}): ${price === null ? 'price varies' : priceWords(price)}. ${oneLine(about)}`,
     ...examples.map(
@@ -43,7 +45,11 @@ export function llmsText(facts: LlmsFacts): string {
 Address: ${publicUrl}
 
 ## How to pay
-1. Send the request. A response of 402 carries one Lightning invoice in two WWW-Authenticate lines, L402 and Payment.
+1. Send the request. A response of 402 carries one Lightning invoice in two WWW-Authenticate lines, L402 and Payment.${
+    sellsByX402
+      ? '\n   Where one request is sold, PAYMENT-REQUIRED offers the same invoice by x402 version 2, scheme exact on lnbtc.'
+      : ''
+  }
 2. Pay the invoice; your wallet gives you the preimage (64 hex characters).${
     isSandbox
       ? `\n   This is a sandbox, no money is involved: from this machine, \`POST ${publicUrl}/sandbox/pay\` with \`{"invoice": "<invoice>"}\` returns the preimage.`
@@ -51,7 +57,11 @@ Address: ${publicUrl}
   }
 3. Send the same request again with one of
    - Authorization: L402 <macaroon>:<preimage> (good until the token expires, for the same path and price)
-   - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (good once)
+   - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (good once)${
+     sellsByX402
+       ? '\n   - PAYMENT-SIGNATURE: <base64 of {"x402Version":2,"accepted":{...},"payload":{"preimage":"..."}}> (good once)'
+       : ''
+   }
    Where the price buys a balance, either is good until that is used up; \`GET ${publicUrl}/l402/balance\` with it says what is left.
 A 503 means that nothing was charged: wait as long as Retry-After says.
 

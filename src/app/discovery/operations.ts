@@ -61,6 +61,7 @@ export interface DiscoveryFacts {
 
 const PAYMENT =
   'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
+const X402 = 'Single requests are sold by x402 version 2 too, scheme exact on lnbtc, for the same invoice.'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const HTML_TYPE = 'text/html; charset=utf-8'
@@ -89,8 +90,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const titleOf = ({ discovery, pages, payment }: Pick<GatewayConfig, 'discovery' | 'pages' | 'payment'>): string =>
     discovery.name || pages.name || payment.serviceName
   /** What the operator says of the service, then how it is paid. */
-  const aboutOf = ({ discovery }: Pick<GatewayConfig, 'discovery'>): string =>
-    discovery.description === '' ? PAYMENT : `${discovery.description} ${PAYMENT}`
+  const aboutOf = ({ discovery, payment }: Pick<GatewayConfig, 'discovery' | 'payment'>): string =>
+    [discovery.description, PAYMENT, payment.schemes.includes('x402') ? X402 : ''].filter(Boolean).join(' ')
   let known: { readonly config: unknown; readonly operations: AnyOperation[] } | null = null
   /** Built once per configuration: it takes a router. */
   const served = (): AnyOperation[] => {
@@ -270,7 +271,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
           pricedRoutes: await offers(config),
           stores: await facts.stores(),
           serves: path => paths.has(path.replace(INDEX, 'x')),
-          isSandbox: paths.has('/sandbox/pay') && config.mode === 'development'
+          isSandbox: paths.has('/sandbox/pay') && config.mode === 'development',
+          sellsByX402: config.payment.schemes.includes('x402')
         })
         return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
       }
