@@ -1,3 +1,5 @@
+import { X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { Type, type Static } from 'typebox'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -59,7 +61,8 @@ export async function checkHealth(
   const read = async <T>(part: () => Promise<T>, needsDatabase = true): Promise<T | null> =>
     // Its own check reports the outage; what could not be read is unknown.
     needsDatabase && !isThere ? null : await part().catch(() => null)
-  const [redis, known, recent, work, queues, bytes, clockOff, processes] = await Promise.all([
+  const [certificateUntil, redis, known, recent, work, queues, bytes, clockOff, processes] = await Promise.all([
+    config.server.tls.length === 0 ? undefined : read(() => firstExpiry(config.server.tls), false),
     config.state.url.startsWith('memory:') ? null : state.healthy().catch(() => false),
     read(providers, false),
     read(() => traffic.recent(5)),
@@ -83,6 +86,7 @@ export async function checkHealth(
       work,
       queues,
       free: bytes,
+      certificateUntil,
       clockOff,
       processes
     },
@@ -101,6 +105,13 @@ function isLive(
   return routes.some(
     ({ name, upstream }) => name === route && upstream.kind === 'url' && new URL(upstream.url).origin === origin
   )
+}
+
+async function firstExpiry(files: GatewayConfig['server']['tls']): Promise<Date> {
+  const ends = await Promise.all(
+    files.map(async ({ cert }) => new X509Certificate(await readFile(cert)).validToDate.getTime())
+  )
+  return new Date(Math.min(...ends))
 }
 
 /** Milliseconds that the database's clock is ahead. */

@@ -25,6 +25,7 @@ const EFFECTS = {
   webhooks: 'Merchants may not know about payments.',
   jobs: 'Webhooks, refunds and mails may be late.',
   disk: 'At 16 MiB the embedded database becomes read-only, and sales stop.',
+  certificate: 'Clients refuse to connect once it has expired.',
   clock: 'Tokens and invoices expire at the wrong time.',
   processes: 'None on sales.'
 } as const
@@ -62,6 +63,8 @@ export interface HealthFacts {
   readonly queues: readonly QueueView[] | null
   /** Free bytes of the data folder. */
   readonly free: number | null
+  /** End of validity of the certificate of `server.tls` that expires first; undefined without TLS. */
+  readonly certificateUntil: Date | null | undefined
   /** Milliseconds that the database's clock is ahead. */
   readonly clockOff: number | null
   readonly processes: readonly TrafficProcess[] | null
@@ -79,6 +82,10 @@ const MiB = 1024 ** 2
 /** Warning and error thresholds; the embedded database becomes read-only at 16 MiB. */
 const DISK_LOW = 1024 * MiB
 const DISK_FULL = 64 * MiB
+const DAY = 86_400_000
+/** Days of validity below which a certificate should have been renewed: certbot renews at 30. */
+const CERTIFICATE_SOON = 14
+const CERTIFICATE_LAST = 3
 /** Tolerated clock skew of the database in milliseconds. */
 const CLOCK_OFF = 2_000
 const CLOCK_BAD = 30_000
@@ -150,7 +157,7 @@ const work =
 
 const several = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
 
-const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding>> = {
+const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding | null>> = {
   database({ database: { error, ms, status }, isEmbedded }) {
     const kind = isEmbedded ? 'The embedded database' : 'PostgreSQL'
     if (status === 'healthy') return good(`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
@@ -296,6 +303,18 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding>> = {
     return (free < DISK_FULL ? bad : warning)(
       words,
       'Free disk space. Mail and the embedded database, if used, are written there.'
+    )
+  },
+  certificate({ certificateUntil, now }) {
+    if (certificateUntil === undefined) return null
+    if (certificateUntil === null) return UNKNOWN
+    const days = Math.floor((certificateUntil.getTime() - now) / DAY)
+    const date = certificateUntil.toISOString().slice(0, 10)
+    const words = `The first TLS certificate ${days < 0 ? 'expired' : 'expires'} on ${date}.`
+    if (days >= CERTIFICATE_SOON) return good(words)
+    return (days < CERTIFICATE_LAST ? bad : warning)(
+      words,
+      'Renew the files of `server.tls`. The gateway uses them within 30 seconds.'
     )
   },
   clock({ clockOff }) {

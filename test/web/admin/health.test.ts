@@ -1,3 +1,6 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
 import { checkHealth, type AdminHealth, type HealthDependencies } from '../../../src/web/admin/health.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
@@ -5,6 +8,7 @@ import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database, Health } from '../../../src/platform/database/database.ts'
+import { selfSigned } from '../../fakes/certificate.ts'
 
 /** A database that is as the test says; what else it is asked is asked of a real one. */
 function seeming(database: Database, health: Health): Database {
@@ -39,6 +43,28 @@ const trouble = {
   client: null
 }
 
+const DAY = 86_400_000
+const folder = mkdtempSync(join(tmpdir(), 'boltgate-health-'))
+
+/** The parts of a running configuration that the checks read. */
+function withTls(...certs: readonly string[]): never {
+  const server = { tls: certs.map(cert => ({ cert, key: cert })) }
+  return {
+    config: { data: '/', server, state: { url: 'redis://x', cluster: false }, routes: [route] },
+    reload: null
+  } as never
+}
+
+/** Two certificates, of which one is valid for so long yet. */
+function secured(left: number): Partial<HealthDependencies> {
+  const files = [left, 90 * DAY].map((ms, index) => {
+    const file = join(folder, `${left}-${index}.pem`)
+    writeFileSync(file, selfSigned({ names: ['a'], from: Date.now() - DAY, until: Date.now() + ms }).certificate)
+    return file
+  })
+  return { running: () => withTls(...files) }
+}
+
 await eachDatabase(t, 'every check says what it found, and the way out where that is not good', async (t, database) => {
   const parts = (changed: Partial<HealthDependencies> = {}): HealthDependencies => ({
     clock: systemClock,
@@ -47,8 +73,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     state: { healthy: async () => true },
     traffic,
     // No more of it is asked for.
-    running: () =>
-      ({ config: { data: '/', state: { url: 'redis://x', cluster: false }, routes: [route] }, reload: null }) as never,
+    running: () => withTls(),
     upstreams: () => [],
     providers: async () => [provider],
     serving: () => true,
@@ -158,6 +183,10 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       /Overdue: Pays/,
       { jobs: { queues: async () => [{ ...queue, every: 60_000, lastDone: at - 301_000 }] } }
     ],
+    ['certificate', 'warning', /certificate expires on 20/, secured(10 * DAY)],
+    ['certificate', 'bad', /certificate expires on 20/, secured(2 * DAY)],
+    ['certificate', 'bad', /certificate expired on 20/, secured(-1)],
+    ['certificate', 'warning', /check failed/, { running: () => withTls('/nowhere.pem') }],
     ['disk', 'warning', /900 MiB/, { free: async () => 900 * 1024 ** 2 }],
     ['disk', 'bad', /10 MiB/, { free: async () => 10 * 1024 ** 2 }],
     ['clock', 'warning', /behind/, { clock: { ...systemClock, now: () => systemClock.now() - 9_000 } }],
@@ -189,6 +218,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       'a periodic job that succeeded after its failure',
       { jobs: { queues: async () => [{ ...queue, every: 60_000, failed: 1, lastFailed: at - 2, lastDone: at - 1 }] } }
     ],
+    ['a certificate that is valid for 20 days', secured(20 * DAY)],
     ['an upstream that the file no longer has', { upstreams: () => [{ ...trouble, origin: 'http://127.0.0.1:8' }] }],
     [
       'a merchant whose upstream failed an hour ago',

@@ -21,6 +21,7 @@ const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: stri
   subscriptions: ['Subscriptions', 'subscriptions'],
   webhooks: ['Webhooks', 'merchants'],
   jobs: ['Background jobs', 'jobs'],
+  certificate: ['TLS certificate', 'health'],
   disk: ['Disk', 'health'],
   clock: ['Clock', 'health'],
   processes: ['Processes', 'health']
