@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import net from 'node:net'
 import t, { type Test as T } from 'tap'
-import { buy, type Answer, type TestGateway } from '../support/gateway.ts'
+import { buy, challengeOf, credentialOf, type Answer, type TestGateway } from '../support/gateway.ts'
 import { temporaryFolder } from '../support/database.ts'
 import {
   eventually,
@@ -117,6 +117,61 @@ t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: 
       200,
       'a classic token works at both'
     )
+})
+
+t.test('one payment is spent once over three schemes at two gateways over PostgreSQL and Redis', async t => {
+  const database = await freshPostgres(t)
+  const redis = await freshRedis(t)
+  if (database === null || redis === null) {
+    t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
+    return
+  }
+  const upstream = await countingUpstream(t)
+  const yaml = shopYaml(upstream.origin, {
+    replace: [['mode: development', 'payment: { schemes: [ l402, payment, x402 ] }\nmode: development']]
+  })
+  const env = {
+    DATABASE_URL: database,
+    REDIS_URL: redis,
+    BOLTGATE_SECRET: randomBytes(32).toString('hex'),
+    PUBLIC_URL: 'http://shop.example'
+  }
+  const data = temporaryFolder(t)
+  const first = await spawnGateway(t, { yaml, env, data })
+  const gateways = [first, await spawnGateway(t, { yaml, env, data })].map(unshed)
+  const host = 'shop.example'
+  const challenges: Answer[] = []
+  // Before any race: the many refusals of one use up the client's open invoices.
+  while (challenges.length < 6) challenges.push(await first.send('GET', path, { headers: { host } }))
+  for (const [round, unpaid] of challenges.entries()) {
+    const required = JSON.parse(Buffer.from(String(unpaid.headers['payment-required']), 'base64').toString()) as {
+      accepts: [{ extra: { invoice: string } }]
+    } // What the gateway under test wrote.
+    const [accepted] = required.accepts
+    const preimage = await first.pay(accepted.extra.invoice)
+    const x402 = Buffer.from(JSON.stringify({ x402Version: 2, accepted, payload: { preimage } })).toString('base64')
+    const credentials = [
+      { 'payment-signature': x402 },
+      { authorization: credentialOf(challengeOf(unpaid, 'payment'), preimage) },
+      // A token is good until it expires and may win each race, so half of them are without it.
+      ...(round % 2 === 0 ? [] : [{ authorization: credentialOf(challengeOf(unpaid, 'l402'), preimage) }])
+    ]
+    const before = upstream.hits.length
+    const bought = new Map<number, number>()
+    await Promise.all(
+      Array.from({ length: 30 }, async (_, index) => {
+        const scheme = (index + (round >> 1)) % credentials.length
+        const gateway = gateways[Math.floor(index / credentials.length) % 2]
+        const answer = await gateway?.send('GET', path, { headers: { host, ...credentials[scheme] } })
+        if (answer?.status === 200) bought.set(scheme, (bought.get(scheme) ?? 0) + 1)
+      })
+    )
+    const found = JSON.stringify([...bought])
+    t.equal(bought.size, 1, `round ${round}: one scheme bought: ${found}`)
+    const [[scheme, times] = [0, 0]] = bought
+    if (scheme !== 2) t.equal(times, 1, `round ${round}: ${found}`)
+    t.equal(upstream.hits.length, before + times, 'no other request reached the upstream')
+  }
 })
 
 /** A shop whose upstream answers as the test wants at the moment. */
