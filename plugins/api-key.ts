@@ -38,7 +38,7 @@ const MAX_KEY = 16_384
 /** Names by the SHA-256 of their key. */
 type Names = ReadonlyMap<string, string>
 
-/** @throws TypeError on a line that is none of a name and a hash */
+/** @throws TypeError on a line other than a name and a hash */
 function readNames(file: string): Names {
   const names = new Map<string, string>()
   for (const [index, line] of readFileSync(file, 'utf8').split('\n').entries()) {

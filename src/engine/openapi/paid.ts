@@ -148,8 +148,8 @@ function fixedSats(price: PriceConfig | null): number | null {
 const OFFER_MEMBERS = new Set(['intent', 'method', 'amount', 'currency', 'description'])
 
 /**
- * `x-payment-info`: one offer, or one per call. The amount is null where it is no fixed number of satoshis. What else
- * there is to an offer stands at the same index of `terms`; `price` there describes such an amount.
+ * `x-payment-info`: one offer, or one per call. The amount is null without a fixed number of satoshis; `price` then
+ * describes it. Members outside the draft are at the same index of `terms`.
  */
 export function paymentInfo({ price, description, calls, meter, sessions }: DocumentedPrice): Json {
   const all = calls?.map(call => offerJson(call.amount, call.operation)) ?? [

@@ -47,7 +47,7 @@ export function requestPricer(
     /** Milliseconds. */
     readonly priceGrace: number
     readonly place: string
-    /** A probe is told the highest price of a table by a member of the body. */
+    /** Answers a probe with the highest price of a table that a body member selects from. */
     readonly quotes: boolean
     /** Null if price servers are unavailable. */
     readonly servers: PriceServers | null

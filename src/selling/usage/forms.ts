@@ -98,8 +98,8 @@ function audioOf(values: readonly Found[], { slot, items }: Count): Found {
 }
 
 /**
- * Merges the reports of a response, count by count. They are running totals: none is lowered, and null and
- * non-numbers replace none.
+ * Merges the usage reports of a response, count by count. Counts are running totals and never decrease. Null and
+ * non-numbers are ignored.
  */
 export class RunningTotals {
   readonly #form: UsageForm
