@@ -9,38 +9,17 @@ import { Allowance, type Keeping } from './allowance.ts'
 import { TrustedProxies } from './client-address.ts'
 import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
 import { acceptedCorrelationId, offeredCorrelation } from './correlation.ts'
-import { enforce, type ListenerLimits, sweepInterval } from './deadlines.ts'
+import { enforce, sweepInterval } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
+import type { ListenerOptions } from './options.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
 import { parseFault, rawReply } from './raw-reply.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
-import { Tls, type TlsOptions } from './tls.ts'
+import { Tls } from './tls.ts'
 import { upgradeResponse } from './upgrade-response.ts'
-
-interface ListenerOptions {
-  readonly limits: ListenerLimits
-  /** Addresses and ranges whose X-Forwarded-* headers are trusted. */
-  readonly trustedProxies: readonly string[]
-  /** Null serves plain HTTP. */
-  readonly tls?: Omit<TlsOptions, 'clock'> | null
-  readonly clock: Clock
-  /** Makes a correlation id for a request without one (decision 14). */
-  readonly freshId: () => string
-  /** Receives each admitted request. Must not throw. */
-  readonly handle: (ctx: Context, wire: Wire) => void
-  /** Whether a path may hide a dot segment (`DoorRules.takesAnySegment`); default none. */
-  readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
-  readonly refused?: (event: RefusalEvent) => void
-  /** Whether plain requests bypass node:http (default true); responses are the same. */
-  readonly fastLane?: boolean
-  /**
-   * Called when the system cannot accept a connection, for example without file descriptors; the listener continues.
-   */
-  readonly failed?: (error: Error) => void
-}
 
 /** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
 const LANE_HEAD = 8 * 1024
