@@ -14,7 +14,7 @@ export interface MembersDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
-  readonly people: Pick<SqlSignInStore, 'person'>
+  readonly people: Pick<SqlSignInStore, 'person' | 'invitations'>
   readonly signIns: Pick<SignIns, 'mail'>
   /** Reports a new invitation, in its transaction. */
   readonly invited?: (sql: TransactionSql, merchantId: number, email: string, role: Role) => Promise<void>
@@ -32,6 +32,9 @@ export interface AccountMember {
 }
 
 const MOST_MEMBERS = 100
+/** Inviting and removing members must not make the gateway a mail relay. */
+const INVITATIONS_A_DAY = 100
+const DAY = 86_400_000
 
 const memberRows: Records<AccountMember> = records({
   id: integer('person_id'),
@@ -64,7 +67,7 @@ export class Members {
 
   /**
    * Mails an invitation, again while it is unused.
-   * @throws ShortError 409 for a member and for a full account; RateLimited for too many links to the address;
+   * @throws ShortError 409 for a member and for a full account; RateLimited for too many links to the address or mails
    * Unavailable
    */
   async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
@@ -87,6 +90,8 @@ export class Members {
         insert into members (merchant_id, person_id, role, created_at)
         values (${merchant.id}, ${person.id}, ${role}, ${new Date(now)})
         on conflict (merchant_id, person_id) do update set role = excluded.role, created_at = excluded.created_at`
+      if ((await people.invitations(sql, merchant.id, now - DAY)) >= INVITATIONS_A_DAY)
+        throw new RateLimited(DAY / 1000)
       const mailed = await signIns.mail(sql, {
         person,
         merchantId: merchant.id,

@@ -70,6 +70,14 @@ export class SqlSignInStore {
     return row?.count ?? 0
   }
 
+  /** Links of invitations to an account since `since`, those of removed members included. */
+  async invitations(sql: TransactionSql, merchantId: number, since: number): Promise<number> {
+    const [row] = await sql<{ count: number }[]>`
+      select count(*)::int as count from sign_in_links
+      where merchant_id = ${merchantId} and request_id like 'invitation-%' and created_at > ${new Date(since)}`
+    return row?.count ?? 0
+  }
+
   /** Null for an unknown, used or expired link. Does not consume it. */
   async link(digest: Uint8Array, now: number): Promise<LinkTarget | null> {
     const { sql } = this.#database

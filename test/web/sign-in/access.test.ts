@@ -191,6 +191,12 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     t.equal((await invite('last@example.com')).status, 201)
     t.match(await invite('more@example.com'), { status: 409, text: /at most 100 members/ })
     t.equal((await invite('last@example.com')).status, 201)
+    await gateway.database.sql`
+      insert into sign_in_links (digest, request_id, person_id, merchant_id, created_at, expires_at)
+      select sha256(n::text::bytea), 'invitation-' || n, (select id from people where email = 'crowd-1@example.com'),
+        ${merchantId}, now(), now() from generate_series(1, 98) n`
+    const refused = await invite('last@example.com')
+    t.equal(refused.status, 429, 'and mails 100 invitations a day, those to removed members included')
   })
 
   await t.test('a session gets another id with each sign-in, is listed, and is ended from elsewhere', async t => {
