@@ -59,8 +59,8 @@ t.test('the audit trail is found by who, what, an id and the time, of one accoun
 
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const { text } = await asPerson(gateway, cookie, '/console/changes?text=4829103755')
-  t.match(text, /Updated API/)
-  t.notMatch(text, /Set color/)
+  t.match(text, /Changed an API/)
+  t.notMatch(text, /Changed the brand color/)
   t.match(text, /href="[^"]*api\/merchant\/audit\?text=4829103755&amp;format=csv"/)
   t.match((await asPerson(gateway, cookie, '/console/changes?text=nothing')).text, /No entries match these filters/)
 })
