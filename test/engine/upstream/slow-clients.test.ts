@@ -56,7 +56,7 @@ async function setting(t: T): Promise<Setting> {
         ['chains:\n', 'chains:\n  bare: [ correlation ]\n'],
         [
           'routes:\n',
-          `routes:\n  - match: { path: /up/* }\n    chain: bare\n    upstream: { url: "http://127.0.0.1:${port}", connections: ${CONNECTIONS} }\n`
+          `routes:\n  - match: { path: /up/* }\n    chain: bare\n    upstream: { url: "http://127.0.0.1:${port}", connections: ${CONNECTIONS}, timeout: 1h }\n`
         ]
       ]
     })
