@@ -29,7 +29,7 @@ export async function openapi(args: readonly string[], out: Output): Promise<num
     data,
     mode: 'development',
     state: { url: 'memory:', cluster: false },
-    server: { ...file.server, listen: { host: '127.0.0.1', port: 0 } }
+    server: { ...file.server, listen: { host: '127.0.0.1', port: 0 }, tls: [] }
   } as const
   const [{ compose }, { prepare }] = await Promise.all([import('../compose.ts'), import('../first-start.ts')])
   const database = await openDatabase({

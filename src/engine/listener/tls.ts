@@ -101,12 +101,9 @@ export class Tls {
   /** Reads the files again and uses them if they changed. Connections keep the certificate they began with. */
   reload(): void {
     try {
-      const read = readCertificates(this.#options.certificates)
-      const isSame = read.every(({ pair }, index) => {
-        const before = this.#certificates[index]?.pair
-        return before !== undefined && pair.cert.equals(before.cert) && pair.key.equals(before.key)
-      })
-      if (isSame) return
+      const { certificates } = this.#options
+      if (this.#certificates.every(({ pair }, index) => isSame(pair, certificates[index]))) return
+      const read = readCertificates(certificates)
       this.#certificates = read
       this.#server.setSecureContext({ ...read[0].pair, ciphers: CIPHERS, minVersion: 'TLSv1.2' })
       // A new context has random ticket keys.
@@ -145,6 +142,11 @@ function clientOf({ remoteAddress, remotePort }: Socket): string {
 function readCertificates(files: TlsOptions['certificates']): readonly [Certificate, ...Certificate[]] {
   const [first, ...rest] = files
   return [readCertificate(first), ...rest.map(readCertificate)]
+}
+
+/** @throws an error of the file system */
+function isSame({ cert, key }: Certificate['pair'], files: CertificateFiles | undefined): boolean {
+  return files !== undefined && readFileSync(files.cert).equals(cert) && readFileSync(files.key).equals(key)
 }
 
 /** @throws CodedError BG_TLS_CERTIFICATE */

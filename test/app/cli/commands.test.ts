@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { main } from '../../../src/app/main.ts'
+import { selfSigned } from '../../fakes/certificate.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { buy, defaultYaml, startGateway } from '../../support/gateway.ts'
@@ -291,6 +292,15 @@ t.test('check, routes, docs and openapi describe a configuration', async t => {
   t.match((await run('docs')).out, /drainTimeout/)
   const described = await run('openapi', '-c', good)
   t.match(JSON.parse(described.out), { openapi: /^3\.1/ })
+  const secured = join(folder, 'secured.yaml')
+  const { certificate, key } = selfSigned({ names: ['localhost'] })
+  writeFileSync(join(folder, 'cert.pem'), certificate)
+  writeFileSync(join(folder, 'key.pem'), key)
+  writeFileSync(
+    secured,
+    defaultYaml({ replace: [['  publicUrl:', '  tls: [{ cert: cert.pem, key: key.pem }]\n  publicUrl:']] })
+  )
+  t.match(JSON.parse((await run('openapi', '-c', secured)).out), { openapi: /^3\.1/ }, 'also with TLS')
 })
 
 t.test('tokens from before a rotation of the master secret still verify after it', async t => {
