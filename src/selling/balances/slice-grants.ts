@@ -53,6 +53,8 @@ export class SliceGrants {
         continue
       }
       let grantedSlice: GrantedSlice | null
+      // Later ones may have opened the balance or added to it since.
+      const asked = slice.waiting.length
       try {
         grantedSlice = await this.#grab(slice, first)
       } catch (error) {
@@ -74,7 +76,7 @@ export class SliceGrants {
         continue
       }
       tries = 0
-      this.#refuse(slice, grantedSlice, first)
+      this.#refuse(slice, grantedSlice, first, asked)
     }
     slice.isRequesting = false
     // Without a grant there is nothing to write.
@@ -124,8 +126,8 @@ export class SliceGrants {
     return true
   }
 
-  /** Refuses the first waiter and all that ask for as much or more. */
-  #refuse(slice: Slice, grantedSlice: GrantedSlice | null, first: GrantWaiter): void {
+  /** Refuses the first of the `asked` waiters that the answer is for, and those that ask for as much or more. */
+  #refuse(slice: Slice, grantedSlice: GrantedSlice | null, first: GrantWaiter, asked: number): void {
     const why: Refused['why'] =
       grantedSlice === null
         ? 'unknown'
@@ -134,9 +136,9 @@ export class SliceGrants {
     const free = grantedSlice === null ? 0 : grantedSlice.leftMsat - grantedSlice.heldMsat + slice.free
     const leftMsat = Math.max(0, free)
     const all = new Set(
-      slice.waiting.filter(
-        each => why !== 'insufficient' || each === first || (!each.isPartial && each.msat >= first.msat)
-      )
+      slice.waiting
+        .slice(0, asked)
+        .filter(each => why !== 'insufficient' || each === first || (!each.isPartial && each.msat >= first.msat))
     )
     slice.waiting = slice.waiting.filter(waiting => !all.has(waiting))
     for (const { resolve } of all) resolve({ kind: 'refused', why, leftMsat })

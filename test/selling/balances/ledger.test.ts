@@ -80,6 +80,34 @@ void eachDatabase(t, 'what is reserved is settled once, and the balance has what
 
 void eachDatabase(
   t,
+  'an answer about a balance is not for requests that came after the question',
+  async (t, database) => {
+    const { clock, store } = setting(t, database)
+    const asked = Promise.withResolvers<void>()
+    const answered = Promise.withResolvers<void>()
+    const slow = new BalanceStore(database)
+    const grab = slow.grab.bind(slow)
+    slow.grab = async request => {
+      const answer = await grab(request)
+      asked.resolve()
+      await answered.promise
+      return answer
+    }
+    const ledger = new Ledger({ store: slow, database, clock, log: silentLog, gateway: 'a' })
+    t.teardown(() => ledger.close())
+    const balance = newBalance(clock)
+    const before = ledger.reserve(balance.id, 1_000)
+    await asked.promise
+    await store.open(balance)
+    const after = ledger.reserve(balance.id, 1_000)
+    answered.resolve()
+    t.match(await before, { kind: 'refused', why: 'unknown' })
+    t.match(await after, { kind: 'reserved' })
+  }
+)
+
+void eachDatabase(
+  t,
   'entries that were written together are listed one by one, newest first, with those of a gateway of before',
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)

@@ -3,7 +3,7 @@ import { createServer, request as httpRequest, type ServerResponse } from 'node:
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
-import { eventually } from '../../support/gateway-process.ts'
+import { eventually, unshed } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
 async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void, more = '', path = '/v1/a') {
@@ -16,7 +16,7 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   })
   const port = await serve(t, upstream)
   const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}"${more} }\n    meter: ${meter}\n`
-  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const gateway = unshed(await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) }))
   const challenge = challengeOf(await gateway.send('POST', path), 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   const send = (body: object | string): Promise<Answer> =>
@@ -190,9 +190,14 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
   )
   const answers = Array.from({ length: 60 }, () => shop.send({ ...chat, max_tokens: 1 }))
   // All of them have reserved, so that the first response leaves too little for the next.
-  await eventually('16 are under way', async () =>
+  const early = Promise.race(answers).then(({ status, text }) => {
+    throw new Error(`answered before the upstream was: ${status} ${text}`)
+  })
+  early.catch(() => undefined)
+  const underWay = eventually('16 are under way', async () =>
     shop.calls() >= 16 && (await shop.reservedMsat()) === 60_000 ? true : null
   )
+  await Promise.race([underWay, early])
   gate.resolve()
   const statuses = (await Promise.all(answers)).map(({ status }) => status)
   const served = statuses.filter(status => status === 200).length
