@@ -554,6 +554,7 @@ const rows: Readonly<Record<string, Row>> = {
   })),
   adminListSales: plain(admin(200), '/api/admin/sales'),
   adminGetEarnings: plain(admin(200), '/api/admin/earnings'),
+  adminGetMargins: plain(admin(200), '/api/admin/margins'),
   listBalances: plain(merchant(200), '/api/merchant/balances'),
   listBalanceEntries: plain(merchant(404), `/api/merchant/balances/${'0'.repeat(64)}/entries`),
   adminListBalances: plain(admin(200), '/api/admin/balances'),

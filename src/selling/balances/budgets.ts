@@ -74,6 +74,7 @@ function release(
     at: clock.now(),
     request: ctx.correlationId.slice(0, 100),
     model: null,
+    markup: null,
     input: null,
     output: null,
     basis: 'reservation'

@@ -1,11 +1,19 @@
 import type { EntryBasis, NewEntry } from './balance.ts'
 
-export type Use = Omit<NewEntry, 'msat' | 'unpaidMsat'>
+export interface Use extends Omit<NewEntry, 'msat' | 'unpaidMsat'> {
+  /** Factor on the provider's prices, such as 1.05; null for prices of the seller's own. */
+  readonly markup: number | null
+}
+
+interface WrittenEntry extends NewEntry {
+  /** What the provider charges; for the seller only. */
+  readonly costMsat: number | null
+}
 
 type Column = ReadonlyArray<string | number | null>
 
 export class Entries {
-  #first: NewEntry | null = null
+  #first: WrittenEntry | null = null
   /** Milliseconds after the first; negative if the clock was set back. */
   readonly #after: number[] = []
   readonly #request: string[] = []
@@ -14,9 +22,10 @@ export class Entries {
   readonly #output: Array<number | null> = []
   readonly #msat: number[] = []
   readonly #unpaid: number[] = []
+  readonly #cost: Array<number | null> = []
   readonly #basis: EntryBasis[] = []
 
-  get first(): NewEntry | null {
+  get first(): WrittenEntry | null {
     return this.#first
   }
 
@@ -25,8 +34,9 @@ export class Entries {
   }
 
   add(use: Use, msat: number, unpaidMsat: number): void {
+    const costMsat = use.markup === null ? null : Math.round((msat + unpaidMsat) / use.markup)
     if (this.#first === null) {
-      this.#first = { ...use, msat, unpaidMsat }
+      this.#first = { ...use, msat, unpaidMsat, costMsat }
       return
     }
     this.#after.push(use.at - this.#first.at)
@@ -36,6 +46,7 @@ export class Entries {
     this.#output.push(use.output)
     this.#msat.push(msat)
     this.#unpaid.push(unpaidMsat)
+    this.#cost.push(costMsat)
     this.#basis.push(use.basis)
   }
 
@@ -45,6 +56,7 @@ export class Entries {
    */
   others(): string | null {
     if (this.#request.length === 0) return null
+    const cost = together(this.#cost)
     return JSON.stringify({
       after: together(this.#after),
       request: this.#request,
@@ -53,6 +65,7 @@ export class Entries {
       output: together(this.#output),
       msat: together(this.#msat),
       unpaid: together(this.#unpaid),
+      ...(cost === null ? {} : { cost }),
       basis: together(this.#basis)
     })
   }

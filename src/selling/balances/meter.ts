@@ -21,6 +21,8 @@ import { Tariff, type Rates } from '../usage/tariff.ts'
 export interface Metering {
   /** Value that selects the price; null if prices do not depend on one, or it is not listed. */
   readonly model: string | null
+  /** See `Use`. */
+  readonly markup: number | null
   readonly reservedMsat: number
   /** Estimated input units. */
   readonly input: number
@@ -43,6 +45,7 @@ export class Meter {
   readonly #fixed: Tariff | null
   readonly #currencies: readonly FiatCurrency[]
   readonly #hasInput: boolean
+  readonly #markup: number | null
   /** For every request alike; null if it depends on one. */
   readonly #always: Metering | null
 
@@ -55,6 +58,7 @@ export class Meter {
     const all = this.#tariffs?.entries.map(({ entry }) => entry) ?? (this.#fixed === null ? [] : [this.#fixed])
     this.form = formOf(usage, new Set(all.flatMap(({ parts }) => parts)))
     this.#currencies = [...new Set(all.flatMap(({ currencies }) => currencies))]
+    this.#markup = config.catalog === undefined ? null : 1 + Number(config.catalog.markup.slice(0, -1)) / 100
     this.#hasInput = all.some(({ hasInput }) => hasInput)
     this.#always =
       this.#fixed !== null && this.#currencies.length === 0 && usage === 'requests'
@@ -92,7 +96,8 @@ export class Meter {
       const asInput = tariff.cost({ input: usage.output, output: 0 }, rates)
       return Math.min(reservedMsat, Math.max(asInput, asOutput))
     }
-    return { model, reservedMsat, input: estimate.input, cost }
+    // A model that the table does not list has no price of the catalog.
+    return { model, markup: model === null ? null : this.#markup, reservedMsat, input: estimate.input, cost }
   }
 
   async #estimate(ctx: Context): Promise<Usage> {

@@ -145,11 +145,13 @@ export class MeteredCharge {
       at: clock.now(),
       request: ctx.correlationId.slice(0, 100),
       model: metering.model,
+      markup: metering.markup,
       input: usage?.input ?? null,
       output: usage?.output ?? null,
       basis
     }
-    for (const budget of this.budgets) void ledger.settle(budget, msat, use)
+    // No cost: the balance's entry has it.
+    for (const budget of this.budgets) void ledger.settle(budget, msat, { ...use, markup: null })
     const settled = ledger.settle(reservation, msat, use)
     if (settled instanceof Promise) return settled.then(later => this.#noted(later))
     return this.#noted(settled)

@@ -192,7 +192,7 @@ export class Balances {
   async #comes(
     turn: Promise<boolean>,
     ctx: Context,
-    { model }: Metering,
+    { model, markup }: Metering,
     reservation: BalanceReservation
   ): Promise<boolean> {
     let comes = false
@@ -204,6 +204,7 @@ export class Balances {
           at: this.#dependencies.clock.now(),
           request: ctx.correlationId.slice(0, 100),
           model,
+          markup,
           input: null,
           output: null,
           basis: 'reservation'
@@ -313,7 +314,7 @@ export async function openBundle(
 
 /** A flat price for each unit. */
 function unitsOf(unitMsat: number): Metering {
-  return { model: null, reservedMsat: unitMsat, input: 0, cost: ({ output }) => output * unitMsat }
+  return { model: null, markup: null, reservedMsat: unitMsat, input: 0, cost: ({ output }) => output * unitMsat }
 }
 
 function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): void {

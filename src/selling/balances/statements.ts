@@ -17,11 +17,11 @@ function other(column: string): string {
 export const EACH_ENTRY = `(
   select row.id, row.balance_id, entry.*
   from balance_entries as row cross join lateral (
-    select 0 as nth, made_at, request, model, input, output, msat, unpaid_msat, basis
+    select 0 as nth, made_at, request, model, input, output, msat, unpaid_msat, basis, cost_msat
     union all
     select at + 1, made_at + (${other('after')})::bigint * interval '1 millisecond', others #>> array['request', at::text],
       ${other('model')}, (${other('input')})::bigint, (${other('output')})::bigint, (${other('msat')})::bigint,
-      (${other('unpaid')})::bigint, ${other('basis')}
+      (${other('unpaid')})::bigint, ${other('basis')}, (${other('cost')})::bigint
     from (select more::jsonb as others offset 0) as parsed
       cross join generate_series(0, jsonb_array_length(others->'request') - 1) as at) as entry) as each_entry`
 
@@ -79,6 +79,7 @@ export const WRITE = overRows<SliceWrite>(
     msat: ['bigint', row => row.entries.first?.msat ?? null],
     unpaid: ['bigint', row => row.entries.first?.unpaidMsat ?? null],
     basis: ['text', row => row.entries.first?.basis ?? null],
+    cost: ['bigint', row => row.entries.first?.costMsat ?? null],
     more: ['text', row => row.entries.others()]
   },
   given => `
@@ -104,8 +105,8 @@ export const WRITE = overRows<SliceWrite>(
         held_msat = fresh.held_msat - case fresh.last when 1 then fresh.amount else fresh.spent + fresh.back end
       from fresh where id = fresh.balance),
     noted as (
-      insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis, more)
-      select balance, at, request, model, input, output, msat, unpaid, basis, more from fresh where request is not null)
+      insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis, cost_msat, more)
+      select balance, at, request, model, input, output, msat, unpaid, basis, cost, more from fresh where request is not null)
     select nth, remaining - case when writes < write then spent else 0 end as remaining from found`,
   { locks: true }
 )

@@ -9,12 +9,14 @@ import { invalidField } from '../../engine/operations/field-errors.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Earned, Earnings } from './earnings.ts'
+import type { Margins } from './margins.ts'
 import { stepsOf } from './steps.ts'
 import { SALE_SOURCES, SALE_STATES, type SoldChallenge, type SalesOwner, type SaleStore } from './store.ts'
 
 interface SalesOperationDependencies {
   readonly store: SaleStore
   readonly earnings: Earnings
+  readonly margins: Margins
   readonly clock: Clock
 }
 
@@ -138,6 +140,28 @@ const EarningsView = Type.Object(
 )
 export type EarningsView = Static<typeof EarningsView>
 
+const amounts = {
+  requests: Type.Integer(),
+  msat: Type.Integer({ description: 'Charged.' }),
+  costMsat: Type.Integer({ description: 'The same usage at the prices of the list, without the markup.' })
+}
+const MarginsView = Type.Object(
+  {
+    from: isoTime('Begin of the first day.'),
+    to: isoTime('End of the last day.'),
+    ...amounts,
+    points: Type.Array(
+      Type.Object({
+        at: isoTime('Begin of the day.'),
+        model: nullable('string', 'Null for all but the 20 that earned most.'),
+        ...amounts
+      })
+    )
+  },
+  { title: 'Margins' }
+)
+export type MarginsView = Static<typeof MarginsView>
+
 function view({ soldAt, merchantId: _whose, ...sale }: SoldChallenge) {
   return { soldAt: iso(soldAt), ...sale }
 }
@@ -174,7 +198,7 @@ function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly o
 }
 
 export function salesOperations(dependencies: SalesOperationDependencies): AnyOperation[] {
-  return [...saleLists(dependencies), ...earningSums(dependencies)]
+  return [...saleLists(dependencies), ...earningSums(dependencies), modelMargins(dependencies)]
 }
 
 function saleLists({ store }: SalesOperationDependencies): AnyOperation[] {
@@ -294,4 +318,37 @@ function earningSums({ earnings, clock }: SalesOperationDependencies): AnyOperat
       handle: ({ ctx, query }) => answer(ctx, ownerOf(query), query)
     })
   ]
+}
+
+function modelMargins({ margins, clock }: SalesOperationDependencies): AnyOperation {
+  return defineOperation({
+    id: 'adminGetMargins',
+    method: 'GET',
+    path: '/api/admin/margins',
+    mount: { use: 'operator-api', chain: 'admin' },
+    summary: 'What models brought and cost by day, on routes with a price list',
+    description:
+      'Amounts in millisatoshis, when they were used rather than when their bundle was paid. Days in UTC, at most 366. ' +
+      'The margin is what was charged less the cost.',
+    tag: 'Admin',
+    access: 'admin',
+    query: Type.Pick(Type.Object(earningsQuery), ['from', 'to']),
+    responses: { 200: { description: 'Sums by day, and within one by what earned most.', schema: MarginsView } },
+    async handle({ query }) {
+      const { from, to } = stepsOf('day', periodOf(query), clock.now())
+      const points = await margins.sums(from, to)
+      const total = (member: keyof typeof amounts): number => points.reduce((sum, point) => sum + point[member], 0)
+      return {
+        status: 200,
+        body: {
+          from: iso(from),
+          to: iso(to),
+          requests: total('requests'),
+          msat: total('msat'),
+          costMsat: total('costMsat'),
+          points: points.map(({ at, ...point }) => ({ at: iso(at), ...point }))
+        }
+      }
+    }
+  })
 }

@@ -32,6 +32,7 @@ export function use(changes: Partial<Use> = {}): Use {
     at: Date.parse('2026-11-21T00:00:00.123Z'),
     request: randomBytes(8).toString('hex'),
     model: 'small',
+    markup: null,
     input: 1,
     output: 2,
     basis: 'usage',
