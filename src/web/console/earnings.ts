@@ -1,12 +1,12 @@
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
-import type { EarningsView } from '../../selling/sales/operations.ts'
+import type { EarningsView, MarginsView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import { columnChart, type ChartStep } from './chart.ts'
 import type { PageRequest } from './page.ts'
-import { choice, figure, kept } from './parts.ts'
-import { count, sats } from './words.ts'
+import { choice, figure, kept, table } from './parts.ts'
+import { count, percent, sats } from './words.ts'
 
 const STEPS = [
   ['hour', 'Hours'],
@@ -80,8 +80,60 @@ export async function earningsSection(
     </section>`
 }
 
+type Sums = Omit<MarginsView['points'][number], 'at'>
+
+/** Revenue, cost and margin of the models that price lists sell, over 30 days; null without any. */
+export async function modelsSection({ api }: PageRequest): Promise<VNode | null> {
+  const all = await api.get<MarginsView>('/api/admin/margins')
+  if (all.points.length === 0) return null
+  const times = timesOf({ ...all, by: 'day' })
+  const points = all.points.map(({ at, model, msat }) => ({ at, key: model, name: model, sats: msat / 1000 }))
+  const models = [...Map.groupBy(all.points, ({ model }) => model)].map(([model, days]) =>
+    days.reduce<Sums>(
+      (sum, { requests, msat, costMsat }) => ({
+        model,
+        requests: sum.requests + requests,
+        msat: sum.msat + msat,
+        costMsat: sum.costMsat + costMsat
+      }),
+      { model, requests: 0, msat: 0, costMsat: 0 }
+    )
+  )
+  const margin = ({ msat, costMsat }: Pick<Sums, 'msat' | 'costMsat'>) => msat - costMsat
+  const amount = (msat: number): string => sats(msat / 1000)
+  return html`
+    <section aria-labelledby="models">
+      <h2 id="models">Models</h2>
+      <dl class="figures-row">
+        ${figure('Revenue', amount(all.msat), t`${count(all.requests)} requests`)}
+        ${figure('Cost', amount(all.costMsat), t('list prices without markup'))}
+        ${figure('Margin', amount(margin(all)), percent(margin(all), all.msat))}
+      </dl>
+      ${columnChart({ title: 'Revenue by model', step: 'day', times, series: seriesOf({ points }, times), format: sats })}
+      ${table(
+        'Models, last 30 days',
+        [
+          {
+            title: 'Model',
+            cell: ({ model }: Sums) => html`<bdi>${model ?? t('all others')}</bdi>`
+          },
+          { title: 'Requests', cell: ({ requests }) => count(requests), isNumber: true },
+          { title: 'Revenue', cell: ({ msat }) => amount(msat), isNumber: true },
+          { title: 'Cost', cell: ({ costMsat }) => amount(costMsat), isNumber: true },
+          {
+            title: 'Margin',
+            cell: sums => `${amount(margin(sums))} (${percent(margin(sums), sums.msat)})`,
+            isNumber: true
+          }
+        ],
+        models.toSorted((one, other) => other.msat - one.msat),
+        html`<p>No sales in this period.</p>`
+      )}
+    </section>`
+}
+
 /** Start of each column, including empty ones. */
-function timesOf({ by, from, to }: EarningsView): readonly number[] {
+function timesOf({ by, from, to }: Pick<EarningsView, 'by' | 'from' | 'to'>): readonly number[] {
   const times: number[] = []
   for (let at = new Date(from); at < new Date(to) && times.length < 1000; at = after(at, by)) times.push(at.getTime())
   return times
@@ -96,7 +148,10 @@ function after(at: Date, by: ChartStep): Date {
 }
 
 /** One series per key, highest earnings first. */
-function seriesOf({ points }: EarningsView, times: readonly number[]) {
+function seriesOf(
+  { points }: { readonly points: ReadonlyArray<Pick<EarningsView['points'][number], 'at' | 'key' | 'name' | 'sats'>> },
+  times: readonly number[]
+) {
   const place = new Map(times.map((time, at) => [time, at]))
   const byName = new Map<string, number[]>()
   for (const { at, key, name, sats: earned } of points) {

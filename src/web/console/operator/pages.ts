@@ -6,7 +6,7 @@ import type { OverviewView } from '../../admin/overview.ts'
 import { html } from '../../kit/document.ts'
 import type { CreatedMerchant, MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
 import { queryOf } from '../api.ts'
-import { earningsSection } from '../earnings.ts'
+import { earningsSection, modelsSection } from '../earnings.ts'
 import { ALL_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 import { status } from '../status.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
@@ -34,8 +34,9 @@ const overview: ConsolePage = {
 }
 
 async function figures(asked: PageRequest): Promise<VNode> {
-  const [earned, now] = await Promise.all([
+  const [earned, models, now] = await Promise.all([
     earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
+    modelsSection(asked),
     asked.api.get<OverviewView>('/api/admin/overview')
   ])
   const { earned: sums, merchants: accounts, traffic, waiting } = now
@@ -47,7 +48,8 @@ async function figures(asked: PageRequest): Promise<VNode> {
       ${figure('Open refunds', count(waiting.openRefunds))}
     </dl>
     ${await trafficSection(asked, traffic.now)}
-    ${earned}`
+    ${earned}
+    ${models}`
 }
 
 const sales: ConsolePage = {
