@@ -36,10 +36,9 @@ const settings: ChallengeSettings = {
   x402Origin: null,
   orderByClient: true,
   lsat: false,
-  problemBase: 'https://paymentauth.org/problems',
-  macaroonLocation: 'l402',
   maxPerClient: 10_000,
   maxPerPlace: 10_000,
+  macaroonLocation: 'l402',
   leaseTimeout: 30_000
 }
 

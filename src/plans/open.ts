@@ -100,10 +100,9 @@ async function openCards(options: WithPending) {
 }
 
 function openBitcoin(options: WithPending) {
-  const { clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } = options
+  const { clock, config, database, log, merchants, outbox, pending, prices, publicUrl, random } = options
   const store = new BitcoinStore(database)
   const invoices = new PlanInvoices({ ...options, store })
-  const expiry = (): number => config().payments.expiry[payees.platform().slot]
   const payee = (): string => config().payment.serviceName
   const plans = new BitcoinPlans({
     store,
@@ -116,7 +115,6 @@ function openBitcoin(options: WithPending) {
     random,
     log,
     publicUrl,
-    expiry,
     payee,
     caps: () => config().plans,
     sold: amountSats => {
@@ -133,7 +131,6 @@ function openBitcoin(options: WithPending) {
     clock,
     log,
     publicUrl,
-    expiry,
     payee
   })
   return { plans, reminders }

@@ -50,6 +50,9 @@ export const soldPlans: readonly SoldPlan[] = Object.freeze(['individual'])
 /** What a plan costs for one calendar month, in whole US dollars (contract, Plan tiers). */
 export const planPricesUsd: Readonly<Record<SoldPlan, number>> = Object.freeze({ individual: 49 })
 
+/** Of the plan individual, whose first checkout still asks for a card (contract, 6). */
+export const TRIAL_DAYS = 30
+
 /**
  * The public plans in the contract's order, for price feeds (decision 165).
  * @param caps `plans` of the configuration (decision 88)

@@ -22,8 +22,6 @@ interface RemindersOptions {
   readonly clock: Clock
   readonly log: Log
   publicUrl(): string
-  /** Milliseconds for which the platform's invoices are payable, for providers without a longer expiry. */
-  expiry(): number
   payee(): string
 }
 
@@ -140,22 +138,22 @@ export class PlanReminders {
 
   async #invoice(ending: EndingSubscription, step: RenewalStep, expiry: number): Promise<void> {
     const { subscription } = ending
-    const make = async (milliseconds: number): Promise<void> => {
+    const make = async (lasting: { readonly expiry?: number }): Promise<void> => {
       await this.#options.invoices.make({
         subscription,
         keyed: true,
         clientKey: `subscription:${subscription.id}`,
         place: `plans:renewal:${subscription.id}`,
-        expiry: milliseconds,
+        ...lasting,
         record: (sql, invoice) => this.#queue(sql, ending, step, invoice)
       })
     }
     try {
-      await make(expiry)
+      await make({ expiry })
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
       // Some providers reject an expiry of days.
-      await make(this.#options.expiry())
+      await make({})
     }
   }
 

@@ -9,7 +9,14 @@ import { freshId } from '../platform/system/ids.ts'
 import { periodic, queue, type JobDeclaration, type JsonObject, type Jobs } from '../platform/jobs/jobs.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import { isLive } from './store.ts'
-import { listedPlans, parseSoldPlan, type ListedPlan, PLAN_NOT_SOLD, type PlanCheckoutInput } from './plans.ts'
+import {
+  listedPlans,
+  parseSoldPlan,
+  type ListedPlan,
+  PLAN_NOT_SOLD,
+  type PlanCheckoutInput,
+  TRIAL_DAYS
+} from './plans.ts'
 import { BillingError, isCardSubscription, type BillingProvider } from './provider.ts'
 import type { PriceCheck } from './price-check.ts'
 import type { CardSubscriptions } from './subscriptions.ts'
@@ -108,8 +115,7 @@ export class Billing {
   }
 
   pricing(): { readonly plans: readonly ListedPlan[] } {
-    const { plans, billing } = this.#options.settings()
-    return { plans: listedPlans(plans, billing.trialDays) }
+    return { plans: listedPlans(this.#options.settings().plans, TRIAL_DAYS) }
   }
 
   /**
@@ -137,7 +143,7 @@ export class Billing {
         customerName: input.customerName?.trim() ?? null,
         merchantId: merchant?.id ?? null,
         customerId: merchant?.billingCustomerId ?? null,
-        trialDays: isFirst ? this.#options.settings().billing.trialDays : 0,
+        trialDays: isFirst ? TRIAL_DAYS : 0,
         successUrl,
         cancelUrl,
         idempotencyKey: freshId()

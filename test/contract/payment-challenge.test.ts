@@ -206,11 +206,9 @@ t.test(
           challengeId: challengeOf(answer, 'payment').parameters.get('id')
         })
     }
-    await shop.gateway.reload(
-      shopYaml(upstream.origin, { replace: payment('schemes: [ payment ], problemBase: "https://problems.example/p"') })
-    )
+    await shop.gateway.reload(shopYaml(upstream.origin, { replace: payment('schemes: [ payment ]') }))
     const only = await shop.gateway.send('GET', '/paid/a')
-    t.match(only.json(), { type: 'https://problems.example/p/payment-required', status: 402 })
+    t.match(only.json(), { type: 'https://paymentauth.org/problems/payment-required', status: 402 })
   }
 )
 

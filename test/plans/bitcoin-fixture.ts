@@ -67,7 +67,6 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
     clock,
     log: silentLog,
     publicUrl: () => 'https://pay.example.com',
-    expiry: () => 3_600_000,
     payee: () => 'boltgate'
   }
   const plans = new BitcoinPlans({ ...common, pending, prices, random: systemRandom, caps: () => caps })

@@ -235,35 +235,23 @@ function withoutKeys(text: string): string {
   return url.username === '' && url.search === '' && url.hash === '' ? text : url.href
 }
 
-/** Settings fixed at start, which a reload does not change: whole parts, or single settings of one. */
-const FIXED: ReadonlyArray<readonly [part: keyof GatewayConfig, settings?: readonly string[]]> = [
-  ['mode'],
-  ['server'],
-  ['secrets'],
-  ['data'],
-  ['database'],
-  ['state'],
-  ['lightning'],
-  ['prices'],
-  ['mail'],
-  ['billing', ['kind', 'key', 'webhookSecret', 'url', 'prices']],
-  ['storefront'],
-  ['log']
-]
+/** Parts fixed at start, which a reload does not change. */
+const FIXED = [
+  'mode',
+  'server',
+  'secrets',
+  'data',
+  'database',
+  'state',
+  'lightning',
+  'prices',
+  'mail',
+  'billing',
+  'storefront',
+  'log'
+] as const
 
 /** The changed parts that take effect only after a restart. */
 export function needsRestart(before: GatewayConfig, after: GatewayConfig): string[] {
-  return FIXED.filter(([part, settings]) => decided(before, part, settings) !== decided(after, part, settings)).map(
-    ([part]) => part
-  )
-}
-
-function decided(config: GatewayConfig, part: keyof GatewayConfig, settings: readonly string[] | undefined): string {
-  const value = config[part]
-  if (settings === undefined) return JSON.stringify(value)
-  return JSON.stringify(
-    Object.entries(value)
-      .filter(([name]) => settings.includes(name))
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-  )
+  return FIXED.filter(part => JSON.stringify(before[part]) !== JSON.stringify(after[part]))
 }

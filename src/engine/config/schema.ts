@@ -9,7 +9,6 @@ import {
   PlansSchema,
   StorefrontSchema,
   MailSchema,
-  PaymentsSchema,
   DiscoverySchema,
   PagesSchema
 } from '../sections/suite.ts'
@@ -82,7 +81,6 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
       ),
       lightning: lightningSchema(providers),
       payment: PaymentSchema,
-      payments: PaymentsSchema,
       prices: PricesSchema,
       mail: MailSchema,
       operators: List(Type.String({ 'x-format': 'email' }), {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { described, SecretText } from '../config/fields.ts'
+import { described } from '../config/fields.ts'
 import { Duration, Price } from '../config/units.ts'
 
 export const PaymentSchema = Type.Object(
@@ -28,11 +28,6 @@ export const PaymentSchema = Type.Object(
     l402Lsat: Type.Boolean({
       default: false,
       description: 'Also send a challenge line with the old scheme name LSAT.'
-    }),
-    problemBase: Type.String({
-      default: 'https://paymentauth.org/problems',
-      'x-format': 'http-url',
-      description: 'Base of the type URIs in payment problems.'
     }),
     tokenValidity: Duration({ default: '1h', minimum: '1s', description: 'How long a paid token is accepted.' }),
     invoiceExpiry: Duration({
@@ -100,13 +95,6 @@ export const PricesSchema = Type.Object(
         coingecko: source('CoinGecko')
       },
       described('Addresses of the sources, for mirrors and for tests.')
-    ),
-    coingeckoKey: Type.Optional(
-      SecretText({
-        pattern: '^[\\x21-\\x7e]+$',
-        'x-allowed': 'printable ASCII without spaces',
-        description: 'A demo key of CoinGecko, which allows more calls than none.'
-      })
     )
   },
   described(

@@ -29,7 +29,11 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'storefront.catalogTtl': 'boltgate reads a catalog every 5 minutes; delete the line',
   'storefront.invoiceExpiry': 'the invoice of a checkout can be paid for 10 minutes; delete the line',
   'billing.timeout': 'a call to the billing provider may take 20 seconds; delete the line',
-  'payments.demoConfirmAfter': 'a demo payment confirms itself after 5 seconds; delete the line',
+  payments:
+    'an invoice of a payment can be paid for an hour, of the alternate provider for a day, and a demo payment confirms itself after 5 seconds; delete the section',
+  'payment.problemBase': 'payment problems have the types of the Payment scheme; delete the line',
+  'prices.coingeckoKey': 'boltgate asks CoinGecko once a minute, which needs no key; delete the line',
+  'billing.trialDays': 'the first subscription of an account has the trial of the contract, 30 days; delete the line',
   'payment.macaroonLocation': 'macaroons have the location "l402", which no client checks; delete the line',
   'chains.*.cors.maxAge': 'a browser may keep the response to a preflight for an hour; delete the line',
   'chains.*.idempotency.keep': 'a response is given again for a day, as the contract says; delete the line',

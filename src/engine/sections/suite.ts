@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import { described, SecretText } from '../config/fields.ts'
-import { Duration } from '../config/units.ts'
 
 export const BillingSchema = Type.Object(
   {
@@ -35,13 +34,7 @@ export const BillingSchema = Type.Object(
         description:
           "Address of the billing provider's API, where it is not the public one; https in production, unless it is this machine."
       })
-    ),
-    trialDays: Type.Integer({
-      default: 30,
-      minimum: 0,
-      maximum: 730,
-      description: 'Days of trial of the plan individual; a card is still required. 0 sells without a trial.'
-    })
+    )
   },
   described('How merchants pay for their plans.')
 )
@@ -116,29 +109,6 @@ export const MailSchema = Type.Object(
     })
   },
   described('How receipts, links to claim an order and links to sign in are sent.')
-)
-
-export const PaymentsSchema = Type.Object(
-  {
-    expiry: Type.Object(
-      {
-        primary: Duration({
-          default: '1h',
-          minimum: '1m',
-          maximum: '1d',
-          description: 'How long an invoice of the primary provider can be paid.'
-        }),
-        alternate: Duration({
-          default: '1d',
-          minimum: '10m',
-          maximum: '3d',
-          description: 'The same for the alternate provider, which may keep to times of its own.'
-        })
-      },
-      described('How long a payment can be paid, by provider.')
-    )
-  },
-  described('Payments that merchants create over /api/payments.')
 )
 
 export const PagesSchema = Type.Object(

@@ -7,14 +7,13 @@ import { atPrice, pricesUnavailable, type Quote, type Quotes } from './prices.ts
 import { SourceFault, type PriceSource, type SourceName } from './sources.ts'
 
 /** Fetches the text of a 200. Rejects on any other status and when `signal` aborts. */
-export type AskSource = (url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal) => Promise<string>
+export type AskSource = (url: string, signal: AbortSignal) => Promise<string>
 
 export interface FeedSource {
   readonly name: SourceName
   /** Without a trailing slash. */
   readonly url: string
   /** May hold a key. */
-  readonly headers: Readonly<Record<string, string>>
   readonly source: Pick<PriceSource, 'path' | 'read'>
 }
 
@@ -140,7 +139,7 @@ export class PriceFeed implements Quotes {
   }
 
   /** Never rejects. */
-  async #answer({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
+  async #answer({ name, url, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
     const { clock, ask } = this.#dependencies
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
@@ -150,7 +149,7 @@ export class PriceFeed implements Quotes {
     })
     try {
       // The HTTP client notices the signal only once connected.
-      const body = await Promise.race([ask(`${url}${source.path(currency)}`, headers, limit.signal), late.promise])
+      const body = await Promise.race([ask(`${url}${source.path(currency)}`, limit.signal), late.promise])
       const { price, at } = source.read(body, currency)
       return { name, price, at: at ?? clock.now() }
     } catch (error) {

@@ -35,8 +35,6 @@ export function openPrices(config: Pick<GatewayConfig, 'lightning' | 'prices'>, 
     sources: prices.sources.map((name): FeedSource => ({
       name,
       url: (prices.urls[name] ?? PRICE_SOURCES[name].url).replace(/(?<!\/)\/+$/, ''),
-      headers:
-        name === 'coingecko' && prices.coingeckoKey !== undefined ? { 'x-cg-demo-api-key': prices.coingeckoKey } : {},
       source: PRICE_SOURCES[name]
     }))
   })
@@ -54,12 +52,12 @@ export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<v
     connect: overInterim(buildConnector({ allowH2: false }))
   })
   return {
-    async ask(url, headers, signal) {
+    async ask(url, signal) {
       // One source requires a User-Agent.
       const response = await request(url, {
         dispatcher: agent,
         signal,
-        headers: { accept: 'application/json', 'user-agent': 'boltgate', ...headers }
+        headers: { accept: 'application/json', 'user-agent': 'boltgate' }
       })
       const body = await response.body.text()
       if (response.statusCode !== 200) throw new SourceFault(`status ${response.statusCode}`)

@@ -1,6 +1,6 @@
 /** `application/problem+json` bodies (RFC 9457) of a Payment 402. */
 
-/** Default base of problem types (decision 103). */
+/** Base of problem types (decision 103). */
 const PROBLEM_BASE = 'https://paymentauth.org/problems'
 
 /**
@@ -58,17 +58,16 @@ const TITLES: Readonly<Record<PaymentProblemSlug | SessionFailureSlug, string>> 
   'lightning/invalid-return-invoice': 'Invalid Return Invoice'
 })
 
-/**
- * Members in the order type, title, status, detail, challengeId. `detail` names the cause; a trailing slash of `base`
- * is dropped.
- */
+/** Members in the order type, title, status, detail, challengeId. `detail` names the cause. */
+export function problemType(slug: PaymentProblemSlug | SessionFailureSlug): string {
+  return `${PROBLEM_BASE}/${slug}`
+}
+
 export function paymentProblem(
   slug: PaymentProblemSlug | SessionFailureSlug,
   detail: string,
-  challengeId: string | null = null,
-  base: string = PROBLEM_BASE
+  challengeId: string | null = null
 ): PaymentProblem {
-  const type = `${base.endsWith('/') ? base.slice(0, -1) : base}/${slug}`
-  const problem = { type, title: TITLES[slug], status: 402, detail } as const
+  const problem = { type: problemType(slug), title: TITLES[slug], status: 402, detail } as const
   return challengeId === null ? problem : { ...problem, challengeId }
 }

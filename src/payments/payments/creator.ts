@@ -1,4 +1,3 @@
-import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { idempotencyKeyReused, requestInProgress, ShortError, type GateError } from '../../engine/operations/errors.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
@@ -21,6 +20,8 @@ import { defineError } from '../../platform/system/errors.ts'
 
 /** Milliseconds after which a demo payment (amount 0) confirms itself. */
 const DEMO_CONFIRM_AFTER = 5_000
+/** For which an invoice can be paid, by slot (contract, Limits). The alternate provider may keep to times of its own. */
+const PAYABLE_SECONDS = { primary: 3600, alternate: 86_400 } as const
 
 const ORDER_ID_TAKEN = defineError('BG_ORDER_ID_TAKEN', {
   status: 400,
@@ -37,8 +38,6 @@ export interface CreatorDependencies {
   readonly payees: Payees
   readonly prices: Prices
   readonly demo: DemoInvoices
-  /** A function, since a reload changes them. */
-  settings(): GatewayConfig['payments']
   /** Error when the account may not use a feature, or null. `now` in milliseconds. */
   refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
 }
@@ -98,7 +97,6 @@ export class PaymentCreator {
   async #make(merchant: Merchant, details: PaymentDetails): Promise<Maker> {
     const { clock, demo, payees, prices } = this.#dependencies
     const description = onInvoice(details)
-    const { expiry } = this.#dependencies.settings()
     if (details.amount === '0') {
       const charge = demo.create(description)
       return {
@@ -112,7 +110,7 @@ export class PaymentCreator {
     const { orderId, successUrl, customerEmail, customerName, metadata } = details
     const order = { orderId, successUrl, customerEmail, customerName, metadata }
     return await byFirst(payees.forMerchant(merchant), async (payee): Promise<Maker> => {
-      const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order }
+      const terms = { description, expirySeconds: PAYABLE_SECONDS[payee.slot], order }
       const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
       if (details.currency !== 'BTC' && payee.createFiatInvoice !== null) {
         const charge = await payee.createFiatInvoice({ ...terms, currency: details.currency, amount: details.amount })

@@ -23,7 +23,7 @@ export function openPayments(
     readonly gate: SubscriptionGate
     readonly merchants: Merchants
     readonly events: ProviderEvents
-    config(): Pick<GatewayConfig, 'data' | 'payments'>
+    config(): Pick<GatewayConfig, 'data'>
     /** Called for each paid payment, in satoshis. For metrics: must not throw. */
     sold(amountSats: number): void
   }
@@ -40,7 +40,6 @@ export function openPayments(
     store,
     demo: openDemoInvoices(config().data, clock),
     watch: new PaymentWatch(database, log),
-    settings: () => config().payments,
     merchant: id => merchants.byId(id),
     refusal: (merchant, feature, now) => gate.refusal(merchant, feature, now),
     polled: () => polled,

@@ -38,7 +38,6 @@ interface BitcoinPlansOptions {
   readonly log: Log
   publicUrl(): string
   caps(): ListedCaps
-  expiry(): number
   payee(): string
   /** Called once for each paid invoice, after the commit, in satoshis; for metrics. Must not throw. */
   readonly sold?: (amountSats: number) => void
@@ -104,7 +103,6 @@ export class BitcoinPlans {
       clientKey: merchant === null ? client : `merchant:${merchant.id}`,
       // Open invoices of anonymous buyers must not block accounts.
       place: merchant === null ? 'plans' : `plans:${merchant.id}`,
-      expiry: this.#options.expiry(),
       record: sql => store.insertSubscription(sql, subscription)
     })
     return {

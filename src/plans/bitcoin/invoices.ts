@@ -30,7 +30,8 @@ interface PlanInvoiceRequest {
   readonly place: string
   /** Requested with an account's key, or by a job. */
   readonly keyed: boolean
-  readonly expiry: number
+  /** Milliseconds; an hour when left out. */
+  readonly expiry?: number
   /** Writes dependent rows in the invoice's transaction, before the invoice. */
   readonly record: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
 }
@@ -116,7 +117,7 @@ function describePlan(plan: SoldPlan): string {
   return `${planNames[plan]}, one month`
 }
 
-function offerOf({ subscription, place, expiry }: PlanInvoiceRequest, amountSats: number): Offer {
+function offerOf({ subscription, place, expiry = 3_600_000 }: PlanInvoiceRequest, amountSats: number): Offer {
   const seconds = Math.max(1, Math.floor(expiry / 1000))
   return {
     amountSats,

@@ -1,3 +1,4 @@
+import { problemType } from '../../lightning/payment-scheme/payment-problem.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { checkGrant } from '../../lightning/l402/caveats.ts'
@@ -69,7 +70,7 @@ export class ProducerVerifier {
    * @throws ProducerProblem 503 without the database; the same call may be repeated
    */
   async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
-    const { clock, counters, settings } = this.#dependencies
+    const { clock, counters } = this.#dependencies
     const consumed = await this.#asked(() => this.#consume(merchant, input))
     counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
     if ('kind' in consumed)
@@ -77,7 +78,7 @@ export class ProducerVerifier {
         valid: false,
         consumed: false,
         error: consumed.detail,
-        type: `${settings().problemBase}/${consumed.slug}`
+        type: problemType(consumed.slug)
       }
     const { paymentHash, resource, amountSats, payment } = consumed
     const receipt = encodeReceipt(payment?.id ?? '', paymentHash, Math.floor(clock.now() / 1000))

@@ -186,7 +186,7 @@ export function paymentRequired(
     const why = detailOf(refused)
     const detail =
       why === null ? message : slug === 'payment-required' || refused.kind === 'used-up' ? `${why}. ${message}` : why
-    const problem = paymentProblem(slug, detail, id, settings.problemBase)
+    const problem = paymentProblem(slug, detail, id)
     return reply(PROBLEM_TYPE, lines, { ...problem, ...sessionMember(deposit) })
   }
   const body: PaymentRequiredBody = {

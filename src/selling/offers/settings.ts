@@ -13,7 +13,6 @@ export interface ChallengeSettings extends RouteDefaults {
   readonly orderByClient: boolean
   /** Also send a challenge line under the old name LSAT. */
   readonly lsat: boolean
-  readonly problemBase: string
   readonly macaroonLocation: string
   /** Open invoices per client and binding before the newest is reused (decision 122). */
   readonly maxPerClient: number
@@ -40,7 +39,6 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
       payment.schemes.includes('x402') && URL.canParse(server.publicUrl) ? new URL(server.publicUrl).origin : null,
     orderByClient: payment.order === 'auto',
     lsat: payment.l402Lsat,
-    problemBase: payment.problemBase,
     macaroonLocation: 'l402',
     maxPerClient: payment.maxOutstanding.address,
     maxPerPlace: payment.maxOutstanding.place,

@@ -165,7 +165,7 @@ export class RpcSale {
       if (isMalformed(verdict))
         return answered(errorText(call.id, INVALID_PARAMS, `Invalid params: ${verdict.detail}`, { httpStatus: 402 }))
       const challenge = await challenges.challenge(ctx, offer)
-      return { challenge, text: paymentError(call.id, challenge, verdict, challenges.settings.problemBase) }
+      return { challenge, text: paymentError(call.id, challenge, verdict) }
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
       return answered(faultText(call.id, error))

@@ -26,12 +26,7 @@ export function errorText(id: Id, code: number, message: string, data?: object):
 }
 
 /** A payment request, or a refusal with a fresh challenge. */
-export function paymentError(
-  id: Id,
-  challenge: SentChallenge,
-  refusal: CredentialRefusal,
-  problemBase: string
-): string {
+export function paymentError(id: Id, challenge: SentChallenge, refusal: CredentialRefusal): string {
   const { payment, amountSats } = challenge
   const challenges = payment === null ? [] : [challengeObject(challenge, payment)]
   if (refusal.kind === 'none') {
@@ -39,7 +34,7 @@ export function paymentError(
     return errorText(id, PAYMENT_REQUIRED, 'Payment Required', {
       httpStatus: 402,
       challenges,
-      problem: paymentProblem('payment-required', detail, payment?.id ?? null, problemBase)
+      problem: paymentProblem('payment-required', detail, payment?.id ?? null)
     })
   }
   const slug = refusal.kind === 'payment' ? refusal.slug : 'verification-failed'
@@ -47,7 +42,7 @@ export function paymentError(
     httpStatus: 402,
     challenges,
     failure: { reason: refusal.reason, detail: refusal.detail },
-    problem: paymentProblem(slug, refusal.detail, payment?.id ?? null, problemBase)
+    problem: paymentProblem(slug, refusal.detail, payment?.id ?? null)
   })
 }
 

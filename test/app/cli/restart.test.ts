@@ -10,7 +10,6 @@ t.test(
     for (const [from, to, named] of [
       ['storefront: { kind: sandbox }', 'storefront: { kind: shopify }', ['storefront']],
       ['billing:    { kind: sandbox }', 'billing:    { kind: none }', ['billing']],
-      ['billing:    { kind: sandbox }', 'billing:    { kind: sandbox, trialDays: 7 }', []],
       [
         'mode: development',
         'mode: development\nprices: { sources: [kraken, coingecko] }\nlog: { level: debug }',

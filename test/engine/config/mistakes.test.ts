@@ -274,7 +274,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a list where a mapping belongs',
     from: 'payment: { realm: boltgate.local, tokenValidity: 1h }',
     to: 'payment: [boltgate.local]',
-    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys realm, schemes, order, serviceName, l402Lsat, problemBase, tokenValidity, invoiceExpiry, defaultPrice, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys realm, schemes, order, serviceName, l402Lsat, tokenValidity, invoiceExpiry, defaultPrice, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
   },
   {
     name: 'a value that is not one of the choices',

@@ -355,7 +355,7 @@ t.test('a receipt holds the five members in order, and no preimage', async t => 
   for (const name of Object.keys(receipt ?? {})) t.equal(decodeReceipt(token({ ...receipt, [name]: 1 })), null, name)
 })
 
-t.test('a problem has its type under the configured base', async t => {
+t.test('a problem has its type under that of the scheme', async t => {
   t.same(paymentProblem('verification-failed', 'Already redeemed', 'id-1'), {
     type: 'https://paymentauth.org/problems/verification-failed',
     title: 'Verification Failed',
@@ -364,8 +364,8 @@ t.test('a problem has its type under the configured base', async t => {
     challengeId: 'id-1'
   })
   t.equal(
-    JSON.stringify(paymentProblem('payment-required', 'Pay', null, 'https://x.example/p/')),
-    '{"type":"https://x.example/p/payment-required","title":"Payment Required","status":402,"detail":"Pay"}'
+    JSON.stringify(paymentProblem('payment-required', 'Pay')),
+    '{"type":"https://paymentauth.org/problems/payment-required","title":"Payment Required","status":402,"detail":"Pay"}'
   )
 })
 

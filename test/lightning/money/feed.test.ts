@@ -35,8 +35,8 @@ async function openFeed(t: T, settings = ''): Promise<Feed> {
   const calls = openSourceCalls()
   const answers: string[] = []
   let told = Promise.withResolvers<void>()
-  const ask: AskSource = async (url, headers, signal) => {
-    const body = await calls.ask(url, headers, signal)
+  const ask: AskSource = async (url, signal) => {
+    const body = await calls.ask(url, signal)
     answers.push(url)
     told.resolve()
     told = Promise.withResolvers()
@@ -122,10 +122,10 @@ t.test('a source to which no connection comes about holds up nobody beyond its t
     clock,
     log: silentLog,
     metrics: new Metrics(),
-    ask: async (url, headers, signal) => {
+    ask: async (url, signal) => {
       // The HTTP client hears of the signal only once it is connected.
       if (url.includes('/0/public/Ticker')) return await new Promise<string>(() => {})
-      const body = await calls.ask(url, headers, signal)
+      const body = await calls.ask(url, signal)
       if (--left === 0) others.resolve()
       return body
     }
@@ -278,15 +278,6 @@ t.test('answers are counted by source and what became of them', async t => {
     'source="kraken",result="outlier"'
   ])
     t.match(text, `boltgate_price_answers_total{${line}} 1`)
-})
-
-t.test('the demo key of CoinGecko goes to CoinGecko alone', async t => {
-  const { prices, fake } = await openFeed(t, '  coingeckoKey: CG-secret')
-  await prices.quote('USD')
-  t.same(
-    fake.questions.filter(({ headers }) => headers['x-cg-demo-api-key'] === 'CG-secret').map(({ source }) => source),
-    ['coingecko']
-  )
 })
 
 t.test(

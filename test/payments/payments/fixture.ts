@@ -195,7 +195,6 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
       demo: new SignedDemoInvoices({ nodeKey, clock }),
       watch: new PaymentWatch(database, options.log ?? silentLog),
       publicUrl: () => 'https://pay.example.com',
-      settings: () => ({ expiry: { primary: 3_600_000, alternate: 86_400_000 } }),
       merchant: id => merchants.byId(id),
       refusal: gate,
       changed: (sql, change) => told.changed(sql, change),

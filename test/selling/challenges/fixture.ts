@@ -162,10 +162,9 @@ export const settings: ChallengeSettings = {
   x402Origin: null,
   orderByClient: true,
   lsat: false,
-  problemBase: 'https://paymentauth.org/problems',
-  macaroonLocation: 'l402',
   maxPerClient: 10,
   maxPerPlace: 40,
+  macaroonLocation: 'l402',
   leaseTimeout: 30_000
 }
 
