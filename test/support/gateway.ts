@@ -170,7 +170,10 @@ function lookAt(operations: readonly AnyOperation[], config: GatewayConfig): Loo
   const routes = new Router<boolean>()
   for (const { match, upstream } of config.routes) {
     for (const path of match.path)
-      routes.add({ host: match.host ?? null, methods: match.method ?? [], path }, upstream.kind === 'internal')
+      routes.add(
+        { ...match, host: match.host ?? null, methods: match.method ?? [], path },
+        upstream.kind === 'internal'
+      )
   }
   return answered => {
     const path = answered.path.split('?', 1)[0] ?? answered.path

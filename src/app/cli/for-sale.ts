@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { isFree, priceWords } from '../../engine/checks/price.ts'
 import { takes } from '../../engine/config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
+import { nameAndValue } from '../../engine/sections/when.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 
 /** Slug of the initial store. */
@@ -53,7 +54,9 @@ function orderOf(route: RouteConfig, publicUrl: string, operations: readonly Any
   const {
     host,
     method = ['GET'],
-    path: [pattern = '/']
+    path: [pattern = '/'],
+    header = [],
+    query = []
   } = route.match
   const [verb = 'GET'] = method.includes('GET') ? ['GET'] : method
   const operation =
@@ -61,9 +64,15 @@ function orderOf(route: RouteConfig, publicUrl: string, operations: readonly Any
       ? operations.find(({ method: its, path }) => its === verb && takes(route, its, path))
       : undefined
   const path = operation?.path ?? fileBelow(route) ?? pattern.replace(/\*$/, '').replaceAll(/:[^/]+/g, '1')
+  const pairs = query.map(text =>
+    nameAndValue(text)
+      .map(part => encodeURIComponent(part ?? '1'))
+      .join('=')
+  )
   return [
-    `${publicUrl}${path}`,
+    pairs.length === 0 ? `${publicUrl}${path}` : `'${publicUrl}${path}?${pairs.join('&')}'`,
     ...(verb === 'GET' ? [] : [`-X ${verb}`]),
-    ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`])
+    ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`]),
+    ...header.map(nameAndValue).map(([name, value]) => `-H '${name}: ${(value ?? '1').replaceAll("'", `'\\''`)}'`)
   ].join(' ')
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
+import { valueWords } from '../../engine/config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { spelledOut } from '../../engine/config/spelled-out.ts'
 import { CONFIG_FLAG, type Help } from '../cli/help.ts'
@@ -53,7 +54,7 @@ function rowsOf(config: GatewayConfig, route: RouteConfig): string[][] {
   return route.match.path.map(path => [
     route.match.method?.join(',') ?? 'any',
     route.match.host ?? 'any',
-    path,
+    `${path}${valueWords(route.match)}`,
     routePriceWords(config, route) ?? '-',
     routeUpstreamWords(route),
     routeOrigin(config, route),

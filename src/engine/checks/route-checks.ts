@@ -1,7 +1,7 @@
 import { internalPlugin, terminalOf, type ReadEntry } from './chains.ts'
 import { didYouMean, formatNames, nearest, quote, type Path, type Findings } from '../config/diagnose.ts'
 import { leastReservedMsat, type MeterConfig } from './meter.ts'
-import { takes } from '../config/presets.ts'
+import { takes, valueWords } from '../config/presets.ts'
 import type { FoundReference } from '../config/read.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
@@ -100,7 +100,7 @@ export function checkTokenPath(
     )
 }
 
-/** Reports routes for the same host, method and path, whatever their parameters' names. */
+/** Reports routes for the same host, method, path and values, whatever their parameters' names. */
 export function checkDuplicates(
   routes: readonly { readonly route: RouteConfig; readonly index: number }[],
   findings: Findings
@@ -108,17 +108,19 @@ export function checkDuplicates(
   const seen = new Map<string, RouteConfig>()
   const names = new Map<string, RouteConfig>()
   for (const { route, index } of routes) {
-    const { host, method, path } = route.match
+    const { host, method, path, header = [], query = [] } = route.match
+    const sorted = header.map(text => text.replace(/^[^=]*/, name => name.toLowerCase())).sort()
+    const values = valueWords({ header: sorted, query: query.toSorted() })
     for (const verb of method ?? ['*']) {
       for (const pattern of path) {
-        const key = `${host?.toLowerCase() ?? '*'} ${verb} ${pattern.replace(/:[^/]+/g, ':')}`
+        const key = `${host?.toLowerCase() ?? '*'} ${verb} ${pattern.replace(/:[^/]+/g, ':')}${values}`
         const earlier = seen.get(key)
         if (earlier === undefined) seen.set(key, route)
         else
           findings.report(
             'BG_CONFIG_DUPLICATE',
             ['routes', index, 'match'],
-            `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern)}; allowed: one (the first stands on line ${earlier.at.line})`,
+            `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern + values)}; allowed: one (the first stands on line ${earlier.at.line})`,
             'key'
           )
       }

@@ -18,7 +18,7 @@ import { PaymentSchema, PricesSchema } from '../sections/payment.ts'
 import { PolicySchema, type PolicyConfig } from '../sections/policy.ts'
 import { RouteSchema } from '../sections/route.ts'
 import { NamedUpstreamSchema, type UpstreamConfig, type UrlUpstreamConfig } from '../sections/upstream.ts'
-import type { WhenConfig } from '../sections/when.ts'
+import type { ValueConfig, WhenConfig } from '../sections/when.ts'
 
 /** The editors' schema replaces this keyword by the forms of chain entries. */
 const chainEntry = Type.Unsafe<unknown>({
@@ -165,7 +165,11 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
   readonly meter?: MeterConfig
   /** What `openapi` says. */
   readonly api?: ApiFile
-  readonly match: { readonly host?: string; readonly method?: readonly string[]; readonly path: readonly string[] }
+  readonly match: ValueConfig & {
+    readonly host?: string
+    readonly method?: readonly string[]
+    readonly path: readonly string[]
+  }
   readonly upstream: UpstreamConfig
   readonly at: Position
 }

@@ -22,7 +22,9 @@ export function pathItemOf(paths: Record<string, Json>, path: string): Json {
 
 /** The paths of paid routes, behind those of operations. */
 export function addPaidRoutes(paths: Record<string, Json>, routes: readonly PricedRoute[]): void {
-  for (const route of routes) {
+  // Each method of a path is described once: by the route for all its requests, if there is one.
+  const wideFirst = [...routes].sort((a, b) => Number(a.parameters !== undefined) - Number(b.parameters !== undefined))
+  for (const route of wideFirst) {
     if (route.own === true) continue
     for (const example of route.examples) addExample(paths, route, example)
     const item = pathItemOf(paths, route.path)
@@ -91,6 +93,7 @@ function paid(route: PricedRoute, method: string): Json {
     tags: ['Paid'],
     security: SECURITY.credential,
     'x-payment-info': paymentInfo(route),
+    ...(route.parameters === undefined ? {} : { parameters: route.parameters }),
     ...body,
     ...members,
     // The API may answer with any status, also one listed here.

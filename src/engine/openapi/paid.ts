@@ -10,6 +10,7 @@ import type { RouteConfig } from '../config/schema.ts'
 import type { Json } from './errors.ts'
 import type { AnyOperation, DocumentedPrice } from '../operations/operation.ts'
 import { Router } from '../pipeline/router.ts'
+import { nameAndValue } from '../sections/when.ts'
 
 export interface PricedRoute extends DocumentedPrice {
   readonly path: string
@@ -19,6 +20,8 @@ export interface PricedRoute extends DocumentedPrice {
   readonly own?: boolean
   readonly examples: readonly RouteExample[]
   /** From the OpenAPI file of the API behind. */
+  /** Headers and query parameters that such requests have. */
+  readonly parameters?: readonly Json[]
   readonly api?: Pick<ApiFile, 'components'> & Pick<ApiOperation, 'members'>
 }
 
@@ -67,6 +70,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
         ...(calls === null ? {} : { calls }),
         ...(route.meter === undefined ? {} : { meter: route.meter }),
         ...(route.sessions === undefined ? {} : { sessions: route.sessions }),
+        ...parametersOf(route.match),
         own: route.upstream.kind === 'internal',
         // Of all paths of the route; each is shown once.
         examples: at === 0 ? examples : []
@@ -75,6 +79,14 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
     }
   }
   return out
+}
+
+/** By name alone: a value may be known to some clients only. */
+function parametersOf({ header, query }: RouteConfig['match']): Pick<PricedRoute, 'parameters'> {
+  if (header === undefined && query === undefined) return {}
+  const named = (list: readonly string[] | undefined, place: string): Json[] =>
+    (list ?? []).map(text => ({ name: nameAndValue(text)[0], in: place, required: true, schema: { type: 'string' } }))
+  return { parameters: [...named(header, 'header'), ...named(query, 'query')] }
 }
 
 /** The operations of the API behind that the route takes, each at its own address. */
@@ -119,7 +131,7 @@ function routesOf({ routes }: Priced): (operation: AnyOperation) => RouteConfig 
   const router = new Router<RouteConfig>()
   for (const route of routes)
     for (const path of route.match.path)
-      router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
+      router.add({ ...route.match, host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
   return ({ method, path }) => router.find('', method, path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x'))?.value
 }
 

@@ -59,8 +59,15 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
       built.push({ compiled, callers, asks: asksAlways(route, config.chains[route.chain] ?? [], around.plugins) })
       for (const path of route.match.path) {
         const methods = route.match.method ?? []
-        router.add({ host: route.match.host ?? null, methods, path }, compiled)
-        if (route.upstream.kind === 'proxy') apart?.router.add({ host: null, methods, path }, compiled)
+        const { at, match } = route
+        try {
+          router.add({ ...match, host: match.host ?? null, methods, path }, compiled)
+          if (route.upstream.kind === 'proxy') apart?.router.add({ ...match, host: null, methods, path }, compiled)
+        } catch (cause) {
+          if (!(cause instanceof Error && cause.message.includes('a maximum of 31'))) throw cause
+          const message = `found too many routes for ${JSON.stringify(path)} that compare header or query; allowed: 30`
+          throw refused('BG_CONFIG_CONFLICT', at, message, cause)
+        }
       }
     } catch (error) {
       if (!(error instanceof ConfigError)) {

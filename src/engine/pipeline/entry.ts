@@ -1,5 +1,5 @@
 import type { ChainEntryConfig } from '../config/schema.ts'
-import type { WhenConfig } from '../sections/when.ts'
+import { nameAndValue, type ValueConfig, type WhenConfig } from '../sections/when.ts'
 import type { Context, Slot } from '../message/context.ts'
 import { asGatewayError } from '../operations/errors.ts'
 import { HeaderList } from '../message/headers.ts'
@@ -14,7 +14,7 @@ type Condition = (ctx: Context) => boolean
 export function conditionOf(when: WhenConfig | undefined): Condition | null {
   if (when === undefined) return null
   const tests: Condition[] = []
-  const { method, path, header, query, authenticated } = when
+  const { method, path, authenticated } = when
   if (method !== undefined) {
     // HEAD follows GET (decision 6): otherwise it would bypass a condition on GET.
     const methods = new Set<string>(method.includes('GET') ? [...method, 'HEAD'] : method)
@@ -30,6 +30,16 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
       return exact.has(path) || prefixes.some(prefix => path.startsWith(prefix))
     })
   }
+  tests.push(...valueTests(when))
+  if (authenticated !== undefined) tests.push(ctx => (ctx.principal !== null) === authenticated)
+  return ctx => tests.every(test => test(ctx))
+}
+
+/** What conditions compare of a request before its chain runs. */
+export type RequestValues = Pick<Context, 'headers' | 'query'>
+
+export function valueTests({ header, query }: ValueConfig): Array<(request: RequestValues) => boolean> {
+  const tests: Array<(request: RequestValues) => boolean> = []
   if (header !== undefined) {
     const wanted = header.map(nameAndValue).map(([name, value]) => [name.toLowerCase(), value] as const)
     // A repeated header may be read by either of its values, so that any of them counts.
@@ -39,18 +49,12 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
   }
   if (query !== undefined) {
     const wanted = query.map(nameAndValue)
-    tests.push(ctx => {
-      const given = new URLSearchParams(ctx.query)
+    tests.push(request => {
+      const given = new URLSearchParams(request.query)
       return wanted.every(([name, value]) => given.has(name, value ?? undefined))
     })
   }
-  if (authenticated !== undefined) tests.push(ctx => (ctx.principal !== null) === authenticated)
-  return ctx => tests.every(test => test(ctx))
-}
-
-function nameAndValue(text: string): readonly [name: string, value: string | null] {
-  const at = text.indexOf('=')
-  return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]
+  return tests
 }
 
 /** Hooks that run only when the condition held on the way down; `taken` remembers the result for the way up. */

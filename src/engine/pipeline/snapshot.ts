@@ -39,7 +39,7 @@ function withoutRoute(routerOf: (host: string) => Router<CompiledRoute>): Chain 
     [
       {
         handle(ctx) {
-          const routes = routerOf(ctx.host).methodsAt(ctx.host, ctx.path)
+          const routes = routerOf(ctx.host).methodsAt(ctx.host, ctx.path, ctx)
           if (routes.size === 0) throw notFound()
           const allowed = [...routes.keys()]
           const own = [...routes.values()].some(route => route.info.config?.upstream.kind === 'internal')
@@ -114,7 +114,7 @@ export class Snapshot implements ExchangeEvents {
   /** Answers a request of one of the gateway's own pages. Never rejects. */
   async ask(ctx: InternalContext): Promise<WholeReply> {
     this.#active++
-    const found = this.#routerOf(ctx.host).find(ctx.host, ctx.method, ctx.path)
+    const found = this.#routerOf(ctx.host).find(ctx.host, ctx.method, ctx.path, ctx)
     if (found !== null) take(ctx, found)
     try {
       return await replyInProcess(ctx, found?.value ?? this.#noRoute, this)
@@ -141,10 +141,10 @@ export class Snapshot implements ExchangeEvents {
    */
   #find(ctx: Context): Match<CompiledRoute> | null {
     const router = this.#routerOf(ctx.host)
-    const found = router.find(ctx.host, ctx.method, ctx.path)
+    const found = router.find(ctx.host, ctx.method, ctx.path, ctx)
     const announced = announcedMethod(ctx)
     if (announced === null) return found
-    const asked = router.find(ctx.host, announced, ctx.path)
+    const asked = router.find(ctx.host, announced, ctx.path, ctx)
     const namesOptions = found?.value.info.config?.match.method?.includes('OPTIONS') === true
     if (!namesOptions && asked?.value.chain.answersPreflights === true) {
       ctx.preflight = 'own'
@@ -158,9 +158,10 @@ export class Snapshot implements ExchangeEvents {
     return this.#apart !== null && hostName(host) === this.#apart.host ? this.#apart.router : this.#router
   }
 
-  /** Whether only own operations serve this path. `path` is raw, without a query. */
+  /** Whether only own operations serve this path, whatever the request's values. `path` is raw, without a query. */
   answersItself(method: string, host: string, path: string): boolean {
-    return this.#routerOf(host).find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
+    const router = this.#routerOf(host)
+    return !router.isNarrowed && router.find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
   }
 
   retire(): Promise<void> {

@@ -5,6 +5,7 @@ import { AudienceSchema, RequestPrice } from '../checks/price.ts'
 import { SessionsSchema } from '../checks/sessions.ts'
 import { Duration, Size } from '../config/units.ts'
 import { UpstreamSchema } from './upstream.ts'
+import { valueFields } from './when.ts'
 
 const MatchSchema = Type.Object(
   {
@@ -20,9 +21,12 @@ const MatchSchema = Type.Object(
     ),
     path: List(Type.String({ 'x-format': 'path' }), {
       description: 'Path or paths, with `:name` for a segment and a trailing `/*` for the rest.'
-    })
+    }),
+    ...valueFields
   },
-  described('Which requests the route takes.')
+  described(
+    'Which requests the route takes. Host and path go first; among routes for the same, the one that compares most headers and parameters, then the first in the file.'
+  )
 )
 
 export const RouteSchema = Type.Object(

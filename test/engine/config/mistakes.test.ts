@@ -435,6 +435,24 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:22:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge [BG_CHAIN_SALE]'
   },
   {
+    name: 'a value where a route compares the name of a header',
+    from: 'match: { host: api.example.com, path: /v1/* }',
+    to: 'match: { header: "X Plan: gold", path: /v1/* }',
+    line: 'gateway.yaml:26:22: routes[2].match.header: found "X Plan: gold"; allowed: a header name, or one with its value such as x-plan=gold [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a query without the name of a parameter',
+    from: 'match: { host: api.example.com, path: /v1/* }',
+    to: 'match: { query: "=pdf", path: /v1/* }',
+    line: 'gateway.yaml:26:21: routes[2].match.query: found "=pdf"; allowed: the name of a query parameter, or one with its value such as format=pdf [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a second route for the same values',
+    from: 'match: { host: api.example.com, path: /v1/* }\n',
+    to: 'match: { path: /v1/*, header: [a, X-Plan=Gold] }\n    chain: merchant\n    upstream: { internal: api }\n  - match: { path: /v1/*, header: [x-plan=Gold, A] }\n',
+    line: 'gateway.yaml:29:5: routes[3].match: found a second route for any method "/v1/* a x-plan=Gold"; allowed: one (the first stands on line 26) [BG_CONFIG_DUPLICATE]'
+  },
+  {
     name: 'a second route for the same requests',
     from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats',
     to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
