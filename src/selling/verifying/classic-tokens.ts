@@ -14,7 +14,7 @@ import { isKeyProof } from '../../lightning/l402/paid-key.ts'
 import type { Offer } from '../offers/offer.ts'
 import { buys, isOfPrice } from '../offers/price-grace.ts'
 import type { Challenge, ClaimCondition } from '../holding/challenge.ts'
-import type { Known, TokenCache } from './token-cache.ts'
+import type { KnownToken, Remember } from './token-cache.ts'
 import { caveatRefused, invalidToken, type ClassicRefused } from './verdict.ts'
 import type { Paid } from '../holding/paid-responses.ts'
 import type { VerifierOptions } from './verify.ts'
@@ -34,14 +34,12 @@ interface GenuineToken {
 /** Classic tokens, a macaroon with its preimage: repeatable until they expire. */
 export class ClassicTokens {
   readonly #options: VerifierOptions
-  readonly #known: TokenCache
 
-  constructor(options: VerifierOptions, known: TokenCache) {
+  constructor(options: VerifierOptions) {
     this.#options = options
-    this.#known = known
   }
 
-  recall({ grant, asked, issuedAt, paid }: Extract<Known, { kind: 'l402' }>, offer: Offer): Paid | ClassicRefused {
+  recall({ grant, asked, issuedAt, paid }: KnownToken, offer: Offer): Paid | ClassicRefused {
     return (
       this.#off() ??
       this.#revoked(paid.payment.paymentHash, offer, issuedAt) ??
@@ -51,17 +49,17 @@ export class ClassicTokens {
   }
 
   /**
-   * Verifies a token for an offer and caches a valid one under `key`. Synchronous if its bytes refuse it.
+   * Verifies a token for an offer and gives a valid one to `remember`. Synchronous if its bytes refuse it.
    * @throws Unavailable (in the promise)
    */
-  verify(offer: Offer, credential: Classic, key: string | null): ClassicRefused | Promise<Paid | ClassicRefused> {
+  verify(offer: Offer, credential: Classic, remember: Remember): ClassicRefused | Promise<Paid | ClassicRefused> {
     const token = this.#off() ?? this.genuine(credential)
     if ('kind' in token) return token
     // Revocations of proxy or merchant are checked by the claim, which knows the issuance.
     return (
       this.#revoked(token.paymentHash, offer, Infinity) ??
       this.unfit(token.grant, offer.asked, offer, -Infinity) ??
-      this.#claim(token, offer, key)
+      this.#claim(token, offer, remember)
     )
   }
 
@@ -126,7 +124,7 @@ export class ClassicTokens {
     return challenge === null || this.#options.revocations.covers(challenge) ? revoked() : null
   }
 
-  async #claim(token: GenuineToken, offer: Offer, key: string | null): Promise<Paid | ClassicRefused> {
+  async #claim(token: GenuineToken, offer: Offer, remember: Remember): Promise<Paid | ClassicRefused> {
     const { claims, clock } = this.#options
     if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
       // A former price depends on the issuance, which the row has.
@@ -152,14 +150,7 @@ export class ClassicTokens {
       lease: null,
       challengeId: null
     })
-    if (key !== null)
-      this.#known.add(key, {
-        kind: 'l402',
-        grant: token.grant,
-        asked: claimed.asked,
-        issuedAt: claimed.createdAt,
-        paid
-      })
+    remember?.({ kind: 'l402', grant: token.grant, asked: claimed.asked, issuedAt: claimed.createdAt, paid })
     return paid
   }
 

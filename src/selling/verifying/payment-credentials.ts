@@ -11,7 +11,7 @@ import { boundQuery, type Offer } from '../offers/offer.ts'
 import { notOurs, type PaymentFit } from './payment-fit.ts'
 import { OWN_FIELD_MARK, type Challenge } from '../holding/challenge.ts'
 import type { Credential } from '../../lightning/codecs/credential.ts'
-import type { KnownPayment, TokenCache } from './token-cache.ts'
+import type { KnownPayment, Remember } from './token-cache.ts'
 import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
 
@@ -36,12 +36,10 @@ interface OwnPayment {
 export class PaymentCredentials {
   readonly #options: VerifierOptions
   readonly #fit: PaymentFit
-  readonly #known: TokenCache
 
-  constructor(options: VerifierOptions, fit: PaymentFit, known: TokenCache) {
+  constructor(options: VerifierOptions, fit: PaymentFit) {
     this.#options = options
     this.#fit = fit
-    this.#known = known
   }
 
   recall({ kind, challenge, paid }: KnownPayment, offer: Offer): Paid | PaymentRefusedVerdict | LegacyRefused {
@@ -51,18 +49,18 @@ export class PaymentCredentials {
   }
 
   /**
-   * Verifies a credential for an offer; caches keys to balances under `key`.
+   * Verifies a credential for an offer; gives keys to balances to `remember`.
    * @throws Unavailable
    */
   async verify(
     ctx: Context,
     offer: Offer,
     parsed: ParsedPayment,
-    key: string | null
+    remember: Remember
   ): Promise<Paid | PaymentRefusedVerdict> {
     const own = this.#ownPayment(parsed)
     if ('kind' in own) return own
-    if (offer.meter !== null) return this.#keyToBalance(own, offer, key)
+    if (offer.meter !== null) return this.#keyToBalance(own, offer, remember)
     const atOnce = await this.#leaseFast(own, offer)
     if (atOnce !== null) return atOnce
     const genuine = await this.#storedPayment(own)
@@ -83,7 +81,7 @@ export class PaymentCredentials {
   }
 
   /** Claims for the key to a balance; not leased, since it is sent until the balance is used up (decision 182). */
-  async #keyToBalance(own: OwnPayment, offer: Offer, key: string | null): Promise<Paid | PaymentRefusedVerdict> {
+  async #keyToBalance(own: OwnPayment, offer: Offer, remember: Remember): Promise<Paid | PaymentRefusedVerdict> {
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
     const { paymentHash, merchantId, amountSats } = genuine.challenge
@@ -98,7 +96,7 @@ export class PaymentCredentials {
       lease: null,
       challengeId: genuine.credential.id
     })
-    if (key !== null) this.#known.add(key, { kind: 'payment', challenge, paid })
+    remember?.({ kind: 'payment', challenge, paid })
     return paid
   }
 
@@ -190,7 +188,7 @@ export class PaymentCredentials {
    * Verifies a bare preimage, the scheme's first form.
    * @throws Unavailable
    */
-  async legacy(ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Paid | LegacyRefused> {
+  async legacy(ctx: Context, offer: Offer, preimage: string, remember: Remember): Promise<Paid | LegacyRefused> {
     const off = this.off()
     if (off !== null) return legacyRefused(off)
     const { claims, clock } = this.#options
@@ -211,8 +209,7 @@ export class PaymentCredentials {
       challengeId: null
     })
     // A bound body must be compared each time.
-    if (key !== null && claimed.digest === null)
-      this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
+    if (claimed.digest === null) remember?.({ kind: 'payment-legacy', challenge: claimed, paid })
     return paid
   }
 }

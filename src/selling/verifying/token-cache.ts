@@ -24,6 +24,9 @@ export interface KnownPayment {
 
 export type Known = KnownToken | KnownPayment
 
+/** Caches what was verified; null where nothing is kept. */
+export type Remember = ((known: Known) => void) | null
+
 // Size of an entry in characters, without the credential.
 const ENTRY_SIZE = 1_000
 
@@ -72,10 +75,6 @@ export class TokenCache {
 
   add(authorization: string, known: Known): void {
     this.#entries.set(keyOf(authorization), { authorization, known })
-  }
-
-  clear(): void {
-    this.#entries.clear()
   }
 }
 

@@ -14,7 +14,7 @@ import type { ChallengeSettings } from '../offers/settings.ts'
 import { PaymentCredentials } from './payment-credentials.ts'
 import { X402Credentials } from './x402-credentials.ts'
 import { PaymentFit } from './payment-fit.ts'
-import { soleAuthorization, TokenCache, type KnownPayment } from './token-cache.ts'
+import { soleAuthorization, TokenCache, type KnownPayment, type Remember } from './token-cache.ts'
 import type { Revocations } from './revocations.ts'
 import { asInDraft01, badCredential, paymentRefused, UNPAID, type CredentialVerdict } from './verdict.ts'
 
@@ -41,19 +41,20 @@ export class Verifier {
   readonly #x402: X402Credentials
   readonly #settings: VerifierOptions['settings']
   readonly #counters: VerifierOptions['counters']
-  readonly #known = new TokenCache()
+  #known = new TokenCache()
 
   constructor(options: VerifierOptions) {
     this.#counters = options.counters
     this.fit = new PaymentFit(options.revocations, options.clock)
-    this.tokens = new ClassicTokens(options, this.#known)
+    this.tokens = new ClassicTokens(options)
     this.#settings = options.settings
     this.#x402 = new X402Credentials(options, this.fit)
-    this.payments = new PaymentCredentials(options, this.fit, this.#known)
+    this.payments = new PaymentCredentials(options, this.fit)
   }
 
+  /** Also what is being verified now: that is remembered by the former cache. */
   forget(): void {
-    this.#known.clear()
+    this.#known = new TokenCache()
   }
 
   /**
@@ -67,18 +68,18 @@ export class Verifier {
       const credential = readCredential(pairs, offer.keys, this.#settings().x402Origin !== null)
       if (credential.kind === 'modern' && credential.inOwnField === true) {
         const key = `\nPayment-Authorization:${credential.token}`
-        return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
+        return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, this.#remembering(key))
       }
       if (credential.kind !== 'classic')
         return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
       // Several lines or another header: the cache key cannot collide with a header value.
       const key = `\n${credential.encoding}:${credential.macaroon}:${credential.preimage}`
-      return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
+      return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, this.#remembering(key))
     }
     const known = this.#recall(raw, offer)
     if (known !== null) return known
     const credential = readAuthorization(raw, offer.keys)
-    return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, raw)
+    return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, this.#remembering(raw))
   }
 
   /**
@@ -120,23 +121,30 @@ export class Verifier {
     return this.#counted(known.kind, verdict)
   }
 
+  #remembering(key: string): Remember {
+    const cache = this.#known
+    return known => {
+      cache.add(key, known)
+    }
+  }
+
   #judge(
     ctx: Context,
     offer: Offer,
     credential: Credential,
-    key: string | null
+    remember: Remember
   ): CredentialVerdict | Promise<CredentialVerdict> {
     switch (credential.kind) {
       case 'none':
         return UNPAID
       case 'classic': {
-        const verdict = this.tokens.verify(offer, credential, key)
+        const verdict = this.tokens.verify(offer, credential, remember)
         return verdict instanceof Promise ? this.#countedLater('l402', verdict) : this.#counted('l402', verdict)
       }
       case 'modern':
-        return this.#countedLater('payment', this.#modern(ctx, offer, credential, key))
+        return this.#countedLater('payment', this.#modern(ctx, offer, credential, remember))
       case 'legacy':
-        return this.#countedLater('payment-legacy', this.payments.legacy(ctx, offer, credential.preimage, key))
+        return this.#countedLater('payment-legacy', this.payments.legacy(ctx, offer, credential.preimage, remember))
       case 'x402':
         return this.#countedLater('x402', this.#x402.verify(ctx, offer, credential.token))
       case 'malformed':
@@ -148,9 +156,9 @@ export class Verifier {
     ctx: Context,
     offer: Offer,
     { token, inOwnField }: Extract<Credential, { kind: 'modern' }>,
-    key: string | null
+    remember: Remember
   ): Promise<CredentialVerdict> {
-    const verdict = await this.payments.verify(ctx, offer, parsePaymentToken(token, inOwnField), key)
+    const verdict = await this.payments.verify(ctx, offer, parsePaymentToken(token, inOwnField), remember)
     return inOwnField === true && verdict.kind === 'payment' ? asInDraft01(verdict) : verdict
   }
 

@@ -5,6 +5,7 @@ import { challengeSettings } from '../../../src/selling/offers/settings.ts'
 import { RouteOffers } from '../../../src/selling/offers/offer.ts'
 import { challengeCounters } from '../../../src/selling/holding/counters.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
+import type { Context } from '../../../src/engine/message/context.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
@@ -195,6 +196,23 @@ t.test('keys that are no longer configured make nothing good', async t => {
   t.notOk('kind' in f.selling.verifier.tokens.genuine(credential), 'the previous master still verifies')
   f.selling.configure({ settings, keys: new TokenKeyRing(next) })
   t.match(f.selling.verifier.tokens.genuine(credential), { status: 401 })
+})
+
+t.test('a token that was being verified while its keys were dropped is not remembered', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const authorization = `L402 ${challenge.macaroon}:${f.payee.pay(challenge.invoice)}`
+  // No more of it is asked for.
+  const ctx = { headers: { pairs: ['Authorization', authorization] } } as unknown as Context
+  const claimed = Promise.withResolvers<void>()
+  f.watched.late.set('claim', claimed.promise)
+  const early = f.selling.verifier.verify(ctx, offer())
+  await f.asked()
+  const next = Buffer.from('the next master secret, thirty-two bytes at least')
+  f.selling.configure({ settings, keys: new TokenKeyRing(next) })
+  claimed.resolve()
+  t.match(await early, { kind: 'paid' }, 'it was in flight')
+  t.match(await f.selling.verifier.verify(ctx, offer()), { status: 401 })
 })
 
 t.test("old rows are deleted when nobody can use them any more, and producers' are kept", async t => {
