@@ -41,20 +41,19 @@ const MAX_KNOWN = 10_000
 const MAX_ANSWER = 16_384
 
 interface Known {
-  readonly named: NamedPrice
-  /** Monotonic milliseconds. */
+  named: Maybe<NamedPrice>
+  /** Monotonic milliseconds, counted from the question: what it answers may have changed since. */
   readonly until: number
 }
 
 /**
- * An operator's price server. Equal questions are asked once at a time and cached as `cache` says; hits are
- * synchronous. Any fault is 503, never a price of our own.
+ * An operator's price server. An answer is for equal questions within `cache` of its own; hits are synchronous. Any fault is 503, never a price of our own.
  */
 class PriceServer {
   readonly #config: PriceServerConfig
   readonly #dependencies: PriceServerDependencies
   readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
-  readonly #asking = new Map<string, Promise<NamedPrice>>()
+  #asking = 0
   #isFailing = false
 
   constructor(config: PriceServerConfig, dependencies: PriceServerDependencies) {
@@ -82,19 +81,30 @@ class PriceServer {
       headers: Object.fromEntries(headers.map(name => [name.toLowerCase(), quotedHeader(ctx, name)])),
       fields: Object.fromEntries(fields.map((field, index) => [nameOf(field), values[index] ?? null]))
     })
+    const now = this.#dependencies.clock.monotonic()
     const known = this.#known.get(question)
-    if (known !== undefined && known.until > this.#dependencies.clock.monotonic()) return known.named
-    const asking = this.#asking.get(question)
-    if (asking !== undefined) return asking
-    if (this.#asking.size >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} questions are under way`))
-    const asked = this.#ask(question).finally(() => this.#asking.delete(question))
-    this.#asking.set(question, asked)
-    return asked
+    if (known !== undefined && known.until > now) return known.named
+    if (this.#asking >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} questions are under way`))
+    const next: Known = { named: this.#ask(question), until: now + this.#config.cache }
+    this.#known.set(question, next)
+    return this.#answered(question, next)
+  }
+
+  async #answered(question: string, known: Known): Promise<NamedPrice> {
+    this.#asking++
+    try {
+      return (known.named = await known.named)
+    } catch (error) {
+      if (this.#known.peek(question) === known) this.#known.delete(question)
+      throw error
+    } finally {
+      this.#asking--
+    }
   }
 
   async #ask(question: string): Promise<NamedPrice> {
     const { clock, ask } = this.#dependencies
-    const { from, timeout, cache } = this.#config
+    const { from, timeout } = this.#config
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
     const timer = clock.after(timeout, () => {
@@ -107,7 +117,6 @@ class PriceServer {
       const answer = readServerPrice(await Promise.race([ask(from, question, limit.signal), late.promise]))
       if (typeof answer === 'string') throw new Error(answer)
       const named = { ...answer, question: hash('sha256', question, 'base64url').slice(0, 22) }
-      if (cache > 0) this.#known.set(question, { named, until: clock.monotonic() + cache })
       this.#isGood()
       return named
     } catch (error) {

@@ -9,6 +9,7 @@ import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { FixedPrices } from '../../../src/lightning/money/prices.ts'
 import { readServerPrice } from '../../../src/selling/prices/price-server.ts'
 import { fixture, freshAddress, l402Parameters, route, type Fixture } from '../challenges/fixture.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
 type Answer = (response: ServerResponse, asked: string) => void
@@ -259,6 +260,37 @@ t.test('many who ask the same at once ask once, and more questions than fit are 
   t.equal(server.asked.filter(asked => JSON.stringify(asked).includes('"n":"0"')).length, 1)
   s.f.clock.advance(500)
   await Promise.all(others)
+})
+
+t.test('an answer is for those who ask within its time, counted from its question', async t => {
+  const server = await priceServer(t)
+  const answered: Array<(sats: number) => void> = []
+  server.says(response => {
+    answered.push(sats => response.end(JSON.stringify({ amountSats: sats })))
+  })
+  const heard = async (count: number): Promise<void> => {
+    await eventually(`${count} questions`, async () => answered.length >= count || null, 10_000)
+  }
+  const always = await shop(t, config(server.url, { cache: 0 }))
+  const asks = [always.buy({}), always.buy({ peerAddress: freshAddress() })]
+  await heard(2)
+  answered[0]?.(5)
+  answered[1]?.(7)
+  t.same(
+    (await Promise.all(asks)).map(({ sats }) => sats).toSorted(),
+    [5, 7],
+    '0s asks each time, also while a question is under way'
+  )
+
+  const cached = await shop(t, config(server.url, { cache: 400 }))
+  const slow = cached.buy({})
+  await heard(3)
+  cached.f.clock.advance(300)
+  answered[2]?.(5)
+  t.equal((await slow).sats, 5)
+  cached.f.clock.advance(101)
+  server.says({ amountSats: 7 })
+  t.equal((await cached.buy({ peerAddress: freshAddress() })).sats, 7, 'its age counts from the question')
 })
 
 t.test('a description is one line of at most 500 characters', async t => {
