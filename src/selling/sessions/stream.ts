@@ -176,13 +176,19 @@ export class SessionStream implements BodyFilter {
     const { clock, held, counters, standing, id } = this.#dependencies
     const until = clock.monotonic() + WAIT
     let isTold = false
-    for (let grown: GrowthResult = first; ; grown = await held.cover()) {
+    for (let grown = first; ;) {
       if (this.#isOver) return false
       if (grown === 'grown') return true
       if (grown === 'away')
         throw new Unavailable('Balance unavailable', 'The balance of the session could not be asked.', 5)
-      // Subscribe before notifying the client, so that no deposit is missed.
+      // Subscribe before asking again and before notifying the client, so that no deposit is missed.
       const news = this.#news(Math.min(LOOK, until - clock.monotonic()))
+      grown = await held.cover()
+      if (grown !== 'refused') {
+        this.#wakeUp()
+        await news
+        continue
+      }
       const session = await standing()
       if (session === null || session.closedAt !== null) {
         await this.#receipt(false)

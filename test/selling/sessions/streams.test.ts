@@ -1,5 +1,12 @@
 import { request } from 'undici'
 import t, { type Test as T } from 'tap'
+import type { HeldStream } from '../../../src/selling/balances/held-stream.ts'
+import type { GrowthResult } from '../../../src/selling/balances/ledger.ts'
+import type { SessionCounters } from '../../../src/selling/sessions/counters.ts'
+import { SessionNews } from '../../../src/selling/sessions/news.ts'
+import type { PrepaidSession } from '../../../src/selling/sessions/store.ts'
+import { SessionStream } from '../../../src/selling/sessions/stream.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passing } from '../balances/fixture.ts'
 import { openShop, startUpstream, token, type Shop } from './fixture.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -144,6 +151,35 @@ t.test(
     t.match(JSON.parse(seen.find(({ event }) => event === 'payment-receipt')?.data ?? '{}'), { spent: 240, units: 120 })
   }
 )
+
+t.test('a deposit while the balance is asked: the stream goes on, and its client is not asked for another', async t => {
+  const refused = Promise.withResolvers<GrowthResult>()
+  const news = new SessionNews({ listen: () => Promise.reject(new Error()), notify: async () => {} }, silentLog)
+  let hasDeposit = false
+  // No more of them is asked for.
+  const held = {
+    isHidden: false,
+    leftMsat: 0,
+    lackingMsat: 2_000,
+    admit: () => refused.promise,
+    cover: (): GrowthResult => (hasDeposit ? 'grown' : 'refused')
+  } as unknown as HeldStream
+  const session = { closedAt: null, depositedMsat: 2_000 } as PrepaidSession
+  const counters = { paused: () => t.fail('it does not pause') } as unknown as SessionCounters
+  const out: string[] = []
+  const stream = new SessionStream(
+    { id: 's', held, news, counters, clock: new ManualClock(), standing: async () => session },
+    bytes => out.push(Buffer.from(bytes).toString())
+  )
+  const written = stream.write(Buffer.from('data: 1\n\n'))
+  hasDeposit = true
+  await news.tell('s')
+  refused.resolve('refused')
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve()
+  t.same(out, ['data: 1\n\n'])
+  stream.close()
+  await written
+})
 
 t.test('a stream that waits in vain ends after a minute, and pays for what came', async t => {
   const clock = new ManualClock(Date.now())
