@@ -120,7 +120,9 @@ export class Producer {
       } else if (running.request.resource === resource && running.request.priceSats === priceSats) {
         // Its failure is ours too.
         const found = await running.found.catch(keyTaken)
-        if (found !== null) return this.#created(found.challenge, true)
+        // It may have been revoked since this request came.
+        if (found !== null && !this.#dependencies.revocations.covers(found.challenge))
+          return this.#created(found.challenge, true)
       } else {
         await running.found.catch(() => null) // The next look finds what became of it.
       }

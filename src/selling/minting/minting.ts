@@ -179,7 +179,11 @@ export class Minting {
       // These may be paid by now; their rows tell.
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
       const last = this.#pending.running(client).find(pending => pending.binding === binding)
-      if (last !== undefined) return this.#again(await last.made)
+      if (last !== undefined) {
+        const made = await last.made
+        // It may have been revoked since this request came.
+        return this.#stillGood(made, settings) ? this.#again(made) : this.mint(offer, request)
+      }
     }
     if (held.inPlace >= settings.maxPerPlace) {
       const shared = request.shares === true ? await this.#shared(offer, request.clientKey, client, settings) : null

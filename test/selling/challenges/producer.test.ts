@@ -322,6 +322,41 @@ t.test(
   }
 )
 
+t.test(
+  'idempotency: a create after a revocation gets another challenge than one that was being made before',
+  async t => {
+    const { database: real } = await fixture(t)
+    let answered: Promise<void> | null = null
+    const database = new Proxy(real, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name)
+        if (typeof member !== 'function') return member
+        return name !== 'transaction'
+          ? (member.bind(target) as unknown)
+          : async (...args: unknown[]): Promise<unknown> => {
+              const late = answered
+              const done: unknown = await Reflect.apply(member, target, args)
+              await late
+              return done
+            }
+      }
+    })
+    const f = await producer(t, {}, database)
+    const merchant = await f.merchant()
+    const gate = Promise.withResolvers<void>()
+    answered = gate.promise
+    const before = f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
+    for (let time = 0; time < 20 || f.payee.requests.length === 0; time++) await real.sql`select 1`
+    answered = null
+    await f.selling.revocations.revoke('merchant', String(merchant.id))
+    f.clock.advance(1)
+    const after = f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
+    for (let time = 0; time < 20; time++) await real.sql`select 1`
+    gate.resolve()
+    t.not((await after).data['paymentHash'], (await before).data['paymentHash'])
+  }
+)
+
 t.test('idempotency: a create that failed leaves its key free', async t => {
   const f = await producer(t)
   const merchant = await f.merchant()

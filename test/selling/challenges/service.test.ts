@@ -121,6 +121,25 @@ t.test('a challenge that was made and paid while rows were counted does not coun
   t.equal(f.payee.requests.length, 2)
 })
 
+t.test('a challenge that was revoked while it was made is not handed out to those who ask later', async t => {
+  const f = await fixture(t, { maxPerClient: 1 })
+  const merchantId = freshAddress()
+  const [at, request] = [offer({ place: freshAddress(), merchantId }), { clientKey: freshAddress(), digest: null }]
+  const inserted = Promise.withResolvers<void>()
+  f.watched.late.set('insert', inserted.promise)
+  const early = f.selling.minting.mint(at, request)
+  while (!f.watched.calls.includes('insert')) await f.asked()
+  await f.asked()
+  f.watched.late.clear()
+  await f.selling.revocations.revoke('merchant', merchantId)
+  f.clock.advance(1)
+  const later = f.selling.minting.mint(at, request)
+  for (let time = 0; time < 5; time++) await f.asked()
+  inserted.resolve()
+  await early
+  t.notOk(f.selling.revocations.covers((await later).challenge))
+})
+
 t.test('the time of payment is that of the first verification and never changes', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
