@@ -18,11 +18,7 @@ export async function callAdmin(
 ): Promise<WholeResponse & { readonly url: string }> {
   const given = options.url === undefined ? null : addressOption('--url', options.url).href
   const { config } = await loadWithPlugins(configurationFile(options.config), process.env)
-  const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
-  if (adminKey === undefined)
-    throw new UsageError(
-      `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
-    )
+  const adminKey = adminKeyOf(config)
   const url = given ?? addressOf(config)
   const response = await callGateway(new URL(path, url), {
     method,
@@ -30,6 +26,15 @@ export async function callAdmin(
     body: body === null ? null : JSON.stringify(body)
   })
   return { ...response, url }
+}
+
+/** @throws UsageError without one */
+export function adminKeyOf({ data, secrets }: Pick<GatewayConfig, 'data' | 'secrets'>): string {
+  const adminKey = secrets.adminKey === '' ? readKeys(data)?.adminKey.reveal() : secrets.adminKey
+  if (adminKey !== undefined) return adminKey
+  throw new UsageError(
+    `There is no admin key in the configuration, and none in ${data}. Run this where the gateway runs, or set secrets.adminKey.`
+  )
 }
 
 function addressOf({ server: { listen, tls, publicUrl } }: GatewayConfig): string {

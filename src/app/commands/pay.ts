@@ -1,13 +1,21 @@
 import { parseArgs } from 'node:util'
-import type { Help } from '../cli/help.ts'
+import { CONFIG_FLAG, type Help } from '../cli/help.ts'
+import { adminKeyOf } from '../cli/admin-call.ts'
+import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import { callGateway, payAtSandbox, type WholeResponse } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
+import { AdminKey } from '../../accounts/merchants/admin-key.ts'
+import { Secret } from '../../platform/keys/secrets.ts'
+import { TEST_BOUND, TEST_HEADER } from '../../selling/minting/probes.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import { nwc } from '../../lightning/kinds/nwc/nwc.ts'
 import { payFromWallet } from '../../lightning/kinds/nwc/wallet.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 import { OTHER_RESPONSE, UsageError, type Output } from '../cli/output.ts'
 import { addressOption, readHeaders, readMethod } from '../cli/request-options.ts'
+
+/** Milliseconds that the mark of a test is valid. */
+const TEST_MS = 60_000
 
 /** Satoshis that a real wallet pays without being told to. */
 const MOST_SATS = '1000'
@@ -23,7 +31,10 @@ export const payHelp: Help = {
     '--scheme <scheme>': 'l402 or payment (default: l402)',
     '--wallet <wallet>': `Wallet that pays: a Nostr Wallet Connect address (nostr+walletconnect://…), which spends real
 money, or the /sandbox/pay of a gateway (default: $BOLTGATE_WALLET, else the sandbox at the URL)`,
-    '--max <sats>': `Most that a real wallet pays (default: ${MOST_SATS})`
+    '--max <sats>': `Most that a real wallet pays (default: ${MOST_SATS})`,
+    '--test':
+      'Keep this payment out of the figures of your own gateway; signed with the admin key of its configuration',
+    ...CONFIG_FLAG
   },
   examples: [
     'boltgate pay http://127.0.0.1:8080/demo/quote',
@@ -56,7 +67,9 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
       header: { type: 'string', short: 'H', multiple: true },
       scheme: { type: 'string', default: 'l402' },
       wallet: { type: 'string', default: process.env['BOLTGATE_WALLET'] || undefined },
-      max: { type: 'string', default: MOST_SATS }
+      max: { type: 'string', default: MOST_SATS },
+      test: { type: 'boolean', default: false },
+      config: { type: 'string', short: 'c' }
     }
   })
   const [url, ...more] = positionals
@@ -72,7 +85,8 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   if (body !== null && headers['content-type'] === undefined) headers['content-type'] = 'application/json'
 
   out.print(`> ${method} ${url}`)
-  const first = await callGateway(target, { method, headers, body })
+  const test = values.test ? { [TEST_HEADER]: await testToken(values.config) } : {}
+  const first = await callGateway(target, { method, headers: { ...headers, ...test }, body })
   show(first, out)
   if (first.status !== 402) return first.status < 300 ? 0 : 1
 
@@ -90,6 +104,12 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   const second = await callGateway(target, { method, headers: { ...headers, authorization }, body })
   show(second, out)
   return second.status < 300 ? 0 : 1
+}
+
+/** Only the request that makes the invoice has it: the next one reaches the upstream. */
+async function testToken(file: string | undefined): Promise<string> {
+  const { config } = await loadWithPlugins(configurationFile(file), process.env)
+  return new AdminKey(new Secret(adminKeyOf(config))).session(Date.now() + TEST_MS, TEST_BOUND)
 }
 
 interface Wallet {

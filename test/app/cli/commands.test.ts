@@ -36,6 +36,14 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
     )
     t.match(out, scheme === 'l402' ? /Authorization: L402 / : /payment-receipt: /)
   }
+  const own = join(t.testdir({ 'own.yaml': `secrets: { adminKey: ${gateway.adminKey} }\n` }), 'own.yaml')
+  const test = await run('pay', `${gateway.url}/demo/quote`, '--test', '--config', own)
+  t.equal(test.code, 0, test.err)
+  const operator = { headers: { 'x-api-key': gateway.adminKey } }
+  t.match((await gateway.send('GET', '/api/admin/sales?source=test&sum=true', operator)).json(), {
+    total: { count: 1 }
+  })
+  t.match((await gateway.send('GET', '/api/admin/earnings', operator)).json(), { sales: 2 })
   const posted = await run('pay', `${gateway.url}/demo/echo`, '-X', 'POST', '-d', '{"a":1}', '-H', 'X-A: b')
   t.match(posted.out, /^> POST /)
   t.equal((await run('pay', `${gateway.url}/health`)).code, 0, 'nothing to pay')
