@@ -65,6 +65,13 @@ export default definePlugin({
     const asked = metrics
       .counterCells('boltgate_payment_required_total', 'Requests that were answered with 402.', ['route'])
       .cell(labels)
+    const probes = metrics
+      .counterCells(
+        'boltgate_probes_total',
+        "Those of them that went to crawlers of directories, by the names they give themselves, or to the operator's own tests.",
+        ['route']
+      )
+      .cell(labels)
     const paid = metrics
       .counterCells('boltgate_paid_requests_total', 'Requests that were served for a payment.', ['route'])
       .cell(labels)
@@ -128,7 +135,9 @@ export default definePlugin({
         inFlight.add(-1)
         cell(ctx, outcome.status).add(1)
         duration.observe(outcome.duration / 1000)
-        tally?.over(outcome.status, outcome.duration / 1000)
+        const isProbe = ctx.isProbe && outcome.status === 402
+        // Without it among the requests that did not become sales.
+        tally?.over(isProbe ? 0 : outcome.status, outcome.duration / 1000)
         if (!outcome.delivered) {
           unfinished.add(1)
           tally?.brokenOff()
@@ -143,6 +152,7 @@ export default definePlugin({
           latencyMs: Math.round(outcome.duration),
           correlationId: ctx.correlationId
         })
+        if (isProbe) probes.add(1)
         if (outcome.status === 402) asked.add(1)
         else if (isPaid) {
           paid.add(1)

@@ -224,6 +224,10 @@ class TrafficReading {
       if (labels['status'] === '4xx') measured.clientErrors += gained
       if (labels['status'] === '5xx') measured.serverErrors += gained
     }
+    // Read before the 402s, which include them.
+    const probes = (await this.#metrics.numbers('boltgate_probes_total')).map(
+      ({ labels, value }) => [labels['route'], this.#gained(['probes', labels], value)] as const
+    )
     for (const [name, counted] of Object.entries(OF_ROUTES))
       for (const { labels, value } of await this.#metrics.numbers(name)) {
         const gained = this.#gained([name, labels], value)
@@ -236,6 +240,7 @@ class TrafficReading {
       }
     // 402 is the expected answer of a priced route.
     for (const measured of routes.values()) measured.clientErrors = Math.max(0, measured.clientErrors - measured.asked)
+    for (const [route, gained] of probes) of(route).asked = Math.max(0, of(route).asked - gained)
     const all = nothingMeasured()
     for (const measured of routes.values()) add(all, measured)
     for (const [name, counted] of Object.entries(OF_ALL))

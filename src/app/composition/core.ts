@@ -79,6 +79,7 @@ export async function openCore(running: Running, environment: GatewayEnvironment
   const sale = opened(
     openChallenges({
       ...known,
+      adminKey,
       paywall: { pages: pagesOnDemand(known, providers.wallet), sandbox: providers.wallet },
       keys: secrets.macaroonKeys,
       requireSellable: ctx => {

@@ -145,6 +145,8 @@ export class Context {
   offer: RequestOffer | null
   /** Part of the payment's balance is reserved for this request; set by the plugin `meter`. */
   isReserved: boolean
+  /** Its 402 is no lost sale: a directory's crawler that names itself, or the operator's own test. */
+  isProbe: boolean
   /** Null for the route's own upstream. */
   upstreamTarget: UpstreamTarget | null
   /** Where `metrics` counts this request besides its route. */
@@ -182,6 +184,7 @@ export class Context {
     this.idempotency = null
     this.offer = null
     this.isReserved = false
+    this.isProbe = false
     this.upstreamTarget = null
     this.tally = null
     this.response = null

@@ -1,3 +1,4 @@
+import { AdminKey } from '../../accounts/merchants/admin-key.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
@@ -48,6 +49,8 @@ export interface SellingOptions extends ChallengeRules {
   readonly log: Log
   readonly counters: ChallengeCounters
   readonly payee: FindPayee
+  /** Signs the operator's own tests; without it there are none. */
+  readonly adminKey?: Pick<AdminKey, 'holdsSession'>
   /** Exchange rates; without them no price in fiat can be sold. */
   readonly rates?: Prices
   /** Queries price servers; default: over HTTP. */
@@ -77,7 +80,8 @@ export function openSelling(options: SellingOptions) {
   const state = options.state ?? new MemoryState(clock)
   const store = options.store ?? new ChallengeStore(database)
   const reputation = new ClientReputation(state)
-  const ground = { clock, counters, database, log, random, rates, state, store, reputation, ...changing }
+  const { adminKey = new AdminKey(null) } = options
+  const ground = { adminKey, clock, counters, database, log, random, rates, state, store, reputation, ...changing }
 
   const gateway = options.gateway === undefined ? {} : { gateway: options.gateway }
   const leases = new Leases({ ...ground, timeout: options.settings.leaseTimeout, ...gateway })
@@ -146,6 +150,7 @@ export function openSelling(options: SellingOptions) {
 
 export function openChallenges(
   dependencies: Omit<FindPayeeDependencies, 'charged'> & {
+    readonly adminKey: AdminKey
     readonly call: OutboundCall
     readonly clock: Clock
     readonly database: Database
@@ -166,6 +171,7 @@ export function openChallenges(
   const { clock, config, database, events, keys, log, merchants, metrics, state } = dependencies
   const listeners: OnPaid[] = []
   const selling = openSelling({
+    adminKey: dependencies.adminKey,
     audiences: new Audiences(dependencies),
     clock,
     counters: challengeCounters(metrics),

@@ -1,6 +1,10 @@
 import type { RequestBinding } from '../../lightning/codecs/x402.ts'
 import type { Sql } from '../../platform/database/database.ts'
 
+/** `clientKey` of all crawlers of directories that name themselves, and of the operator's own tests. */
+export const CRAWLERS = 'crawlers'
+export const OWN_TESTS = 'own tests'
+
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription' | 'top-up'
 
 /** Prefix of the binding of a challenge reserved for one browser. */

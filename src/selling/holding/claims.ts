@@ -3,15 +3,16 @@ import type { Database } from '../../platform/database/database.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
-import type {
-  Bond,
-  Challenge,
-  ClaimCondition,
-  ClaimedChallenge,
-  ClaimIn,
-  ClaimScheme,
-  OnPaid,
-  Sale
+import {
+  OWN_TESTS,
+  type Bond,
+  type Challenge,
+  type ClaimCondition,
+  type ClaimedChallenge,
+  type ClaimIn,
+  type ClaimScheme,
+  type OnPaid,
+  type Sale
 } from './challenge.ts'
 import type { ChallengeStore } from './store.ts'
 
@@ -176,7 +177,7 @@ export class Claims {
   /** Counts the first claim of a payment, also for callers with their own transaction. */
   count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
-    if (!isTest(claimed.challenge.merchantId))
+    if (!isTest(claimed.challenge.merchantId) && claimed.challenge.clientKey !== OWN_TESTS)
       this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
     this.#reputation.paid(claimed.challenge.clientKey)
   }

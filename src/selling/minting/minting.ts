@@ -7,9 +7,12 @@ import { LongError, RateLimited, Unavailable } from '../../engine/operations/err
 import { DigestOfPieces } from '../../lightning/payment-scheme/content-digest.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Settlements } from '../holding/settlements.ts'
+import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
 import {
+  CRAWLERS,
   HOLDER_MARK,
   OWN_FIELD_MARK,
+  OWN_TESTS,
   type Challenge,
   type NewChallenge,
   type Outstanding,
@@ -22,6 +25,7 @@ import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 import { Invoicing, type InvoicingOptions } from './invoicing.ts'
 import { PendingChallenges, type Held, type PendingChallenge } from './pending-challenges.ts'
+import { hourly, isCrawler, isOwnTest } from './probes.ts'
 import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './mint.ts'
 import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
@@ -45,6 +49,8 @@ export interface MintRequest {
   readonly inOwnField?: boolean
   /** Above the client's cap, an unpaid invoice of the same price may be reused (decision 175). */
   readonly shares?: boolean
+  /** Unpaid invoices for the same request before the newest is reused; default: `maxPerClient`. */
+  readonly most?: number
   /** The caller has its own caps (plans): no reuse, no cap on open invoices. */
   readonly uncapped?: boolean
   /** From an API key or job: precedes anonymous clients when a provider's budget is short. */
@@ -62,6 +68,7 @@ interface Minted {
 }
 
 interface MintingOptions extends MintOptions, InvoicingOptions {
+  readonly adminKey: Pick<AdminKey, 'holdsSession'>
   readonly counters: ChallengeCounters
   readonly offers: Offers
   readonly revocations: Revocations
@@ -107,13 +114,27 @@ export class Minting {
   /** A challenge for an unpaid request, under its client's caps; see `mint`. */
   async forRequest(ctx: Context, offer: Offer, how: Pick<MintRequest, 'holder' | 'shares'> = {}): Promise<Minted> {
     const digest = await this.#digest(ctx, offer)
-    return this.mint(offer, {
+    const request = {
       ...how,
       clientKey: clientNetwork(ctx.clientAddress),
       digest,
       x402: x402Binding(ctx, offer, this.#options.settings(), digest),
       inOwnField: offer.keepsAuthorization === true && how.holder === undefined && hasOwnAuthorization(ctx.headers)
-    })
+    }
+    if (isOwnTest(ctx, offer, this.#options.adminKey)) {
+      ctx.isProbe = true
+      return this.mint(offer, { ...request, clientKey: OWN_TESTS })
+    }
+    ctx.isProbe = isCrawler(ctx.headers.get('user-agent'))
+    // An invoice of x402 is for one challenge, and one for a browser for its holder.
+    if (!ctx.isProbe || request.x402 !== null || how.holder !== undefined) return this.mint(offer, request)
+    try {
+      return await this.mint(hourly(offer), { ...request, clientKey: CRAWLERS, most: 1 })
+    } catch (error) {
+      // Names of crawlers are free to take, so they must not close a place to those that have them.
+      if (error instanceof RateLimited) return this.mint(offer, request)
+      throw error
+    }
   }
 
   /** Adds the deposit's challenge if the route sells sessions. */
@@ -151,6 +172,7 @@ export class Minting {
     const settings = this.#options.settings()
     const binding = bindingOf(offer, request)
     if (request.uncapped === true) return this.#new(await this.#mint.make(offer, request, binding, settings))
+    const { most = settings.maxPerClient } = request
     const client = `${offer.place} ${request.clientKey}`
     const counting = this.#pending.counting(client)
     let outstanding: Outstanding
@@ -161,7 +183,7 @@ export class Minting {
         clientKey: request.clientKey,
         place: offer.place,
         binding,
-        requestLimit: settings.maxPerClient,
+        requestLimit: most,
         placeLimit: settings.maxPerPlace,
         now,
         since: this.#pending.since(client, now),
@@ -172,7 +194,7 @@ export class Minting {
     } finally {
       this.#pending.counted(client, counting)
     }
-    if (held.ofRequest >= settings.maxPerClient) {
+    if (held.ofRequest >= most) {
       const { newest } = outstanding
       const sent = newest !== null && this.#stillGood(newest, settings) ? sentAgain(newest, this.#options.keys()) : null
       if (sent !== null) return this.#again(sent)

@@ -1,6 +1,7 @@
 import type postgres from 'postgres'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import { json, optional, records, text } from '../../platform/database/rows.ts'
+import { OWN_TESTS } from '../holding/challenge.ts'
 import type { SalesOwner } from './store.ts'
 
 /** Grouping of earnings; `merchant` for all of them only. */
@@ -57,7 +58,8 @@ const earnedRows = records({
 
 /**
  * Sales since a moment, of all or one owner, by the indexes of migration 0068. `at` dates the sum, `since` the index
- * entry. Payments count at the invoiced price, demos at 0.
+ * entry. Payments count at the invoiced price, demos at 0, and the operator's own tests
+ * not at all.
  */
 function sold(sql: Sql, owner: SalesOwner, since: Fragment, until: Fragment | null): Fragment {
   const window = (at: Fragment): Fragment =>
@@ -73,7 +75,7 @@ function sold(sql: Sql, owner: SalesOwner, since: Fragment, until: Fragment | nu
   return sql`
     select coalesce(merchant_id, '') as merchant, least(paid_at, settled_at) as at, source,
       coalesce(proxy_id, '') as proxy, left(resource, ${KEY_CHARS}) as endpoint, coalesce(scheme, 'none') as scheme, amount_sats as sats
-    from challenges where ${window(sql`least(paid_at, settled_at)`)} ${challengeOf}
+    from challenges where ${window(sql`least(paid_at, settled_at)`)} ${challengeOf} and client_key <> ${OWN_TESTS}
     union all
     select merchant_id::text, paid_at, 'payment', '', '', 'invoice', amount_sats
     from payments where ${window(sql`coalesce(sold_at, paid_at)`)} ${paymentOf} and amount_sats is not null`

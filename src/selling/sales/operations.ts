@@ -53,7 +53,8 @@ const SaleView = Type.Object(
   {
     soldAt: isoTime('When it was first known to be paid.'),
     source: Type.Enum([...SALE_SOURCES], {
-      description: 'What was sold; bundle and session are balances that were bought of a route or a proxy.'
+      description:
+        'What was sold; bundle and session are balances that were bought of a route or a proxy; test is one of `boltgate pay --test`, which earnings leave out.'
     }),
     resource: Type.String({ description: 'Path that the token is good for, or what a producer named.' }),
     description: Type.String({ description: 'As it stands on the invoice.' }),

@@ -1,6 +1,6 @@
 import { isRevoked } from '../verifying/revocations.ts'
 import { depositService } from '../../lightning/l402/caveats.ts'
-import type { ChallengeSource, ClaimScheme } from '../holding/challenge.ts'
+import { OWN_TESTS, type ChallengeSource, type ClaimScheme } from '../holding/challenge.ts'
 import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import {
@@ -21,7 +21,7 @@ import type { KeysetPage, ListTotal, TimeSpan } from '../../engine/operations/ke
 export const SALE_STATES = ['settled', 'paid', 'leased', 'spent'] as const
 type SaleState = (typeof SALE_STATES)[number]
 
-/** Source of a sale: its challenge's, or the purchase of a balance. */
+/** Source of a sale: its challenge's, the purchase of a balance, or the operator's own test, which no sum includes. */
 export const SALE_SOURCES = [
   'route',
   'proxy',
@@ -30,8 +30,9 @@ export const SALE_SOURCES = [
   'storefront',
   'subscription',
   'bundle',
-  'session'
-] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session'>
+  'session',
+  'test'
+] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session' | 'test'>
 type SoldSource = (typeof SALE_SOURCES)[number]
 
 export interface SoldChallenge {
@@ -104,16 +105,17 @@ export class SaleStore {
     return await sumOf(
       this.#database,
       sql => sql`
-        select amount_sats as sats from challenges where ${matches(sql, filter)} order by ${soldAtOf(sql)} desc`
+        select amount_sats as sats from challenges where ${matches(sql, filter)}
+          ${filter.source === 'test' ? sql`` : sql`and client_key <> ${OWN_TESTS}`} order by ${soldAtOf(sql)} desc`
     )
   }
 }
 
 // Spelled as in its index.
 const soldAtOf = (sql: Sql) => sql`least(paid_at, settled_at)`
-const sourceOf = (sql: Sql) => sql`coalesce(
+const sourceOf = (sql: Sql) => sql`case when client_key = ${OWN_TESTS} then 'test' else coalesce(
     (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
-    case when service like ${depositService('%')} then 'session' else source end)`
+    case when service like ${depositService('%')} then 'session' else source end) end`
 const stateOf = (sql: Sql) =>
   sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
 

@@ -11,7 +11,7 @@ import { short, timeOf } from './words.ts'
 
 /** What merchants sell; the gateway itself sells the rest. */
 export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as const
-export const ALL_SOURCES = [...MERCHANT_SOURCES, 'route', 'session', 'subscription', 'ping'] as const
+export const ALL_SOURCES = [...MERCHANT_SOURCES, 'route', 'session', 'subscription', 'ping', 'test'] as const
 const STATES = ['settled', 'paid', 'leased', 'spent'] as const
 
 const STATE_WORDS: Readonly<Record<string, string>> = {

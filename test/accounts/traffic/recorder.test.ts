@@ -17,6 +17,7 @@ function gateway(clock: ManualClock, store: Pick<TrafficStore, 'write'>) {
   const metrics = new Metrics()
   const requests = metrics.counterCells('boltgate_requests_total', 'R', ['route', 'method', 'status'])
   const asked = metrics.counterCells('boltgate_payment_required_total', 'A', ['route'])
+  const probes = metrics.counterCells('boltgate_probes_total', 'P', ['route'])
   const duration = metrics.latencyCells('boltgate_request_duration_seconds', 'D', ['route'])
   const sales = metrics.counter('boltgate_payments_total', 'S', ['source', 'scheme'])
   const sats = metrics.counter('boltgate_satoshis_earned_total', 'E', ['source', 'scheme'])
@@ -27,6 +28,10 @@ function gateway(clock: ManualClock, store: Pick<TrafficStore, 'write'>) {
     request(route: string, status: string, seconds: number): void {
       requests.cell({ route, method: 'GET', status }).add(1)
       duration.cell({ route }).observe(seconds)
+    },
+    probe(route: string): void {
+      this.ask(route)
+      probes.cell({ route }).add(1)
     },
     ask(route: string): void {
       requests.cell({ route, method: 'GET', status: '4xx' }).add(1)
@@ -44,6 +49,21 @@ async function minute(clock: ManualClock, ...gateways: ReadonlyArray<ReturnType<
   clock.advance(MINUTE - (clock.now() % MINUTE))
   await Promise.all(gateways.map(({ recorder }) => recorder.tell()))
 }
+
+await eachDatabase(t, 'probes are requests, and neither 402s of buyers nor errors', async (t, database) => {
+  const clock = new ManualClock(START)
+  const store = new TrafficStore(database)
+  const one = gateway(clock, store)
+  one.recorder.start()
+  one.ask('weather')
+  for (let i = 0; i < 5; i++) one.probe('weather')
+  one.request('weather', '4xx', 0.001)
+  await minute(clock, one)
+  one.probe('news')
+  await minute(clock, one)
+  const { total } = await new Traffic(store, clock).sums({ from: Date.parse(START), to: clock.now() }, '1m')
+  t.match(total, { requests: 8, asked: 1, clientErrors: 1 })
+})
 
 await eachDatabase(t, 'two processes write their minutes, and anybody reads the sum of both', async (t, database) => {
   const clock = new ManualClock(START)
