@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { createHmac, hash, randomBytes } from 'node:crypto'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startNodeServer, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
@@ -28,8 +28,11 @@ const SCOPES = {
   create: 'btcpay.store.cancreateinvoice',
   view: 'btcpay.store.canviewinvoices',
   webhooks: 'btcpay.store.webhooks.canmodifywebhooks',
-  pay: 'btcpay.store.canuselightningnode'
+  pay: 'btcpay.store.canuselightningnode',
+  createAtNode: 'btcpay.store.cancreatelightninginvoice',
+  viewAtNode: 'btcpay.store.canviewlightninginvoice'
 } as const
+const NODE_FIELDS = ['amount', 'description', 'descriptionHashOnly', 'expiry', 'privateRouteHints']
 const FIELDS = ['amount', 'currency', 'metadata', 'checkout']
 const CHECKOUT = ['paymentMethods', 'lazyPaymentMethods', 'paymentTolerance', 'expirationMinutes', 'redirectURL']
 
@@ -101,6 +104,18 @@ export async function startFakeBtcpay(options: { clock?: Clock; port?: number } 
       may(SCOPES.webhooks)
       return { status: 200, body: method === 'POST' ? register(body()) : [] }
     }
+    if (method === 'POST' && rest === '/lightning/BTC/invoices') {
+      may(SCOPES.createAtNode)
+      return { status: 200, body: createAtNode(body()) }
+    }
+    const [, atNode] = /^\/lightning\/BTC\/invoices\/([0-9a-f]{64})$/.exec(rest) ?? []
+    if (method === 'GET' && atNode !== undefined) {
+      may(SCOPES.viewAtNode)
+      const held = wallet.invoices.get(atNode)
+      if (held === undefined)
+        throw refusal(404, 'invoice-not-found', 'Impossible to find a lightning invoice with this id')
+      return { status: 200, body: nodeView(held) }
+    }
     if (method === 'POST' && rest === '/lightning/BTC/invoices/pay') {
       may(SCOPES.pay)
       return pay(body())
@@ -141,6 +156,39 @@ export async function startFakeBtcpay(options: { clock?: Clock; port?: number } 
     const id = randomBytes(11).toString('hex')
     ids.set(id, { paymentHash: held.paymentHash, body })
     return view(id, held)
+  }
+
+  function createAtNode(given: Readonly<Record<string, unknown>>): object {
+    for (const name of Object.keys(given)) if (!NODE_FIELDS.includes(name)) throw new Error(`there is no ${name}`)
+    const { amount, description = '', descriptionHashOnly = false, expiry } = given
+    if (typeof amount !== 'string' || !/^[1-9]\d*$/.test(amount))
+      throw new Refusal(422, [{ path: 'amount', message: 'Amount should be more or equals to 0' }])
+    if (typeof description !== 'string' || typeof descriptionHashOnly !== 'boolean' || typeof expiry !== 'number')
+      throw new Refusal(422, [{ path: '', message: 'Error converting value' }])
+    if (!fake.hasNode) throw refusal(503, 'lightning-node-unavailable', 'The lightning node is unavailable')
+    return nodeView(
+      wallet.addInvoice({
+        amountSats: Number(amount) / 1000,
+        description: descriptionHashOnly ? '' : description,
+        ...(descriptionHashOnly ? { descriptionHash: hash('sha256', description) } : {}),
+        expirySeconds: expiry
+      })
+    )
+  }
+
+  function nodeView(held: WalletInvoice): object {
+    const isPaid = held.settledAt !== null
+    return {
+      id: held.paymentHash,
+      status: isPaid ? 'Paid' : wallet.isExpired(held) ? 'Expired' : 'Unpaid',
+      BOLT11: held.invoice,
+      paymentHash: held.paymentHash,
+      amount: String(held.amountSats * 1000),
+      expiresAt: held.createdAt / 1000 + held.expirySeconds,
+      ...(isPaid
+        ? { amountReceived: String(held.receivedSats * 1000), paidAt: Math.floor((held.settledAt ?? 0) / 1000) }
+        : {})
+    }
   }
 
   function view(id: string, held: WalletInvoice): object {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { selfSigned } from './certificate.ts'
@@ -62,7 +63,10 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
       takes: [],
       run: () => ({ id: '02'.padEnd(66, 'b'), network: 'regtest', version: fake.isOlder ? 'v24.08' : 'v26.06' })
     },
-    invoice: { takes: ['amount_msat', 'label', 'description', 'expiry', 'preimage', 'cltv'], run: invoice },
+    invoice: {
+      takes: ['amount_msat', 'label', 'description', 'expiry', 'preimage', 'cltv', 'deschashonly'],
+      run: invoice
+    },
     listinvoices: { takes: ['label', 'invstring', 'payment_hash', 'offer_id'], run: listInvoices },
     waitanyinvoice: { takes: ['lastpay_index', 'timeout'], run: waitAnyInvoice },
     listpays: { takes: ['bolt11', 'payment_hash', 'status'], run: listPays },
@@ -107,14 +111,17 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
     const amountMsat = whole(given, 'amount_msat')
     const label = text(given, 'label')
     const description = text(given, 'description')
-    if (Buffer.byteLength(description) > 639) throw new RpcError(-32_602, 'description must be <= 639 bytes')
+    const isHashed = given['deschashonly'] === true
+    if (!isHashed && Buffer.byteLength(description) > 639)
+      throw new RpcError(-32_602, 'description must be <= 639 bytes')
     if (amountMsat > wallet.largest * 1000) throw new RpcError(-32_602, 'amount_msat: above what this node allows')
     if ([...wallet.invoices.values()].some(held => held.label === label))
       throw new RpcError(900, `Duplicate label '${label}'`)
     const held = wallet.addInvoice({
       amountSats: amountMsat / 1000,
       label,
-      description,
+      description: isHashed ? '' : description,
+      ...(isHashed ? { descriptionHash: hash('sha256', description) } : {}),
       expirySeconds: given['expiry'] === undefined ? 604_800 : whole(given, 'expiry')
     })
     return {

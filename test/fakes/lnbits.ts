@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startNodeServer, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
@@ -78,7 +79,7 @@ export async function startFakeLnbits(options: { clock?: Clock; port?: number } 
   }
 
   function create(body: Readonly<Record<string, unknown>>): object {
-    const { amount, memo, expiry, webhook } = body
+    const { amount, memo, expiry, webhook, description_hash: ready, unhashed_description: text } = body
     if (typeof amount !== 'number') throw new Refusal(500, 'Unexpected error! ID: 1')
     if (!Number.isSafeInteger(amount) || amount < 1)
       throw new Refusal(520, 'Amountless invoices not supported.', 'failed')
@@ -88,14 +89,22 @@ export async function startFakeLnbits(options: { clock?: Clock; port?: number } 
         `Invoice amount ${amount} sats is too high. Max allowed: ${wallet.largest} sats.`,
         'failed'
       )
-    if (typeof memo !== 'string' || memo.length > 640)
+    if (memo !== undefined && (typeof memo !== 'string' || memo.length > 640))
       throw new Refusal(400, 'ensure this value has at most 640 characters')
+    for (const [name, value] of Object.entries({ description_hash: ready, unhashed_description: text }))
+      if (value !== undefined && !(typeof value === 'string' && /^(?:[0-9a-f]{2})*$/.test(value)))
+        throw new Refusal(400, `'${name}' must be a valid hex string`)
+    // As over a Core Lightning node, which must see the text.
+    if (ready !== undefined) throw new Refusal(520, "'description_hash' unsupported by CoreLightning", 'failed')
+    const unhashed = typeof text === 'string' && text !== '' ? Buffer.from(text, 'hex') : null
+    if (unhashed !== null && wallet.hashes === 'refused') throw new Refusal(520, 'unhashed_description', 'failed')
     if (webhook !== undefined && fake.refusesWebhooks)
       throw new Refusal(400, 'Callback URL origin http://127.0.0.1 is not allowed.')
     return incoming(
       wallet.addInvoice({
         amountSats: amount,
-        description: memo === '' ? 'LNbits' : memo,
+        description: unhashed !== null ? '' : (memo ?? '') === '' ? 'LNbits' : String(memo),
+        ...(unhashed === null ? {} : { descriptionHash: hash('sha256', unhashed) }),
         expirySeconds: typeof expiry === 'number' && expiry > 0 ? expiry : 3600,
         ...(typeof webhook === 'string' ? { webhook } : {})
       })

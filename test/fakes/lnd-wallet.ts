@@ -88,7 +88,7 @@ export class LndWallet {
     this.#clock = clock
   }
 
-  addInvoice(valueSats: number, memo: string, expiry: number): HeldInvoice {
+  addInvoice(valueSats: number, memo: string, expiry: number, descriptionHash?: string): HeldInvoice {
     if (Buffer.byteLength(memo) > LONGEST_MEMO)
       throw new LndError(2, `memo too large: ${Buffer.byteLength(memo)} bytes (maxsize=${LONGEST_MEMO})`)
     if (expiry > LONGEST_EXPIRY)
@@ -107,7 +107,8 @@ export class LndWallet {
         paymentSecret: randomBytes(32).toString('hex'),
         timestamp,
         expirySeconds,
-        description: memo
+        description: memo,
+        ...(descriptionHash === undefined ? {} : { descriptionHash })
       },
       nodeKey
     )

@@ -379,7 +379,15 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
       needs: 'invoices:write',
       members: ['value', 'value_msat', 'memo', 'expiry', 'private', 'description_hash'],
       run: ({ body }) => {
-        const held = wallet.addInvoice(integer(body['value']), string(body['memo']), integer(body['expiry']))
+        const hashed =
+          body['description_hash'] === undefined ? null : Buffer.from(string(body['description_hash']), 'base64')
+        if (hashed !== null && hashed.length !== 32) throw new LndError(2, 'description hash must be 32 bytes')
+        const held = wallet.addInvoice(
+          integer(body['value']),
+          string(body['memo']),
+          integer(body['expiry']),
+          hashed?.toString('hex')
+        )
         return {
           r_hash: base64(held.paymentHash),
           payment_request: held.invoice,

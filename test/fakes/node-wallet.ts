@@ -48,6 +48,8 @@ export class NodeWallet {
   sendings = 0
   /** How many invoices were paid; a test sets it back, as a rebuilt node's is. */
   settled = 0
+  /** What becomes of a hash in the place of a description. */
+  hashes: 'taken' | 'ignored' | 'refused' = 'taken'
   /** Called with each invoice that is paid. */
   onSettled: (held: WalletInvoice) => void = () => {}
   readonly #clock: Clock
@@ -81,7 +83,9 @@ export class NodeWallet {
         timestamp,
         expirySeconds: wanted.expirySeconds,
         description: wanted.description,
-        ...(wanted.descriptionHash === undefined ? {} : { descriptionHash: wanted.descriptionHash })
+        ...(wanted.descriptionHash === undefined || this.hashes === 'ignored'
+          ? {}
+          : { descriptionHash: wanted.descriptionHash })
       },
       nodeKey
     )

@@ -154,16 +154,21 @@ export async function startFakeNwc(
     }
   }
 
-  function make({ amount, description, expiry }: NwcRequest['parameters']): object {
+  function make({ amount, description = '', description_hash: hashed, expiry }: NwcRequest['parameters']): object {
     if (typeof amount !== 'number' || amount < 1000 || amount % 1000 !== 0)
       throw new Refusal('INTERNAL', 'only whole satoshis')
     if (amount > wallet.largest * 1000) throw new Refusal('INTERNAL', 'amount exceeds what can be received')
     if (typeof description !== 'string' || Buffer.byteLength(description) > 639)
       throw new Refusal('OTHER', 'description too long')
+    if (hashed !== undefined && !(typeof hashed === 'string' && /^[0-9a-f]{64}$/.test(hashed)))
+      throw new Refusal('BAD_REQUEST', 'no hash of a description')
+    if (hashed !== undefined && description !== '') throw new Refusal('BAD_REQUEST', 'a description beside its hash')
+    if (hashed !== undefined && wallet.hashes === 'refused') throw new Refusal('NOT_IMPLEMENTED', 'no hashes')
     return incoming(
       wallet.addInvoice({
         amountSats: amount / 1000,
         description,
+        ...(hashed === undefined ? {} : { descriptionHash: hashed }),
         expirySeconds: typeof expiry === 'number' ? expiry : 86_400
       })
     )

@@ -101,8 +101,11 @@ export async function startFakePhoenixd(options: { clock?: Clock; port?: number 
     const known = ['description', 'descriptionHash', 'amountSat', 'expirySeconds', 'externalId', 'webhookUrl']
     for (const name of form.keys()) if (!known.includes(name)) throw new Error(`phoenixd knows no ${name}`)
     const description = form.get('description')
-    if ((description === null) === (form.get('descriptionHash') === null))
+    const descriptionHash = form.get('descriptionHash')
+    if ((description === null) === (descriptionHash === null))
       throw new Refusal(400, 'Must provide either a description or descriptionHash')
+    if (descriptionHash !== null && !/^[0-9a-f]{64}$/.test(descriptionHash))
+      throw new Refusal(400, 'Request parameter descriptionHash is invalid')
     if ((description ?? '').length > 128) throw new Refusal(400, 'Request parameter description is too long')
     const amountSats = whole(form, 'amountSat')
     if (amountSats < 1) throw new Refusal(400, 'Request parameter amountSat must be strictly positive')
@@ -111,6 +114,7 @@ export async function startFakePhoenixd(options: { clock?: Clock; port?: number 
     const held = wallet.addInvoice({
       amountSats,
       description: description ?? '',
+      ...(descriptionHash === null ? {} : { descriptionHash }),
       expirySeconds: form.has('expirySeconds') ? whole(form, 'expirySeconds') : 86_400,
       ...(webhook === null ? {} : { webhook })
     })

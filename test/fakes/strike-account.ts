@@ -86,6 +86,9 @@ export class StrikeAccount {
     const bolt11 = form(given.bolt11, ['amount', 'description', 'descriptionHash', 'expiryInSeconds'], 'bolt11')
     const requested = money(bolt11.amount, 'bolt11.amount')
     const description = bolt11.description === undefined ? null : text(bolt11.description, 'bolt11.description', 1, 250)
+    const hashed =
+      bolt11.descriptionHash === undefined ? null : text(bolt11.descriptionHash, 'bolt11.descriptionHash', 64, 64)
+    if (hashed !== null && !/^[0-9a-f]{64}$/.test(hashed)) throw invalid('bolt11.descriptionHash', 'Hex is expected.')
     const expiry = bolt11.expiryInSeconds ?? 3600
     if (typeof expiry !== 'number' || !Number.isInteger(expiry) || expiry < 1)
       throw invalid('bolt11.expiryInSeconds', 'A whole number above 0 is expected.')
@@ -110,7 +113,8 @@ export class StrikeAccount {
           paymentSecret: randomBytes(32).toString('hex'),
           timestamp,
           expirySeconds: expiry,
-          description: description ?? ''
+          description: description ?? '',
+          ...(hashed === null ? {} : { descriptionHash: hashed })
         },
         NODE_KEY
       ),

@@ -132,7 +132,7 @@ export function checkX402(
       'found x402, but no server.publicUrl to bind invoices to: no 402 offers x402'
     )
   for (const { path, provider } of placed)
-    if (factsOf(provider.kind, providers)?.hashesDescriptions !== true)
+    if (factsOf(provider.kind, providers)?.hashesDescriptions === undefined)
       findings.warn(
         'BG_CONFIG_CONFLICT',
         [...path, 'kind'],

@@ -10,7 +10,7 @@ export interface ProviderFacts {
   readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
   readonly onlyReceives?: true
   /** Sells by x402. */
-  readonly hashesDescriptions?: true
+  readonly hashesDescriptions?: 'own' | 'shared'
   /** Cannot pay an invoice without an amount. */
   readonly wantsAmounts?: true
   /** Describes what is wrong with a key's form without repeating any of it. */

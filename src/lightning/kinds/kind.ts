@@ -33,8 +33,11 @@ export interface ProviderKind {
   readonly scopes?: readonly KeyScope[]
   /** Cannot pay out, so nothing received can be refunded. `boltgate check` warns. */
   readonly onlyReceives?: true
-  /** Its node is the account's own and commits to a description by its hash, which x402 needs. */
-  readonly hashesDescriptions?: true
+  /**
+   * Its invoices commit to a description by its hash, which x402 needs. On a `shared` node a preimage proves no payment:
+   * others may make invoices there, or see it earlier.
+   */
+  readonly hashesDescriptions?: 'own' | 'shared'
   /** Pays no invoice without an amount, as return invoices of sessions are. */
   readonly wantsAmounts?: true
   /** What a key looks like and where its owner finds it, for people. */

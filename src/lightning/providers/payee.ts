@@ -57,6 +57,8 @@ export interface ProviderSeat {
   readonly invoicesAhead?: number
   /** Absent where every payment is reported in process. */
   readonly polling?: Polling
+  /** Others may make invoices at its node; not by default. */
+  readonly isShared?: boolean
   /** Fault of a key's form, which tells an account's keys apart; accepts any by default. */
   keyFault?(key: string): string | undefined
 }
@@ -67,6 +69,7 @@ export interface SeatView {
   readonly provider: Provider
   /** Null where polling is unnecessary. */
   readonly polling: Polling | null
+  readonly isShared: boolean
   /** Why the operator's last invoice failed; null after a success. `since` in milliseconds since the epoch. */
   readonly failure: { readonly reason: string; readonly since: number } | null
 }

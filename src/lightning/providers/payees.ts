@@ -309,18 +309,21 @@ export class Payees {
 }
 
 function seated(slot: ProviderSlot, seats: ProviderSeat | readonly ProviderSeat[]): readonly Seat[] {
-  return [seats].flat().map(({ name, provider, key, network = null, invoicesAhead = 0, polling = null, keyFault }) => ({
-    slot,
-    name: name ?? provider.kind,
-    kind: provider.kind,
-    provider,
-    key,
-    network,
-    invoicesAhead,
-    polling,
-    keyFault: keyFault ?? (() => undefined),
-    failure: null
-  }))
+  return [seats]
+    .flat()
+    .map(({ name, provider, key, network = null, invoicesAhead = 0, polling = null, isShared = false, keyFault }) => ({
+      slot,
+      name: name ?? provider.kind,
+      kind: provider.kind,
+      provider,
+      key,
+      network,
+      invoicesAhead,
+      polling,
+      isShared,
+      keyFault: keyFault ?? (() => undefined),
+      failure: null
+    }))
 }
 
 /** Chains each to its fallbacks; null for none. */

@@ -112,7 +112,8 @@ export function openSeats(options: SeatOptions): OpenSeats {
         key: ownKey,
         network,
         invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MAX_STOCK),
-        polling: calls.polling(url)
+        polling: calls.polling(url),
+        isShared: kind.hashesDescriptions === 'shared'
       }
     }
     const provider = sandboxes.get(kind) ?? open()

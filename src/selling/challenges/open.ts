@@ -23,13 +23,14 @@ import { ChallengeStore } from '../holding/store.ts'
 import type { OnPaid } from '../holding/challenge.ts'
 import { ChallengeUpkeep } from '../holding/upkeep.ts'
 import { Minting } from '../minting/minting.ts'
-import { countedOf, lookUpOf, payeeOf, type FindPayee, type FindPayeeDependencies } from '../minting/payee.ts'
+import { chargesOf, payeeOf, type FindPayee, type FindPayeeDependencies } from '../minting/payee.ts'
 import { ClientReputation } from '../minting/client-reputation.ts'
 import { Offers } from '../offers/offers.ts'
 import { challengeSettings, type ChallengeSettings } from '../offers/settings.ts'
 import { Paywall, type PaywallContext } from '../paywall/paywall.ts'
 import { Audiences } from '../prices/audience.ts'
 import type { AskServer } from '../prices/price-server.ts'
+import { ChargePolls, type ChargeSources } from '../holding/charge-polls.ts'
 import { Revocations } from '../verifying/revocations.ts'
 import { Verifier } from '../verifying/verify.ts'
 import { challengeOperations } from './operations.ts'
@@ -56,6 +57,8 @@ export interface SellingOptions extends ChallengeRules {
   /** Queries price servers; default: over HTTP. */
   readonly askServer?: AskServer
   readonly audiences?: Audiences
+  /** Without it, neither pay pages nor x402 payments on shared nodes. */
+  readonly charges?: ChargeSources
   /** Checkout pages for browsers; without it they get what programs get. */
   readonly paywall?: PaywallContext
   /** Called once for each challenge, at its first successful verification. */
@@ -70,6 +73,9 @@ export interface SellingOptions extends ChallengeRules {
   /** Name of this process in its leases; default: random. */
   readonly gateway?: string
 }
+
+/** For processes whose invoices are all of their own nodes. */
+const NO_CHARGES: ChargeSources = { lookUp: async () => null, countedOf: () => '', isShared: () => false }
 
 export type Selling = ReturnType<typeof openSelling>
 
@@ -97,9 +103,12 @@ export function openSelling(options: SellingOptions) {
     ...(audiences === undefined ? {} : { audiences })
   })
   const revocations = new Revocations(store, database, clock, log)
-  const verifier = new Verifier({ ...ground, claims, revocations })
+  const { charges = NO_CHARGES } = options
+  const polls = new ChargePolls({ ...ground, ...charges, settled: paymentHash => settlements.settled(paymentHash) })
+  const charging = { polls, isShared: charges.isShared }
+  const verifier = new Verifier({ ...ground, ...charging, claims, revocations })
   const minting = new Minting({ ...ground, payee: options.payee, offers, revocations, settlements })
-  const judging = { ...ground, claims, minting, revocations, settlements, verifier }
+  const judging = { ...ground, ...charging, claims, minting, revocations, settlements, verifier }
   const paywall = options.paywall === undefined ? null : new Paywall({ ...judging, ...options.paywall })
   const challenges = new Challenges({
     ...judging,
@@ -189,10 +198,9 @@ export function openChallenges(
     }),
     paywall: {
       ...dependencies.paywall,
-      isSecure: () => dependencies.publicUrl().startsWith('https:'),
-      lookUp: lookUpOf(dependencies),
-      countedOf: countedOf(dependencies)
+      isSecure: () => dependencies.publicUrl().startsWith('https:')
     },
+    charges: chargesOf(dependencies),
     rates: dependencies.prices,
     requireSellable: ctx => {
       dependencies.requireSellable(ctx)

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { ConfigurationMissing, Unavailable } from '../../engine/operations/errors.ts'
 import { decodeInvoice, type Invoice } from '../../lightning/codecs/bolt11.ts'
 import { shortDescription } from '../../lightning/codecs/bolt11-encode.ts'
@@ -52,13 +53,15 @@ const FIXED: ReadonlySet<ChallengeSource> = new Set(['route', 'proxy', 'ping'])
 
 // Bounds a payer's wait should a provider client's own timeout fail.
 const PROVIDER_MS = 20_000
-/** Back-off after a provider refused the longer life of an invoice made ahead. */
+/** Back-off after a provider refused the longer life of an invoice made ahead, or a hash instead of a description. */
 const REFUSED_MS = 600_000
 
 /** Makes invoices and checks them against the price. Those made ahead have no row until they are handed out. */
 export class Invoicing {
   readonly #options: InvoicingOptions
   readonly #stock: Stock<StockedInvoice & Perishable>
+  /** Accounts that make no invoices with a hash, with the time of the next try. */
+  readonly #unhashed = new LRUCache<string, number>({ max: 1000 })
 
   constructor(options: InvoicingOptions) {
     this.#options = options
@@ -95,10 +98,11 @@ export class Invoicing {
       invoiceRequest = isKeyed ? null : await this.#options.reputation.request(request.clientKey, offer.place)
       const standing = invoiceRequest?.client ?? 'keyed'
       return await byFirst(first, async payee => {
-        const ready = isKeyed ? null : this.#ready(payee, offer, hashed)
+        const isUnhashed = (this.#unhashed.get(accountOf(payee, offer)) ?? 0) > this.#options.clock.now()
+        const wanted = isUnhashed ? undefined : hashed
+        const ready = isKeyed ? null : this.#ready(payee, offer, wanted)
         if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
-        const charge = await this.#charge(payee, offer, expiry, standing, hashed)
-        return { payee, charge, invoice: this.#checked(payee, offer, charge) }
+        return { payee, ...(await this.#made(payee, offer, expiry, standing, wanted)) }
       })
     } catch (error) {
       invoiceRequest?.refused()
@@ -137,34 +141,39 @@ export class Invoicing {
     hashed: Hashed
   ): Promise<StockedInvoice & Perishable> {
     const asked = this.#options.clock.now()
-    const charge = await this.#charge(payee, offer, 2 * payable, 'ahead', hashed)
-    const invoice = this.#checked(payee, offer, charge)
+    const { charge, invoice } = await this.#made(payee, offer, 2 * payable, 'ahead', hashed)
     const end = endOf(invoice, charge)
     const outlivesToken = end - this.#options.clock.now() > offer.tokenValiditySeconds * 1000
     const handOutUntil = outlivesToken ? asked : Math.min(asked + (end - asked) / 2, end - payable * 1000)
     return { charge, invoice, handOutUntil }
   }
 
-  async #charge(
+  /** A provider that refuses or drops a hash gets the description for some time. */
+  async #made(
     payee: ChallengePayee,
-    { amountSats, description, tokenPath, fiat }: PricedOffer,
+    offer: PricedOffer,
     expirySeconds: number,
     standing: CallPriority,
     hashed: Hashed
-  ): Promise<MadeCharge> {
-    return await this.#inTime(
-      payee.createInvoice({
-        amountSats,
-        description: shortDescription(description, roomBeside(tokenPath, fiat)),
-        expirySeconds,
-        standing,
-        ...(hashed === undefined ? {} : { hashed })
-      })
-    )
+  ): Promise<StockedInvoice> {
+    const { amountSats, tokenPath, fiat } = offer
+    const description = shortDescription(offer.description, roomBeside(tokenPath, fiat))
+    const plain = { amountSats, description, expirySeconds, standing }
+    if (hashed === undefined) return this.#checked(payee, offer, await this.#inTime(payee.createInvoice(plain)))
+    let made: StockedInvoice
+    try {
+      made = this.#checked(payee, offer, await this.#inTime(payee.createInvoice({ ...plain, hashed })))
+      if (made.invoice.descriptionHash === hashed.hash) return made
+    } catch (error) {
+      if (!(error instanceof ProviderRefused && error.reason === 'request')) throw error
+      made = this.#checked(payee, offer, await this.#inTime(payee.createInvoice(plain)))
+    }
+    this.#unhashed.set(accountOf(payee, offer), this.#options.clock.now() + REFUSED_MS)
+    return made
   }
 
   /** @throws Unavailable, and logs the fault */
-  #checked(payee: ChallengePayee, offer: PricedOffer, charge: MadeCharge): Invoice {
+  #checked(payee: ChallengePayee, offer: PricedOffer, charge: MadeCharge): StockedInvoice {
     try {
       const invoice = decodeInvoice(charge.invoice, { signature: 'named' })
       if (invoice.amountMsat !== BigInt(offer.amountSats) * 1000n)
@@ -176,7 +185,7 @@ export class Invoicing {
       if (invoice.network !== charge.network)
         throw new Error(`The invoice is for ${invoice.network}, the provider said ${charge.network}`)
       if (invoice.expiresAt * 1000 <= this.#options.clock.now()) throw new Error('The invoice has expired already')
-      return invoice
+      return { charge, invoice }
     } catch (error) {
       this.#options.log.error(
         { place: offer.place, provider: payee.kind, err: error },
@@ -229,6 +238,10 @@ export class Invoicing {
 }
 
 type Hashed = HashedDescription | undefined
+
+function accountOf({ slot, kind }: ChallengePayee, { merchantId }: Offer): string {
+  return `${slot} ${kind} ${merchantId ?? ''}`
+}
 
 function hashedBy(binding: MintRequest['x402']): Hashed {
   return binding === undefined || binding === null

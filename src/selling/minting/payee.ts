@@ -4,6 +4,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { InvoiceStock, Payee, InOrder } from '../../lightning/providers/payee.ts'
 import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'
+import type { ChargeSources } from '../holding/charge-polls.ts'
 import type { Offer } from '../offers/offer.ts'
 import type { Challenge } from '../holding/challenge.ts'
 
@@ -51,23 +52,26 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeDependencies): 
   }
 }
 
-/** Looks up a charge at the account that made it; null if that is gone. Throws as `Payee.lookUp`. */
-export function lookUpOf({ merchants, payees }: Pick<FindPayeeDependencies, 'merchants' | 'payees'>) {
-  return async (challenge: Challenge): Promise<ChargeState | null> => {
-    const { merchantId, providerSlot, providerKind, chargeId } = challenge
-    const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
-    if (merchantId !== null && merchant === null) return null
+/** Charges at the accounts that made them. Look-ups throw as `Payee.lookUp`. */
+export function chargesOf({ merchants, payees }: Pick<FindPayeeDependencies, 'merchants' | 'payees'>): ChargeSources {
+  const seatOf = ({ providerSlot, providerKind }: Challenge) =>
     // Only payees' slots are written.
-    const maker = payees.maker(merchant, providerSlot as ProviderSlot, providerKind)
-    return maker === null ? null : await maker.lookUp(chargeId)
-  }
-}
-
-/** Rate limit of a challenge's provider: of one account, or of all. */
-export function countedOf({ payees }: Pick<FindPayeeDependencies, 'payees'>) {
-  return ({ merchantId, providerSlot, providerKind }: Challenge): string => {
-    // Only payees' slots are written.
-    const seat = payees.inOrder(providerSlot as ProviderSlot).find(({ name }) => name === providerKind)
-    return seat?.polling?.isShared === true ? seat.provider.kind : `${providerSlot} ${providerKind} ${merchantId ?? ''}`
+    payees.inOrder(providerSlot as ProviderSlot).find(({ name }) => name === providerKind)
+  return {
+    lookUp: async ({ merchantId, providerSlot, providerKind, chargeId }) => {
+      const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
+      if (merchantId !== null && merchant === null) return null
+      // Only payees' slots are written.
+      const maker = payees.maker(merchant, providerSlot as ProviderSlot, providerKind)
+      return maker === null ? null : await maker.lookUp(chargeId)
+    },
+    countedOf: challenge => {
+      const seat = seatOf(challenge)
+      const { providerSlot, providerKind, merchantId } = challenge
+      return seat?.polling?.isShared === true
+        ? seat.provider.kind
+        : `${providerSlot} ${providerKind} ${merchantId ?? ''}`
+    },
+    isShared: challenge => seatOf(challenge)?.isShared ?? true
   }
 }

@@ -17,7 +17,6 @@ import type { Paid } from '../holding/paid-responses.ts'
 import type { Minting } from '../minting/minting.ts'
 import { sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
-import { ChargePolls, type ChargePollsOptions } from './charge-polls.ts'
 import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
 
 /** Why a returning reader must pay again. */
@@ -46,7 +45,7 @@ export interface MadePage {
 
 export type ChallengePages = (asked: PayPageRequest) => Promise<MadePage>
 
-export interface PaywallContext extends Pick<ChargePollsOptions, 'lookUp' | 'countedOf'> {
+export interface PaywallContext {
   readonly pages: ChallengePages
   readonly sandbox: SandboxWallet | null
   isSecure(): boolean
@@ -79,14 +78,12 @@ const HOLDER_BYTES = 12
 export class Paywall {
   readonly #options: PaywallOptions
   readonly #passClaims: PassClaims
-  readonly #polls: ChargePolls
   readonly #watchers = new Map<string, Set<() => void>>()
 
   constructor(options: PaywallOptions) {
     const { settlements, verifier } = options
     this.#options = options
     this.#passClaims = new PassClaims(options, verifier.tokens)
-    this.#polls = new ChargePolls({ ...options, settled: paymentHash => settlements.settled(paymentHash) })
     settlements.watch(paymentHash => {
       for (const changed of this.#watchers.get(paymentHash) ?? []) changed()
     })
@@ -165,7 +162,7 @@ export class Paywall {
     if (wish !== undefined) return this.#granted(wish, ctx, offer, known)
     for (const challenge of known) {
       if (!passClaims.stands(challenge, offer)) continue
-      if (!isPaid(challenge) && !(await this.#polls.isPaid(challenge))) continue
+      if (!isPaid(challenge) && !(await this.#options.polls.isPaid(challenge))) continue
       const paid = await passClaims.claim(challenge, offer)
       if (paid !== null) return paid
     }
@@ -232,7 +229,7 @@ export class Paywall {
     for (const { paymentHash } of known) {
       const challenge = await claims.find(paymentHash)
       if (challenge === null || !this.#passClaims.stands(challenge, offer)) continue
-      if (isPaid(challenge) || (await this.#polls.isPaid(challenge))) return 'paid'
+      if (isPaid(challenge) || (await this.#options.polls.isPaid(challenge))) return 'paid'
       canBePaid ||= challenge.expiresAt > clock.now()
     }
     return canBePaid ? 'unpaid' : 'over'

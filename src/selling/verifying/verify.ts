@@ -8,6 +8,7 @@ import { parseSessionToken } from '../../lightning/payment-scheme/session-creden
 import type { Clock } from '../../platform/system/clock.ts'
 import { ClassicTokens } from './classic-tokens.ts'
 import type { Claims } from '../holding/claims.ts'
+import type { ChargePolls, ChargeSources } from '../holding/charge-polls.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Offer } from '../offers/offer.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
@@ -24,6 +25,8 @@ export interface VerifierOptions {
   readonly revocations: Revocations
   readonly clock: Clock
   readonly counters: Pick<ChallengeCounters, 'verified'>
+  readonly polls: Pick<ChargePolls, 'isPaid'>
+  readonly isShared: ChargeSources['isShared']
   keys(): TokenKeyRing
   settings(): ChallengeSettings
 }

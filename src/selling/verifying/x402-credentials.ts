@@ -1,13 +1,19 @@
 import type { Context } from '../../engine/message/context.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import { PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
 import { readExactCredential, requirementsOf, settlementFault } from '../../lightning/codecs/x402.ts'
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { hasBoundBody, type Offer } from '../offers/offer.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import type { PaymentFit } from './payment-fit.ts'
 import type { X402Refused } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
+
+/** Milliseconds until a provider is asked again. */
+const LATE_MS = 3_000
 
 /** Credentials of x402: for one request each, under the lease that all schemes share. */
 export class X402Credentials {
@@ -21,7 +27,7 @@ export class X402Credentials {
 
   /** @throws Unavailable if the database is down: nothing was spent */
   async verify(ctx: Context, offer: Offer, token: string): Promise<Paid | X402Refused> {
-    const { claims, clock, settings } = this.#options
+    const { claims, clock, isShared, settings } = this.#options
     const credential = readExactCredential(token)
     if (typeof credential === 'string') return refused(credential, 'The PAYMENT-SIGNATURE cannot be read')
     const paymentHash = paymentHashIn(credential.invoice)
@@ -43,11 +49,10 @@ export class X402Credentials {
       const reason = unbound.slug === 'payment-insufficient' ? 'amount_mismatch' : 'request_mismatch'
       return refused(`invalid_exact_lnbtc_${reason}`, unbound.detail)
     }
-    const { merchantId, amountSats } = challenge
+    const { merchantId, amountSats, state } = challenge
+    if (state === 'unspent' && isShared(challenge)) await this.#requireReceived(challenge)
     const taken =
-      challenge.state === 'spent'
-        ? null
-        : await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer), 'x402')
+      state === 'spent' ? null : await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer), 'x402')
     if (taken === null) return refused('duplicate_settlement', 'The payment was already used, or is in use')
     return {
       kind: 'paid',
@@ -56,6 +61,20 @@ export class X402Credentials {
       challengeId: null,
       x402Network: requirements.network
     }
+  }
+
+  /**
+   * Providers may record a payment after its payer has the preimage, hence the second look.
+   * @throws Unavailable: a 402 would make the payer pay again
+   */
+  async #requireReceived(challenge: Challenge): Promise<void> {
+    const { clock, polls } = this.#options
+    if (challenge.paidAt !== null || challenge.settledAt !== null || (await polls.isPaid(challenge, true))) return
+    await new Promise<void>(resolve => {
+      clock.after(LATE_MS, resolve)
+    })
+    if (await polls.isPaid(challenge, true)) return
+    throw new Unavailable(PROVIDER_UNAVAILABLE, 'The payment is not confirmed yet. Send the same request again.', 5)
   }
 }
 

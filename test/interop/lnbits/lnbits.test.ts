@@ -77,6 +77,15 @@ t.test('a real LNbits', { skip }, async t => {
     )
   })
 
+  await t.test('an invoice commits to the hash of a long description', async t => {
+    const text = JSON.stringify({ url: `https://api.example.com/${'é"'.repeat(600)}` })
+    const hashed = { text, hash: hash('sha256', text) }
+    const charge = await lnbits.createCharge(new Secret(seller.invoiceKey), { ...request, hashed })
+    t.equal(decodeInvoice(charge.invoice).descriptionHash, hashed.hash)
+    await pay(charge.invoice)
+    t.match(await lnbits.lookUp(key, charge.chargeId), { status: 'paid' })
+  })
+
   await t.test('an instance that may not call our receiver makes the invoice without it', async t => {
     receiver.url = 'http://127.0.0.1:1/api/webhooks/primary'
     t.match(await lnbits.createCharge(key, request), { chargeId: /^[0-9a-f]{64}$/ })

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
@@ -197,4 +199,35 @@ t.test('a list of more than one call goes on where it was left', async t => {
   const second = await provider.listSettled(key, { since, oldest: since, position: first.position })
   t.match(second, { reach: 'whole', asOf: first.asOf })
   t.same(new Set([...first.charges, ...second.charges].map(({ chargeId }) => chargeId)), wanted)
+})
+
+t.test('an invoice with a hash is made at the node, where the key may also look it up', async t => {
+  const { clock, fake, provider } = await setUp(t)
+  const hashed = { text: 'a text', hash: hash('sha256', 'a text') }
+  const make = (key: Secret<string>) => provider.createCharge(key, { ...request, hashed })
+  const AT_NODE = ['btcpay.store.cancreatelightninginvoice', 'btcpay.store.canviewlightninginvoice']
+  for (const more of [[], AT_NODE.slice(0, 1), AT_NODE.slice(1)]) {
+    const key = new Secret(fake.key([CREATE, VIEW, ...more]))
+    const before = fake.requests.length
+    t.equal(decodeInvoice((await make(key)).invoice).descriptionHash, null, 'it still sells by the other schemes')
+    const tried = fake.requests.length - before
+    t.equal(decodeInvoice((await make(key)).invoice).descriptionHash, null)
+    t.ok(fake.requests.length - before - tried < tried, 'not asked for again soon')
+    clock.advance(600_001)
+  }
+  const key = new Secret(fake.key([CREATE, VIEW, ...AT_NODE]))
+  const charge = await make(key)
+  t.equal(decodeInvoice(charge.invoice).descriptionHash, hashed.hash)
+  t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
+  clock.advance(1_000)
+  fake.wallet.settle(charge.paymentHash)
+  t.match(await provider.lookUp(key, charge.chargeId), {
+    status: 'paid',
+    receivedSats: 2_100,
+    settledAt: Math.floor(clock.now() / 1000) * 1000
+  })
+  t.equal(await provider.lookUp(key, `ln_${'ab'.repeat(32)}`), null)
+  clock.advance(600_000)
+  fake.hasNode = false
+  t.equal(decodeInvoice((await make(key).catch(() => charge)).invoice).paymentHash, charge.paymentHash)
 })

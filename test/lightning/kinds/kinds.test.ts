@@ -172,6 +172,11 @@ t.test('x402: the check names a kind that cannot sell by it, a missing address, 
     /only receives/,
     /found toy, whose invoices cannot be bound to a request/
   ])
+  t.match(await warned(withX402('opennode, key: abc', 'payment, x402', publicUrl)), [/found opennode, whose invoices/])
+  t.same(
+    providerKinds.filter(({ hashesDescriptions }) => hashesDescriptions === undefined).map(({ name }) => name),
+    ['opennode', 'lnurl', 'blink']
+  )
   await t.rejects(warned(withX402('sandbox', 'x402', publicUrl)), { message: /found x402 alone/ })
 })
 

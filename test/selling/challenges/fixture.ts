@@ -16,6 +16,7 @@ import { encodePaymentToken } from '../../../src/lightning/payment-scheme/paymen
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { ProviderRefused } from '../../../src/lightning/provider-calls/errors.ts'
 import type { CallBudget } from '../../../src/lightning/provider-calls/budgets.ts'
 import type { InvoiceStock } from '../../../src/lightning/providers/payee.ts'
 import type { ChargeRequest } from '../../../src/lightning/provider-calls/provider.ts'
@@ -31,8 +32,8 @@ export class FakePayee implements ChallengePayee {
   /** What the next invoices get wrong, or an error to throw. */
   fault: Error | 'amount' | 'hash' | 'expired' | null = null
   network: InvoiceNetwork = 'regtest'
-  /** Takes the hash of a description. */
-  hashes = true
+  /** Takes the hash of a description, drops it, or refuses. */
+  hashes: boolean | 'refused' = true
   /** Awaited before each invoice is made. */
   gate: Promise<void> | null = null
   /** How invoices of it are made ahead; none where it is null. */
@@ -53,6 +54,8 @@ export class FakePayee implements ChallengePayee {
     await this.gate
     await this.budget?.spend('others', null, request.standing ?? 'keyed')
     if (this.fault instanceof Error) throw this.fault
+    if (request.hashed !== undefined && this.hashes === 'refused')
+      throw new ProviderRefused('request', 'It takes no hashes.')
     const preimage = randomBytes(32)
     const paymentHash = createHash('sha256').update(preimage).digest('hex')
     this.#preimages.set(paymentHash, preimage.toString('hex'))
@@ -67,7 +70,7 @@ export class FakePayee implements ChallengePayee {
         timestamp,
         expirySeconds: request.expirySeconds,
         description: request.description,
-        ...(request.hashed === undefined || !this.hashes ? {} : { descriptionHash: request.hashed.hash })
+        ...(request.hashed === undefined || this.hashes !== true ? {} : { descriptionHash: request.hashed.hash })
       },
       this.#key
     )

@@ -2,8 +2,11 @@ import t, { type Test as T } from 'tap'
 import challenge from '../../../plugins/challenge.ts'
 import credential from '../../../plugins/credential.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../../src/engine/pipeline/harness.ts'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { requestHeaders } from '../../../src/engine/upstream/header-policy.ts'
 import { HeaderList } from '../../../src/index.ts'
+import type { SellingOptions } from '../../../src/selling/challenges/open.ts'
 import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
 import { fixture, freshAddress, l402Parameters, modern, route, type Fixture } from '../challenges/fixture.ts'
 
@@ -16,9 +19,9 @@ interface Shop extends Fixture {
   askOther(request?: HarnessRequest): Promise<HarnessResult>
 }
 
-async function shop(t: T, changes: Partial<ChallengeSettings> = {}): Promise<Shop> {
+async function shop(t: T, changes: Partial<ChallengeSettings> = {}, more: Partial<SellingOptions> = {}): Promise<Shop> {
   const f = {
-    ...(await fixture(t, { x402Origin: 'https://api.example.com', ...changes })),
+    ...(await fixture(t, { x402Origin: 'https://api.example.com', ...changes }, undefined, more)),
     upstream: { status: 200 },
     forwarded: new Array<string>()
   }
@@ -193,4 +196,72 @@ t.test('x402: what cannot be read has a reason', async t => {
   const other = await shop(t)
   const [, value = ''] = paid(other, await other.ask())
   t.equal(await reason(value.slice(0, 40)), 'invalid_payload')
+})
+
+t.test(
+  'x402: a provider that takes no hashes sells by the other schemes, and is asked again after 10 minutes',
+  async t => {
+    for (const hashes of [false, 'refused'] as const) {
+      const s = await shop(t)
+      s.payee.hashes = hashes
+      const first = await s.ask()
+      t.equal(first.status, 402)
+      t.notOk(first.headers.has('payment-required'))
+      t.ok(
+        decodeInvoice(l402Parameters(first.headers.all('www-authenticate')).invoice).description,
+        'people see a text'
+      )
+      const asked = s.payee.requests.length
+      t.notOk((await s.ask()).headers.has('payment-required'))
+      t.same(
+        s.payee.requests.slice(asked).map(({ hashed }) => hashed),
+        [undefined]
+      )
+      s.payee.hashes = true
+      s.clock.advance(600_001)
+      t.ok((await s.ask()).headers.has('payment-required'))
+    }
+  }
+)
+
+t.test('x402: on a shared node the provider must confirm the payment', async t => {
+  let status: 'paid' | 'unpaid' | 'away' = 'unpaid'
+  let asked = 0
+  const s = await shop(
+    t,
+    {},
+    {
+      charges: {
+        isShared: () => true,
+        countedOf: () => 'one',
+        lookUp: async () => {
+          asked++
+          setImmediate(() => {
+            s.clock.advance(3_000)
+          })
+          if (status === 'away') throw new ProviderUnavailable()
+          return { status, receivedSats: null, settledAt: null }
+        }
+      }
+    }
+  )
+  const headers = paid(s, await s.ask())
+  for (const bad of ['unpaid', 'away'] as const) {
+    status = bad
+    const early = await s.ask({ headers })
+    t.equal(early.status, 503, bad)
+    t.ok(early.headers.has('retry-after'))
+    t.notOk(early.headers.has('payment-required'), 'no second invoice')
+  }
+  t.equal(asked, 4, 'twice each')
+  status = 'paid'
+  t.equal((await s.ask({ headers })).status, 200)
+  t.equal((await s.ask({ headers })).status, 402)
+  t.equal(asked, 5, 'what was used up is not looked up')
+  const wrong = paid(s, await s.ask())
+  const forged = Buffer.from(wrong[1] ?? '', 'base64')
+    .toString()
+    .replace(/"preimage":"../, '"preimage":"00')
+  await s.ask({ headers: ['PAYMENT-SIGNATURE', Buffer.from(forged).toString('base64')] })
+  t.equal(asked, 5, 'nothing is looked up without the preimage')
 })

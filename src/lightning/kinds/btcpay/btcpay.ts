@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
@@ -14,7 +15,7 @@ import {
   type Sending,
   type SentPayment
 } from '../../provider-calls/pay-once.ts'
-import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
+import type { CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -42,6 +43,7 @@ import {
   LIGHTNING
 } from './responses.ts'
 import { readBtcpayKey, type BtcpayKey } from './key.ts'
+import { AT_NODE, isMissing, lookUpAtNode, newNodeInvoice, BTCPAY_SCOPES, storePath } from './store.ts'
 import { accountLimits } from '../../provider-calls/budgets.ts'
 import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
@@ -53,12 +55,8 @@ const capabilities: Capabilities = Object.freeze({
   payout: Object.freeze({ lightning: true, chain: false })
 })
 
-const SCOPES = Object.freeze({
-  create: 'btcpay.store.cancreateinvoice',
-  view: 'btcpay.store.canviewinvoices',
-  webhooks: 'btcpay.store.webhooks.canmodifywebhooks',
-  pay: 'btcpay.store.canuselightningnode'
-})
+/** Milliseconds without invoices at a node that refused one. */
+const UNHASHED = 600_000
 
 const calls: KeyedKind<BtcpayKey> = {
   kind: 'btcpay',
@@ -93,17 +91,21 @@ interface Place {
 
 /**
  * A BTCPay Server store over its Greenfield API. Each charge is a store invoice payable over Lightning only; its id is
- * BTCPay's. The store's Lightning node pays refunds where the key permits.
+ * BTCPay's. The store's Lightning node pays refunds where the key permits. It also makes the invoices with the hash of a
+ * description, which store invoices cannot have.
  *
  * Known gaps; read in BTCPay's source at 2.4, never tried:
  * - invoices last whole minutes;
  * - settled invoices are listed by creation time, so a list goes back to the oldest awaited one;
- * - the node does not report when a payment ended: its start is used.
+ * - the node does not report when a payment ended: its start is used;
+ * - node invoices fire no webhook and are in no list: they are only looked up.
  */
 export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> implements Provider {
   readonly kind = 'btcpay'
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
+  /** Whether a store's node makes invoices and shows them; for one that does not, the time of the next try. */
+  readonly #nodes = new LRUCache<string, 'works' | number>({ max: 1000 })
 
   /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
@@ -112,11 +114,13 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (readResponse(BtcpayId, chargeId) === null) return null
+    const nodeId = chargeId.startsWith(AT_NODE) ? chargeId.slice(AT_NODE.length) : null
+    if (readResponse(BtcpayId, nodeId ?? chargeId) === null) return null
     return await this.calls.within(key, async (call, server) => {
+      if (nodeId !== null) return await lookUpAtNode(call, server, nodeId, this.#options.clock.now())
       const path = `${storePath(server)}/invoices/${chargeId}`
-      const response = await call({ method: 'GET', path, scope: SCOPES.view, accepts: [404] })
-      if (isUnknown(response, 'invoice-not-found')) return null
+      const response = await call({ method: 'GET', path, scope: BTCPAY_SCOPES.view, accepts: [404] })
+      if (isMissing(response, 'invoice-not-found')) return null
       const { id, status } = requireResponse(BtcpayInvoice, response.body)
       if (id !== chargeId) throw unusableResponse('another invoice')
       if (status === 'unpaid' || status === 'expired') return { status, receivedSats: 0, settledAt: null }
@@ -142,7 +146,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
         const response = await call({
           method: 'GET',
           path: `${storePath(server)}/invoices?${query}`,
-          scope: SCOPES.view
+          scope: BTCPAY_SCOPES.view
         })
         const page = requireResponse(BtcpayPage, response.body)
         // Only the invoice says when it was paid.
@@ -170,7 +174,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
           automaticRedelivery: true,
           authorizedEvents: { everything: false, specificEvents: EVENTS }
         },
-        scope: SCOPES.webhooks
+        scope: BTCPAY_SCOPES.webhooks
       })
       return { subscriptionId: requireResponse(BtcpayObject, response.body).id }
     })
@@ -185,32 +189,48 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
   }
 
   protected async makeCharge(request: ChargeRequest, call: CallProvider, server: BtcpayKey): Promise<Charge> {
-    return await newInvoice(call, server, request)
+    const { hashed } = request
+    const now = this.#options.clock.now()
+    const place = `${server.origin} ${server.store}`
+    const node = this.#nodes.get(place) ?? now
+    if (hashed === undefined || (node !== 'works' && node > now)) return await newInvoice(call, server, request)
+    try {
+      // A payment that cannot be looked up would be lost.
+      if (node !== 'works') await lookUpAtNode(call, server, '0'.repeat(64), now)
+      const charge = await newNodeInvoice(call, server, request, hashed.text)
+      this.#nodes.set(place, 'works')
+      return charge
+    } catch (error) {
+      if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
+      const charge = await newInvoice(call, server, request)
+      this.#nodes.set(place, now + UNHASHED)
+      return charge
+    }
   }
 
   /** Makes an invoice, lists webhooks and looks up an unknown payment. */
   protected async tryKey(call: CallProvider, server: BtcpayKey): Promise<KeyVerdict> {
     const { network } = await newInvoice(call, server, KEY_CHECK)
     const hears = await isAllowed(() =>
-      call({ method: 'GET', path: `${storePath(server)}/webhooks`, scope: SCOPES.webhooks })
+      call({ method: 'GET', path: `${storePath(server)}/webhooks`, scope: BTCPAY_SCOPES.webhooks })
     )
     const path = `${storePath(server)}/lightning/BTC/payments/${'0'.repeat(64)}`
     const pays = await isAllowed(async () => {
-      isUnknown(await call({ method: 'GET', path, scope: SCOPES.pay, accepts: [404] }), 'payment-not-found')
+      isMissing(await call({ method: 'GET', path, scope: BTCPAY_SCOPES.pay, accepts: [404] }), 'payment-not-found')
     })
     return goodKey(
       'BTCPay',
       network,
-      pays ? null : `the permission ${SCOPES.pay}`,
-      hears ? [] : [`Payments are polled: to be notified of them it needs the permission ${SCOPES.webhooks}.`]
+      pays ? null : `the permission ${BTCPAY_SCOPES.pay}`,
+      hears ? [] : [`Payments are polled: to be notified of them it needs the permission ${BTCPAY_SCOPES.webhooks}.`]
     )
   }
 
   protected async findPayment(invoice: string, call: CallProvider, server: BtcpayKey): Promise<SentPayment | null> {
     const { paymentHash } = payable(invoice)
     const path = `${storePath(server)}/lightning/BTC/payments/${paymentHash}`
-    const response = await call({ method: 'GET', path, scope: SCOPES.pay, accepts: [404] })
-    if (isUnknown(response, 'payment-not-found')) return null
+    const response = await call({ method: 'GET', path, scope: BTCPAY_SCOPES.pay, accepts: [404] })
+    if (isMissing(response, 'payment-not-found')) return null
     const payment = requireResponse(BtcpayPayment, response.body)
     if (payment.payout.payoutId !== paymentHash) throw unusableResponse('a payment of another hash')
     return payment
@@ -234,7 +254,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
         maxFeeFlat: String(feeLimitSats),
         sendTimeout: secondsToPay(this.#options.timeout)
       },
-      scope: SCOPES.pay,
+      scope: BTCPAY_SCOPES.pay,
       accepts: [400, 404, 422]
     })
     if (response.status >= 400) {
@@ -251,10 +271,6 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
       ? { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
       : { outcome: 'sent', payment }
   }
-}
-
-function storePath({ store }: BtcpayKey): string {
-  return `/api/v1/stores/${store}`
 }
 
 async function newInvoice(
@@ -277,7 +293,7 @@ async function newInvoice(
         ...(order?.successUrl === null || order === undefined ? {} : { redirectURL: order.successUrl })
       }
     },
-    scope: SCOPES.create,
+    scope: BTCPAY_SCOPES.create,
     cost: 2
   })
   const made = requireResponse(BtcpayInvoice, response.body)
@@ -304,19 +320,7 @@ function orderFields(order: ChargeOrder | undefined): Readonly<Record<string, un
 
 async function methodOf(call: CallProvider, server: BtcpayKey, id: string, cost = 1): Promise<BtcpayMethod> {
   const path = `${storePath(server)}/invoices/${id}/payment-methods`
-  return requireResponse(BtcpayMethod, (await call({ method: 'GET', path, scope: SCOPES.view, cost })).body)
-}
-
-/**
- * Whether BTCPay reports an unknown item.
- * @throws ProviderRefused for an unknown store or store without Lightning; ProviderUnavailable for another 404
- */
-function isUnknown({ status, body, said }: ProviderResponse, code: string): boolean {
-  if (status !== 404) return false
-  const found = btcpayError(body).code
-  if (found === code) return true
-  if (found === null) throw unusableResponse('status 404 of something else')
-  throw new ProviderRefused('request', `BTCPay refused the request: ${said ?? found}`)
+  return requireResponse(BtcpayMethod, (await call({ method: 'GET', path, scope: BTCPAY_SCOPES.view, cost })).body)
 }
 
 /** Whether a call is permitted; its result is ignored. */
@@ -344,8 +348,11 @@ export const btcpay: ProviderKind = {
     { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
     { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether they were paid' },
     { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be notified when one is paid' },
-    { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' }
+    { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' },
+    { scope: 'btcpay.store.cancreatelightninginvoice', purpose: 'Sell by x402' },
+    { scope: 'btcpay.store.canviewlightninginvoice', purpose: 'See whether x402 payments arrived' }
   ],
+  hashesDescriptions: 'shared',
   keyHint: 'btcpay+https://host/path?store=<store id>&key=<API key>',
   keyFault: addressKeyFault(readBtcpayKey),
   open: options => new BtcpayProvider(options)

@@ -92,6 +92,22 @@ export const BtcpayMethod = mapped(
 )
 export type BtcpayMethod = StaticDecode<typeof BtcpayMethod>
 
+/** An invoice of the store's node. */
+export const BtcpayNodeInvoice = mapped(
+  Type.Object({
+    id: BtcpayId,
+    BOLT11: Text,
+    status: Type.Enum(['Unpaid', 'Paid', 'Expired']),
+    amountReceived: orNull(Whole),
+    paidAt: orNull(Seconds)
+  }),
+  ({ id, BOLT11: invoice, status, amountReceived, paidAt }) => {
+    const ours = { Unpaid: 'unpaid', Paid: 'paid', Expired: 'expired' } as const
+    const receivedSats = amountReceived === null ? null : Math.floor(amountReceived / 1000)
+    return { id, invoice, status: ours[status], receivedSats, paidAt }
+  }
+)
+
 /** A payment of the store's node. Its end is not reported. */
 export const BtcpayPayment = mapped(
   Type.Object({

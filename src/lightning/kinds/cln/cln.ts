@@ -295,7 +295,7 @@ export function readClnKey(text: string): ClnKey {
 export const cln: ProviderKind = {
   name: 'cln',
   isSandbox: false,
-  hashesDescriptions: true,
+  hashesDescriptions: 'own',
   calls: {
     address: null,
     counted: 'key',

@@ -222,7 +222,7 @@ function meaningOf({ status, said }: ProviderResponse): ProviderRefused | null {
 
 async function newInvoice(
   call: CallProvider,
-  { amountSats, description, expirySeconds }: ChargeRequest,
+  { amountSats, description, expirySeconds, hashed }: ChargeRequest,
   webhook: string | null
 ): Promise<Charge> {
   const response = await call({
@@ -232,7 +232,10 @@ async function newInvoice(
       out: false,
       amount: amountSats,
       unit: 'sat',
-      memo: shortDescription(description),
+      // Over Core Lightning it takes no hash without the text.
+      ...(hashed === undefined
+        ? { memo: shortDescription(description) }
+        : { unhashed_description: Buffer.from(hashed.text).toString('hex') }),
       expiry: expirySeconds,
       ...(webhook === null ? {} : { webhook })
     }
@@ -343,6 +346,7 @@ export const lnbits: ProviderKind = {
     { scope: 'Admin key', purpose: 'Refunds; it may do the other things too' }
   ],
   wantsAmounts: true,
+  hashesDescriptions: 'shared',
   keyHint: form.example,
   keyFault: addressKeyFault(readLnbitsKey),
   open: options => new LnbitsProvider(options)

@@ -255,7 +255,7 @@ async function newInvoice(
 export const lnd: ProviderKind = {
   name: 'lnd',
   isSandbox: false,
-  hashesDescriptions: true,
+  hashesDescriptions: 'own',
   calls: {
     address: null,
     counted: 'key',

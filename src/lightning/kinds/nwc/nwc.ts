@@ -209,11 +209,13 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
 
 async function newInvoice(
   wallet: NwcWallet,
-  { amountSats, description, expirySeconds }: ChargeRequest
+  { amountSats, description, expirySeconds, hashed }: ChargeRequest
 ): Promise<Charge> {
   const response = await wallet.ask('make_invoice', {
     amount: amountSats * 1000,
-    description: shortDescription(description.toWellFormed()),
+    ...(hashed === undefined
+      ? { description: shortDescription(description.toWellFormed()) }
+      : { description_hash: hashed.hash }),
     expiry: expirySeconds
   })
   const { invoice, payment_hash } = requireResponse(NwcInvoice, 'result' in response ? response.result : null)
@@ -280,6 +282,7 @@ export const nwc: ProviderKind = {
     { scope: 'list_transactions', purpose: 'Find what was paid sooner than after a minute' },
     { scope: 'pay_invoice', purpose: 'Refunds' }
   ],
+  hashesDescriptions: 'shared',
   keyHint: 'nostr+walletconnect://…, which your wallet shows for a connection.',
   keyFault: addressKeyFault(readNwcKey),
   open: options => new NwcProvider(options)

@@ -331,7 +331,7 @@ export function readPhoenixdKey(text: string): PhoenixdKey {
 export const phoenixd: ProviderKind = {
   name: 'phoenixd',
   isSandbox: false,
-  hashesDescriptions: true,
+  hashesDescriptions: 'own',
   calls: {
     address: null,
     counted: 'key',

@@ -343,7 +343,7 @@ function readSandboxNotification(headers: ReadonlyHeaders, body: Uint8Array): Pr
 export const sandbox: ProviderKind = {
   name: 'sandbox',
   isSandbox: true,
-  hashesDescriptions: true,
+  hashesDescriptions: 'own',
   // It reports every payment in process.
   calls: null,
   keyHint: 'Any text of 8 characters or more. The sandbox moves no money.',

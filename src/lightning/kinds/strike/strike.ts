@@ -237,11 +237,16 @@ async function createRequest(
   expectedMsat: bigint | null
 ): Promise<Charge> {
   const description = shortened(request.description)
+  const described = description === '' ? {} : { description }
   const response = await call({
     method: 'POST',
     path: '/v1/receive-requests',
     body: {
-      bolt11: { amount, ...(description === '' ? {} : { description }), expiryInSeconds: request.expirySeconds }
+      bolt11: {
+        amount,
+        ...(request.hashed === undefined ? described : { descriptionHash: request.hashed.hash }),
+        expiryInSeconds: request.expirySeconds
+      }
     },
     scope: CREATE,
     sharedLimit: RECEIVING
@@ -363,6 +368,7 @@ export const strike: ProviderKind = {
     { scope: 'partner.payment-quote.execute', purpose: 'Send refunds' },
     { scope: 'partner.payment.read', purpose: 'See what became of refunds' }
   ],
+  hashesDescriptions: 'shared',
   keyHint: 'An API key of your Strike account, from dashboard.strike.me.',
   keyFault: headerKeyFault,
   open: options => new StrikeProvider(options)

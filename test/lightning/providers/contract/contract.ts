@@ -1,10 +1,18 @@
+import { hash } from 'node:crypto'
 import { inspect } from 'node:util'
 import type { Test as T } from 'tap'
 import { decodeInvoice } from '../../../../src/lightning/codecs/bolt11.ts'
 import { guarded } from '../../../../src/lightning/provider-calls/breaker.ts'
 import { Budgets } from '../../../../src/lightning/provider-calls/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../../../src/lightning/provider-calls/errors.ts'
-import type { Charge, Payout, PayoutRequest, Provider } from '../../../../src/lightning/provider-calls/provider.ts'
+import { providerKinds } from '../../../../src/lightning/kinds/kinds.ts'
+import type {
+  Charge,
+  ChargeRequest,
+  Payout,
+  PayoutRequest,
+  Provider
+} from '../../../../src/lightning/provider-calls/provider.ts'
 import { MemoryState } from '../../../../src/platform/state/memory.ts'
 import { KeyRing, Sealer } from '../../../../src/platform/keys/secrets.ts'
 import type { InvoiceNetwork } from '../../../../src/lightning/codecs/bolt11.ts'
@@ -27,6 +35,8 @@ import {
 /** What every kind of provider keeps, told once and held against each of them over a fake of its service. */
 
 const request = { amountSats: 2_100, description: 'a quote about money', expirySeconds: 600 }
+/** Longer than an invoice's description may be, with what JSON escapes. */
+const HASHED = JSON.stringify({ url: `https://api.example.com/${'é"\\'.repeat(300)}` })
 
 type Called = Subject & { readonly wire: Wire }
 type Pays = Called & { readonly pays: Paying; readonly provider: Paid }
@@ -72,7 +82,7 @@ const listing = only(
 
 const create = (
   { provider, key }: Pick<Subject, 'provider' | 'key'>,
-  more: Partial<typeof request> = {}
+  more: Partial<ChargeRequest> = {}
 ): Promise<Charge> => provider.createCharge(key, { ...request, ...more })
 
 /** Everything that was settled, by as many calls as the kind wants. */
@@ -119,6 +129,16 @@ const rows: readonly Row[] = [
     t.equal(invoice.network, charge.network)
     t.equal(invoice.expiresAt * 1000, charge.expiresAt)
     t.equal(charge.expiresAt, subject.clock.now() + 600_000)
+  }),
+  all('a hash for the description is in the invoice of each kind that x402 sells by', async (t, subject) => {
+    const hashed = { text: HASHED, hash: hash('sha256', HASHED) }
+    const charge = await create(subject, { hashed })
+    const { descriptionHash, description } = decodeInvoice(charge.invoice)
+    const kind = providerKinds.find(({ name }) => name === subject.provider.kind)
+    if (kind?.hashesDescriptions === undefined) t.not(descriptionHash, hashed.hash)
+    else t.same([descriptionHash, description], [hashed.hash, null])
+    await subject.settle(charge)
+    t.match(await subject.provider.lookUp(subject.key, charge.chargeId), { status: 'paid' })
   }),
   all('no two invoices are one', async (t, subject) => {
     const charges = [await create(subject), await create(subject), await create(subject)]

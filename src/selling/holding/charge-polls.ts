@@ -2,15 +2,21 @@ import { LRUCache } from 'lru-cache'
 import type { ChargeState } from '../../lightning/provider-calls/provider.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { Challenge } from '../holding/challenge.ts'
+import type { Challenge } from './challenge.ts'
 
-export interface ChargePollsOptions {
+/** What providers say of charges. */
+export interface ChargeSources {
+  /** Looks up the charge at the account that made it; null if that is gone. */
+  readonly lookUp: (challenge: Challenge) => Promise<ChargeState | null>
+  /** Rate limit of the provider: per account, or for all calls from our address. */
+  readonly countedOf: (challenge: Challenge) => string
+  /** Others may make invoices at its node, or the kind is unknown: a preimage alone proves no payment. */
+  readonly isShared: (challenge: Challenge) => boolean
+}
+
+export interface ChargePollsOptions extends Pick<ChargeSources, 'lookUp' | 'countedOf'> {
   readonly clock: Clock
   readonly log: Log
-  /** Looks up the charge at the account that made it; null if that is gone. */
-  lookUp(challenge: Challenge): Promise<ChargeState | null>
-  /** Rate limit of the provider: per account, or for all calls from our address. */
-  countedOf(challenge: Challenge): string
   settled(paymentHash: string): Promise<void>
 }
 
@@ -48,10 +54,10 @@ export class ChargePolls {
 
   /**
    * The provider reports the payment; false also if just polled, timed out or failed. A late answer is recorded. Never
-   * rejects.
+   * rejects. `isProven`: a preimage was shown, so only the provider's own limits bound the call.
    */
-  async isPaid(challenge: Challenge): Promise<boolean> {
-    if (!this.#mayAsk(challenge)) return false
+  async isPaid(challenge: Challenge, isProven = false): Promise<boolean> {
+    if (!isProven && !this.#mayAsk(challenge)) return false
     const { clock } = this.#options
     const given = Promise.withResolvers<boolean>()
     const patience = clock.after(PATIENCE, () => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ChargePolls } from '../../../src/selling/paywall/charge-polls.ts'
+import { ChargePolls } from '../../../src/selling/holding/charge-polls.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
 import type { ChargeState } from '../../../src/lightning/provider-calls/provider.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
