@@ -10,6 +10,7 @@ import { Load } from '../engine/pipeline/load.ts'
 import type { AnyOperation } from '../engine/operations/operation.ts'
 import type { Plugin } from '../engine/pipeline/plugin.ts'
 import type { Snapshot } from '../engine/pipeline/snapshot.ts'
+import type { ListenAddress } from '../engine/config/listen-address.ts'
 import { defaultLimits } from '../engine/listener/deadlines.ts'
 import { createListener, type Listener } from '../engine/listener/listener.ts'
 import { hasPaymentCredential } from '../engine/message/payment-headers.ts'
@@ -109,6 +110,7 @@ async function build(config: GatewayConfig, environment: GatewayEnvironment, clo
               log.info({ notAfter: notAfter.toISOString() }, 'certificate renewed')
             }
           },
+    toHttps: httpsOrigins(running.config.server),
     clock,
     freshId,
     handle: (ctx, wire) => {
@@ -135,6 +137,16 @@ async function build(config: GatewayConfig, environment: GatewayEnvironment, clo
     compile: compileFor,
     reloaded
   })
+}
+
+/** Undefined if plain requests are served: without TLS of our own, or for a public address in the clear. */
+function httpsOrigins({
+  tls,
+  publicUrl,
+  proxyUrl
+}: GatewayConfig['server']): readonly [string, ...string[]] | undefined {
+  if (tls.length === 0 || !publicUrl.startsWith('https:')) return undefined
+  return proxyUrl.startsWith('https:') ? [publicUrl, proxyUrl] : [publicUrl]
 }
 
 /** As Prometheus and Caddy name theirs, so that common alerts fit. */
@@ -189,12 +201,15 @@ export class App {
     return this.#dependencies.gateway.active
   }
 
-  /** @throws CodedError */
-  async listen(): Promise<{ readonly host: string; readonly port: number }> {
-    const { host, port } = this.#dependencies.running.config.server.listen
-    await this.#dependencies.listener.listen(host, port)
-    this.#dependencies.load.start()
-    return this.#dependencies.listener.address ?? { host, port }
+  /**
+   * Returns where, with the ports taken.
+   * @throws CodedError
+   */
+  async listen(): Promise<readonly ListenAddress[]> {
+    const { listener, load, running } = this.#dependencies
+    await listener.listen(...running.config.server.addresses)
+    load.start()
+    return listener.addresses
   }
 
   /** Follows other processes' changes and makes the gateway ready; requires the tables. */

@@ -4,7 +4,8 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { readChallengeLine } from '../../src/app/commands/credentials.ts'
 import { credentialOf } from '../support/gateway.ts'
-import { eachDoor, openShop, programPath } from './setting.ts'
+import { programPath } from '../support/program-path.ts'
+import { eachDoor, openShop } from './setting.ts'
 
 const run = promisify(execFile)
 const program = programPath('curl')

@@ -2,7 +2,8 @@
 import { fetchWithMpp } from '@getalby/lightning-tools/402'
 import t from 'tap'
 import { MAX_PRICED_PATH } from '../../src/selling/minting/minting.ts'
-import { nginxDoor, openShop, programPath, sandboxWallet } from './setting.ts'
+import { programPath } from '../support/program-path.ts'
+import { nginxDoor, openShop, sandboxWallet } from './setting.ts'
 
 const skip = programPath('nginx') === null ? 'nginx is not installed' : false
 

@@ -4,13 +4,14 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import net from 'node:net'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import type { Test as T } from 'tap'
 import { defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
 import { temporaryFolder } from '../support/database.ts'
+import { programPath } from '../support/program-path.ts'
 import { freePort } from '../support/free-port.ts'
 
 /** A request as the upstream received it. */
@@ -198,15 +199,6 @@ export async function directDoor(t: T, gateway: TestGateway): Promise<Door> {
     for (const socket of open) socket.destroy()
   })
   return { name: 'direct', url: `http://127.0.0.1:${port}`, connections: () => ({ opened, ended }) }
-}
-
-/**
- * The path of a program, looked up as a shell does (and in the places where Debian puts servers); null where it is not
- * installed.
- */
-export function programPath(name: string): string | null {
-  const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
-  return folders.map(folder => join(folder, name)).find(path => existsSync(path)) ?? null
 }
 
 /**

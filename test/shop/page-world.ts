@@ -1,5 +1,6 @@
 import { Agent } from 'undici'
 import type { Test as T } from 'tap'
+import { localAddress, portOf } from '../../src/engine/config/listen-address.ts'
 import { loadConfigText } from '../../src/engine/config/load.ts'
 import { compile } from '../../src/engine/pipeline/compile.ts'
 import { LongError, Unavailable, type GatewayError } from '../../src/engine/operations/errors.ts'
@@ -300,14 +301,14 @@ export async function servePages(t: T, world: PageWorld): Promise<ServedPages> {
       throw error
     }
   })
-  await listener.listen('127.0.0.1', 0)
+  await listener.listen(localAddress())
   const agent = new Agent({ keepAliveTimeout: 1000 })
   t.teardown(async () => {
     await agent.destroy()
     await listener.drain(100)
     await gateway.close()
   })
-  const url = `http://127.0.0.1:${listener.address?.port}`
+  const url = `http://127.0.0.1:${portOf(listener.addresses)}`
   const check = new OpenApiCheck(
     openApiDocument(operations, { title: 'test', description: 'test', publicUrl: url, pricedRoutes: [] })
   )

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Agent, request, type Dispatcher } from 'undici'
 import type { Test as T } from 'tap'
+import { portOf } from '../../src/engine/config/listen-address.ts'
 import { withPlugins, type Loaded } from '../../src/app/cli/configuration.ts'
 import { compose } from '../../src/app/compose.ts'
 import { loadConfigText, type LoadOptions } from '../../src/engine/config/load.ts'
@@ -217,7 +218,7 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
     publicUrl: () => url,
     ...(kinds === undefined ? {} : { providerKinds: kinds })
   })
-  const { port } = await app.listen()
+  const port = portOf(await app.listen())
   const address = `http://127.0.0.1:${port}`
   if (url === '') url = address
   await options.listening?.(address, readKeys(data)?.merchant?.apiKey.reveal() ?? '')

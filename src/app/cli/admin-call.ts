@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { reachable } from '../../engine/config/listen-address.ts'
 import { readKeys } from '../../platform/keys/keyfile.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import { callGateway, type WholeResponse } from './gateway-call.ts'
@@ -39,7 +40,6 @@ export function adminKeyOf({ data, secrets }: Pick<GatewayConfig, 'data' | 'secr
 
 function addressOf({ server: { listen, tls, publicUrl } }: GatewayConfig): string {
   // Only its public name has a certificate.
-  if (tls.length > 0) return publicUrl
-  const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
-  return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`
+  if (tls.length > 0 || (listen.port === 0 && publicUrl !== '')) return publicUrl
+  return `http://${reachable(listen)}`
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { request } from 'undici'
+import { localAddress, portOf } from '../../engine/config/listen-address.ts'
 import { ownImage } from '../image.ts'
 import { systemClock } from '../../platform/system/clock.ts'
 import { openDatabase } from '../../platform/database/database.ts'
@@ -29,7 +30,7 @@ export async function openapi(args: readonly string[], out: Output): Promise<num
     data,
     mode: 'development',
     state: { url: 'memory:', cluster: false },
-    server: { ...file.server, listen: { host: '127.0.0.1', port: 0 }, tls: [] }
+    server: { ...file.server, addresses: [localAddress()], tls: [] }
   } as const
   const [{ compose }, { prepare }] = await Promise.all([import('../compose.ts'), import('../first-start.ts')])
   const database = await openDatabase({
@@ -50,7 +51,7 @@ export async function openapi(args: readonly string[], out: Output): Promise<num
       plugins,
       publicUrl: () => (config.server.publicUrl === '' ? 'http://127.0.0.1:8080' : config.server.publicUrl)
     })
-    const { port } = await app.listen()
+    const port = portOf(await app.listen())
     await app.follow()
     const answer = await request(`http://127.0.0.1:${port}/api/openapi.json`)
     out.print(JSON.stringify(await answer.body.json(), null, 2))

@@ -23,6 +23,14 @@ import { endAtLatest, endSoon } from '../cli/end.ts'
 import { logged } from './explain.ts'
 import { awaitsFirstWork, FirstWork } from '../cli/first-work.ts'
 import { FIRST_STORE, forSale, hasWallet } from '../cli/for-sale.ts'
+import {
+  hostAndPort,
+  isWildcard,
+  listenText,
+  portOf,
+  reachable,
+  type ListenAddress
+} from '../../engine/config/listen-address.ts'
 import { needsRestart } from '../../engine/config/effective.ts'
 import type { Output } from '../cli/output.ts'
 import { superviseWorkers } from '../cli/workers.ts'
@@ -167,11 +175,11 @@ class Process {
         }
       })
       const ready = await this.#prepared(database, secrets)
-      const address = await app.listen()
-      this.#publicUrl = publicUrlOf(config, address.port)
+      const addresses = await app.listen()
+      this.#publicUrl = publicUrlOf(config, portOf(addresses))
       if (ready) await app.follow()
       else void this.#keepTrying(app, database, secrets)
-      this.#announce(address, ready, app)
+      this.#announce(addresses, ready, app)
       const watch = await this.#watch(app)
       await stopped
       watch.close()
@@ -250,9 +258,9 @@ class Process {
     })
   }
 
-  #announce(address: { host: string; port: number }, ready: boolean, { config, operations }: App): void {
+  #announce(addresses: readonly ListenAddress[], ready: boolean, { config, operations }: App): void {
     this.#log.info(
-      { ...address, publicUrl: this.#publicUrl, pid: process.pid },
+      { addresses: addresses.map(listenText), publicUrl: this.#publicUrl, pid: process.pid },
       ready ? 'ready' : 'listening without a database'
     )
     if (cluster.isWorker) return
@@ -261,12 +269,19 @@ class Process {
       config.routes.some(
         route => route.upstream.kind === 'internal' && !route.match.path.includes('/*') && takes(route, 'GET', path)
       )
-    const { host, port } = address
-    const listens = `${config.server.tls.length > 0 ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
-    const isPublic =
-      config.server.publicUrl === '' || host === '0.0.0.0' || host === '::' || listens === this.#publicUrl
-    this.#out.print(`boltgate is listening on ${isPublic && config.mode === 'development' ? this.#publicUrl : listens}`)
-    if (listens !== this.#publicUrl && config.mode === 'production') this.#out.print(`  Public:  ${this.#publicUrl}`)
+    const { publicUrl } = config.server
+    const hasTls = config.server.tls.length > 0
+    const listens = addresses.map(address =>
+      address.kind === 'unix'
+        ? listenText(address)
+        : `${hasTls && !address.isPlain ? 'https' : 'http'}://${hostAndPort(address)}`
+    )
+    const [first] = addresses
+    const isPublic = publicUrl === '' || (first?.kind === 'tcp' && isWildcard(first.host))
+    if (isPublic && config.mode === 'development') listens[0] = this.#publicUrl
+    this.#out.print(`boltgate is listening on ${listens.join(', ')}`)
+    if (!listens.includes(this.#publicUrl) && config.mode === 'production')
+      this.#out.print(`  Public:  ${this.#publicUrl}`)
     if (config.mode === 'development' && ready) {
       const [first, ...more] = forSale(config, this.#publicUrl, operations)
       if (first !== undefined) {
@@ -289,8 +304,7 @@ class Process {
 function publicUrlOf(config: GatewayConfig, port: number): string {
   if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
   const { host } = config.server.listen
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
-  return `${config.server.tls.length > 0 ? 'https' : 'http'}://${name}:${port}`
+  return `${config.server.tls.length > 0 ? 'https' : 'http'}://${reachable({ host, port })}`
 }
 
 function onStopSignal(stop: () => void): void {

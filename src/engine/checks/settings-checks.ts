@@ -59,6 +59,16 @@ export function checkLargeHeads({ server, routes }: FileConfig, findings: Findin
       )
 }
 
+/** A public address can be derived from a port, not from a Unix socket. */
+export function checkListen({ server: { listen, publicUrl } }: FileConfig, findings: Findings): void {
+  if (publicUrl === '' && listen.every(text => text.startsWith('unix:')))
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['server', 'listen'],
+      'found Unix sockets alone; allowed: with server.publicUrl, the address that clients use'
+    )
+}
+
 /** Cookies ignore the port: another origin of the same host is not isolated. */
 export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileConfig, findings: Findings): void {
   if (proxyUrl === '') return

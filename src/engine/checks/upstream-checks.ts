@@ -1,5 +1,5 @@
 import { quote, type Findings, type Path } from '../config/diagnose.ts'
-import { parseListen } from '../config/formats.ts'
+import { type HostAndPort, isWildcard, parseListen } from '../config/listen-address.ts'
 import type { FileConfig, RouteConfig } from '../config/schema.ts'
 
 type Placed = readonly { readonly route: RouteConfig; readonly index: number }[]
@@ -8,21 +8,25 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 /** Routes that lead back to the gateway, which it refuses when they are called. */
 export function checkOwnAddress({ server }: FileConfig, routes: Placed, findings: Findings): void {
-  const listen = parseListen(server.listen)
-  if (listen === undefined || listen.port === 0) return
+  for (const text of server.listen) {
+    const listen = parseListen(text)
+    if (listen?.kind === 'tcp' && listen.port !== 0) checkAddress(listen, text, routes, findings)
+  }
+}
+
+function checkAddress(listen: HostAndPort, text: string, routes: Placed, findings: Findings): void {
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host
-  const isEverywhere = host === '0.0.0.0' || host === '[::]'
   for (const { route, index } of routes) {
     if (route.upstream.kind !== 'url') continue
     const { hostname, port, protocol } = new URL(route.upstream.url)
     const isOwn =
       Number(port === '' ? (protocol === 'https:' ? 443 : 80) : port) === listen.port &&
-      (hostname === host || (LOOPBACK.test(hostname) && (isEverywhere || LOOPBACK.test(host))))
+      (hostname === host || (LOOPBACK.test(hostname) && (isWildcard(listen.host) || LOOPBACK.test(host))))
     if (isOwn)
       findings.report(
         'BG_CONFIG_CONFLICT',
         upstreamPath(route, index),
-        `found ${quote(route.upstream.url)}, where the gateway itself listens (${server.listen}); allowed: the address of the server behind it, or another server.listen`
+        `found ${quote(route.upstream.url)}, where the gateway itself listens (${text}); allowed: the address of the server behind it, or another server.listen`
       )
   }
 }

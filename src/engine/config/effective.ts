@@ -2,6 +2,7 @@ import type { MeterConfig } from '../checks/meter.ts'
 import { stringify } from 'yaml'
 import { keywordsOf, type Keywords } from './keywords.ts'
 import { fileSchema, type ChainEntryConfig, type GatewayConfig, type PluginFacts, type RouteConfig } from './schema.ts'
+import { listenText } from './listen-address.ts'
 import { formatUnit } from './units.ts'
 import { entrySiblings } from '../checks/chains.ts'
 
@@ -40,7 +41,7 @@ export function effective(config: GatewayConfig, plugins: KnownPlugins): Effecti
   const { file, chains, routes, upstreams, server, warnings: _warnings, ...rest } = config
   const own = {
     ...rest,
-    server: { ...server, listen: `${server.listen.host}:${server.listen.port}` },
+    server: { ...server, listen: server.addresses.map(listenText) },
     upstreams: Object.fromEntries(
       Object.entries(upstreams).map(([name, { kind: _kind, name: _name, ...upstream }]) => [name, upstream])
     )

@@ -2,6 +2,7 @@ import { METHODS } from 'node:http'
 import ipaddr from 'ipaddr.js'
 import { isPostgresUrl } from '../../platform/system/postgres-url.ts'
 import { nearest } from './diagnose.ts'
+import { parseListen } from './listen-address.ts'
 
 interface TextFormat {
   check(text: string): boolean
@@ -14,19 +15,6 @@ export const METHOD_NAMES: readonly string[] = METHODS.filter(
   method => method !== 'TRACE' && method !== 'CONNECT' && /^[A-Z]+$/.test(method)
 )
 export const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
-
-/** `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. Undefined for other text. */
-export function parseListen(text: string): { host: string; port: number } | undefined {
-  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})$/.exec(text)
-  const host = match?.[1] ?? match?.[2]
-  const port = Number(match?.[3])
-  if (host === undefined || !(port <= 65535)) return undefined
-  if (match?.[1] !== undefined && !ipaddr.IPv6.isValid(host)) return undefined
-  // A host that ends in a number and is no IPv4 address is invalid (WHATWG URL, host parsing), and publicUrl contains
-  // it.
-  if (match?.[2] !== undefined && !URL.canParse(`http://${host}`)) return undefined
-  return { host, port }
-}
 
 const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
@@ -70,7 +58,8 @@ const formats: Readonly<Record<string, TextFormat>> = {
   },
   listen: {
     check: text => parseListen(text) !== undefined,
-    allowed: 'an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080'
+    allowed:
+      'an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path'
   },
   origin: {
     check(text) {

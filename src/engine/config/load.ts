@@ -4,7 +4,7 @@ import type { ReadEntry } from '../checks/chains.ts'
 import { ConfigError, Findings, formatPath, type Problem } from './diagnose.ts'
 import { parseFile, type Origin } from './document.ts'
 import { deepFreeze } from './fields.ts'
-import { parseListen } from './formats.ts'
+import { type HostAndPort, reachable, readListen } from './listen-address.ts'
 import { type Environment, interpolate } from './interpolate.ts'
 import { DEFAULT_USE, PRESET_NAMES, type PresetName } from './presets.ts'
 import { readConfig } from './read.ts'
@@ -109,8 +109,10 @@ interface Assembled extends Pick<GatewayConfig, 'file' | 'routes' | 'upstreams' 
 }
 
 function assemble({ file, folder, config, chains, upstreams, routes, warnings }: Assembled): GatewayConfig {
-  // The schema's format has accepted this text.
-  const listen = parseListen(config.server.listen) ?? { host: '127.0.0.1', port: 8080 }
+  const addresses = readListen(config.server.listen, folder)
+  // With sockets alone there is a publicUrl (`checkListen`).
+  const { host, port } = addresses.find(address => address.kind === 'tcp') ?? { host: 'localhost', port: 0 }
+  const listen = { host, port }
   const tls = config.server.tls.map(({ cert, key }) => ({ cert: resolve(folder, cert), key: resolve(folder, key) }))
   const publicUrl =
     config.server.publicUrl === ''
@@ -129,6 +131,7 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
     server: {
       ...config.server,
       listen,
+      addresses,
       tls,
       publicUrl,
       proxyUrl: config.server.proxyUrl === '' ? '' : new URL(config.server.proxyUrl).origin
@@ -143,11 +146,8 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
 }
 
 /** Decision 21: derived from `listen`. Empty for port 0, whose number is known only once the listener is open. */
-function defaultPublicUrl({ host, port }: { host: string; port: number }, scheme: 'http' | 'https'): string {
-  if (port === 0) return ''
-  // The wildcard address is not connectable.
-  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
-  return new URL(`${scheme}://${reachable}:${port}`).origin
+function defaultPublicUrl(listen: HostAndPort, scheme: 'http' | 'https'): string {
+  return listen.port === 0 ? '' : new URL(`${scheme}://${reachable(listen)}`).origin
 }
 
 /** Settings that come from the environment where the file does not have them. */

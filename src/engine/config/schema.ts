@@ -1,3 +1,4 @@
+import type { HostAndPort, ListenAddress } from './listen-address.ts'
 import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
 import { described, List, SecretText, type DeepReadonly } from './fields.ts'
@@ -182,8 +183,9 @@ export type GatewayConfig = DeepReadonly<
   readonly usesNamed: boolean
   readonly file: string
   readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {
-    /** Host without brackets; port 0 takes any free one. */
-    readonly listen: { readonly host: string; readonly port: number }
+    /** The first that is no Unix socket. */
+    readonly listen: HostAndPort
+    readonly addresses: readonly ListenAddress[]
   }
   /** Built-in policies (contract, Limits) and the file's own. */
   readonly policies: Readonly<Record<string, PolicyConfig>>

@@ -9,7 +9,7 @@ import { PROBE, stillReads, cutsUpload, DISCARD, SMALL_PIECE_BYTES } from '../li
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from '../listener/allowance.ts'
 import type { WireBody } from '../listener/request-body.ts'
-import { cut } from '../listener/cut.ts'
+import { cut } from '../listener/deadlines.ts'
 
 const FRESH = 0
 const HEAD = 1

@@ -1,6 +1,8 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { lstatSync, rmSync } from 'node:fs'
+import { connect, createServer, type AddressInfo, type ListenOptions, type Server, type Socket } from 'node:net'
+import { hostAndPort, listenText, type HostAndPort, type ListenAddress } from '../config/listen-address.ts'
 import { CodedError, defineError, hasCode } from '../../platform/system/errors.ts'
 
 const LISTEN_FAILED = defineError('BG_LISTEN_FAILED', {
@@ -10,10 +12,27 @@ const LISTEN_FAILED = defineError('BG_LISTEN_FAILED', {
 })
 
 /** Explains errors that the address causes; returns others unchanged. */
-function listenError(host: string, port: number, cause: Error): Error {
+function listenError(address: ListenAddress, cause: Error): Error {
   const reason = 'code' in cause ? String(cause.code) : ''
-  const text = words(host, `${host.includes(':') ? `[${host}]` : host}:${port}`, reason)
+  const text =
+    address.kind === 'unix'
+      ? socketWords(listenText(address), reason)
+      : words(address.host, hostAndPort(address), reason)
   return text === null ? cause : new CodedError(LISTEN_FAILED, `server.listen: ${text} (${reason})`, { cause })
+}
+
+function socketWords(at: string, reason: string): string | null {
+  switch (reason) {
+    case 'EADDRINUSE':
+      return `another program listens at ${at}, or there is another file; stop it, or choose another path`
+    case 'EACCES':
+    case 'EPERM':
+    case 'ENOENT':
+    case 'EINVAL':
+      return `the user of this process may not make a socket at ${at}; use a path of at most 107 bytes in a folder that exists and that it may write`
+    default:
+      return null
+  }
 }
 
 function words(host: string, at: string, reason: string): string | null {
@@ -44,34 +63,40 @@ const BACKLOG = 4096
  */
 const SOCKETS = 32
 
+/** Accepts connections at one address. */
 export class Acceptors {
+  readonly #address: ListenAddress
   readonly #accept: (socket: Socket) => void
   readonly #failed: (error: Error) => void
   #servers: Server[] = []
 
-  constructor(accept: (socket: Socket) => void, failed: (error: Error) => void) {
+  constructor(address: ListenAddress, accept: (socket: Socket) => void, failed: (error: Error) => void) {
+    this.#address = address
     this.#accept = accept
     this.#failed = failed
   }
 
   /**
-   * `port` 0 takes any free one.
+   * Port 0 takes any free one.
    * @throws CodedError; what else the system says
    */
-  async listen(host: string, port: number): Promise<void> {
+  async listen(): Promise<void> {
+    const address = this.#address
     try {
+      if (address.kind === 'unix') await this.#openSocket(address.path)
       // The primary accepts for its workers.
-      if (cluster.isWorker) await this.#open(host, port, false)
-      else await this.#openShared(host, port)
+      else if (cluster.isWorker) await this.#open(address)
+      else await this.#openShared(address)
     } catch (cause) {
       await this.close()
-      throw cause instanceof Error ? listenError(host, port, cause) : cause
+      throw cause instanceof Error ? listenError(address, cause) : cause
     }
   }
 
-  get address(): { readonly host: string; readonly port: number } | null {
-    const address = this.#servers[0]?.address() ?? null
-    return isPort(address) ? { host: address.address, port: address.port } : null
+  /** With the port taken. */
+  get address(): ListenAddress {
+    const taken = this.#servers[0]?.address() ?? null
+    return this.#address.kind === 'tcp' && isPort(taken) ? { ...this.#address, port: taken.port } : this.#address
   }
 
   /** Stops accepting; resolves when the last connection is closed. */
@@ -81,31 +106,53 @@ export class Acceptors {
     this.#servers = []
   }
 
-  async #openShared(host: string, port: number): Promise<void> {
+  async #openShared({ host, port }: HostAndPort): Promise<void> {
     // Binds exclusively first: a shared socket would also share the port with other processes.
-    await this.#open(host, port, false)
-    const taken = this.address?.port ?? port
+    await this.#open({ host, port })
+    const taken = this.address.kind === 'tcp' ? this.address.port : port
     await this.close()
     while (this.#servers.length < SOCKETS) {
       try {
-        await this.#open(host, taken, true)
+        await this.#open({ host, port: taken, reusePort: true })
       } catch (error) {
         // macOS and Windows cannot share a port.
         if (!hasCode(error, 'ENOTSUP')) throw error
-        await this.#open(host, taken, false)
+        await this.#open({ host, port: taken })
         return
       }
     }
   }
 
-  async #open(host: string, port: number, reusePort: boolean): Promise<void> {
+  /** A gateway that was killed leaves the file of its socket. */
+  async #openSocket(path: string): Promise<void> {
+    if (!cluster.isWorker && isSocket(path) && !(await isServed(path))) rmSync(path)
+    await this.#open({ path })
+  }
+
+  async #open(where: ListenOptions): Promise<void> {
     // As in node:http, which ends our side independently of the client's.
     const server = createServer({ allowHalfOpen: true, noDelay: true }, this.#accept)
-    server.listen({ host, port, backlog: BACKLOG, reusePort })
+    server.listen({ ...where, backlog: BACKLOG })
     await once(server, 'listening')
     // An unhandled error event would end the process.
     server.on('error', this.#failed)
     this.#servers.push(server)
+  }
+}
+
+function isSocket(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true
+}
+
+async function isServed(path: string): Promise<boolean> {
+  const socket = connect(path)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch (error) {
+    return !hasCode(error, 'ECONNREFUSED')
+  } finally {
+    socket.destroy()
   }
 }
 

@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net'
 import type { WireBody } from './request-body.ts'
-import { cut } from './cut.ts'
 
 /** Limits per client; `server.limits` sets three of them. Milliseconds and bytes. */
 export interface ListenerLimits {
@@ -243,4 +242,10 @@ function linger(connection: Watched, watch: Watch, now: number): void {
   // 4 MiB: many times what a client can have in flight when the response reaches it.
   if (now - watch.closingSince >= LINGER || connection.socket.bytesRead - watch.bytesAtClosing > 4 * 1024 * 1024)
     connection.socket.destroy()
+}
+
+/** Cuts a response off so that the client notices: by a reset, or by the missing close_notify of TLS. */
+export function cut(socket: Socket): void {
+  if ('encrypted' in socket) socket.destroy()
+  else socket.resetAndDestroy()
 }

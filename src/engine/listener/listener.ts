@@ -1,15 +1,15 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { clientNetwork, normalAddress } from '../message/addresses.ts'
 import { Context, NO_ROUTE } from '../message/context.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
-import { Acceptors } from './acceptors.ts'
+import type { ListenAddress } from '../config/listen-address.ts'
 import { Allowance, type Keeping } from './allowance.ts'
 import { TrustedProxies } from './client-address.ts'
 import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
 import { acceptedCorrelationId, offeredCorrelation } from './correlation.ts'
 import { enforce, sweepInterval } from './deadlines.ts'
+import { Entrance } from './entrance.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import type { ListenerOptions } from './options.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
@@ -18,7 +18,7 @@ import { parseFault, rawReply } from './raw-reply.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
-import { Tls } from './tls.ts'
+import { ToHttps } from './to-https.ts'
 import { upgradeResponse } from './upgrade-response.ts'
 
 /** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
@@ -37,12 +37,11 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #options: ListenerOptions
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
-  readonly #acceptors: Acceptors
-  readonly #tls: Tls | null
+  readonly #entrance: Entrance
+  readonly #toHttps: ToHttps | null
   readonly #server: NodeServer
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane>()
-  readonly #counts = new Map<string, number>()
   /** The connection whose bytes, now being read by node:http, arrived while the request before them was unanswered. */
   #behind: Connection | null = null
   #second = Number.NaN
@@ -70,24 +69,16 @@ export class Listener implements ConnectionHost, LaneHost {
     const takesAnySegment = options.takesAnySegment ?? (() => false)
     this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
     this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
-    this.#tls =
-      options.tls === undefined || options.tls === null
-        ? null
-        : new Tls({ ...options.tls, clock: options.clock }, secure => {
-            const peerAddress = normalAddress(secure.remoteAddress ?? '')
-            this.#converse(secure, peerAddress, this.#proxies.has(peerAddress))
-            secure.on('close', () => {
-              this.#connections.delete(secure)
-            })
-          })
-    this.#acceptors = new Acceptors(
-      socket => {
-        this.#accept(socket)
-      },
-      error => {
-        options.failed?.(error)
-      }
-    )
+    this.#toHttps = options.toHttps === undefined ? null : new ToHttps(options.toHttps)
+    this.#entrance = new Entrance(options, this.#proxies, (socket, peerAddress, trusted) => {
+      const lane = new Lane(socket, peerAddress, trusted, this)
+      this.#connections.set(socket, lane)
+      lane.open()
+      // `once` would wrap each listener, and the wrapper lives as long as the connection.
+      socket.on('close', () => {
+        this.#connections.delete(socket)
+      })
+    })
     const { server, read } = nodeServer(limits.headerSize, req => {
       // Node drops the bytes behind this request.
       const connection = this.#read(req.socket)
@@ -121,20 +112,20 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 
   /**
-   * `port` 0 takes any free one.
+   * Port 0 takes any free one.
    * @throws CodedError; what else the system says
    */
-  async listen(host: string, port: number): Promise<void> {
-    await this.#acceptors.listen(host, port)
+  async listen(...addresses: readonly ListenAddress[]): Promise<void> {
+    await this.#entrance.open(addresses)
     const { clock, limits } = this.#options
-    this.#tls?.open()
     this.#sweep = clock.every(sweepInterval(limits), () => {
       this.#enforce()
     })
   }
 
-  get address(): { readonly host: string; readonly port: number } | null {
-    return this.#acceptors.address
+  /** With the ports taken; empty before `listen`. */
+  get addresses(): readonly ListenAddress[] {
+    return this.#entrance.addresses
   }
 
   get connections(): number {
@@ -262,35 +253,8 @@ export class Listener implements ConnectionHost, LaneHost {
       },
       NO_ROUTE
     )
-    handle(ctx, wire)
-  }
-
-  #accept(socket: Socket): void {
-    const peerAddress = normalAddress(socket.remoteAddress ?? '')
-    const trusted = this.#proxies.has(peerAddress)
-    const key = clientNetwork(peerAddress)
-    const count = (this.#counts.get(key) ?? 0) + 1
-    // A trusted proxy carries many clients. For others a response would cost more than the flood it answers.
-    if (count > this.#options.limits.connectionsPerAddress && !trusted) {
-      socket.resetAndDestroy()
-      return
-    }
-    this.#counts.set(key, count)
-    if (this.#tls === null) this.#converse(socket, peerAddress, trusted)
-    else this.#tls.handshake(socket)
-    // `once` would wrap each listener, and the wrapper lives as long as the connection.
-    socket.on('close', () => {
-      this.#connections.delete(socket)
-      const left = (this.#counts.get(key) ?? 1) - 1
-      if (left === 0) this.#counts.delete(key)
-      else this.#counts.set(key, left)
-    })
-  }
-
-  #converse(socket: Socket, peerAddress: string, trusted: boolean): void {
-    const lane = new Lane(socket, peerAddress, trusted, this)
-    this.#connections.set(socket, lane)
-    lane.open()
+    if (!secure && this.#toHttps?.takes(ctx, connection.trusted) === true) this.#toHttps.answer(ctx, wire)
+    else handle(ctx, wire)
   }
 
   #upgrade(req: IncomingMessage, stream: unknown, head: Buffer): void {
@@ -362,8 +326,7 @@ export class Listener implements ConnectionHost, LaneHost {
       this.draining = 'cut'
       for (const socket of this.#connections.keys()) socket.destroy()
     })
-    const closed = this.#acceptors.close()
-    this.#tls?.close()
+    const closed = this.#entrance.close()
     for (const connection of this.#connections.values()) {
       connection.current?.drain()
       if (

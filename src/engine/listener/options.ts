@@ -11,6 +11,8 @@ export interface ListenerOptions {
   readonly trustedProxies: readonly string[]
   /** Null serves plain HTTP. */
   readonly tls?: Omit<TlsOptions, 'clock'> | null
+  /** HTTPS origins, to which plain requests of other machines are sent (308); the first is for unknown hosts. Default none. */
+  readonly toHttps?: readonly [string, ...string[]] | undefined
   readonly clock: Clock
   /** Makes a correlation id for a request without one (decision 14). */
   readonly freshId: () => string

@@ -7,7 +7,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { keepFor, type Keeping } from './allowance.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
-import { cut } from './cut.ts'
+import { cut } from './deadlines.ts'
 
 export interface WireConnection {
   readonly socket: Socket

@@ -44,8 +44,8 @@ const RELOAD_MS = 30_000
 export class Tls {
   readonly #options: TlsOptions
   readonly #server: Server
-  /** By address and port of the client: Node hands on another socket than it was given. */
-  readonly #handshaking = new Map<string, Socket>()
+  /** With the client's address, by address and port of the peer: Node hands on another socket than it was given. */
+  readonly #handshaking = new Map<string, { readonly socket: Socket; readonly address: string }>()
   #certificates: readonly [Certificate, ...Certificate[]]
   #hour = Number.NaN
   #timer: Timer | null = null
@@ -54,7 +54,7 @@ export class Tls {
    * `accept` receives each connection after its handshake.
    * @throws CodedError BG_TLS_CERTIFICATE
    */
-  constructor(options: TlsOptions, accept: (secure: Socket) => void) {
+  constructor(options: TlsOptions, accept: (secure: Socket, clientAddress: string) => void) {
     this.#options = options
     this.#certificates = readCertificates(options.certificates)
     this.#server = createServer({
@@ -69,8 +69,9 @@ export class Tls {
       }
     })
     this.#server.on('secureConnection', socket => {
+      const address = this.#handshaking.get(clientOf(socket))?.address ?? ''
       this.#handshaking.delete(clientOf(socket))
-      accept(socket)
+      accept(socket, address)
     })
     // The client's handshake failed; Node closes the socket only for some causes.
     this.#server.on('tlsClientError', (_error, socket) => socket.destroy())
@@ -82,12 +83,13 @@ export class Tls {
     return new Date(Math.min(...this.#certificates.map(({ x509 }) => x509.validToDate.getTime())))
   }
 
-  handshake(socket: Socket): void {
+  /** `address` is the client's, which a proxy may have told. */
+  handshake(socket: Socket, address: string): void {
     this.#rotateTicketKeys()
     const client = clientOf(socket)
-    this.#handshaking.set(client, socket)
+    this.#handshaking.set(client, { socket, address })
     socket.on('close', () => {
-      if (this.#handshaking.get(client) === socket) this.#handshaking.delete(client)
+      if (this.#handshaking.get(client)?.socket === socket) this.#handshaking.delete(client)
     })
     this.#server.emit('connection', socket)
   }
@@ -119,7 +121,7 @@ export class Tls {
   /** Cuts handshakes in progress. */
   close(): void {
     this.#timer?.cancel()
-    for (const socket of this.#handshaking.values()) socket.destroy()
+    for (const { socket } of this.#handshaking.values()) socket.destroy()
   }
 
   #certificateFor(name: string): Certificate {

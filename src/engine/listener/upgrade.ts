@@ -10,7 +10,7 @@ import type { TunnelResponse, TunnelResult, TunnelTarget } from '../message/wire
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { headerLine } from '../lane/reply-framing.ts'
 import { refusedBody } from './refused-upgrade.ts'
-import { cut } from './cut.ts'
+import { cut } from './deadlines.ts'
 
 interface TunnelClient {
   readonly socket: Socket

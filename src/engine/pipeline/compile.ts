@@ -96,6 +96,7 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
   return new Snapshot({
     generation: around.generation,
     mode: config.mode,
+    isStrict: isStrict(config.server),
     router,
     apart,
     chains: built.map(({ compiled }) => compiled.chain),
@@ -103,6 +104,11 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
     log,
     load: around.load ?? null
   })
+}
+
+/** A browser that heard it leaves no plain port of the host usable, so not where others may have the default port. */
+function isStrict({ tls, publicUrl }: GatewayConfig['server']): boolean {
+  return tls.length > 0 && publicUrl.startsWith('https:') && new URL(publicUrl).port === ''
 }
 
 async function buildChain(

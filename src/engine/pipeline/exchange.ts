@@ -28,6 +28,8 @@ import type { Responder, TunnelPolicy } from './responder.ts'
 
 export interface ExchangeEvents {
   readonly mode: 'development' | 'production'
+  /** Own responses over TLS tell browsers to use nothing else (RFC 6797). */
+  readonly isStrict?: boolean
   now(): number
   monotonic(): number
   /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
@@ -571,7 +573,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   }
 
   /**
-   * Sets the two headers of every response (contract, Versioning; decisions 13 and 14), and `no-store` on own responses
+   * Sets the two headers of every response (contract, Versioning; decisions 13 and 14), Strict-Transport-Security, and `no-store` on own responses
    * without Cache-Control. Shared caches cannot tell keys or sessions apart (RFC 9111 3.5 covers Authorization only)
    * and cache a 404 heuristically (decision 405).
    */
@@ -580,5 +582,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     head.headers.set('X-Correlation-Id', this.ctx.correlationId)
     if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version'))
       head.headers.set('X-API-Version', API_VERSION)
+    if (this.#events.isStrict === true && head.source !== 'upstream' && this.ctx.secure)
+      head.headers.set('Strict-Transport-Security', 'max-age=31536000')
   }
 }

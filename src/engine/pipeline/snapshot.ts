@@ -62,6 +62,7 @@ function withoutRoute(routerOf: (host: string) => Router<CompiledRoute>): Chain 
 export class Snapshot implements ExchangeEvents {
   readonly generation: number
   readonly mode: 'development' | 'production'
+  readonly isStrict: boolean
   readonly #router: Router<CompiledRoute>
   readonly #apart: ProxyHost | null
   readonly #chains: readonly Chain[]
@@ -76,6 +77,7 @@ export class Snapshot implements ExchangeEvents {
   constructor(parts: {
     readonly generation: number
     readonly mode: 'development' | 'production'
+    readonly isStrict?: boolean
     readonly router: Router<CompiledRoute>
     /** The host name of `server.proxyUrl`, which serves merchants' proxies only; null without one. */
     readonly apart: ProxyHost | null
@@ -87,6 +89,7 @@ export class Snapshot implements ExchangeEvents {
   }) {
     this.generation = parts.generation
     this.mode = parts.mode
+    this.isStrict = parts.isStrict === true
     this.#router = parts.router
     this.#apart = parts.apart
     this.#chains = parts.chains

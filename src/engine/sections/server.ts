@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { described, SecretText } from '../config/fields.ts'
+import { described, List, SecretText } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
 const limits = Type.Object(
@@ -23,11 +23,10 @@ const limits = Type.Object(
 
 export const ServerSchema = Type.Object(
   {
-    listen: Type.String({
-      default: '127.0.0.1:8080',
-      'x-format': 'listen',
+    listen: List(Type.String({ 'x-format': 'listen' }), {
+      default: ['127.0.0.1:8080'],
       description:
-        'Address and port to listen on, such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:80. Port 0 takes any free one.'
+        'Addresses to listen on, such as 127.0.0.1:8080, [::1]:8080 or unix:/run/boltgate/http.sock. Port 0 takes any free one. With `tls`, an address after http:// redirects to HTTPS; requests of this machine and of trusted proxies are served there.'
     }),
     publicUrl: Type.String({
       default: '',

@@ -558,6 +558,16 @@ t.test('addresses to listen on', async t => {
     ['localhost:65535', 'localhost', 65535, 'http://localhost:65535']
   ] as const)
     t.match((await load(`server: { listen: "${listen}" }`)).server, { listen: { host, port }, publicUrl }, listen)
+  const several = await load('server: { listen: ["unix:run/http.sock", "0.0.0.0:443", "http://[::]:80"] }')
+  t.match(several.server, {
+    publicUrl: 'http://127.0.0.1:443',
+    addresses: [
+      { kind: 'unix', path: /^\/.*run\/http\.sock$/ },
+      { kind: 'tcp', host: '0.0.0.0', port: 443, isPlain: false },
+      { kind: 'tcp', host: '::', port: 80, isPlain: true }
+    ]
+  })
+  t.match(await linesOf('server: { listen: "unix:/run/a.sock" }'), [/server\.listen: found Unix sockets alone/])
   for (const listen of [
     '',
     '8080',
@@ -569,7 +579,8 @@ t.test('addresses to listen on', async t => {
     '[::g]:1',
     '::1:80',
     'a b:80',
-    'http://a:80',
+    'https://a:80',
+    'unix:',
     'a127.0.0.1:80',
     '256.0.0.1:80'
   ]) {

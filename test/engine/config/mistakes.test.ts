@@ -323,14 +323,14 @@ const mistakes: readonly Mistake[] = [
     name: 'a port out of range',
     from: '127.0.0.1:8080',
     to: '127.0.0.1:80800',
-    line: 'gateway.yaml:3:11: server.listen: found "127.0.0.1:80800"; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080 [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:3:11: server.listen: found "127.0.0.1:80800"; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path [BG_CONFIG_VALUE]'
   },
   {
     name: 'a bad port out of the environment',
     from: '127.0.0.1:8080',
     to: '"127.0.0.1:${PORT}"',
     env: { PORT: 'http' },
-    line: 'gateway.yaml:3:11: server.listen: found what "127.0.0.1:${PORT}" gives; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080 [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:3:11: server.listen: found what "127.0.0.1:${PORT}" gives; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path [BG_CONFIG_VALUE]'
   },
   {
     name: 'a path without its leading slash',

@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
+import { localAddress, portOf } from '../../../src/engine/config/listen-address.ts'
 import { Acceptors } from '../../../src/engine/listener/acceptors.ts'
 import { openDoor, reply } from './support.ts'
 
@@ -22,8 +23,9 @@ void t.test('acceptors: a busy event loop accepts many connections in each of it
 })
 
 void t.test('acceptors: two gateways cannot share a port, and a closed one gives it back', async t => {
-  const acceptors = (): Acceptors => {
+  const acceptors = (port = 0): Acceptors => {
     const made = new Acceptors(
+      localAddress(port),
       socket => socket.destroy(),
       error => {
         throw error
@@ -32,13 +34,13 @@ void t.test('acceptors: two gateways cannot share a port, and a closed one gives
     t.teardown(() => made.close())
     return made
   }
-  const [first, second] = [acceptors(), acceptors()]
-  await first.listen('127.0.0.1', 0)
-  const port = first.address?.port ?? 0
-  await t.rejects(second.listen('127.0.0.1', port), { code: 'BG_LISTEN_FAILED' })
-  t.equal(second.address, null)
+  const first = acceptors()
+  await first.listen()
+  const port = portOf([first.address])
+  const second = acceptors(port)
+  await t.rejects(second.listen(), { code: 'BG_LISTEN_FAILED' })
   await first.close()
-  t.equal(first.address, null)
-  await second.listen('127.0.0.1', port)
-  t.equal(second.address?.port, port)
+  t.equal(portOf([first.address]), 0, 'its port is free')
+  await second.listen()
+  t.equal(portOf([second.address]), port)
 })

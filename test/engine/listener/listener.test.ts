@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import t from 'tap'
+import { localAddress } from '../../../src/engine/config/listen-address.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { admit } from '../../../src/engine/listener/front-door.ts'
@@ -358,7 +359,7 @@ t.test('draining finishes what runs, closes what idles, and takes nothing new', 
   for (const client of [idle, silent, waiting, streaming]) client.socket.end()
   await drained
   t.equal(door.listener.connections, 0)
-  t.equal(door.listener.address, null)
+  t.same(door.listener.addresses, [])
 })
 
 t.test('draining cuts what has not finished in time', async t => {
@@ -398,16 +399,19 @@ t.test('a listener opens nothing before it is told, and says why it cannot', asy
     }
   }
   const second = createListener(options)
-  t.equal(second.address, null)
-  await t.rejects(second.listen('127.0.0.1', door.port), {
+  t.same(second.addresses, [])
+  await t.rejects(second.listen(localAddress(door.port)), {
     code: 'BG_LISTEN_FAILED',
     message: new RegExp(`^server\\.listen: another program listens at 127\\.0\\.0\\.1:${door.port}; .*EADDRINUSE`)
   })
-  await t.rejects(createListener(options).listen('no.such.host.invalid', 0), {
-    code: 'BG_LISTEN_FAILED',
-    message: /^server\.listen: the name no\.such\.host\.invalid has no address here; use /
-  })
-  await t.rejects(createListener(options).listen('192.0.2.1', 0), {
+  await t.rejects(
+    createListener(options).listen({ kind: 'tcp', host: 'no.such.host.invalid', port: 0, isPlain: false }),
+    {
+      code: 'BG_LISTEN_FAILED',
+      message: /^server\.listen: the name no\.such\.host\.invalid has no address here; use /
+    }
+  )
+  await t.rejects(createListener(options).listen({ kind: 'tcp', host: '192.0.2.1', port: 0, isPlain: false }), {
     code: 'BG_LISTEN_FAILED',
     message: /^server\.listen: 192\.0\.2\.1 is no address of this machine; use /
   })

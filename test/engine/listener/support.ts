@@ -2,6 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { localAddress, portOf, type ListenAddress } from '../../../src/engine/config/listen-address.ts'
 import { asGatewayError, errorReply } from '../../../src/engine/operations/errors.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
@@ -28,6 +29,9 @@ export interface DoorOptions {
   /** Whether plain requests are read by the fast lane; as `doors` says where nothing else is said. */
   readonly fastLane?: boolean
   readonly tls?: Omit<TlsOptions, 'clock'>
+  readonly toHttps?: readonly [string, ...string[]]
+  /** Default one on loopback. */
+  readonly addresses?: readonly ListenAddress[]
   readonly handle: (ctx: Context, wire: Wire) => void
 }
 
@@ -66,15 +70,15 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
     clock: options.clock ?? systemClock,
     tls: options.tls ?? (doors.tls ? tlsOptions(certificateFiles(['localhost'])) : null),
     freshId: () => 'fresh-id',
+    toHttps: options.toHttps,
     handle: options.handle,
     fastLane: options.fastLane ?? doors.fastLane,
     refused: event => {
       refusals.push(event)
     }
   })
-  await listener.listen('127.0.0.1', 0)
-  const port = listener.address?.port
-  if (port === undefined) throw new Error('the listener has no port')
+  await listener.listen(...(options.addresses ?? [localAddress()]))
+  const port = portOf(listener.addresses)
   t.teardown(async () => {
     for (const client of clients) client.close()
     await listener.drain(1000)

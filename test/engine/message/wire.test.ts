@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import t, { type Test } from 'tap'
+import { localAddress, portOf } from '../../../src/engine/config/listen-address.ts'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
 import { Exchange } from '../../../src/engine/pipeline/exchange.ts'
 import { defaultLimits } from '../../../src/engine/listener/deadlines.ts'
@@ -40,13 +41,13 @@ async function gateway(
       new Exchange(ctx, wire, chain, events).start()
     }
   })
-  await listener.listen('127.0.0.1', 0)
+  await listener.listen(localAddress())
   t.teardown(async () => {
     await listener.drain()
     await forwarder.close()
     await upstream.close()
   })
-  return { port: listener.address?.port ?? 0, upstream, faults }
+  return { port: portOf(listener.addresses), upstream, faults }
 }
 
 /** Sends bytes and answers everything that comes back until the connection closes. */

@@ -1,4 +1,5 @@
 import type { Test as T } from 'tap'
+import { localAddress, portOf } from '../../../src/engine/config/listen-address.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { compile } from '../../../src/engine/pipeline/compile.ts'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
@@ -93,10 +94,10 @@ export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer>
       throw error
     }
   })
-  await listener.listen('127.0.0.1', 0)
+  await listener.listen(localAddress())
   t.teardown(async () => {
     await listener.drain(100)
     await gateway.close()
   })
-  return { url: `http://127.0.0.1:${listener.address?.port}`, lines }
+  return { url: `http://127.0.0.1:${portOf(listener.addresses)}`, lines }
 }

@@ -1,0 +1,121 @@
+import type { Socket } from 'node:net'
+import type { ListenAddress } from '../config/listen-address.ts'
+import { clientNetwork, normalAddress } from '../message/addresses.ts'
+import { Acceptors } from './acceptors.ts'
+import type { TrustedProxies } from './client-address.ts'
+import type { ListenerOptions } from './options.ts'
+import { awaitProxyHeader } from './proxy-header.ts'
+import { Tls } from './tls.ts'
+
+/** Milliseconds. A proxy sends its header with the connection. */
+const HEADER_MS = 10_000
+
+type Admitted = (socket: Socket, peerAddress: string, trusted: boolean) => void
+
+/**
+ * Accepts connections at all addresses, counts them by client, and hands each on when it can carry HTTP: after the
+ * PROXY header of a trusted proxy, and after the TLS handshake.
+ */
+export class Entrance {
+  readonly #options: ListenerOptions
+  readonly #proxies: TrustedProxies
+  readonly #admitted: Admitted
+  readonly #tls: Tls | null
+  readonly #acceptors: Acceptors[] = []
+  readonly #counts = new Map<string, number>()
+  /** Connections of proxies that have not named their client. */
+  readonly #arriving = new Set<Socket>()
+
+  /** @throws CodedError when a certificate cannot be used */
+  constructor(options: ListenerOptions, proxies: TrustedProxies, admitted: Admitted) {
+    this.#options = options
+    this.#proxies = proxies
+    this.#admitted = admitted
+    this.#tls =
+      options.tls === undefined || options.tls === null
+        ? null
+        : new Tls({ ...options.tls, clock: options.clock }, (secure, peerAddress) => {
+            admitted(secure, peerAddress, proxies.has(peerAddress))
+          })
+  }
+
+  /** With the ports taken; empty before `open`. */
+  get addresses(): readonly ListenAddress[] {
+    return this.#acceptors.map(({ address }) => address)
+  }
+
+  /** @throws CodedError; what else the system says */
+  async open(addresses: readonly ListenAddress[]): Promise<void> {
+    try {
+      for (const address of addresses) {
+        const acceptors = new Acceptors(
+          address,
+          socket => {
+            this.#accept(socket, address)
+          },
+          error => {
+            this.#options.failed?.(error)
+          }
+        )
+        await acceptors.listen()
+        this.#acceptors.push(acceptors)
+      }
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+    this.#tls?.open()
+  }
+
+  /** Stops accepting and cuts what is not admitted; resolves when the last connection is closed. */
+  async close(): Promise<void> {
+    const closing = this.#acceptors.splice(0).map(acceptors => acceptors.close())
+    this.#tls?.close()
+    for (const socket of this.#arriving) socket.destroy()
+    await Promise.all(closing)
+  }
+
+  #accept(socket: Socket, address: ListenAddress): void {
+    const isUnix = address.kind === 'unix'
+    const isPlain = isUnix || address.isPlain
+    // The permissions of its file decide who may connect to a Unix socket: a local proxy.
+    const peerAddress = isUnix ? '127.0.0.1' : normalAddress(socket.remoteAddress ?? '')
+    if (!isUnix && !this.#proxies.has(peerAddress)) {
+      this.#admit(socket, peerAddress, false, isPlain)
+      return
+    }
+    this.#arriving.add(socket)
+    const late = this.#options.clock.after(HEADER_MS, () => socket.destroy())
+    const arrived = (): void => {
+      late.cancel()
+      this.#arriving.delete(socket)
+    }
+    socket.on('close', arrived)
+    awaitProxyHeader(socket, client => {
+      socket.off('close', arrived)
+      arrived()
+      this.#admit(socket, client ?? peerAddress, client === null || this.#proxies.has(client), isPlain)
+    })
+  }
+
+  #admit(socket: Socket, peerAddress: string, trusted: boolean, isPlain: boolean): void {
+    const key = clientNetwork(peerAddress)
+    const count = (this.#counts.get(key) ?? 0) + 1
+    // A trusted proxy carries many clients. For others a response would cost more than the flood it answers.
+    if (count > this.#options.limits.connectionsPerAddress && !trusted) {
+      socket.resetAndDestroy()
+      return
+    }
+    this.#counts.set(key, count)
+    if (this.#tls === null || isPlain) {
+      this.#admitted(socket, peerAddress, trusted)
+      if (socket.isPaused()) socket.resume()
+    } else this.#tls.handshake(socket, peerAddress)
+    // `once` would wrap each listener, and the wrapper lives as long as the connection.
+    socket.on('close', () => {
+      const left = (this.#counts.get(key) ?? 1) - 1
+      if (left === 0) this.#counts.delete(key)
+      else this.#counts.set(key, left)
+    })
+  }
+}
