@@ -13,6 +13,7 @@ import { describe, startCode, withCode } from './commands/explain.ts'
 import { outliveReaders, processOutput, UsageError, type Output, USAGE } from './cli/output.ts'
 import { pay, payHelp } from './commands/pay.ts'
 import { prices, pricesHelp } from './commands/prices.ts'
+import { publish, publishHelp } from './commands/publish.ts'
 import { revoke, revokeHelp } from './commands/revoke.ts'
 import { routes, routesHelp } from './commands/routes.ts'
 import { start, startHelp } from './commands/start.ts'
@@ -50,6 +51,7 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
   ['mint', { help: mintHelp, run: mint }],
   ['openapi', { help: openapiHelp, run: openapi }],
   ['prices', { help: pricesHelp, run: prices }],
+  ['publish', { help: publishHelp, run: publish }],
   ['docs', { help: docsHelp, run: docs }],
   ['completion', { help: completionHelp, run: completion }]
 ])

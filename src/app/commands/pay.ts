@@ -112,13 +112,16 @@ async function testToken(file: string | undefined): Promise<string> {
   return new AdminKey(new Secret(adminKeyOf(config))).session(Date.now() + TEST_MS, TEST_BOUND)
 }
 
-interface Wallet {
+export interface Wallet {
   readonly name: string
   pay(invoice: string | undefined): Promise<string>
 }
 
-/** @throws UsageError */
-function walletOf(given: string | undefined, url: string, max: string): Wallet {
+/**
+ * `url`: where the sandbox is if no wallet is given.
+ * @throws UsageError
+ */
+export function walletOf(given: string | undefined, url: string, max: string): Wallet {
   if (given === undefined || !/^nostr/i.test(given)) {
     const sandbox = addressOption('--wallet', given ?? '/sandbox/pay', given === undefined ? url : undefined)
     return { name: `at ${sandbox.href}`, pay: invoice => payAtSandbox(sandbox, invoice) }

@@ -1,3 +1,4 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { priceWords } from '../../engine/checks/price.ts'
 import type { PricedRoute } from '../../engine/openapi/paid.ts'
 import { schemaOf } from '../../engine/openapi/schemas.ts'
@@ -49,10 +50,30 @@ export function l402Manifest(facts: ManifestFacts): string {
   })
 }
 
+/** Name of the service in directories. */
+export function titleOf({ discovery, pages, payment }: Pick<GatewayConfig, 'discovery' | 'pages' | 'payment'>): string {
+  return discovery.name || pages.name || payment.serviceName
+}
+
 /**
- * `/.well-known/l402-services`, which directories read. A route's examples are the addresses that can be called as they
- * are; without one, its pattern. A price that varies has no `base_cost_sats`.
+ * Each paid address and method. A route's examples are the addresses that can be called as they are; without one, its
+ * pattern.
  */
+export function soldServices(publicUrl: string, pricedRoutes: readonly PricedRoute[]) {
+  return pricedRoutes.flatMap(({ description, examples, methods, path, price }) => {
+    const service = (target: string, method: string, body?: unknown) => ({
+      endpoint: `${publicUrl}${target}`,
+      method: method.toUpperCase(),
+      description,
+      sats: typeof price === 'number' ? price : null,
+      body
+    })
+    if (examples.length > 0) return examples.map(({ target, method, body }) => service(target, method, body))
+    return (methods.length === 0 ? ['get'] : methods).map(method => service(path, method))
+  })
+}
+
+/** `/.well-known/l402-services`, which directories read. A price that varies has no `base_cost_sats`. */
 export function l402Services(
   name: string,
   description: string,
@@ -63,19 +84,13 @@ export function l402Services(
     version: '1',
     name,
     description,
-    services: pricedRoutes.flatMap(route => {
-      const pricing = typeof route.price === 'number' ? { base_cost_sats: route.price } : {}
-      const service = (target: string, method: string, body?: unknown) => ({
-        endpoint: `${publicUrl}${target}`,
-        method: method.toUpperCase(),
-        content_type: 'application/json',
-        description: route.description,
-        pricing,
-        ...(body === undefined ? {} : { request_schema: schemaOf(body) })
-      })
-      if (route.examples.length > 0)
-        return route.examples.map(({ target, method, body }) => service(target, method, body))
-      return (route.methods.length === 0 ? ['get'] : route.methods).map(method => service(route.path, method))
-    })
+    services: soldServices(publicUrl, pricedRoutes).map(({ endpoint, method, sats, body, ...about }) => ({
+      endpoint,
+      method,
+      content_type: 'application/json',
+      description: about.description,
+      pricing: sats === null ? {} : { base_cost_sats: sats },
+      ...(body === undefined ? {} : { request_schema: schemaOf(body) })
+    }))
   })
 }

@@ -16,7 +16,7 @@ import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { l402Manifest, l402Services } from './manifests.ts'
+import { l402Manifest, l402Services, titleOf } from './manifests.ts'
 
 /** Lazy document, rebuilt when `version` changes. Compressed for clients that accept gzip. */
 class PublishedDocument {
@@ -87,8 +87,6 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       ...(icon === undefined ? {} : { icon })
     }
   }
-  const titleOf = ({ discovery, pages, payment }: Pick<GatewayConfig, 'discovery' | 'pages' | 'payment'>): string =>
-    discovery.name || pages.name || payment.serviceName
   /** What the operator says of the service, then how it is paid. */
   const aboutOf = ({ discovery, payment }: Pick<GatewayConfig, 'discovery' | 'payment'>): string =>
     [discovery.description, PAYMENT, payment.schemes.includes('x402') ? X402 : ''].filter(Boolean).join(' ')
