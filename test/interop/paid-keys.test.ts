@@ -1,6 +1,8 @@
 /** The clients of OpenAI and Anthropic as published, with a base URL and a paid key alone. */
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
+import { json } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { startModelServer } from '../fakes/model.ts'
@@ -17,6 +19,14 @@ interface ClientModule {
     readonly chat: { readonly completions: { create(input: object): Promise<AsyncIterable<unknown>> } }
     readonly messages: { create(input: object): Promise<{ readonly content: unknown }> }
   }
+}
+
+/** What a coding tool sent, but for its key. */
+interface Recorded {
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: { readonly max_tokens: number }
 }
 
 const own = createRequire(new URL('openai/package.json', import.meta.url))
@@ -116,77 +126,45 @@ t.test("paid keys: Anthropic's client sends one as x-api-key, and shows why it i
   t.match(await refusal(client.messages.create(input)), { status: 402, message: /insufficient_quota.*used up/s })
 })
 
-/** What Claude Code sends: its headers and the members of its body, shortened. */
-function codingRequest(key: Readonly<Record<string, string>>) {
-  return {
-    headers: {
-      accept: 'application/json',
-      'content-type': 'application/json',
-      'user-agent': 'claude-cli/2.1.0 (external, cli)',
-      'x-app': 'cli',
-      'anthropic-version': '2023-06-01',
-      'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14',
-      'anthropic-dangerous-direct-browser-access': 'true',
-      'x-stainless-lang': 'js',
-      'x-stainless-retry-count': '0',
-      ...key
-    },
-    body: {
-      model: 'small',
-      max_tokens: 20,
-      stream: true,
-      temperature: 1,
-      metadata: { user_id: 'user_1_account__session_1' },
-      system: [{ type: 'text', text: 'You edit code.', cache_control: { type: 'ephemeral' } }],
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }],
-      tools: [{ name: 'Read', description: 'Reads a file.', input_schema: { type: 'object', properties: {} } }]
-    }
-  }
-}
-
-t.test('paid keys: a coding tool streams with one, and can show why it is refused', async t => {
-  const events: ReadonlyArray<readonly [string, object]> = [
-    [
-      'message_start',
-      { message: { id: 'msg_1', role: 'assistant', content: [], usage: { input_tokens: 30, output_tokens: 1 } } }
-    ],
-    ['content_block_start', { index: 0, content_block: { type: 'text', text: '' } }],
-    ['content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Hello!' } }],
-    ['content_block_stop', { index: 0 }],
-    ['message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 20 } }],
-    ['message_stop', {}]
-  ]
-  const stream = events
-    .map(([type, members]) => `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`)
-    .join('')
-  const heads: string[] = []
-  const upstream = createServer((request, response) => {
-    heads.push(JSON.stringify(request.headers))
-    request.resume().on('end', () => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' })
-      response.end(stream)
+t.test(
+  'paid keys: a coding tool, whose request was recorded, streams with one and gets words that it shows',
+  async t => {
+    const { method, path, headers, body } = JSON.parse(
+      readFileSync(new URL('qwen-code.json', import.meta.url), 'utf8')
+    ) as Recorded
+    const received: Array<{ readonly headers: string; readonly body: unknown }> = []
+    const upstream = createServer((request, response) => {
+      void json(request).then(given => {
+        received.push({ headers: JSON.stringify(request.headers), body: given })
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        const usage = { prompt_tokens: 30, completion_tokens: 20 }
+        for (const event of [{ choices: [{ index: 0, delta: { content: 'Hello!' } }] }, { choices: [], usage }])
+          response.write(`data: ${JSON.stringify(event)}\n\n`)
+        response.end('data: [DONE]\n\n')
+      })
     })
-  })
-  const url = `http://127.0.0.1:${await serve(t, upstream)}`
-  const yaml = defaultYaml({ replace: [['routes:\n', route('/v1/messages', url, 'anthropic')]] })
-  const gateway = await startGateway(t, { yaml })
-  const key = await buyKey(gateway, 3)
-  const ask = (headers: Readonly<Record<string, string>>) =>
-    gateway.send('POST', '/v1/messages?beta=true', codingRequest(headers))
-  // ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, or both with one key.
-  const spellings = [
-    { authorization: `Bearer ${key}` },
-    { 'x-api-key': key },
-    { authorization: `Bearer ${key}`, 'x-api-key': key }
-  ]
-  for (const [turn, headers] of spellings.entries()) {
-    const answer = await ask(headers)
-    t.equal(answer.status, 200, answer.text)
-    t.match(answer.text, 'event: message_stop')
-    t.notMatch(heads[turn], /bg_/, 'the upstream never sees the key')
+    const url = `http://127.0.0.1:${await serve(t, upstream)}`
+    const gateway = await startGateway(t, {
+      yaml: defaultYaml({ replace: [['routes:\n', route('/v1/chat/completions', url, 'openai')]] })
+    })
+    const ask = (key: Readonly<Record<string, string>>) =>
+      gateway.send(method, path, { headers: { ...headers, ...key }, body })
+    // It reserves for as many tokens as the tool allows the model.
+    const key = await buyKey(gateway, Math.ceil((body.max_tokens * 20 + 3_000) / 1000))
+    for (const spelling of [
+      { authorization: `Bearer ${key}` },
+      { 'x-api-key': key },
+      { authorization: `Bearer ${key}`, 'x-api-key': key }
+    ]) {
+      const answer = await ask(spelling)
+      t.equal(answer.status, 200, answer.text)
+      t.match(answer.text, 'data: [DONE]')
+    }
+    t.notMatch(received, [{ headers: /bg_/ }], 'the upstream never sees the key')
+    t.same(received[0]?.body, body, 'and the body as it was')
+    const refused = await ask({ authorization: `Bearer ${key}` })
+    t.equal(refused.status, 402)
+    t.match(refused.json(), { error: { type: 'insufficient_quota', message: /used up.*\/l402\/keys/s } })
+    t.equal(received.length, 3)
   }
-  const refused = await ask({ 'x-api-key': key })
-  t.equal(refused.status, 402)
-  t.match(refused.json(), { type: 'error', error: { type: 'insufficient_quota', message: /used up.*\/l402\/keys/s } })
-  t.equal(heads.length, 3)
-})
+)

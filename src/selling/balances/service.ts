@@ -6,6 +6,7 @@ import type { Offers } from '../offers/offers.ts'
 import type { Context, PaymentLimits, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
 import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, LongError, Unavailable } from '../../engine/operations/errors.ts'
+import { hasPaidKey } from '../../engine/message/payment-headers.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Maybe } from '../../platform/state/state.ts'
@@ -239,7 +240,7 @@ export class Balances {
   async #usedUp(ctx: Context, payment: RequestPayment, metering: Metering, balanceMsat: number): Promise<Reply> {
     const { offer } = ctx
     if (offer === null) throw new TypeError('a metered request has an offer')
-    await this.#requireAffordable(offer, metering)
+    await this.#requireAffordable(ctx, offer, metering)
     return await this.#dependencies.challenges.answer(ctx, offer, {
       kind: 'used-up',
       scheme: payment.scheme,
@@ -248,10 +249,11 @@ export class Balances {
     })
   }
 
-  /** Refuses what a fresh balance could not bear: buying one would not help. Sessions can be topped up instead. */
-  async #requireAffordable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
+  /** Refuses what a fresh balance could not bear: buying one would not help. Sessions and keys are topped up instead. */
+  async #requireAffordable(ctx: Context, offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
     const bundleMsat = 1000 * (await this.#dependencies.offers.inSatoshis(offer))
-    if (offer.sessions !== null || reservedMsat <= bundleMsat) return
+    const canBeToppedUp = offer.sessions !== null || (offer.keys === true && hasPaidKey(ctx.headers))
+    if (canBeToppedUp || reservedMsat <= bundleMsat) return
     throw new LongError(
       BALANCE_TOO_SMALL,
       'Beyond a balance',
