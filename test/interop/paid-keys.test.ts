@@ -134,14 +134,15 @@ t.test(
     ) as Recorded
     const received: Array<{ readonly headers: string; readonly body: unknown }> = []
     const upstream = createServer((request, response) => {
-      void json(request).then(given => {
-        received.push({ headers: JSON.stringify(request.headers), body: given })
+      const answer = async (): Promise<void> => {
+        received.push({ headers: JSON.stringify(request.headers), body: await json(request) })
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         const usage = { prompt_tokens: 30, completion_tokens: 20 }
         for (const event of [{ choices: [{ index: 0, delta: { content: 'Hello!' } }] }, { choices: [], usage }])
           response.write(`data: ${JSON.stringify(event)}\n\n`)
         response.end('data: [DONE]\n\n')
-      })
+      }
+      void answer()
     })
     const url = `http://127.0.0.1:${await serve(t, upstream)}`
     const gateway = await startGateway(t, {
