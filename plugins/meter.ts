@@ -15,8 +15,8 @@ export default definePlugin({
   after: ['credential', 'challenge'],
   setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin meter needs a route of the configuration')
-    const isMetered = route.config.meter !== undefined || route.config.upstream.kind === 'proxy'
-    if (!isMetered) return {}
+    const { keys, meter, upstream } = route.config
+    if (meter === undefined && !keys && upstream.kind !== 'proxy') return {}
     const { balances } = services
     const metered = slot<MeteredRequest>('metered')
 

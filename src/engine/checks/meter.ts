@@ -179,7 +179,8 @@ export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' |
   readonly prices: UnitPrices | FieldTable<UnitPrices>
   /** Where `prices` come from, with its absolute path. They are without the markup, and in dollars. */
   readonly catalog?: CatalogConfig
-  readonly usage: UsageConfig
+  /** `pieces`: responses, or events of a stream; see `keyMeterOf`. */
+  readonly usage: UsageConfig | 'pieces'
   readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
 }
 

@@ -3,8 +3,10 @@ import { didYouMean, formatNames, nearest, quote, type Path, type Findings } fro
 import { leastReservedMsat, type MeterConfig } from './meter.ts'
 import { takes, valueWords } from '../config/presets.ts'
 import type { FoundReference } from '../config/read.ts'
+import { isTable } from './price.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
+import { keyMeterOf } from './sessions.ts'
 import type { PluginFacts, RouteConfig } from '../config/schema.ts'
 
 export function checkReferences(
@@ -242,16 +244,23 @@ export function checkRoute(
   else if (route.meter !== undefined || upstream.kind === 'proxy') checkMeter(route, path, chain, findings)
   if (route.meter !== undefined) checkBundle(route.meter, path, findings)
   if (route.sessions !== undefined) checkSessions(route, path, chain, findings)
-  if (route.keys && route.meter === undefined)
-    findings.report(
-      'BG_CONFIG_CONFLICT',
-      [...path, 'keys'],
-      'found keys without a meter, so that there is no balance for a key to spend; allowed: keys beside meter',
-      'key'
-    )
+  if (route.keys && route.meter === undefined) checkKeys(route, path, chain, findings)
   checkSale(route, index, chain, findings)
   checkPrice(route, index, chain, findings)
   checkPrefix(route, index, findings)
+}
+
+/** Without a meter a key pays for units of sessions. */
+function checkKeys(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
+  const { price, sessions } = route
+  if (keyMeterOf(route) !== null) return checkMeter(route, path, chain, findings, 'keys')
+  const found =
+    sessions === undefined
+      ? 'without a meter or sessions, so that there is no balance for a key to spend; allowed: keys beside meter or sessions'
+      : price === undefined || (typeof price === 'object' && !isTable(price))
+        ? 'beside sessions without a price that is known here; allowed: a fixed price, one by a field, or a meter'
+        : 'beside a price in fiat without a deposit, so that it is unknown what a key costs; allowed: sessions with a deposit'
+  findings.report('BG_CONFIG_CONFLICT', [...path, 'keys'], `found keys ${found}`, 'key')
 }
 
 /** A session must be verified at every request, or its holders would be asked to pay again. */
@@ -274,7 +283,13 @@ function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry
  * A balance must be drawn at every request, or nothing would reach the upstream (decision 181). Merchants may give any
  * endpoint of a proxy a meter.
  */
-function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
+function checkMeter(
+  route: RouteConfig,
+  path: Path,
+  chain: readonly ReadEntry[],
+  findings: Findings,
+  setting: 'meter' | 'keys' = 'meter'
+): void {
   const taking = chain.filter(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('metering') === true)
   if (taking.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) return
   const [idle] = taking
@@ -289,7 +304,10 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
       [...path, 'chain'],
       `found merchants' proxies, whose metered endpoints cannot be bought here: ${found}`
     )
-  else findings.report('BG_CONFIG_CONFLICT', [...path, 'meter'], `found a meter, but ${found}`, 'key')
+  else {
+    const what = setting === 'meter' ? 'a meter' : 'keys'
+    findings.report('BG_CONFIG_CONFLICT', [...path, setting], `found ${what}, but ${found}`, 'key')
+  }
 }
 
 /** A bundle must cover at least one request at each of its prices. */

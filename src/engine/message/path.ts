@@ -58,3 +58,18 @@ export function prefixSegments(pattern: string, param: string): number {
     throw new TypeError(`the path ${pattern} must end with :${param} or with :${param}/*`)
   return parts.length
 }
+
+/**
+ * Replaces the path's beginning by the pattern's literals. An encoded spelling matches the same route, but its token
+ * would not cover the pattern. Other paths are unchanged.
+ */
+export function withinPattern(path: string, pattern: string): string {
+  if (!pattern.endsWith('/*')) return routedPath(path) === pattern ? pattern : path
+  const prefix = pattern.slice(0, -1)
+  if (path.startsWith(prefix)) return path
+  // The router ignores encoded slashes, so both have the same segments up to the rest.
+  let at = 0
+  for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1))
+    at = path.indexOf('/', at + 1)
+  return at >= 0 && routedPath(path.slice(0, at + 1)) === prefix ? prefix + path.slice(at + 1) : path
+}

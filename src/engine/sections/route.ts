@@ -169,7 +169,7 @@ export const RouteSchema = Type.Object(
     keys: Type.Boolean({
       default: false,
       description:
-        'The key to a balance also works as an API key: `Authorization: Bearer bg_…`, `x-api-key` or `api-key`. Clients buy one at `/l402/keys`. Needs `meter`.'
+        'The key to a balance also works as an API key: `Authorization: Bearer bg_…`, `x-api-key` or `api-key`. Clients buy one at `/l402/keys`. Needs `meter` or `sessions`.'
     })
   },
   described('A route.')

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
+import { keyMeterOf } from '../../engine/checks/sessions.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -173,7 +174,8 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
     await ledger.flush(challenge.paymentHash)
     const before = await store.find(challenge.paymentHash)
     if (before !== null) return before
-    const unit = routeOfKeys(options.config())?.meter?.unit ?? 'unit'
+    const route = routeOfKeys(options.config())
+    const unit = (route === null ? null : keyMeterOf(route))?.unit ?? 'unit'
     await openBundle(store, challenge, unit, clock.now())
     const balance = await store.find(challenge.paymentHash)
     if (balance === null) throw new Error('A balance was opened and is not there')
@@ -358,14 +360,13 @@ async function keyOffer(
   amountSats: number | undefined
 ): Promise<Offer> {
   const route = routeOfKeys(config())
-  if (route === null || route.meter === undefined)
+  const bundle = route === null ? null : offers.routeOffers(route).ofKey(ctx, amountSats)
+  if (bundle === null)
     throw new LongError(
       NOT_FOUND,
       'Not found',
-      'No route of this gateway sells keys; the operator adds `keys: true` to a route with a meter.'
+      'No route of this gateway sells keys; the operator adds `keys: true` to a route with a meter or sessions.'
     )
-  const routeOffers = offers.routeOffers(route)
-  const bundle = routeOffers.at(ctx, amountSats ?? route.meter.bundle)
   return {
     ...bundle,
     sessions: null,

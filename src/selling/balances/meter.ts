@@ -3,8 +3,7 @@ import {
   outputLimits,
   type MeterConfig,
   type UnitPart,
-  type UnitPrices,
-  type UsageConfig
+  type UnitPrices
 } from '../../engine/checks/meter.ts'
 import type { FieldTable } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -61,7 +60,7 @@ export class Meter {
     this.#markup = config.catalog === undefined ? null : 1 + Number(config.catalog.markup.slice(0, -1)) / 100
     this.#hasInput = all.some(({ hasInput }) => hasInput)
     this.#always =
-      this.#fixed !== null && this.#currencies.length === 0 && usage === 'requests'
+      this.#fixed !== null && this.#currencies.length === 0 && (usage === 'requests' || usage === 'pieces')
         ? this.#metering(null, this.#fixed, NO_RATES, { input: 0, output: 1 })
         : null
   }
@@ -102,7 +101,7 @@ export class Meter {
 
   async #estimate(ctx: Context): Promise<Usage> {
     const { usage, estimate } = this.config
-    if (usage === 'requests') return { input: 0, output: 1 }
+    if (usage === 'requests' || usage === 'pieces') return { input: 0, output: 1 }
     if (usage === 'gemini') requireGeneration(ctx)
     if (this.config.catalog !== undefined) await requireListed(ctx)
     const lists = await this.#lists(ctx)
@@ -152,7 +151,7 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
   gemini: geminiMembers('candidateCount')
 }
 
-function formOf(usage: UsageConfig, parts: ReadonlySet<UnitPart>): UsageForm | null {
+function formOf(usage: MeterConfig['usage'], parts: ReadonlySet<UnitPart>): UsageForm | null {
   if (usage === 'openai' || usage === 'anthropic' || usage === 'gemini') return apiForm(usage, parts)
   return typeof usage === 'object' && 'json' in usage ? memberForm(usage.json.split('.')) : null
 }

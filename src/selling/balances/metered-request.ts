@@ -1,3 +1,4 @@
+import { EventReader } from '../../engine/formats/event-reader.ts'
 import type { LongError } from '../../engine/operations/errors.ts'
 import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
@@ -116,6 +117,18 @@ export class MeteredRequest {
     if (isHeld && charge.isStream && charge.body?.hasUnits === true)
       this.#held = new HeldStream(charge, this.#options, this.#hidesUsage)
     else if (this.#hidesUsage) this.#filter(head)
+    else if (usage === 'pieces' && charge.isStream && ctx.response !== null) {
+      head.headers.delete('content-length')
+      this.#isFiltered = true
+      ctx.response.filter(
+        out =>
+          new EventByEvent(
+            piece => this.#take(piece),
+            () => charge.isSettled,
+            out
+          )
+      )
+    }
     if (left !== null) head.headers.append(BALANCE_HEADER, String(Math.max(0, left)))
     if (last !== null) head.headers.append(LAST_CHARGED_HEADER, String(last))
     if (usage === 'seconds') this.#tick()
@@ -223,6 +236,56 @@ export class MeteredRequest {
     if (this.#charge.isSettled) return
     this.#timer?.cancel()
     if (this.#held?.settleShort() !== true) this.#charge.settleOutcome(outcome)
+  }
+}
+
+/** Lets each event of a stream go once it is covered: one piece of a fast upstream may have thousands. */
+class EventByEvent implements BodyFilter {
+  readonly #take: (event: Uint8Array) => void | Promise<void>
+  readonly #isOver: () => boolean
+  readonly #out: (bytes: Uint8Array) => void
+  readonly #ends: number[] = []
+  #running: Promise<void> | undefined
+  readonly #reader = new EventReader({ boundary: end => this.#ends.push(end) })
+
+  constructor(
+    take: (event: Uint8Array) => void | Promise<void>,
+    isOver: () => boolean,
+    out: (bytes: Uint8Array) => void
+  ) {
+    this.#take = take
+    this.#isOver = isOver
+    this.#out = out
+  }
+
+  write(bytes: Uint8Array): void | Promise<void> {
+    this.#reader.feed(bytes)
+    const ends = [...new Set([...this.#ends.splice(0), bytes.byteLength])]
+    const events = ends.map((end, at) => bytes.subarray(ends[at - 1] ?? 0, end))
+    for (const [at, event] of events.entries()) {
+      if (this.#isOver()) return
+      const pending = this.#take(event)
+      if (pending !== undefined) {
+        // Copies: the connection reuses its memory.
+        const [first = Buffer.alloc(0), ...rest] = events.slice(at).map(own => Buffer.from(own))
+        return (this.#running = this.#later(pending, first, rest))
+      }
+      this.#out(event)
+    }
+  }
+
+  async #later(pending: Promise<void>, first: Uint8Array, rest: readonly Uint8Array[]): Promise<void> {
+    await pending
+    if (!this.#isOver()) this.#out(first)
+    for (const event of rest) {
+      if (this.#isOver()) return
+      await this.#take(event)
+      if (!this.#isOver()) this.#out(event)
+    }
+  }
+
+  end(): void | Promise<void> {
+    return this.#running
   }
 }
 

@@ -4,10 +4,11 @@ import type { MeterConfig } from '../../engine/checks/meter.ts'
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { isCaveatPath } from '../../engine/checks/route-checks.ts'
 import type { RouteConfig } from '../../engine/config/schema.ts'
-import type { SessionsConfig } from '../../engine/checks/sessions.ts'
+import { keyMeterOf, type SessionsConfig } from '../../engine/checks/sessions.ts'
 import { parseUnit } from '../../engine/config/units.ts'
 import type { Context, RequestOffer } from '../../engine/message/context.ts'
-import { routedPath } from '../../engine/message/path.ts'
+import { withinPattern } from '../../engine/message/path.ts'
+import { hasPaidKey } from '../../engine/message/payment-headers.ts'
 import type { SchemeOrder } from './accept-payment.ts'
 import { depositService, serviceCaveat } from '../../lightning/l402/caveats.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
@@ -154,11 +155,15 @@ export class RouteOffers {
   readonly #meter: MeterConfig | null
   readonly #sessions: SessionsConfig | null
   readonly #keys: boolean
+  /** Of requests with a key, which on a route without a meter pay by it alone; null without keys. */
+  readonly #keyMeter: MeterConfig | null
   readonly #keepsAuthorization: boolean
   readonly #service: string
+  readonly #balanceService: string
   readonly #place: string
   readonly #pattern: string | null
   readonly #tokenValiditySeconds: number
+  readonly #balanceValiditySeconds: number
   readonly #invoiceExpirySeconds: number
   readonly #description: string
   readonly #renewal: Renewal
@@ -178,8 +183,10 @@ export class RouteOffers {
     this.#meter = route.meter ?? null
     this.#sessions = route.sessions ?? null
     this.#keys = route.keys
+    this.#keyMeter = keyMeterOf(route)
     this.#keepsAuthorization = route.keepAuthorization
-    this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
+    this.#service = serviceCaveat(defaults.serviceName, false)
+    this.#balanceService = serviceCaveat(defaults.serviceName, true)
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
     this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
@@ -192,9 +199,8 @@ export class RouteOffers {
       servers
     })
     this.#prices = route.audience === undefined ? price : this.#byAudience(route, price, audiences, defaults.publicHost)
-    this.#tokenValiditySeconds = wholeSeconds(
-      route.tokenValidity ?? (this.#meter !== null ? BALANCE_VALIDITY : defaults.tokenValidity)
-    )
+    this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
+    this.#balanceValiditySeconds = wholeSeconds(route.tokenValidity ?? BALANCE_VALIDITY)
     this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
     this.#description = route.description ?? addressOf(route, defaults.publicHost)
     this.#renewal = route.renewal
@@ -234,6 +240,9 @@ export class RouteOffers {
       if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must stand before credential and challenge')
       return null
     }
+    const meter = this.#keyMeter
+    if (meter !== null && this.#meter === null && hasPaidKey(ctx.headers))
+      return this.#due(ctx, ownTerms(meter.bundle), meter)
     const terms = this.#prices.fixed ?? this.#prices.find(ctx)
     return terms instanceof Promise ? terms.then(later => this.#due(ctx, later)) : this.#due(ctx, terms)
   }
@@ -245,6 +254,12 @@ export class RouteOffers {
    */
   at(ctx: Context, price: number | string): Offer {
     return this.#at(ctx, price, null)
+  }
+
+  /** A balance for requests with a key, at the route's own price by default; null if the route takes none. */
+  ofKey(ctx: Context, amountSats?: number): Offer | null {
+    const meter = this.#keyMeter
+    return meter === null ? null : this.#offer(ctx, ownTerms(amountSats ?? meter.bundle), meter)
   }
 
   /**
@@ -263,23 +278,23 @@ export class RouteOffers {
     return this.#offer(ctx, { ...ownTerms(amount), grace })
   }
 
-  #due(ctx: Context, terms: PriceTerms): Offer | null {
-    const offer = this.#offer(ctx, terms)
+  #due(ctx: Context, terms: PriceTerms, meter = this.#meter): Offer | null {
+    const offer = this.#offer(ctx, terms, meter)
     ctx.offer = offer
     return offer.amountSats === 0 ? null : offer
   }
 
-  #offer(ctx: Context, terms: PriceTerms): Offer {
+  #offer(ctx: Context, terms: PriceTerms, meter = this.#meter): Offer {
     return {
       amountSats: terms.amountSats,
       fiat: terms.fiat,
       asked: terms.asked,
       source: this.#source,
-      meter: this.#meter,
+      meter,
       sessions: this.#sessions,
       keys: this.#keys,
       keepsAuthorization: this.#keepsAuthorization,
-      service: this.#service,
+      service: meter === null ? this.#service : this.#balanceService,
       merchantId: null,
       proxyId: null,
       place: this.#place,
@@ -288,13 +303,13 @@ export class RouteOffers {
       wildcard: this.#pattern !== null,
       method: ctx.method,
       query: ctx.query,
-      tokenValiditySeconds: this.#tokenValiditySeconds,
+      tokenValiditySeconds: meter === null ? this.#tokenValiditySeconds : this.#balanceValiditySeconds,
       invoiceExpirySeconds: this.#invoiceExpirySeconds,
       description: terms.isQuote === true ? `${QUOTE}${this.#description}` : (terms.description ?? this.#description),
       isQuote: terms.isQuote === true,
       payee: 'platform',
       // What pays for a quote buys a request with another body.
-      bindsDigest: this.#meter === null && terms.isQuote !== true,
+      bindsDigest: meter === null && terms.isQuote !== true,
       renewal: this.#renewal,
       order: this.#order,
       grace: terms.grace,
@@ -364,21 +379,6 @@ function patternOf(route: RouteConfig): string | null {
   const [only, ...more] = route.match.path
   if (only === undefined || more.length > 0) return null
   return isCaveatPath(only) ? only : null
-}
-
-/**
- * Replaces the path's beginning by the pattern's literals. An encoded spelling matches the same route, but its token
- * would not cover the pattern. Other paths are unchanged.
- */
-function withinPattern(path: string, pattern: string): string {
-  if (!pattern.endsWith('/*')) return routedPath(path) === pattern ? pattern : path
-  const prefix = pattern.slice(0, -1)
-  if (path.startsWith(prefix)) return path
-  // The router ignores encoded slashes, so both have the same segments up to the rest.
-  let at = 0
-  for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1))
-    at = path.indexOf('/', at + 1)
-  return at >= 0 && routedPath(path.slice(0, at + 1)) === prefix ? prefix + path.slice(at + 1) : path
 }
 
 function wholeSeconds(milliseconds: number): number {

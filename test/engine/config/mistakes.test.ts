@@ -447,6 +447,12 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:26:21: routes[2].match.query: found "=pdf"; allowed: the name of a query parameter, or one with its value such as format=pdf [BG_CONFIG_VALUE]'
   },
   {
+    name: 'keys without what they could spend',
+    from: '    price: 10 sats\n',
+    to: '    price: 10 sats\n    keys: true\n',
+    line: 'gateway.yaml:28:5: routes[2].keys: found keys without a meter or sessions, so that there is no balance for a key to spend; allowed: keys beside meter or sessions [BG_CONFIG_CONFLICT]'
+  },
+  {
     name: 'a second route for the same values',
     from: 'match: { host: api.example.com, path: /v1/* }\n',
     to: 'match: { path: /v1/*, header: [a, X-Plan=Gold] }\n    chain: merchant\n    upstream: { internal: api }\n  - match: { path: /v1/*, header: [x-plan=Gold, A] }\n',

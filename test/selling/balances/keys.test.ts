@@ -3,6 +3,7 @@ import t, { type Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/paid-key.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -285,5 +286,63 @@ t.test('keys: a person buys one in a browser, whose wallet shows no preimage', a
     (await gateway.send('GET', '/l402/keys?order=8&amount=2', { headers: { ...html, cookie } })).status,
     402,
     'another order'
+  )
+})
+
+t.test('keys: on a route with sessions alone each response or event takes the price of a unit', async t => {
+  const upstream = createServer((request, response) => {
+    request.resume().on('end', () => {
+      const events = Number(new URL(request.url ?? '', 'http://x').searchParams.get('events') ?? 0)
+      response.writeHead(events > 0 ? 200 : 201, {
+        'content-type': events > 0 ? 'text/event-stream' : 'application/json'
+      })
+      response.end(events > 0 ? Array.from({ length: events }, (_, at) => `data: ${at}\n\n`).join('') : '{}')
+    })
+  })
+  const port = await serve(t, upstream)
+  const route = `routes:
+  - match: { path: /v1/* }
+    chain: paid
+    upstream: { url: "http://127.0.0.1:${port}" }
+    price: 2 sats
+    sessions: { deposit: 12 sats, unit: word }
+    keys: true
+`
+  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const unpaid = await gateway.send('GET', '/v1/x')
+  t.equal(challengeOf(unpaid, 'l402').parameters.has('invoice'), true)
+  t.match(unpaid.headers['www-authenticate'], [/^L402/, /^Payment .*intent="charge"/, /^Payment .*intent="session"/])
+  const once = credentialOf(
+    challengeOf(unpaid, 'l402'),
+    await gateway.pay(challengeOf(unpaid, 'l402').parameters.get('invoice') ?? '')
+  )
+  t.equal((await gateway.send('GET', '/v1/x', { headers: { authorization: once } })).status, 201, 'one request as ever')
+
+  const challenge = challengeOf(await gateway.send('POST', '/l402/keys'), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
+  t.match(bought.json(), { balanceMsat: 12_000 }, 'the deposit')
+  const { key } = bought.json() as { key: string }
+  const ask = (target: string, with_ = key): Promise<Answer> =>
+    gateway.send('GET', target, { headers: { 'x-api-key': with_ } })
+  const standing = async (): Promise<Record<string, unknown>> =>
+    (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
+  // A response is settled behind its last byte.
+  const settled = (msat: number): Promise<true> =>
+    eventually(`${msat} msat left`, async () => ((await standing())['balanceMsat'] === msat ? true : null), 10_000)
+  t.equal((await ask('/v1/x')).status, 201)
+  t.match(await standing(), { unit: 'word', balanceMsat: 10_000 })
+  t.match((await ask('/v1/x?events=3')).text, 'data: 2')
+  await settled(4_000)
+  t.equal((await ask('/v1/x', narrowed(key, 'budget_msat=1000'))).status, 403, 'less than a unit')
+  t.notMatch((await ask('/v1/x?events=9')).text, 'data: 3', 'the stream ends with the balance')
+  const usedUp = await ask('/v1/x')
+  t.equal(usedUp.status, 402)
+  t.match(usedUp.text, 'used up')
+  await settled(0)
+  t.equal(
+    (await gateway.send('GET', '/v1/x', { headers: { authorization: once } })).status,
+    201,
+    'tokens are as they were'
   )
 })
