@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { parse } from 'acorn'
-import { rewritten } from '../src/web/kit/messages.ts'
+import { rewritten } from '../src/web/kit/document.ts'
 
 /** Where the kit of the consoles prints texts of its caller: places of arguments, and members of objects. */
 const PRINTED = {

@@ -1,11 +1,17 @@
 import { hash, randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
-import { readChallengeLine } from '../../src/app/commands/credentials.ts'
+import { readChallengeLine } from '../../src/app/commands/mint.ts'
 import { Merchants } from '../../src/accounts/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
-import type { Access, AnyOperation } from '../../src/engine/operations/operation.ts'
-import { isRoleEnough, neededRole, ROLES, type Role } from '../../src/engine/operations/roles.ts'
+import {
+  type Access,
+  type AnyOperation,
+  isRoleEnough,
+  neededRole,
+  ROLES,
+  type Role
+} from '../../src/engine/operations/operation.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'

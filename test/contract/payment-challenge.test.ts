@@ -1,7 +1,7 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/l402/macaroon.ts'
-import { decodeReceipt } from '../../src/lightning/payment-scheme/receipt.ts'
+import { decodeReceipt } from '../../src/lightning/payment-scheme/payment-credential.ts'
 import { buy, challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { FiatCurrency } from '../../src/lightning/money/currencies.ts'
+import type { FiatCurrency } from '../../src/lightning/money/prices.ts'
 import type { SourceName } from '../../src/lightning/money/sources.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { readChallengeLine } from '../../src/app/commands/credentials.ts'
+import { readChallengeLine } from '../../src/app/commands/mint.ts'
 import { credentialOf } from '../support/gateway.ts'
 import { programPath } from '../support/program-path.ts'
 import { eachDoor, openShop } from './setting.ts'

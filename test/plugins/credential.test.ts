@@ -13,7 +13,7 @@ import {
 } from '../../src/engine/pipeline/harness.ts'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
-import { decodeReceipt } from '../../src/lightning/payment-scheme/receipt.ts'
+import { decodeReceipt } from '../../src/lightning/payment-scheme/payment-credential.ts'
 import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
 import {
   fixture,

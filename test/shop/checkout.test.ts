@@ -1,6 +1,6 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
-import { decodeReceipt } from '../../src/lightning/payment-scheme/receipt.ts'
+import { decodeReceipt } from '../../src/lightning/payment-scheme/payment-credential.ts'
 import { l402Parameters, narrowed } from '../selling/challenges/fixture.ts'
 import { ProviderKeyRequired } from '../../src/lightning/provider-calls/errors.ts'
 import { BODY, claimBody, DAY, LOCATION, openShop, PUBLIC_URL, text, tokenOf } from './fixture.ts'

@@ -1,7 +1,7 @@
 /** Which of several proofs of payment a claim goes by. */
 import t from 'tap'
 import { challengeLines } from '../../src/selling/minting/replies.ts'
-import { readChallengeLine } from '../../src/app/commands/credentials.ts'
+import { readChallengeLine } from '../../src/app/commands/mint.ts'
 import { offer } from '../selling/challenges/fixture.ts'
 import { credentialOf } from '../support/gateway.ts'
 import { claimBody, openShop } from './fixture.ts'

@@ -19,7 +19,7 @@ import { readKeys } from '../../src/platform/keys/keyfile.ts'
 import type { ProviderKind } from '../../src/lightning/kinds/kind.ts'
 import { silentLog, type Log } from '../../src/platform/telemetry/log.ts'
 import { loadSecrets } from '../../src/app/secrets.ts'
-import { readChallengeLine, type ChallengeLine } from '../../src/app/commands/credentials.ts'
+import { readChallengeLine, type ChallengeLine } from '../../src/app/commands/mint.ts'
 import { openAnyDatabase, temporaryFolder } from './database.ts'
 import { OpenApiCheck, type Answered } from './openapi-check.ts'
 

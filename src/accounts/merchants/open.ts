@@ -16,7 +16,7 @@ import { providerKeyOperations } from './provider-operations.ts'
 import { Merchants } from './service.ts'
 import { settingsOperation, type SettingsDependencies } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
-import { usageOperation } from './plan-caps.ts'
+import { usageOperation } from './plans.ts'
 
 export function openMerchants(
   dependencies: Pick<MerchantOperationDependencies, 'production' | 'publicUrl'> & {

@@ -1,6 +1,6 @@
 import type { Context } from '../../engine/message/context.ts'
 import type { Reply } from '../../engine/message/reply.ts'
-import type { Role } from '../../engine/operations/roles.ts'
+import type { Role } from '../../engine/operations/operation.ts'
 import type { Merchant } from './schema.ts'
 
 /** Actor in the audit trail. No secrets. */

@@ -1,14 +1,13 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, iso, isoTimeQuery } from '../../engine/formats/iso-time.ts'
-import { periodOf, keysetQuery, nextPage } from '../../engine/operations/keyset.ts'
+import { periodOf, keysetQuery, nextPage, listed, listingHeaders } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { type Measured, percentileMs } from './measured.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
 import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
-import { listed, listingHeaders } from '../../engine/operations/listing.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { PROXY_STEPS, type ProxyStep, type ProxyTraffic } from './proxy-traffic.ts'
 import { STATUS_CLASSES, type KeptRequest, type RequestLogStore } from './request-log.ts'
+import { type Measured, percentileMs } from './measured.ts'
 
 const milliseconds = (share: string) =>
   Type.Unsafe<number | null>({

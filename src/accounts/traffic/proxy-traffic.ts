@@ -2,8 +2,8 @@ import { wholeSteps } from './traffic.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { summed, totalOf, type Measured, type MeasuredStep } from './measured.ts'
 import { GRAINS, PROXY_HOURS_KEPT, type TrafficStore } from './store.ts'
+import { summed, totalOf, type Measured, type MeasuredStep } from './measured.ts'
 
 /** Step lengths for merchants and their grains. */
 export const PROXY_STEPS = { '1h': 'hour', '1d': 'day' } as const

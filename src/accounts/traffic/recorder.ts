@@ -3,9 +3,9 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { freshId } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import { type MeasuredStep, add, nothingMeasured, type MeasuredNumber, type Measured } from './measured.ts'
 import type { TrafficBatch, TrafficStore } from './store.ts'
 import type { Tallied } from '../../platform/telemetry/tallies.ts'
+import { type MeasuredStep, add, nothingMeasured, type MeasuredNumber, type Measured } from './measured.ts'
 
 /** Rows per statement: serializing ten thousand would block the event loop. */
 const AT_ONCE = 500

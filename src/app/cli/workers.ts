@@ -1,7 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { FirstWork } from './first-work.ts'
 
 /** Delay before a worker is replaced, so that crashes do not spin. */
 const FIRST_REPLACE_MS = 1_000
@@ -70,4 +69,55 @@ export async function superviseWorkers(config: GatewayConfig, log: Log, firstWor
   for (let index = 0; index < config.server.workers; index++) fork()
   log.info({ workers: config.server.workers, publicUrl: config.server.publicUrl }, 'workers started')
   return await promise
+}
+
+/** Set for workers that start before the supervisor's database work is done. */
+const PENDING = 'BOLTGATE_FIRST_WORK_PENDING'
+const QUESTION = 'boltgate: is the first work done?'
+const ANSWER = 'boltgate: the first work is done'
+
+/** The supervisor's startup work (tables, keys, first merchant) and its notification of workers. */
+export class FirstWork {
+  readonly #waiting = new Set<Worker>()
+  #isDone = false
+
+  done(): void {
+    this.#isDone = true
+    for (const worker of this.#waiting) answer(worker)
+    this.#waiting.clear()
+  }
+
+  /** Environment of a forked worker. */
+  get environment(): Readonly<Record<string, string>> {
+    return this.#isDone ? {} : { [PENDING]: '1' }
+  }
+
+  /** Notifies the worker once done, even if it asks later. */
+  tell(worker: Worker): void {
+    worker.on('message', message => {
+      if (message !== QUESTION) return
+      if (this.#isDone) answer(worker)
+      else this.#waiting.add(worker)
+    })
+    worker.on('exit', () => {
+      this.#waiting.delete(worker)
+    })
+  }
+}
+
+function answer(worker: Worker): void {
+  if (worker.isConnected()) worker.send(ANSWER)
+}
+
+/** Whether this process must wait for its supervisor; `done` is called afterward. */
+export function awaitsFirstWork(done: () => void): boolean {
+  if (!cluster.isWorker || process.env[PENDING] === undefined) return false
+  const hear = (message: unknown): void => {
+    if (message !== ANSWER) return
+    process.off('message', hear)
+    done()
+  }
+  process.on('message', hear)
+  process.send?.(QUESTION)
+  return true
 }

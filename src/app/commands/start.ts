@@ -21,7 +21,7 @@ import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { filesBehind, loadWithPlugins, startFile, type Loaded, type StartFile } from '../cli/configuration.ts'
 import { endAtLatest, endSoon } from '../cli/end.ts'
 import { logged } from './explain.ts'
-import { awaitsFirstWork, FirstWork } from '../cli/first-work.ts'
+import { awaitsFirstWork, FirstWork, superviseWorkers } from '../cli/workers.ts'
 import { FIRST_STORE, forSale, hasWallet } from '../cli/for-sale.ts'
 import {
   hostAndPort,
@@ -33,7 +33,6 @@ import {
 } from '../../engine/config/listen-address.ts'
 import { needsRestart } from '../../engine/config/effective.ts'
 import type { Output } from '../cli/output.ts'
-import { superviseWorkers } from '../cli/workers.ts'
 
 export const startHelp: Help = {
   about: 'Starts the gateway',

@@ -1,4 +1,4 @@
-import type { ReloadNote } from '../../web/admin/configuration.ts'
+import type { ReloadNote } from '../../web/admin/schema.ts'
 import type { Problem } from '../../engine/config/diagnose.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'

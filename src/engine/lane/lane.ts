@@ -8,8 +8,8 @@ import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../list
 import type { Stopping } from '../message/wire.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
-import { IncomingBody, EmptyBody, type WireBody } from '../listener/request-body.ts'
-import { RequestUpload, type UploadValve } from './upload.ts'
+import { IncomingBody, EmptyBody, type WireBody, type BodySource } from '../listener/request-body.ts'
+import { EventEmitter } from 'node:events'
 
 export interface LaneHost extends RefusalHost {
   readonly draining: Stopping
@@ -28,6 +28,7 @@ export interface LaneHost extends RefusalHost {
   handOver(lane: Lane, bytes: Buffer, behind: boolean): void
 }
 
+/** Bytes that may wait for their reader before reading pauses. */
 const HELD = 64 * 1024
 
 /**
@@ -242,4 +243,103 @@ export class Lane implements Watched, UploadValve {
 /** The socket's close follows its error and is handled. */
 function ignore(): void {
   return undefined
+}
+
+export interface UploadValve {
+  hold(): void
+  release(): void
+}
+
+/**
+ * The body of a request on the fast lane, of Content-Length bytes, buffered until read. Emits `data`, `end`, and
+ * `close` when the client left before that.
+ */
+export class RequestUpload extends EventEmitter implements BodySource {
+  destroyed = false
+  readonly #valve: UploadValve
+  #left: number
+  #waiting: Buffer[] = []
+  #size = 0
+  #flowing = false
+  #scheduled = false
+  #holding = false
+  #ended = false
+
+  constructor(length: number, valve: UploadValve) {
+    super()
+    this.#left = length
+    this.#valve = valve
+  }
+
+  get complete(): boolean {
+    return this.#left === 0
+  }
+
+  /** Takes its share from the start of `bytes`; returns the number taken. */
+  take(bytes: Buffer): number {
+    const count = Math.min(bytes.length, this.#left)
+    if (count === 0) return 0
+    this.#left -= count
+    const piece = count === bytes.length ? bytes : bytes.subarray(0, count)
+    if (this.#flowing && !this.#scheduled && this.#waiting.length === 0) {
+      this.emit('data', piece)
+      this.#finish()
+      return count
+    }
+    this.#waiting.push(piece)
+    this.#size += count
+    if (this.#size >= HELD && !this.complete && !this.#holding) {
+      this.#holding = true
+      this.#valve.hold()
+    }
+    return count
+  }
+
+  /** Delivers pieces in the next tick, waiting ones first. */
+  resume(): void {
+    if (this.#flowing) return
+    this.#flowing = true
+    this.#schedule()
+  }
+
+  pause(): void {
+    this.#flowing = false
+  }
+
+  destroy(): void {
+    if (this.destroyed) return
+    this.destroyed = true
+    if (!this.#ended) this.emit('close')
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    process.nextTick(flow, this)
+  }
+
+  flow(): void {
+    this.#scheduled = false
+    while (this.#flowing) {
+      const piece = this.#waiting.shift()
+      if (piece === undefined) break
+      this.#size -= piece.length
+      this.emit('data', piece)
+    }
+    if (this.#holding && this.#size < HELD) {
+      this.#holding = false
+      this.#valve.release()
+    }
+    this.#finish()
+  }
+
+  #finish(): void {
+    if (!this.complete || this.#ended || !this.#flowing || this.#waiting.length > 0) return
+    this.#ended = true
+    this.emit('end')
+  }
+}
+
+function flow(upload: RequestUpload): void {
+  upload.flow()
 }

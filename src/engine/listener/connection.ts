@@ -1,11 +1,10 @@
-import type { IncomingMessage } from 'node:http'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
-import { MalformedBody } from '../operations/errors.ts'
+import { MalformedBody, API_VERSION } from '../operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Keeping } from './allowance.ts'
 import { detectDisconnect, takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from '../lane/lane.ts'
-import { rawReply, rawReplyBytes } from './raw-reply.ts'
 import type { Stopping } from '../message/wire.ts'
 import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
 
@@ -221,4 +220,75 @@ export function refuseRequest(
   }
   res.writeHead(reply.status, reply.headers)
   res.end(reply.body)
+}
+
+/** A response given before there is a context, always the last on its connection. */
+interface RawReply {
+  readonly status: number
+  readonly headers: string[]
+  readonly body: string
+}
+
+/**
+ * `{error, message}` with the two headers of every response (contract, Errors and Versioning; decision 13). `error` is
+ * the name of the status.
+ */
+export function rawReply(status: number, message: string, correlationId: string): RawReply {
+  const notAllowed = status === 405
+  const error = notAllowed ? 'Method not allowed' : (STATUS_CODES[status] ?? 'Error')
+  const body = JSON.stringify({ error, message })
+  return {
+    status,
+    headers: [
+      'Content-Type',
+      'application/json; charset=utf-8',
+      'Content-Length',
+      String(Buffer.byteLength(body)),
+      'X-API-Version',
+      API_VERSION,
+      'X-Correlation-Id',
+      correlationId,
+      'Cache-Control',
+      'no-store',
+      'Connection',
+      'close',
+      // No route was matched yet, so these are the methods a route can have.
+      ...(notAllowed ? ['Allow', 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'] : [])
+    ],
+    body
+  }
+}
+
+/** The response as bytes, for a connection whose parser has failed. `now` in wall-clock milliseconds. */
+export function rawReplyBytes(reply: RawReply, now: number): string {
+  let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? 'Unknown'}\r\nDate: ${new Date(now).toUTCString()}\r\n`
+  for (let at = 0; at < reply.headers.length; at += 2) text += `${reply.headers[at]}: ${reply.headers[at + 1]}\r\n`
+  return `${text}\r\n${reply.body}`
+}
+
+export function parseFault(code: string | undefined): { readonly status: number; readonly message: string } {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return { status: 431, message: 'The request head is too large.' }
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return { status: 413, message: 'The chunk extensions of the request body are too large.' }
+    case 'HPE_INVALID_VERSION':
+    case 'HPE_PAUSED_H2_UPGRADE':
+      return { status: 400, message: 'Only HTTP/1.1 and HTTP/1.0 are spoken here.' }
+    case 'HPE_INVALID_METHOD':
+      return { status: 400, message: 'The request method is not known.' }
+    case 'HPE_INVALID_URL':
+      return { status: 400, message: 'The request target is malformed.' }
+    case 'HPE_INVALID_HEADER_TOKEN':
+      return { status: 400, message: 'A header line is malformed.' }
+    case 'HPE_INVALID_CONTENT_LENGTH':
+    case 'HPE_UNEXPECTED_CONTENT_LENGTH':
+      return { status: 400, message: 'Content-Length is malformed or contradicts another header.' }
+    case 'HPE_INVALID_TRANSFER_ENCODING':
+      return { status: 400, message: 'Transfer-Encoding is malformed or contradicts another header.' }
+    case 'HPE_INVALID_CHUNK_SIZE':
+      return { status: 400, message: 'The chunked request body is malformed.' }
+    default:
+      return { status: 400, message: 'The request is malformed.' }
+  }
 }

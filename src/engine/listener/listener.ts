@@ -5,16 +5,21 @@ import type { Stopping, Wire } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { ListenAddress } from '../config/listen-address.ts'
 import { Allowance, type Keeping } from './allowance.ts'
-import { TrustedProxies } from './client-address.ts'
-import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
-import { acceptedCorrelationId, offeredCorrelation } from './correlation.ts'
+import { TrustedProxies, acceptedCorrelationId, offeredCorrelation } from './client-address.ts'
+import {
+  Connection,
+  type ConnectionHost,
+  type RefusalEvent,
+  refuseRequest,
+  parseFault,
+  rawReply
+} from './connection.ts'
 import { enforce, sweepInterval } from './deadlines.ts'
 import { Entrance } from './entrance.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import type { ListenerOptions } from './options.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
-import { parseFault, rawReply } from './raw-reply.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'

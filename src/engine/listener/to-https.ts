@@ -1,7 +1,7 @@
 import { isLocalCaller } from '../message/caller.ts'
 import type { Context } from '../message/context.ts'
 import type { Wire } from '../message/wire.ts'
-import { rawReply } from './raw-reply.ts'
+import { rawReply } from './connection.ts'
 
 /** Redirects requests in the clear to HTTPS with their method (308). */
 export class ToHttps {

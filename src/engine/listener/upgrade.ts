@@ -1,7 +1,6 @@
 import { trimmed } from '../message/headers.ts'
 import { type ClientRequest, IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
-import { isIPv6 } from 'node:net'
+import { type Socket, isIPv6 } from 'node:net'
 import { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy-3'
 import { UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'

@@ -25,8 +25,7 @@ import {
   URI_TOO_LONG,
   VALIDATION
 } from '../operations/error-kinds.ts'
-import { responseOf, type AnyOperation } from '../operations/operation.ts'
-import { ROLE_REQUIRED, ROLES } from '../operations/roles.ts'
+import { responseOf, type AnyOperation, ROLE_REQUIRED, ROLES } from '../operations/operation.ts'
 
 export type Json = Record<string, unknown>
 

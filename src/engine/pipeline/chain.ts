@@ -1,8 +1,7 @@
 import type { Context } from '../message/context.ts'
-import type { Hooks, HookResult, UpstreamRequest } from './plugin.ts'
+import type { Hooks, HookResult, UpstreamRequest, Responder } from './plugin.ts'
 import { RouteQueue } from './load.ts'
 import type { Head, Outcome, Reply } from '../message/reply.ts'
-import type { Responder } from './responder.ts'
 
 type RequestHook = (ctx: Context) => HookResult
 type ResponseHook = (ctx: Context, head: Head) => void | Promise<void>

@@ -12,7 +12,7 @@ import {
 import { errorResponse } from '../operations/error-page.ts'
 import { HeaderList } from '../message/headers.ts'
 import type { Load } from './load.ts'
-import type { UpstreamRequest } from './plugin.ts'
+import type { UpstreamRequest, Responder, TunnelPolicy } from './plugin.ts'
 import { ReplyStream } from '../message/reply-stream.ts'
 import {
   type Head,
@@ -24,7 +24,6 @@ import {
   type WholeReply
 } from '../message/reply.ts'
 import type { TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
-import type { Responder, TunnelPolicy } from './responder.ts'
 
 export interface ExchangeEvents {
   readonly mode: 'development' | 'production'

@@ -5,9 +5,17 @@ import type { Context, Principal } from '../message/context.ts'
 import { FORBIDDEN } from '../operations/error-kinds.ts'
 import { GatewayError, LongError, methodNotAllowed, notFound, ValidationError } from '../operations/errors.ts'
 import { requireJson } from '../message/unpaid-body.ts'
-import { responseOf, type OperationResponse, type AnyOperation, type Result } from '../operations/operation.ts'
+import {
+  responseOf,
+  type OperationResponse,
+  type AnyOperation,
+  type Result,
+  isRoleEnough,
+  isTest,
+  neededRole,
+  RoleRequired
+} from '../operations/operation.ts'
 import { isStreamBody, type Reply } from '../message/reply.ts'
-import { isRoleEnough, isTest, neededRole, RoleRequired } from '../operations/roles.ts'
 import { Router } from './router.ts'
 import { idsOf, isAudited, shownOf, type Trail } from '../operations/trail.ts'
 import { bodyReader, paramsFit, queryReader } from '../operations/validation.ts'

@@ -1,9 +1,8 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import type { FiatCurrency } from './currencies.ts'
+import { type FiatCurrency, atPrice, pricesUnavailable, type Quote, type Quotes } from './prices.ts'
 import { knownDecimal, type Decimal } from './decimal.ts'
-import { atPrice, pricesUnavailable, type Quote, type Quotes } from './prices.ts'
 import { SourceFault, type PriceSource, type SourceName } from './sources.ts'
 
 /** Fetches the text of a 200. Rejects on any other status and when `signal` aborts. */

@@ -1,5 +1,5 @@
 import { Type, type StaticDecode, type TSchema } from 'typebox'
-import type { FiatCurrency } from './currencies.ts'
+import type { FiatCurrency } from './prices.ts'
 import { readDecimal, type Decimal } from './decimal.ts'
 import { mapped, parseResponse, readResponse } from '../../engine/formats/response-schema.ts'
 import { defineError } from '../../platform/system/errors.ts'

@@ -1,6 +1,6 @@
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
-import type { FiatCurrency } from '../money/currencies.ts'
+import type { FiatCurrency } from '../money/prices.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { CallPriority } from './budgets.ts'
 

@@ -1,5 +1,5 @@
 import { ConfigurationMissing } from '../../engine/operations/errors.ts'
-import { isTest } from '../../engine/operations/roles.ts'
+import { isTest } from '../../engine/operations/operation.ts'
 import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
 import { createHash } from 'node:crypto'
 import { quietly, type State } from '../../platform/state/state.ts'

@@ -6,7 +6,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { ChargeState, KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
-import type { Owner } from './subscriptions.ts'
+import type { Owner } from './registration.ts'
 
 interface OfAnyKind {
   readonly chargeId: string

@@ -14,14 +14,11 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { Charges } from './charges.ts'
 import { notificationOperations } from './operations.ts'
-import { PollMemory } from './poll-memory.ts'
-import { pollRules } from './poll-rules.ts'
-import { SqlPollStore } from './poll-store.ts'
-import { Poller } from './poller.ts'
-import { Registration } from './registration.ts'
+import { PollMemory, SqlPollStore } from './poll-store.ts'
+import { pollRules, Poller } from './poller.ts'
+import { Registration, SqlSubscriptionStore } from './registration.ts'
 import { Notifications } from './service.ts'
 import { Streams } from './streams.ts'
-import { SqlSubscriptionStore } from './subscriptions.ts'
 
 export function openNotifications(parts: {
   readonly clock: Clock

@@ -1,4 +1,4 @@
-import type { PollRules } from './poll-rules.ts'
+import type { PollRules } from './poller.ts'
 
 export interface Candidate {
   readonly id: string

@@ -13,8 +13,7 @@ import type { Payees } from '../../lightning/providers/payees.ts'
 import type { SeatView } from '../../lightning/providers/payee.ts'
 import type { KindName, ProviderNotification } from '../../lightning/provider-calls/provider.ts'
 import type { Charged, Charges } from './charges.ts'
-import type { Registration } from './registration.ts'
-import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
+import { type Registration, accountName, ownerOfName, type Owner } from './registration.ts'
 
 interface NotificationsDependencies {
   readonly database: Database

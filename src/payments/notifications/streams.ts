@@ -7,7 +7,7 @@ import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/ac
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
 import { lookedUp, type Charges } from './charges.ts'
-import { ownerOfName, type Owner } from './subscriptions.ts'
+import { ownerOfName, type Owner } from './registration.ts'
 
 interface StreamsDependencies {
   readonly slot: ProviderSlot

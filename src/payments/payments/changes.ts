@@ -1,9 +1,8 @@
-import { isTest } from '../../engine/operations/roles.ts'
+import { isTest } from '../../engine/operations/operation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import type { ChargeState } from '../../lightning/provider-calls/provider.ts'
 import type { OnPaymentChange, Payment, PaymentStatus } from './schema.ts'
-import { due, moreReceived, next, stepped } from './states.ts'
 import type { PaymentStore } from './store.ts'
 import { PAYMENT_CHANNEL } from './watch.ts'
 
@@ -116,5 +115,110 @@ export class PaymentChanges {
       const payment = await store.lock(sql, key.merchantId, key.invoiceId)
       return payment === null ? null : await run(sql, payment)
     })
+  }
+}
+
+/**
+ * Transitions of each state (decisions 40, 41 and 56). Added to decision 40: late partial payments become underpaid, so
+ * that they can be refunded, and every refundable payment can become `refunded` (contract, Refund: eligibility). No
+ * state returns to an earlier one, so that repeated and reordered news do no harm.
+ */
+const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = Object.freeze({
+  unpaid: new Set<PaymentStatus>(['processing', 'paid', 'underpaid', 'expired']),
+  processing: new Set<PaymentStatus>(['paid', 'underpaid', 'expired', 'refunded']),
+  underpaid: new Set<PaymentStatus>(['paid', 'refunded']),
+  paid: new Set<PaymentStatus>(['refunded']),
+  expired: new Set<PaymentStatus>(['paid', 'underpaid']),
+  refunded: new Set<PaymentStatus>()
+})
+
+/** The fields that determine the status of a payment or a plan's invoice. */
+export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidAt' | 'receivedSats'>
+
+interface Transition {
+  readonly to: PaymentStatus
+  /** Milliseconds since the epoch; null when unknown. */
+  readonly paidAt: number | null
+  readonly receivedSats: number | null
+}
+
+export function canBecome(from: PaymentStatus, to: PaymentStatus): boolean {
+  return CAN_BECOME[from].has(to)
+}
+
+/**
+ * The unrecorded transition that time has made due: a demo's confirmation or an expiry. Null when there is none. `now`
+ * in milliseconds; an invoice expires at `expiresAt` itself.
+ */
+export function due(payment: Timed, now: number): Transition | null {
+  if (payment.status !== 'unpaid') return null
+  if (payment.confirmsAt !== null && payment.confirmsAt <= now)
+    return { to: 'paid', paidAt: payment.confirmsAt, receivedSats: null }
+  return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
+}
+
+/** Whether an unpaid payment is past its end without its provider's answer: it may have been paid (decision 178). */
+export function isUnresolved(payment: Timed, now: number): boolean {
+  return due(payment, now)?.to === 'expired'
+}
+
+/** Current status for clients (decision 40). */
+export function statusAt(payment: Timed, now: number): PaymentStatus {
+  return asOf(payment, now).status
+}
+
+/** The current payment for clients. Demos confirm themselves by time; an expiry counts once recorded. */
+export function asOf<P extends Timed>(payment: P, now: number): P {
+  const step = due(payment, now)
+  return step?.to === 'paid' ? stepped(payment, step, now) : payment
+}
+
+/**
+ * The payment after a transition. `paidAt` is the provider's time, else now, and never changes (decision 42).
+ * `receivedSats` never shrinks.
+ * @throws TypeError for an illegal transition
+ */
+export function stepped<P extends Timed>(payment: P, step: Transition, now: number): P {
+  if (!canBecome(payment.status, step.to))
+    throw new TypeError(`a payment that is ${payment.status} cannot become ${step.to}`)
+  return {
+    ...payment,
+    status: step.to,
+    paidAt: step.to === 'paid' ? (payment.paidAt ?? step.paidAt ?? now) : payment.paidAt,
+    receivedSats: moreReceived(payment, step.receivedSats) ?? payment.receivedSats
+  }
+}
+
+/** A provider's larger total; null for no news. 0 is none: it would read as "nothing can be refunded". */
+export function moreReceived(payment: Timed, receivedSats: number | null): number | null {
+  return receivedSats !== null && receivedSats > (payment.receivedSats ?? 0) ? receivedSats : null
+}
+
+/**
+ * Transitions that a provider's report causes, in order. `askedAt` is in milliseconds: "unpaid" expires a payment only
+ * when reported after its end (decision 178).
+ */
+export function next(payment: Payment, seen: ChargeState, askedAt: number): readonly Transition[] {
+  const step = (to: PaymentStatus): Transition => ({
+    to,
+    paidAt: to === 'paid' ? seen.settledAt : null,
+    receivedSats: seen.receivedSats
+  })
+  switch (seen.status) {
+    case 'paid':
+    case 'underpaid':
+    case 'expired':
+      return canBecome(payment.status, seen.status) ? [step(seen.status)] : []
+    case 'refunded':
+      if (canBecome(payment.status, 'refunded')) return [step('refunded')]
+      // Followers must not miss the step through `paid`.
+      return canBecome(payment.status, 'paid') ? [step('paid'), step('refunded')] : []
+    // Money on its way was sent in time: do not report an expiry.
+    case 'processing':
+      return canBecome(payment.status, 'processing') ? [step('processing')] : []
+    case 'unpaid': {
+      const late = due(payment, askedAt)
+      return late === null ? [] : [late]
+    }
   }
 }

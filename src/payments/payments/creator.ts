@@ -1,22 +1,24 @@
 import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { idempotencyKeyReused, requestInProgress, ShortError, type GateError } from '../../engine/operations/errors.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
-import { shortDescription } from '../../lightning/codecs/bolt11-encode.ts'
+import { shortDescription, encodeInvoice } from '../../lightning/codecs/bolt11-encode.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import { satoshisOf, type Prices } from '../../lightning/money/prices.ts'
-import { numericId, randomToken, type Random } from '../../platform/system/ids.ts'
+import { numericId, randomToken, type Random, systemRandom } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { providerOf } from '../../lightning/providers/account.ts'
 import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
 import { byFirst } from '../../lightning/providers/payee.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Charge } from '../../lightning/provider-calls/provider.ts'
-import type { DemoInvoices } from './demo.ts'
 import { checkInput, type PaymentDetails } from './input.ts'
 import type { Payment, PaymentInput } from './schema.ts'
 import { InvoiceIdTaken, type CreateOutcome, type PaymentKeyUse, type Reservation, type PaymentStore } from './store.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
+import { hash, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { loadNodeKey } from '../../lightning/kinds/sandbox/node-key.ts'
 
 /** Milliseconds after which a demo payment (amount 0) confirms itself. */
 const DEMO_CONFIRM_AFTER = 5_000
@@ -203,4 +205,69 @@ function onInvoice({ description, orderId }: PaymentDetails): string {
 
 function plain(text: string): string {
   return text.replace(/\p{Cc}+/gu, ' ').trim()
+}
+
+/** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
+const DEMO_EXPIRY_SECONDS = 600
+
+/** Makes unpayable invoices for demo payments of amount 0 (decision 43). */
+export interface DemoInvoices {
+  create(description: string): Charge
+}
+
+interface DemoOptions {
+  readonly nodeKey: Uint8Array
+  readonly clock: Clock
+  readonly random?: Random
+}
+
+/**
+ * Regtest invoices without an amount, signed by a key of their own: no wallet with money pays them. The preimage is
+ * discarded.
+ */
+export class SignedDemoInvoices implements DemoInvoices {
+  readonly #nodeKey: Uint8Array
+  readonly #clock: Clock
+  readonly #random: Random
+
+  constructor({ nodeKey, clock, random = systemRandom }: DemoOptions) {
+    this.#nodeKey = nodeKey
+    this.#clock = clock
+    this.#random = random
+  }
+
+  create(description: string): Charge {
+    // BOLT 11 counts whole seconds; the shown times must match the invoice.
+    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const paymentHash = hash('sha256', this.#random(32), 'hex')
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: null,
+        paymentHash,
+        paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
+        timestamp,
+        expirySeconds: DEMO_EXPIRY_SECONDS,
+        description: shortDescription(description)
+      },
+      this.#nodeKey
+    )
+    return {
+      chargeId: `demo_${randomUUID()}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + DEMO_EXPIRY_SECONDS) * 1000,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null
+    }
+  }
+}
+
+/**
+ * Uses or creates `<dataDir>/demo-node.key`.
+ * @throws CodedError
+ */
+export function openDemoInvoices(dataDir: string, clock: Clock): SignedDemoInvoices {
+  return new SignedDemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
 }

@@ -2,7 +2,7 @@ import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError, ValidationError } from '../../engine/operations/errors.ts'
 import { isStorable, UNSTORABLE } from '../../engine/operations/validation.ts'
 import { fieldName } from '../../engine/operations/field-errors.ts'
-import { CURRENCIES, CURRENCY_RULES, type Currency } from '../../lightning/money/currencies.ts'
+import { CURRENCIES, CURRENCY_RULES, type Currency } from '../../lightning/money/prices.ts'
 import { inUnits, plainText, readDecimal, type Decimal } from '../../lightning/money/decimal.ts'
 import { METADATA_LIMITS, type Payment, type PaymentInput } from './schema.ts'
 

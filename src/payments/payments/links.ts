@@ -9,7 +9,7 @@ import {
 } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, LongError, ShortError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
-import type { Currency } from '../../lightning/money/currencies.ts'
+import type { Currency } from '../../lightning/money/prices.ts'
 import { readDecimal } from '../../lightning/money/decimal.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'

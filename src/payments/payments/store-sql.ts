@@ -1,7 +1,7 @@
 import type { KeysetPage, ListTotal } from '../../engine/operations/keyset.ts'
 import { IdempotencyKeyTaken, KEY_LIFETIME, type Kept } from '../../engine/message/idempotency.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
-import type { Currency } from '../../lightning/money/currencies.ts'
+import type { Currency } from '../../lightning/money/prices.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'

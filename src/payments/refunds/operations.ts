@@ -1,10 +1,23 @@
 import { ListTotal } from '../../engine/operations/keyset.ts'
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { once } from '../../engine/message/idempotency.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, RefundView } from './schema.ts'
+import {
+  refundDetails,
+  RefundDetails,
+  RefundInput,
+  RefundQuery,
+  refundView,
+  RefundView,
+  LOOKED_UP_FOR
+} from './schema.ts'
 import type { Refunds } from './service.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { VALIDATION } from '../../engine/operations/error-kinds.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
 
 // Malformed ids are 404 like unknown ones (decision 10).
 export const RefundId = Type.Object({ refundId: Type.String() })
@@ -139,4 +152,186 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       })
     })
   ]
+}
+
+const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+const adminMissing = 'There is no such refund.'
+const visible = 'Must have a visible character.'
+
+/** Out of range is clamped (decision 12). */
+const Query = Type.Object({
+  view: Type.Optional(
+    Type.Enum([...REFUND_VIEWS], {
+      description:
+        'lost unless said: those that the provider has not acknowledged within ten minutes. open: all that are pending or processing. settled: those settled by hand.'
+    })
+  ),
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+})
+
+const SettlementInput = Type.Object(
+  {
+    outcome: Type.Enum(['sent', 'not-sent'], {
+      description:
+        "What the provider's own records show. not-sent frees the amount: say it only where they surely show it."
+    }),
+    providerRefundId: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        pattern: LINE,
+        description: "The provider's id of what was sent; required for sent, refused for not-sent."
+      })
+    ),
+    transactionHash: Type.Optional(
+      Type.String({
+        pattern: '^[0-9a-f]{64}$',
+        'x-rule': 'Must be 64 lower-case hex characters.',
+        description: 'Over the chain, where it is known.'
+      })
+    ),
+    feeSatoshis: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 2_100_000_000_000_000, description: 'Network fee, where it is known.' })
+    ),
+    settledBy: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: `^(?=.*\\S)${LINE}`,
+      'x-rule': visible,
+      description: 'Who says so; kept.'
+    }),
+    reason: Type.String({
+      minLength: 1,
+      maxLength: 1000,
+      pattern: `^(?=[^]*\\S)${TEXT}`,
+      'x-rule': visible,
+      description: 'What shows it; kept.'
+    })
+  },
+  { title: 'RefundSettlement' }
+)
+type SettlementInput = Static<typeof SettlementInput>
+
+const Settled = Type.Object({
+  outcome: Type.String(),
+  settledBy: Type.String(),
+  reason: Type.String(),
+  correlationId: Type.String(),
+  settledAt: isoTime()
+})
+const AdminRefund = Type.Object(
+  {
+    ...RefundDetails.properties,
+    merchantId: Type.Integer(),
+    provider: Type.String({ description: 'The kind that the money came in through, and goes out by.' }),
+    lookedUpUntil: isoTime('Until then the provider is polled automatically.'),
+    settlement: Type.Unsafe<null | Static<typeof Settled>>({
+      anyOf: [Settled, Type.Null()],
+      description: 'How it was settled by hand; null while it was not.'
+    })
+  },
+  { title: 'AdminRefund' }
+)
+export type AdminRefund = Static<typeof AdminRefund>
+
+/** `/api/admin/refunds`: refunds whose outcome only the provider's records show. */
+export function refundAdminOperations(settlements: RefundSettlements): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'adminListRefunds',
+      method: 'GET',
+      path: '/api/admin/refunds',
+      summary: 'Refunds of all merchants whose outcome is unknown, that are under way, or that were settled by hand',
+      description:
+        "Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider's own records and settle it.",
+      query: Query,
+      responses: {
+        200: {
+          description: 'A bare array, oldest first; those settled by hand newest first.',
+          schema: Type.Array(AdminRefund)
+        }
+      },
+      handle: async ({ ctx, query }) => ({
+        status: 200,
+        body: (await settlements.list(query.view ?? 'lost', query)).map(found => view(found, ctx.now))
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetRefund',
+      method: 'GET',
+      path: '/api/admin/refunds/:refundId',
+      summary: 'One refund of any merchant',
+      description:
+        'Beside what its merchant sees: whose it is, by which provider it goes out, and how it was settled by hand.',
+      params: RefundId,
+      responses: { 200: { description: 'The refund.', schema: AdminRefund }, 404: adminMissing },
+      handle: async ({ ctx, params }) => ({ status: 200, body: view(await settlements.get(params.refundId), ctx.now) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminSettleRefund',
+      method: 'POST',
+      path: '/api/admin/refunds/:refundId/settle',
+      summary: 'Say whether a refund was sent whose answer was lost. Nothing is sent by this',
+      description:
+        'Ends the doubt about one refund: sent confirms it, not-sent fails it and frees its amount to be refunded again. ' +
+        'It is kept who said so and why, and it cannot be taken back.',
+      params: RefundId,
+      body: SettlementInput,
+      responses: {
+        200: { description: 'The refund: confirmed, or failed with its amount free again.', schema: AdminRefund },
+        400: 'sent without providerRefundId, or not-sent with one.',
+        404: adminMissing,
+        409: 'It is settled already; or it cannot be not-sent, since the provider took it or it may still be on its way. Nothing was changed.'
+      },
+      handle: async ({ ctx, params, body }) => ({
+        status: 200,
+        body: view(await settlements.settle(params.refundId, settlementOf(body, ctx.correlationId, ctx.now)), ctx.now)
+      })
+    })
+  ]
+}
+
+function settlementOf(input: SettlementInput, correlationId: string, now: number): RefundSettlement {
+  const { outcome, providerRefundId = null, transactionHash = null, feeSatoshis = null, settledBy, reason } = input
+  if (outcome === 'sent' && providerRefundId === null)
+    throw new ShortError(VALIDATION, 'providerRefundId is required where the refund was sent.')
+  if (outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSatoshis !== null)) {
+    throw new ShortError(
+      VALIDATION,
+      'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.'
+    )
+  }
+  return {
+    outcome,
+    providerRefundId,
+    transactionHash,
+    feeSats: feeSatoshis,
+    settledBy,
+    reason,
+    correlationId,
+    settledAt: now
+  }
+}
+
+function view({ refund, settlement }: SettledRefund, now: number): Static<typeof AdminRefund> {
+  return {
+    ...refundDetails(refund, now),
+    merchantId: refund.merchantId,
+    provider: refund.kind,
+    lookedUpUntil: new Date(refund.createdAt + LOOKED_UP_FOR).toISOString(),
+    settlement:
+      settlement === null
+        ? null
+        : {
+            outcome: settlement.outcome,
+            settledBy: settlement.settledBy,
+            reason: settlement.reason,
+            correlationId: settlement.correlationId,
+            settledAt: new Date(settlement.settledAt).toISOString()
+          }
+  }
 }

@@ -28,7 +28,7 @@ import {
 } from './schema.ts'
 import type { RefundSource } from './source.ts'
 import { isOpen, nextCheck, SEND_WITHIN } from '../../lightning/providers/payout-states.ts'
-import { namesIn, RefundPayouts, type PayoutDependencies } from './payouts.ts'
+import { namesIn, RefundPayouts, type PayoutDependencies } from './settlement.ts'
 import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX } from './store.ts'
 import { defineError } from '../../platform/system/errors.ts'
 

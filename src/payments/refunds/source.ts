@@ -1,4 +1,4 @@
-import { canBecome, statusAt } from '../payments/states.ts'
+import { canBecome, statusAt } from '../payments/changes.ts'
 import { REFUNDABLE_STATUSES, type Payment, type PaymentStatus } from '../payments/schema.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'

@@ -5,9 +5,16 @@ import type { Database, Sql, TransactionSql } from '../../platform/database/data
 import { periodic, queue, type JobDeclaration, type Jobs, type Pace } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Counter, Metrics } from '../../platform/telemetry/metrics.ts'
-import { given, type WebhookTarget, type Verdict, type WebhookSender } from './delivery.ts'
+import {
+  given,
+  type WebhookTarget,
+  type Verdict,
+  type WebhookSender,
+  groupOf,
+  paceOf,
+  recordAttempt
+} from './delivery.ts'
 import { PAUSED, REMOVED, type WebhookEndpoints } from './endpoints.ts'
-import { groupOf, paceOf, recordAttempt } from './pace.ts'
 import type { AddedDelivery, ClaimedAttempt, PacedDelivery, WebhookStore } from './store.ts'
 
 const WEBHOOK_FAILED = defineError('BG_WEBHOOK_FAILED', {

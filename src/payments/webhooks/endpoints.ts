@@ -3,7 +3,7 @@ import { column, flag, integer, moment, records, text, type Records } from '../.
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import type { Secret, SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
-import { webhookEndpointsUsedUp } from '../../accounts/merchants/plan-caps.ts'
+import { webhookEndpointsUsedUp } from '../../accounts/merchants/plans.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import { newWebhookSecret, type Merchants } from '../../accounts/merchants/service.ts'
 import { webhookAddress } from '../../accounts/merchants/webhook-address.ts'

@@ -1,5 +1,4 @@
-import { sentWebhooks, webhookOperations } from './operations.ts'
-import { endpointOperations } from './endpoint-operations.ts'
+import { sentWebhooks, webhookOperations, endpointOperations } from './operations.ts'
 import { WebhookEndpoints, type WebhookEndpointsDependencies } from './endpoints.ts'
 import { Webhooks, type WebhooksDependencies } from './service.ts'
 import { SqlWebhookStore } from './store.ts'

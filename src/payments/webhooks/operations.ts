@@ -1,11 +1,21 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView } from './schema.ts'
+import {
+  DeliveryPage,
+  DeliveryQuery,
+  DeliverySentView,
+  DeliveryView,
+  TestView,
+  WEBHOOK_EVENTS,
+  type WebhookEvent
+} from './schema.ts'
 import type { Webhooks } from './service.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { WebhookFacts } from '../../engine/openapi/openapi.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
 
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
@@ -175,3 +185,178 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
     schema: TestEvent
   }
 })
+
+/** Every event, including those of later versions. */
+const ALL = '*'
+
+const EndpointView = Type.Object(
+  {
+    endpointId: Type.String({ description: 'A UUID, or `first` for the one of PUT /api/merchant/webhook-url.' }),
+    isFirst: Type.Boolean({ description: 'Gets every event, and is set by PUT /api/merchant/webhook-url.' }),
+    url: Type.String(),
+    events: Type.Array(Type.String(), { description: 'Events that it gets; `["*"]` for all.' }),
+    isActive: Type.Boolean({ description: 'false for one that is paused: nothing is written for it.' }),
+    createdAt: isoTimeOrNull('Null for the first.')
+  },
+  { title: 'WebhookEndpoint' }
+)
+export type EndpointView = Static<typeof EndpointView>
+const NewEndpoint = Type.Object(
+  {
+    ...EndpointView.properties,
+    webhookSecret: Type.String({ description: 'Signs what is sent there; shown this once.' })
+  },
+  { title: 'NewWebhookEndpoint' }
+)
+const url = Type.String({ maxLength: 2048, description: 'By the rules of webhookUrl.' })
+const events = Type.Array(Type.Enum([ALL, ...WEBHOOK_EVENTS]), {
+  minItems: 1,
+  uniqueItems: true,
+  description: 'Events that it gets; `["*"]` for all.'
+})
+const isActive = Type.Boolean({ description: 'false pauses it: what waits for it has failed, and can be sent again.' })
+const missing = 'The account has no such endpoint.'
+const refused = 'The address cannot be used, or there is no such event.'
+const byId = Type.Object({ endpointId: Type.String() })
+function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): EndpointView {
+  return {
+    endpointId: id,
+    isFirst: false,
+    url,
+    events: [...(events ?? [ALL])],
+    isActive,
+    createdAt: new Date(createdAt).toISOString()
+  }
+}
+
+function firstOf({ webhookUrl }: Merchant): EndpointView[] {
+  return webhookUrl === null
+    ? []
+    : [{ endpointId: 'first', isFirst: true, url: webhookUrl, events: [ALL], isActive: true, createdAt: null }]
+}
+
+function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): readonly WebhookEvent[] | null {
+  const single = (names ?? [ALL]).filter(name => name !== ALL)
+  return names === undefined || names.includes(ALL) ? null : single
+}
+
+export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
+  const common = { tag: 'Merchant', access: 'merchant' } as const
+  const write = { ...common, mount: { use: 'merchant-api', chain: 'settings-write' } } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'listWebhookEndpoints',
+      method: 'GET',
+      path: '/api/merchant/webhooks/endpoints',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'Webhook endpoints of the account and their events',
+      description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while none is set.',
+      responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
+      handle: async ({ ctx }) => {
+        const merchant = merchantOf(ctx)
+        return { status: 200, body: [...firstOf(merchant), ...(await endpoints.list(merchant.id)).map(view)] }
+      }
+    }),
+    defineOperation({
+      ...write,
+      id: 'createWebhookEndpoint',
+      method: 'POST',
+      path: '/api/merchant/webhooks/endpoints',
+      summary: 'Add a webhook endpoint',
+      description:
+        'Each event becomes a delivery of its own for every endpoint that wants it, with its own attempts and its own secret. ' +
+        'The account may have as many as `limits.maxWebhookEndpoints` of its subscription, and the first one has its place among them.',
+      body: Type.Object({ url, events: Type.Optional(events), isActive: Type.Optional(isActive) }),
+      responses: {
+        201: { description: 'It gets events from now on.', schema: NewEndpoint },
+        400: refused,
+        403: 'The plan allows no more endpoints.'
+      },
+      handle: async ({ ctx, body }) => {
+        const { endpoint, secret } = await endpoints.create(merchantOf(ctx), {
+          url: body.url,
+          events: chosen(body.events),
+          isActive: body.isActive ?? true
+        })
+        return { status: 201, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
+      }
+    }),
+    defineOperation({
+      ...write,
+      id: 'changeWebhookEndpoint',
+      method: 'PUT',
+      path: '/api/merchant/webhooks/endpoints/:endpointId',
+      summary: 'Change the address or events of a further endpoint, or pause it',
+      description:
+        'What waits is sent to the new address. What waits for one that is paused has failed, which the list of deliveries says, and can be sent again later.',
+      params: byId,
+      body: Type.Object({
+        url: Type.Optional(url),
+        events: Type.Optional(events),
+        isActive: Type.Optional(isActive)
+      }),
+      responses: {
+        200: { description: 'As it is now. What is left out stays.', schema: EndpointView },
+        400: refused,
+        404: missing
+      },
+      handle: async ({ ctx, params, body }) => ({
+        status: 200,
+        body: view(
+          await endpoints.change(merchantOf(ctx).id, params.endpointId, {
+            ...(body.url === undefined ? {} : { url: body.url }),
+            ...(body.events === undefined ? {} : { events: chosen(body.events) }),
+            ...(body.isActive === undefined ? {} : { isActive: body.isActive })
+          })
+        )
+      })
+    }),
+    defineOperation({
+      ...write,
+      id: 'rotateWebhookSecret',
+      method: 'POST',
+      path: '/api/merchant/webhooks/endpoints/:endpointId/rotate-secret',
+      summary: 'Replace the secret of a further endpoint immediately',
+      description: 'Everything that is sent from now on is signed with the new secret, attempts of earlier events too.',
+      params: byId,
+      responses: { 200: { description: 'The new secret, shown this once.', schema: NewEndpoint }, 404: missing },
+      handle: async ({ ctx, params }) => {
+        const { endpoint, secret } = await endpoints.rotate(merchantOf(ctx).id, params.endpointId)
+        return { status: 200, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
+      }
+    }),
+    defineOperation({
+      ...write,
+      id: 'testWebhookEndpoint',
+      method: 'POST',
+      path: '/api/merchant/webhooks/endpoints/:endpointId/test',
+      summary: 'Send a signed test event to one endpoint now, and see what it answers',
+      description: 'As POST /api/merchant/webhooks/test does for the first endpoint, to a paused one too.',
+      params: byId,
+      responses: {
+        200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
+        400: 'It is the first, and no webhook URL is set.',
+        404: missing
+      },
+      handle: async ({ ctx, params: { endpointId } }) => ({
+        status: 200,
+        body: await webhooks.test(merchantOf(ctx), endpointId === 'first' ? null : endpointId)
+      })
+    }),
+    defineOperation({
+      ...write,
+      id: 'removeWebhookEndpoint',
+      method: 'DELETE',
+      path: '/api/merchant/webhooks/endpoints/:endpointId',
+      summary: 'Remove a further endpoint; what waits for it has failed',
+      description: 'Its deliveries stay in the list for as long as all others.',
+      params: byId,
+      responses: { 204: { description: 'Removed.' }, 404: missing },
+      handle: async ({ ctx, params }) => {
+        await endpoints.remove(merchantOf(ctx).id, params.endpointId)
+        return { status: 204, body: null }
+      }
+    })
+  ]
+}

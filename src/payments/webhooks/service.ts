@@ -1,4 +1,4 @@
-import { everyBatch } from '../../platform/jobs/jobs.ts'
+import { everyBatch, periodic, type JobDeclaration, type Jobs } from '../../platform/jobs/jobs.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
@@ -6,20 +6,17 @@ import { readFilterTime, iso } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { PaymentChange } from '../payments/schema.ts'
+import type { PaymentChange, Payment } from '../payments/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import { rowId, type Random } from '../../platform/system/ids.ts'
-import { periodic, type JobDeclaration, type Jobs } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import { type OnDeliveryFailed, WebhookAttempts, ATTEMPT_TIMEOUT, BACKOFF } from './attempts.ts'
-import { WebhookSender } from './delivery.ts'
+import { WebhookSender, paceOf } from './delivery.ts'
 import { endpointMissing, type WebhookEndpoints } from './endpoints.ts'
-import { paceOf } from './pace.ts'
-import { challengePayload, paymentPayload, storeOrderPayload, testPayload, type FailedStoreOrder } from './payload.ts'
 import {
   deliveryView,
   type DeliveryPage,
@@ -29,6 +26,8 @@ import {
   type TestView
 } from './schema.ts'
 import { isWebhookId, type NewDelivery, type WebhookStore } from './store.ts'
+import { jsonNumber } from '../../lightning/money/decimal.ts'
+import { isTest } from '../../engine/operations/operation.ts'
 
 const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
   status: 400,
@@ -250,4 +249,100 @@ export class Webhooks {
 
 function notFound(): ShortError {
   return new ShortError(RESOURCE_NOT_FOUND, 'Delivery not found')
+}
+
+type PaidChallenge = Pick<
+  Challenge,
+  | 'paymentHash'
+  | 'resource'
+  | 'amountSats'
+  | 'merchantId'
+  | 'source'
+  | 'proxyId'
+  | 'idempotencyKey'
+  | 'createdAt'
+  | 'paidAt'
+>
+
+/**
+ * Flat body of a payment event, without the event's name (contract, Events 1). The invoice's provider determines
+ * `alternateChargeId` or `providerChargeId`. Made once per event: every attempt sends the same bytes.
+ */
+export function paymentPayload(payment: Payment): string {
+  const charge =
+    payment.slot === 'alternate'
+      ? { alternateChargeId: payment.chargeId }
+      : { providerChargeId: payment.chargeId, provider: 'primary' }
+  return JSON.stringify({
+    invoiceId: payment.invoiceId,
+    orderId: payment.orderId,
+    status: payment.status,
+    amount: jsonNumber(payment.amount),
+    currency: payment.currency,
+    ...charge,
+    paidAt: iso(payment.paidAt),
+    // JSON text, not an object (decision 49).
+    metadata: payment.metadata === null ? null : JSON.stringify(payment.metadata),
+    ...testMark(payment.merchantId)
+  })
+}
+
+/** Marks what a test account sends; live events have no such member. */
+export function testMark(merchantId: number): { isTest?: true } {
+  return isTest(merchantId) ? { isTest: true } : {}
+}
+
+/** Body of `l402.challenge.paid` (contract, Events 3; decision 158). `event` tells it from payments. */
+export function challengePayload(challenge: PaidChallenge, merchantId: number): string {
+  return JSON.stringify({
+    event: 'l402.challenge.paid',
+    paymentHash: challenge.paymentHash,
+    resource: challenge.resource,
+    amountSats: challenge.amountSats,
+    status: 'paid',
+    merchantId,
+    source: challenge.source,
+    proxyId: challenge.proxyId,
+    idempotencyKey: challenge.idempotencyKey,
+    createdAt: iso(challenge.createdAt),
+    paidAt: iso(challenge.paidAt),
+    ...testMark(merchantId)
+  })
+}
+
+export interface FailedStoreOrder {
+  readonly id: string
+  readonly merchantId: number
+  readonly status: string
+  readonly totalCents: number
+  readonly totalSats: number
+  readonly paymentHash: string
+  readonly email: string | null
+  readonly createdAt: number
+  readonly paidAt: number | null
+  readonly failure: { readonly reason: string; readonly message: string; readonly at: number } | null
+}
+
+/** Flat body of `storefront.order.failed`, with the event's name. */
+export function storeOrderPayload(order: FailedStoreOrder): string {
+  return JSON.stringify({
+    event: 'storefront.order.failed',
+    orderId: order.id,
+    status: order.status,
+    reason: order.failure?.reason ?? null,
+    message: order.failure?.message ?? null,
+    totalUsd: order.totalCents / 100,
+    paidSats: order.totalSats,
+    paymentHash: order.paymentHash,
+    email: order.email,
+    merchantId: order.merchantId,
+    createdAt: iso(order.createdAt),
+    paidAt: iso(order.paidAt),
+    failedAt: iso(order.failure?.at ?? null)
+  })
+}
+
+/** Flat body of a test event, with nothing that looks like a sale. */
+export function testPayload(merchantId: number, id: string, sentAt: number): string {
+  return JSON.stringify({ event: 'webhook.test', id, merchantId, createdAt: iso(sentAt), ...testMark(merchantId) })
 }

@@ -11,7 +11,7 @@ import {
   type Records,
   type Row
 } from '../../platform/database/rows.ts'
-import type { EndpointTimes } from './pace.ts'
+import type { EndpointTimes } from './delivery.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
 /** Times in milliseconds since the epoch. */

@@ -1,6 +1,6 @@
 import { systemClock, type Clock, type Timer } from '../system/clock.ts'
 import { isCertainlyUndone, isConnectionFault, isLockedOut } from './errors.ts'
-import { refuseInside } from './scope.ts'
+import { refuseInside } from './client.ts'
 
 /** How items are batched. `I` is a caller's item, `V` its verdict. */
 interface BatchOptions<I, V> {

@@ -3,9 +3,10 @@ import type { Clock } from '../system/clock.ts'
 import type { PostgresClient } from './postgres/client.ts'
 import { Silence } from './postgres/silence.ts'
 import { isTemplate, RUNS, StalePlans, beginOn } from './postgres/transaction.ts'
-import { openScope, outsideScopes, refuseInside } from './scope.ts'
 import { tableProbe, type WriteProbe } from './write-probe.ts'
 import type { Sql, TransactionSql, Health, Database, DatabaseLoad } from './database.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { OutsideTransaction } from './errors.ts'
 
 const healthyMs = 1_000
 const unhealthyMs = 3_000
@@ -164,4 +165,30 @@ function describeFault(error: unknown): string {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
   if (error instanceof postgres.PostgresError) return `The database refused the check (${error.code})`
   return code === null ? 'The database failed' : `The database is not reachable (${code})`
+}
+
+interface Scope {
+  open: boolean
+}
+
+const scopes = new AsyncLocalStorage<Scope>()
+
+/** Runs `run` as part of a transaction. Work that outlives `end` may use the database's own handle again. */
+export function openScope(): { run<A, T>(run: (argument: A) => T, argument: A): T; end(): void } {
+  const scope: Scope = { open: true }
+  return {
+    run: (run, argument) => scopes.run(scope, run, argument),
+    end: () => {
+      scope.open = false
+    }
+  }
+}
+
+export function outsideScopes<A>(run: (argument: A) => void, argument: A): void {
+  scopes.exit(run, argument)
+}
+
+/** @throws OutsideTransaction inside a transaction, naming `what` */
+export function refuseInside(what: string): void {
+  if (scopes.getStore()?.open === true) throw new OutsideTransaction(what)
 }

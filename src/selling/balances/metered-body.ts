@@ -1,11 +1,11 @@
 import type { UsageConfig } from '../../engine/checks/meter.ts'
 import { EventReader } from '../../engine/formats/event-reader.ts'
 import type { Head } from '../../engine/message/reply.ts'
-import { ByteCount, JsonUsage } from '../usage/json.ts'
 import type { Usage, UsageReader } from '../usage/usage.ts'
 import { EventCount, EventUsage } from '../usage/events.ts'
 import type { UsageForm } from '../usage/forms.ts'
 import { codingOf, isEventStream } from './metered-head.ts'
+import { ByteCount, JsonUsage } from '../usage/json.ts'
 
 interface ReadOptions {
   readonly usage: UsageConfig | 'pieces'

@@ -1,6 +1,6 @@
 import type { UsageConfig } from '../../engine/checks/meter.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { ClientGone, ResponseTooLarge } from '../../engine/operations/errors.ts'
+import { ClientGone, ResponseTooLarge, LongError } from '../../engine/operations/errors.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -11,7 +11,8 @@ import type { Metering } from './meter.ts'
 import { MeteredBody } from './metered-body.ts'
 import type { BalanceReservation } from './slice.ts'
 import type { EntryBasis } from './balance.ts'
-import type { RequestsUnderWay } from './under-way.ts'
+import { usedUp } from './metered-head.ts'
+import { RATE_LIMITED } from '../../engine/operations/error-kinds.ts'
 
 export interface MeteredChargeOptions {
   readonly ctx: Context
@@ -168,4 +169,166 @@ export class MeteredCharge {
       )
     return settled
   }
+}
+
+export interface HeldCharge {
+  readonly units: number
+  readonly msat: number
+}
+
+/** An event stream whose events go out once the balance covers them. */
+export class HeldStream {
+  readonly #charge: MeteredCharge
+  readonly #options: Pick<MeteredChargeOptions, 'ctx' | 'ledger' | 'metering' | 'reservation'>
+  readonly #hidesUsage: boolean
+  /** Covered by the balance; may go out. */
+  #paid: Usage = { input: 0, output: 0 }
+  #paidMsat = 0
+  /** More was admitted than is covered. */
+  #isShort = false
+
+  /** `hidesUsage`: withholds usage reports that the client did not request. */
+  constructor(charge: MeteredCharge, options: MeteredChargeOptions, hidesUsage: boolean) {
+    this.#charge = charge
+    this.#options = options
+    this.#hidesUsage = hidesUsage
+  }
+
+  admit(event: Uint8Array): GrowthResult | Promise<GrowthResult> {
+    this.#charge.take(event)
+    return this.cover()
+  }
+
+  /** The last admitted event is a usage report that the client did not request. */
+  get isHidden(): boolean {
+    return this.#hidesUsage && this.#charge.body?.events?.isUsageChunk === true
+  }
+
+  /** Covers admitted events. A refusal may be retried; what is never covered is not charged. */
+  cover(): GrowthResult | Promise<GrowthResult> {
+    const msat = this.#charge.soFarMsat
+    const usage = { input: this.#options.metering.input, output: this.#charge.body?.unitsOut ?? 0 }
+    const grown = this.#charge.grow(msat)
+    if (grown instanceof Promise) {
+      this.#isShort = true
+      return grown.then(later => this.#isCovered(later, usage, msat))
+    }
+    return this.#isCovered(grown, usage, msat)
+  }
+
+  #isCovered(grown: GrowthResult, usage: Usage, msat: number): GrowthResult {
+    this.#isShort = grown !== 'grown'
+    if (!this.#isShort) [this.#paid, this.#paidMsat] = [usage, msat]
+    return grown
+  }
+
+  /** Settles a whole stream at its reported usage, any other at what was covered. */
+  async finish(isWhole: boolean): Promise<HeldCharge> {
+    const charge = this.#charge
+    const read = isWhole && !this.#isShort ? charge.read(true) : null
+    const { chargedMsat } = await (charge.isSettled
+      ? { chargedMsat: this.#paidMsat }
+      : this.#isShort
+        ? charge.settle(this.#paid, this.#paidMsat, 'usage')
+        : charge.settleRead(isWhole))
+    const { input, output } = read ?? this.#paid
+    return { units: charge.isCounted ? output : input + output, msat: chargedMsat }
+  }
+
+  /** Settles a broken stream at what was covered; false if that is everything. */
+  settleShort(): boolean {
+    if (this.#isShort) void this.#charge.settle(this.#paid, this.#paidMsat, 'usage')
+    return this.#isShort
+  }
+
+  get leftMsat(): number {
+    const { ledger, reservation } = this.#options
+    return Math.max(0, ledger.left(reservation.balanceId) ?? 0)
+  }
+
+  get lackingMsat(): number {
+    return Math.max(0, this.#charge.soFarMsat - this.#paidMsat)
+  }
+
+  /** Ends the response between events, after an error event. */
+  cut(): void {
+    this.#options.ctx.response?.cut(usedUp(), new Uint8Array(0))
+  }
+}
+
+const MOST = 16
+const MOST_WAITING = 64
+/** Milliseconds. */
+const WAIT = 30_000
+
+interface Waiter {
+  readonly resolve: (isBorne: boolean) => void
+}
+
+interface Under {
+  count: number
+  waiting: Waiter[]
+}
+
+/**
+ * Bounds concurrent requests of a balance whose cost is known only at their end. Images, files and earlier responses
+ * escape the estimate; each request in flight can lose their cost.
+ */
+export class RequestsUnderWay {
+  readonly #clock: Clock
+  readonly #balances = new Map<string, Under>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /**
+   * Returns null if a slot is free, else waits for one. Resolves with false, without a slot, if an earlier request
+   * overran the balance.
+   * @throws LongError 429 after 30 seconds, or if 64 requests wait
+   */
+  enter(balanceId: string): Promise<boolean> | null {
+    let under = this.#balances.get(balanceId)
+    if (under === undefined) this.#balances.set(balanceId, (under = { count: 0, waiting: [] }))
+    if (under.count < MOST) {
+      under.count++
+      return null
+    }
+    return under.waiting.length < MOST_WAITING ? this.#wait(under) : Promise.reject(busy())
+  }
+
+  /** Frees a slot. `isShort`: the request overran the balance. */
+  leave(balanceId: string, isShort: boolean): void {
+    const under = this.#balances.get(balanceId)
+    if (under === undefined) return
+    if (isShort) for (const { resolve } of under.waiting.splice(0)) resolve(false)
+    const next = under.waiting.shift()
+    if (next !== undefined) next.resolve(true)
+    else if (--under.count === 0) this.#balances.delete(balanceId)
+  }
+
+  async #wait(under: Under): Promise<boolean> {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+    const waiter = { resolve }
+    under.waiting.push(waiter)
+    const timer = this.#clock.after(WAIT, () => {
+      under.waiting = under.waiting.filter(each => each !== waiter)
+      reject(busy())
+    })
+    try {
+      return await promise
+    } finally {
+      timer.cancel()
+    }
+  }
+}
+
+function busy(): LongError {
+  return new LongError(
+    RATE_LIMITED,
+    'Balance busy',
+    `More than ${MOST} requests of this balance are under way. Nothing was charged; send the request again.`,
+    { retryAfter: 5 },
+    ['Retry-After', '5']
+  )
 }

@@ -5,8 +5,7 @@ import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Timer } from '../../platform/system/clock.ts'
 import { askingForUsage } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
-import { MeteredCharge, type MeteredChargeOptions } from './metered-charge.ts'
-import { HeldStream } from './held-stream.ts'
+import { MeteredCharge, type MeteredChargeOptions, HeldStream } from './metered-charge.ts'
 import type { GrowthResult, Settled } from './ledger.ts'
 import {
   BALANCE_HEADER,

@@ -18,7 +18,7 @@ import { refusedModel, reserveBudgets } from './budgets.ts'
 import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
-import { RequestsUnderWay } from './under-way.ts'
+import { RequestsUnderWay } from './metered-charge.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 const BALANCE_TOO_SMALL = defineError('BG_BALANCE_TOO_SMALL', {

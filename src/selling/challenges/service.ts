@@ -8,11 +8,9 @@ import type { Leases } from '../holding/leases.ts'
 import type { Paid, PaidResponses } from '../holding/paid-responses.ts'
 import type { SentChallenge, Challenge } from '../holding/challenge.ts'
 import type { Minting } from '../minting/minting.ts'
-import { inShapeOf } from '../minting/api-errors.ts'
 import { classicRefused, detailOf, paymentRequired } from '../minting/replies.ts'
-import type { FreeCalls } from '../offers/free-calls.ts'
+import type { FreeCalls, Offers } from '../offers/offers.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
-import type { Offers } from '../offers/offers.ts'
 import { SoldModels } from '../offers/sold-models.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Paywall } from '../paywall/paywall.ts'
@@ -252,4 +250,31 @@ function unread(refused: SaleRefusal, isPaid: boolean): SaleRefusal {
   if (!('detail' in refused)) return refused
   const detail = [`${refused.detail}.`, ...paid].join(' ')
   return refused.kind === 'classic' ? { ...refused, detail, body: { ...refused.body, detail } } : { ...refused, detail }
+}
+
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'insufficient_quota',
+  403: 'permission_error'
+}
+
+/**
+ * The refusal of a paid key with a body in the shape of the API that is sold, since its clients show no other. Keeps
+ * status and headers. `type` defaults to the status' one.
+ */
+export function inShapeOf(
+  api: 'openai' | 'anthropic',
+  { status, headers }: Reply,
+  message: string,
+  type = TYPES[status] ?? 'invalid_request_error'
+): Reply {
+  const error =
+    api === 'openai'
+      ? { error: { message, type, param: null, code: type } }
+      : { type: 'error', error: { type, message } }
+  const kept: string[] = ['Content-Type', 'application/json; charset=utf-8']
+  for (let at = 0; at < headers.length; at += 2)
+    if (headers[at]?.toLowerCase() !== 'content-type') kept.push(headers[at] ?? '', headers[at + 1] ?? '')
+  return { status, headers: kept, body: JSON.stringify(error) }
 }

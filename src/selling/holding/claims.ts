@@ -1,4 +1,4 @@
-import { isTest } from '../../engine/operations/roles.ts'
+import { isTest } from '../../engine/operations/operation.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { ChallengeCounters } from './counters.ts'

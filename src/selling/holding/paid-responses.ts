@@ -3,7 +3,7 @@ import type { RequestOffer, RequestPayment } from '../../engine/message/context.
 import { NameTable } from '../../engine/message/header-names.ts'
 import { trimmed, type HeaderList } from '../../engine/message/headers.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
-import { encodeReceipt } from '../../lightning/payment-scheme/receipt.ts'
+import { encodeReceipt } from '../../lightning/payment-scheme/payment-credential.ts'
 import { settlementHeader } from '../../lightning/codecs/x402.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { ChallengeCounters } from './counters.ts'

@@ -1,5 +1,5 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
-import type { FiatCurrency } from '../../lightning/money/currencies.ts'
+import type { FiatCurrency } from '../../lightning/money/prices.ts'
 import { knownDecimal } from '../../lightning/money/decimal.ts'
 
 export function fiatOf(text: FiatText): { readonly currency: FiatCurrency; readonly amount: string } {

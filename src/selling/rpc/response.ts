@@ -1,7 +1,6 @@
 import { ClientGone } from '../../engine/operations/errors.ts'
-import type { Responder, TunnelPolicy } from '../../engine/pipeline/responder.ts'
+import type { Responder, TunnelPolicy, UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { HeaderList } from '../../engine/message/headers.ts'
-import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { TunnelTarget } from '../../engine/message/wire.ts'
 import type { CallsUnderWay } from './calls.ts'
 import { encodeEvent } from '../../engine/formats/event-stream.ts'

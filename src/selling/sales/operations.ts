@@ -1,8 +1,16 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
 import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
-import { keysetQuery, ListTotal, nextPage, periodOf, sumQuery } from '../../engine/operations/keyset.ts'
-import { listed, listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
+import {
+  keysetQuery,
+  ListTotal,
+  nextPage,
+  periodOf,
+  sumQuery,
+  listed,
+  listingHeaders,
+  wantsCsv
+} from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'

@@ -6,7 +6,7 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import type { RefundOverrides } from './refund-overrides.ts'
+import type { RefundOverrides } from './refund-rules.ts'
 import type { SessionRefunds } from './refunds.ts'
 import { SESSION_VIEWS, type PrepaidSession, type SessionStore } from './store.ts'
 

@@ -25,7 +25,7 @@ import {
   encodeSessionReceipt,
   type SessionRefund,
   TOPPED_UP
-} from '../../lightning/payment-scheme/session-messages.ts'
+} from '../../lightning/payment-scheme/session-challenge.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
 import type { SessionCounters } from './counters.ts'
 import {
@@ -38,10 +38,9 @@ import {
   usedRefusal
 } from './deposits.ts'
 import type { SessionNews } from './news.ts'
-import type { RefundOverrides } from './refund-overrides.ts'
+import type { RefundOverrides } from './refund-rules.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
-import { KeptOpen } from './kept-open.ts'
-import { SessionSale } from './sale.ts'
+import { KeptOpen, SessionSale } from './sale.ts'
 import type { SessionStore } from './store.ts'
 
 declare module '../../engine/pipeline/services.ts' {

@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
-import type { SessionRefund as ReportedRefund } from '../../lightning/payment-scheme/session-messages.ts'
+import type { SessionRefund as ReportedRefund } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-states.ts'
 

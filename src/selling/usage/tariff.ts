@@ -5,7 +5,7 @@ import {
   type UnitPart,
   type UnitPrices
 } from '../../engine/checks/meter.ts'
-import type { FiatCurrency } from '../../lightning/money/currencies.ts'
+import type { FiatCurrency } from '../../lightning/money/prices.ts'
 import { knownDecimal, plainText, type Decimal } from '../../lightning/money/decimal.ts'
 import { fiatOf, isMoreFiat, BTC_MSAT } from '../prices/fiat.ts'
 import type { Usage } from './usage.ts'

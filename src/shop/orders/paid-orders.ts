@@ -6,7 +6,7 @@ import type { Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { UnsealError, type Secret, type Sealer } from '../../platform/keys/secrets.ts'
 import { claimMail } from './claim-mail.ts'
-import { newClaimToken } from './claim-store.ts'
+import { newClaimToken } from './claims.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
 

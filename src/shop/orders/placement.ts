@@ -5,7 +5,7 @@ import type { Database, TransactionSql } from '../../platform/database/database.
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
-import type { ClaimStore, HeldClaim } from './claim-store.ts'
+import type { ClaimStore, HeldClaim } from './claims.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import {
   StorePlatformError,

@@ -29,7 +29,7 @@ import {
   type Records
 } from '../../platform/database/rows.ts'
 import type { SealedValue } from '../../lightning/providers/account.ts'
-import { claimTokenPlace } from './claim-store.ts'
+import { claimTokenPlace } from './claims.ts'
 
 export interface OrderRecord extends Order {
   /** SHA-256; null before payment. */

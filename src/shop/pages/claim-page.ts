@@ -1,12 +1,10 @@
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { oneLine } from '../../web/mail/outbox.ts'
-import { dollarsText, satoshisText } from '../../web/kit/amounts.ts'
+import { dollarsText, satoshisText, dayText, momentText } from '../../web/kit/amounts.ts'
 import type { AssetNames } from '../../web/kit/assets.ts'
 import { document, html, webAddress, type HtmlPage } from '../../web/kit/document.ts'
-import { merchantLine } from '../../web/kit/merchant-line.ts'
-import { dayText, momentText } from '../../web/kit/moments.ts'
-import { pictures } from '../../web/kit/pictures.ts'
+import { merchantLine, pictures } from '../../web/kit/pictures.ts'
 import {
   countriesOf,
   FIELDS,

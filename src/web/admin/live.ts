@@ -6,10 +6,10 @@ import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { FaultSum } from '../../platform/telemetry/faults.ts'
-import { nothingMeasured, type MeasuredStep } from '../../accounts/traffic/measured.ts'
-import { RouteTrafficView, routeTrafficView } from '../../accounts/traffic/operations.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
-import type { RunningConfiguration } from './configuration.ts'
+import { RouteTrafficView, routeTrafficView } from '../../accounts/traffic/operations.ts'
+import type { RunningConfiguration } from './schema.ts'
+import { nothingMeasured, type MeasuredStep } from '../../accounts/traffic/measured.ts'
 
 const nullable = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { GatewayError, ValidationError } from '../../engine/operations/errors.ts'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
-import { listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
+import { listingHeaders, wantsCsv } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { invalidWebhookUrl } from '../../accounts/merchants/webhook-address.ts'
 import {

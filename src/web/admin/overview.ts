@@ -6,7 +6,7 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import type { Clock } from '../../platform/system/clock.ts'
 import { TrafficView, trafficView } from '../../accounts/traffic/operations.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
-import { openWork, type OpenWorkName } from './open-work.ts'
+import { openWork, type OpenWorkName } from './health.ts'
 
 const count = (description: string) => Type.Integer({ description })
 

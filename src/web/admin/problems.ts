@@ -1,14 +1,14 @@
 import { Type, type Static } from 'typebox'
-import type { Measured } from '../../accounts/traffic/measured.ts'
 import type { TrafficProcess } from '../../accounts/traffic/store.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
 import { isDown } from '../../lightning/providers/open.ts'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { Health } from '../../platform/database/database.ts'
 import type { QueueView } from '../../platform/jobs/jobs.ts'
-import type { ReloadNote } from './configuration.ts'
+import type { ReloadNote } from './schema.ts'
 import type { ProviderState } from './overview.ts'
-import type { OpenWork, OpenWorkName } from './open-work.ts'
+import type { OpenWork, OpenWorkName } from './health.ts'
+import type { Measured } from '../../accounts/traffic/measured.ts'
 
 /** Effect of a check that is not good on sales and buyers. */
 const EFFECTS = {

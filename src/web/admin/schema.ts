@@ -3,11 +3,12 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { keysetQuery } from '../../engine/operations/keyset.ts'
 import { AccountHead, AccountView, FeaturesView } from '../../accounts/merchants/account.ts'
-import { AccountLimits } from '../../accounts/merchants/plan-caps.ts'
-import type { PlanTier } from '../../accounts/merchants/plans.ts'
+import { AccountLimits, type PlanTier } from '../../accounts/merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schema.ts'
 import { webhookSecretLength } from '../../accounts/merchants/webhook-address.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
+import type { ConfigurationChange, KnownPlugins } from '../../engine/config/effective.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
 
 const MAX_NAME = 200
 /** Longest address in SMTP, in characters (RFC 5321, 4.5.3.1.3). */
@@ -280,3 +281,19 @@ export interface ApprovedSubscription {
  * only the given handle; throwing rolls the approval back.
  */
 export type OnApproved = (sql: TransactionSql, approved: ApprovedSubscription) => Promise<void>
+
+/** Outcome of a reload. `at` in milliseconds since the epoch. */
+export interface ReloadNote {
+  readonly at: number
+  readonly changes: readonly ConfigurationChange[]
+  /** Why the file was rejected; null when it is in use. */
+  readonly problem: string | null
+}
+
+export interface RunningConfiguration {
+  readonly config: GatewayConfig
+  /** Configuration at startup, for values that a reload does not change. */
+  readonly started: GatewayConfig
+  readonly plugins: KnownPlugins
+  readonly reload: ReloadNote | null
+}

@@ -5,9 +5,8 @@ import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
-import { orderState, may } from './status.ts'
+import { orderState, may, short, timeOf } from './words.ts'
 import { presets, totals, valued } from './totals.ts'
-import { short, timeOf } from './words.ts'
 
 /** What merchants sell; the gateway itself sells the rest. */
 export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as const

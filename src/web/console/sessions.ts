@@ -2,9 +2,12 @@ import { t } from '../../engine/formats/language.ts'
 import type { SessionView } from '../sign-in/schema.ts'
 import type { ListedSessionView } from '../sign-in/session-operations.ts'
 import { html } from '../kit/document.ts'
-import type { Console, ConsolePage } from './page.ts'
-import { action, badge, table } from './parts.ts'
+import type { Console, ConsolePage, PageRequest } from './page.ts'
+import { action, badge, table, danger, field } from './parts.ts'
 import { timeOf } from './words.ts'
+import type { VNode } from 'preact'
+import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/schema.ts'
+import { ApiRefusal, expectUnchanged } from './api.ts'
 
 export function sessionsPage(console: Console): ConsolePage {
   return {
@@ -53,4 +56,97 @@ export function sessionsPage(console: Console): ConsolePage {
       return { to: 'signed-in', done: 'removed' }
     }
   }
+}
+
+function pathIn(console: Console): string {
+  return console === 'merchant' ? 'settings/passkeys' : 'passkeys'
+}
+
+/** Offer of a passkey after a sign-in by mail without one; else null. */
+export async function passkeyOffer(
+  { api, link, query }: Pick<PageRequest, 'api' | 'link' | 'query'>,
+  console: Console
+): Promise<VNode | null> {
+  if (!query.has('welcome')) return null
+  try {
+    const { canAdd, passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
+    if (!canAdd || passkeys.length > 0) return null
+  } catch (error) {
+    // The offer is optional: show the page anyway.
+    if (error instanceof ApiRefusal) return null
+    throw error
+  }
+  return html`<p class="notice wait">Sign in faster next time, with a fingerprint, your face or a PIN: <a href=${link(pathIn(console))}>add a passkey</a>.</p>`
+}
+
+export function passkeysPage(console: Console): ConsolePage {
+  const path = pathIn(console)
+  return {
+    id: console === 'merchant' ? 'getConsolePasskeys' : 'getOperatorPasskeys',
+    console,
+    path,
+    summary: 'The passkeys that you sign in with: adding, naming and removing them',
+    async show({ api, root }) {
+      const { canAdd, passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
+      return {
+        title: 'Passkeys',
+        content: html`
+          <p>With a passkey, you sign in with a fingerprint, your face or a PIN instead of waiting for an email. The email link still works.</p>
+          ${
+            canAdd
+              ? html`<section aria-labelledby="add"><h2 id="add">Add passkey</h2>
+              <div class="form" data-passkey="add" data-root=${root} hidden>
+                ${field({ name: 'passkey', label: 'Name, such as Phone', attributes: { maxlength: 100 } })}
+                <button class="button" type="button">Add passkey</button>
+                <p class="error" role="alert" hidden></p>
+              </div>
+              <noscript><p class="soft">JavaScript is required to add a passkey.</p></noscript>
+            </section>`
+              : html`<p class="notice wait">You cannot add a passkey here. Sign in with an email link at the https address of this service.</p>`
+          }
+          ${table(
+            'Passkeys',
+            [
+              {
+                title: 'Name',
+                cell: (one: PasskeyView) =>
+                  html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('current sign-in', 'good')}` : null}`
+              },
+              { title: 'Stored', cell: one => (one.isSynced ? t('on several devices') : t('on one device')) },
+              { title: 'Added', cell: one => timeOf(one.createdAt) },
+              { title: 'Last used', cell: one => (one.usedAt === null ? t('never') : timeOf(one.usedAt)) }
+            ],
+            passkeys,
+            html`<p>No passkeys yet. A passkey is stored on your phone, computer or security key.</p>`
+          )}
+          ${passkeys.length === 0 ? null : html`<section aria-labelledby="change"><h2 id="change">Rename or remove</h2>${passkeys.map(changeOf)}</section>`}`
+      }
+    },
+    async act({ api, form }) {
+      const passkeyId = form.get('passkeyId') ?? ''
+      const target = `/api/auth/passkeys/${encodeURIComponent(passkeyId)}`
+      if (form.get('do') === 'remove') {
+        await api.send({ method: 'DELETE', target })
+        return { to: path, done: 'removed' }
+      }
+      const { passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
+      expectUnchanged(form, passkeys.find(one => one.passkeyId === passkeyId)?.name ?? '')
+      await api.send({ method: 'PUT', target, body: { name: (form.get('name') ?? '').trim() } })
+      return { to: path, done: 'saved' }
+    }
+  }
+}
+
+function changeOf({ passkeyId, name, isCurrent }: PasskeyView) {
+  const id = `name-${passkeyId}`
+  const words = isCurrent
+    ? 'You are signed in with this passkey. Removing it signs you out here and everywhere it was used.'
+    : 'It can no longer be used to sign in, and its sessions end.'
+  return html`
+    <form method="post" class="filter">
+      <input type="hidden" name="passkeyId" value=${passkeyId} /><input type="hidden" name="was" value=${name} />
+      <div class="input"><label for=${id}>Name of <bdi>${name}</bdi></label><input id=${id} name="name" value=${name} required maxlength="100" /></div>
+      <button class="button small second" type="submit">Save<span class="unseen"> the name of ${name}</span></button>
+    </form>
+    ${danger(t`Remove ${name}`, words, action('Remove', { do: 'remove', passkeyId }, { isDanger: true, what: name }))}`
 }

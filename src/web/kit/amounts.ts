@@ -1,5 +1,5 @@
 import { currentLanguage } from '../../engine/formats/language.ts'
-import type { Currency } from '../../lightning/money/currencies.ts'
+import type { Currency } from '../../lightning/money/prices.ts'
 
 const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'currency' } as const
 
@@ -37,4 +37,16 @@ export function bitcoinAmount(satoshis: number): string {
 export function dollarsText(cents: number): string {
   const digits = String(cents).padStart(3, '0')
   return amountText(`${digits.slice(0, -2)}.${digits.slice(-2)}`, 'USD')
+}
+
+const MOMENT = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC', hourCycle: 'h23' } as const
+
+/** Milliseconds since the epoch as `Nov 21, 2026, 09:05 UTC`. */
+export function momentText(time: number): string {
+  return `${new Intl.DateTimeFormat(currentLanguage(), MOMENT).format(time)} UTC`
+}
+
+/** Milliseconds since the epoch as `November 21, 2026` in UTC. */
+export function dayText(time: number): string {
+  return new Intl.DateTimeFormat(currentLanguage(), { dateStyle: 'long', timeZone: 'UTC' }).format(time)
 }

@@ -63,3 +63,16 @@ export const pictures: Readonly<
       <path class="stroke" d="M0 -18 L19 15 H-19 Z M0 -6 V4 M0 9.5 V9.6" />
     </svg>`
 }
+
+const graphemes = new Intl.Segmenter('en')
+
+/** The seller's name with its initial as a picture. */
+export function merchantLine(name: string): VNode {
+  return html`<p class="merchant"><span class="monogram" aria-hidden="true">${firstLetter(name)}</span><bdi class="merchant-name">${name}</bdi></p>`
+}
+
+/** First grapheme in upper case; empty for an empty text. */
+export function firstLetter(name: string): string {
+  const [first] = graphemes.segment(name.trim())
+  return first?.segment.toUpperCase() ?? ''
+}

@@ -1,6 +1,5 @@
-import type { FiatCurrency } from '../../lightning/money/currencies.ts'
+import type { FiatCurrency, Quotes } from '../../lightning/money/prices.ts'
 import type { Decimal } from '../../lightning/money/decimal.ts'
-import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { t } from '../../engine/formats/language.ts'
 import { amountText } from './amounts.ts'

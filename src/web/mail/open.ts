@@ -5,13 +5,12 @@ import { type Sealer, Secret } from '../../platform/keys/secrets.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { Notices } from './notices.ts'
+import { Notices, receipts, refundMails } from './notices.ts'
 import { Outbox } from './outbox.ts'
-import { receipts, refundMails } from './receipt.ts'
 import { join } from 'node:path'
 import { parseSender } from '../../engine/config/formats.ts'
 import type { Mailer, Sender } from './mail.ts'
-import { FolderMailer } from './folder.ts'
+import { FolderMailer } from './smtp.ts'
 
 /** Default sender of mail files. */
 const DEFAULT_SENDER: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })

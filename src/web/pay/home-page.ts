@@ -5,7 +5,7 @@ import type { PricedRoute } from '../../engine/openapi/paid.ts'
 import { accentStyle } from '../kit/accent.ts'
 import { assetText } from '../kit/assets.ts'
 import { document, html, HTML_TYPE, inlinePageHeaders, type InlineAssets } from '../kit/document.ts'
-import { merchantLine } from '../kit/merchant-line.ts'
+import { merchantLine } from '../kit/pictures.ts'
 
 export interface HomeFacts {
   /** Display name of the seller. */

@@ -1,4 +1,4 @@
-import { sandboxPayCommand } from './sandbox-command.ts'
+import { sandboxPayCommand, type PayableSource, type Shown } from './payable.ts'
 import { Type } from 'typebox'
 import { FORBIDDEN, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
@@ -6,15 +6,19 @@ import { EVENT_STREAM_HEADERS } from '../../engine/formats/event-stream.ts'
 import type { SandboxWallet } from '../../lightning/providers/open.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { PaymentStatusView, type Payment } from '../../payments/payments/schema.ts'
-import { asOf, statusAt } from '../../payments/payments/states.ts'
+import { asOf, statusAt } from '../../payments/payments/changes.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
-import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
-import { linkPageOperations, type LinkPageDependencies } from './link-page.ts'
+import {
+  missingPage,
+  payPage,
+  paymentStatusAddress,
+  linkPageOperations,
+  type LinkPageDependencies
+} from './pay-page.ts'
 import { isFinalStatus } from './pay-view.ts'
-import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
 
 export function openPages(

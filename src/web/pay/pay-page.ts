@@ -1,14 +1,21 @@
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
-import { document, html } from '../kit/document.ts'
-import type { PaymentStatus } from '../../payments/payments/schema.ts'
+import { document, html, FORM_PAGE_HEADERS, HTML_TYPE } from '../kit/document.ts'
+import type { PaymentStatus, Payment } from '../../payments/payments/schema.ts'
 import type { AssetNames } from '../kit/assets.ts'
-import { codeToScan, copyField, timeLeft, waiting, walletLink } from './invoice-parts.ts'
-import { merchantLine } from '../kit/merchant-line.ts'
-import { momentText } from '../kit/moments.ts'
+import { merchantLine, pictures } from '../kit/pictures.ts'
+import { momentText, amountText, bitcoinAmount } from '../kit/amounts.ts'
 import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.ts'
-import { pictures } from '../kit/pictures.ts'
-import { bitcoinUri, qrContent } from '../kit/qr-code.ts'
+import { bitcoinUri, qrContent, qrCode } from '../kit/qr-code.ts'
+import { randomUUID } from 'node:crypto'
+import { Type } from 'typebox'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { clientNetwork } from '../../engine/message/addresses.ts'
+import { VALIDATION } from '../../engine/operations/error-kinds.ts'
+import { GatewayError, ValidationError } from '../../engine/operations/errors.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import type { PaymentLink } from '../../payments/payments/links.ts'
+import { FORM_TYPE, sentForm } from '../kit/form.ts'
 
 /** Refresh interval without scripts, in seconds. */
 const REFRESH_SECONDS = 10
@@ -150,4 +157,188 @@ function rest({ payment, restSats }: PayView): VNode | null {
     ${codeToScan(uri, t('QR code of the remaining amount'))}
     <a class="button" href=${uri}>Open in wallet</a>
     ${copyField(t('Bitcoin address'), payment.onchainAddress ?? '')}`
+}
+
+export interface LinkPageDependencies {
+  readonly links: {
+    find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null>
+    pay(merchant: Merchant, link: PaymentLink, amount: string, key: string, client: string): Promise<Payment>
+  }
+  readonly assets: AssetNames
+}
+
+const ROOT = '../../'
+const MOST_FORM = 2048
+
+/** Public page of a payment link, and its form, which makes the payer's own payment. */
+export function linkPageOperations({ links, assets }: LinkPageDependencies): AnyOperation[] {
+  const common = {
+    path: '/pay/to/:linkId',
+    tag: 'pages',
+    access: 'public',
+    params: Type.Object({ linkId: Type.String() })
+  } as const
+  const missing = (): Result => ({ status: 404, body: missingPage(assets, ROOT), headers: FORM_PAGE_HEADERS })
+  const page = (
+    status: number,
+    link: PaymentLink,
+    merchant: Merchant,
+    typed: string,
+    problem: string | null
+  ): Result => ({
+    status,
+    body: linkPage(link, merchant.name, typed, problem, assets),
+    headers: status === 503 ? ['Retry-After', '60', ...FORM_PAGE_HEADERS] : FORM_PAGE_HEADERS
+  })
+  return [
+    defineOperation({
+      ...common,
+      id: 'getPaymentLinkPage',
+      method: 'GET',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'Page of a payment link',
+      description: 'Shows the merchant, the amount or a field for it, and a button that makes the payment.',
+      responses: {
+        200: { description: 'The page.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is nothing to pay.', mediaType: HTML_TYPE }
+      },
+      handle: async ({ params }) => {
+        const found = await links.find(params.linkId)
+        return found === null ? missing() : page(200, found.link, found.merchant, '', null)
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'payPaymentLink',
+      method: 'POST',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'Make a payment with a payment link',
+      description: 'Redirects to the pay page of a new payment. The same form sent twice makes one.',
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({ amount: Type.Optional(Type.String()), key: Type.Optional(Type.String()) })
+      },
+      responses: {
+        303: { description: 'Made; the pay page is at `Location`.' },
+        404: { description: 'A page that says that there is nothing to pay.', mediaType: HTML_TYPE },
+        422: { description: 'The page again, with what is wrong with the amount.', mediaType: HTML_TYPE },
+        503: { description: 'The page again: no payment can be made at the moment.', mediaType: HTML_TYPE }
+      },
+      handle: async ({ ctx, params }) => {
+        const found = await links.find(params.linkId)
+        if (found === null) return missing()
+        const { link, merchant } = found
+        const form = await sentForm(ctx, MOST_FORM)
+        const typed = (form.get('amount') ?? '').trim()
+        // Payers think in satoshis.
+        const amount = link.currency === 'BTC' && /^\d{1,16}$/.test(typed) ? bitcoinAmount(Number(typed)) : typed
+        if (link.amount === null && link.currency === 'BTC' && amount === typed)
+          return page(422, link, merchant, typed, t('Enter a whole number of satoshis, such as 2500.'))
+        try {
+          const { payToken } = await links.pay(
+            merchant,
+            link,
+            amount,
+            form.get('key') ?? ctx.correlationId,
+            clientNetwork(ctx.clientAddress)
+          )
+          return { status: 303, body: null, headers: ['Location', `../${payToken}`, ...FORM_PAGE_HEADERS] }
+        } catch (error) {
+          if (!(error instanceof GatewayError)) throw error
+          const isAmount = error instanceof ValidationError || error.code === VALIDATION.code
+          const words = error instanceof ValidationError ? Object.values(error.errors).flat().join(' ') : error.message
+          return isAmount
+            ? page(422, link, merchant, typed, t(words))
+            : page(503, link, merchant, typed, t('Payments are unavailable right now. Try again in a few minutes.'))
+        }
+      }
+    })
+  ]
+}
+
+function linkPage(link: PaymentLink, payee: string, typed: string, problem: string | null, assets: AssetNames): string {
+  const { amount, currency, description } = link
+  const unit = currency === 'BTC' ? t('satoshis') : currency
+  return document({
+    title: t`Pay ${payee}`,
+    assets,
+    root: ROOT,
+    script: false,
+    refresh: null,
+    main: html`
+      <main>
+        <header class="summary">
+          ${merchantLine(payee)}
+          <h1 class="amount">${amount === null ? t('Pay') : amountText(amount, currency)}</h1>
+          ${description === null ? null : html`<p class="description" dir="auto">${description}</p>`}
+        </header>
+        <section class="panel">
+          ${problem === null ? null : html`<p class="notice" id="problem" role="alert">${problem}</p>`}
+          <form class="form" method="post">
+            <input type="hidden" name="key" value=${randomUUID()} />
+            ${
+              amount !== null
+                ? null
+                : html`<label for="amount">Amount in ${unit}</label>
+                  <input id="amount" name="amount" value=${typed} required maxlength="20" autocomplete="off"
+                    inputmode=${currency === 'BTC' ? 'numeric' : 'decimal'} aria-invalid=${problem === null ? null : 'true'}
+                    aria-describedby=${problem === null ? null : 'problem'} />`
+            }
+            <button class="button" type="submit">Pay with Lightning</button>
+          </form>
+        </section>
+      </main>`
+  })
+}
+
+/** Shared parts of pages with an invoice; `assets/invoice.js` animates them. */
+
+/** Heading with a pulsing dot while the page waits. `beside` is at its end. */
+export function waiting(heading: string, beside: VNode | null): VNode {
+  return html`
+    <div class="state">
+      <h2 id="state" class="state-heading" tabindex="-1"><span class="pulse" aria-hidden="true"></span>${heading}</h2>
+      ${beside}
+    </div>`
+}
+
+/** Countdown. All times in milliseconds since the epoch. */
+export function timeLeft({
+  createdAt,
+  expiresAt,
+  now
+}: {
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly now: number
+}): VNode {
+  const left = Math.max(0, expiresAt - now)
+  const until = new Date(expiresAt).toISOString()
+  return html`
+    <p class="clock" role="timer" aria-live="off">
+      <span class="unseen">Expires </span>
+      <time datetime=${until} data-left=${left}>until ${until.slice(11, 16)} UTC</time>
+    </p>
+    <progress class="remaining" aria-hidden="true" max=${Math.max(1, expiresAt - createdAt)} value=${left}></progress>`
+}
+
+/** QR code, always on white. */
+export function codeToScan(content: string, label: string): VNode {
+  return html`<div class="code">${qrCode(content, label)}</div>`
+}
+
+export function walletLink(invoice: string): VNode {
+  return html`<a class="button" href=${`lightning:${invoice}`}>Open in wallet</a>`
+}
+
+/** A selectable line with a copy button. */
+export function copyField(label: string, text: string): VNode {
+  return html`
+    <div class="field">
+      <span class="field-label">${label}</span>
+      <div class="field-row">
+        <code class="field-text" tabindex="0" dir="ltr">${text}</code>
+        <button class="copy" type="button" aria-label=${t`Copy: ${label}`} hidden>Copy</button>
+      </div>
+    </div>`
 }

@@ -1,6 +1,6 @@
 import { t } from '../../engine/formats/language.ts'
 import type { PaymentStatus } from '../../payments/payments/schema.ts'
-import { isUnresolved } from '../../payments/payments/states.ts'
+import { isUnresolved } from '../../payments/payments/changes.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
 import { webAddress } from '../kit/document.ts'
 import type { Payable } from './payable.ts'

@@ -1,7 +1,7 @@
 import { eventStream, type EventSink } from '../../engine/formats/event-stream.ts'
 import type { StreamBody } from '../../engine/message/reply.ts'
 import type { PaymentStatus } from '../../payments/payments/schema.ts'
-import { statusAt } from '../../payments/payments/states.ts'
+import { statusAt } from '../../payments/payments/changes.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { Rerun } from '../../platform/system/rerun.ts'
 import type { Log } from '../../platform/telemetry/log.ts'

@@ -12,14 +12,13 @@ import { HTML_TYPE, inlinePageHeaders, type InlineAssets, document, html } from 
 import { fiatOf } from '../../selling/prices/fiat.ts'
 import { readersWorth } from '../kit/reader-money.ts'
 import type { SandboxWallet } from '../../lightning/providers/open.ts'
-import { sandboxPayCommand } from './sandbox-command.ts'
+import { sandboxPayCommand } from './payable.ts'
 import type { VNode } from 'preact'
-import { codeToScan, copyField, timeLeft, waiting, walletLink } from './invoice-parts.ts'
-import { merchantLine } from '../kit/merchant-line.ts'
-import { pictures } from '../kit/pictures.ts'
+import { codeToScan, copyField, timeLeft, waiting, walletLink } from './pay-page.ts'
+import { merchantLine, pictures } from '../kit/pictures.ts'
 import { qrContent } from '../kit/qr-code.ts'
-
-export { openKeyPages } from './key-page.ts'
+import { randomUUID } from 'node:crypto'
+import type { KeyPages } from '../../selling/balances/key-operations.ts'
 
 interface PaywallFacts {
   /** Display name of the seller. */
@@ -213,4 +212,58 @@ function addressOf({ host, target }: PayPageRequest): string {
 function fiatAmount(fiat: FiatText): string {
   const { currency, amount } = fiatOf(fiat)
   return amountText(amount, currency)
+}
+
+/** Opens the page that sells keys, and the one that shows a bought key. */
+export function openKeyPages({
+  config,
+  publicUrl
+}: {
+  config(): Pick<GatewayConfig, 'pages' | 'payment'>
+  /** Without a trailing slash. */
+  publicUrl(): string
+}): KeyPages {
+  const style = assetText('css', 'tokens', 'base', 'pay')
+  const script = assetText('js', 'invoice')
+  return sale => {
+    const { pages, payment } = config()
+    const assets: InlineAssets = { inline: true, style: style + accentStyle(pages.colour), script }
+    const seller = pages.name === '' ? payment.serviceName : pages.name
+    const body = document({
+      title: `API key · ${seller}`,
+      assets,
+      script: true,
+      refresh: null,
+      main: html`
+        <main class="alone">
+          <header class="summary">
+            ${merchantLine(seller)}
+            <h1 class="title">${sale.key === null ? t('Buy an API key') : t('Your API key')}</h1>
+          </header>
+          <section class="panel">${sale.key === null ? order(sale.bundleSats) : bought(sale.key, sale.balanceMsat, publicUrl(), sale.basePath)}</section>
+        </main>`
+    })
+    return { body, headers: ['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets)] }
+  }
+}
+
+function order(bundleSats: number | null): VNode {
+  return html`
+    <p>A key spends a prepaid balance and works in any client that takes a base URL and an API key. You need a Lightning wallet, and no account.</p>
+    <form method="get" action="">
+      <input type="hidden" name="order" value=${randomUUID()} />
+      <div class="field">
+        <label class="field-label" for="amount">Amount in satoshis</label>
+        <input id="amount" name="amount" type="number" min="1" step="1" value=${bundleSats ?? ''} required inputmode="numeric" autocomplete="off" />
+      </div>
+      <button class="button" type="submit">Continue to payment</button>
+    </form>`
+}
+
+function bought(key: string, balanceMsat: number, url: string, basePath: string): VNode {
+  return html`
+    <p class="notice" role="status"><strong>Copy the key now and store it like a password.</strong> It spends the balance of ${satoshisText(Math.floor(balanceMsat / 1000))}. This page shows it in this browser only.</p>
+    ${copyField(t('API key'), key)}
+    ${copyField(t('OpenAI clients'), `OPENAI_BASE_URL=${url}${basePath} OPENAI_API_KEY=${key}`)}
+    ${copyField(t('Anthropic clients'), `ANTHROPIC_BASE_URL=${url} ANTHROPIC_API_KEY=${key}`)}`
 }

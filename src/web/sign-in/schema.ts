@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { shownStatus } from '../../accounts/merchants/account.ts'
-import { ROLES } from '../../engine/operations/roles.ts'
+import { ROLES } from '../../engine/operations/operation.ts'
 import { ADDRESS } from '../mail/mail.ts'
 import type { Membership } from './session-store.ts'
 import type { CurrentSession } from './sessions.ts'

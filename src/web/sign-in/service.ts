@@ -10,7 +10,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
 import { NO_BROWSER, type Browser, type Sessions, type SignedIn } from './sessions.ts'
 import type { Person, SqlSignInStore } from './store.ts'
-import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS, digestOf, isSignInToken } from './tokens.ts'
+import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS, digestOf, isSignInToken } from './cookie.ts'
 import type { Mail } from '../mail/mail.ts'
 
 const SIGN_IN_QUEUE = 'sign-in'

@@ -1,6 +1,6 @@
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import { flag, integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
-import type { Role } from '../../engine/operations/roles.ts'
+import type { Role } from '../../engine/operations/operation.ts'
 
 /** Opener of a session: a person, perhaps for an account; a holder of an API key or the admin key. */
 export type Opener =

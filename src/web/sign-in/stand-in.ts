@@ -1,8 +1,7 @@
 import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { keepCookie, keptValue } from './cookie.ts'
-import { digestOf } from './tokens.ts'
+import { keepCookie, keptValue, digestOf } from './cookie.ts'
 
 /** Milliseconds of a cookie. Pages renew it while the database proves the session. */
 export const STAND_IN_LIFE = 3_600_000

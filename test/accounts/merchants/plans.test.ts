@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { overCap } from '../../../src/accounts/merchants/plan-caps.ts'
 import {
+  overCap,
   currentPlan,
   flagsOfTier,
   monthStart,

@@ -1,6 +1,6 @@
 import type { Database } from '../../../src/platform/database/database.ts'
-import { nothingMeasured, type MeasuredStep } from '../../../src/accounts/traffic/measured.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
+import { nothingMeasured, type MeasuredStep } from '../../../src/accounts/traffic/measured.ts'
 
 const MINUTE = 60_000
 

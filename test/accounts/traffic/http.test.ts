@@ -1,8 +1,8 @@
 import t from 'tap'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
-import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { startGateway } from '../../support/gateway.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 const MINUTE = 60_000
 

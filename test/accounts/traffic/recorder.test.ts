@@ -5,9 +5,9 @@ import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { TrafficRecorder } from '../../../src/accounts/traffic/recorder.ts'
 import { TrafficStore, type TrafficBatch } from '../../../src/accounts/traffic/store.ts'
 import { Traffic } from '../../../src/accounts/traffic/traffic.ts'
-import { percentileMs } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { percentileMs } from '../../../src/accounts/traffic/measured.ts'
 
 const START = '2026-11-20T23:58:10.000Z'
 const MINUTE = 60_000

@@ -1,8 +1,11 @@
 import t from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { clientNetwork, normalAddress } from '../../../src/engine/message/addresses.ts'
-import { TrustedProxies } from '../../../src/engine/listener/client-address.ts'
-import { acceptedCorrelationId, offeredCorrelation } from '../../../src/engine/listener/correlation.ts'
+import {
+  TrustedProxies,
+  acceptedCorrelationId,
+  offeredCorrelation
+} from '../../../src/engine/listener/client-address.ts'
 
 const proxies = new TrustedProxies(['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'])
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isRoleEnough, neededRole, ROLES } from '../../../src/engine/operations/roles.ts'
+import { isRoleEnough, neededRole, ROLES } from '../../../src/engine/operations/operation.ts'
 
 t.test('each role may do what those before it may, and nothing of those after it', async t => {
   for (const [has, one] of ROLES.entries())

@@ -4,10 +4,9 @@ import { Chain } from '../../../src/engine/pipeline/chain.ts'
 import { Context, NO_ROUTE } from '../../../src/engine/message/context.ts'
 import { ClientGone, LongError, ShortError } from '../../../src/engine/operations/errors.ts'
 import { Exchange } from '../../../src/engine/pipeline/exchange.ts'
-import type { Responder, TunnelPolicy } from '../../../src/engine/pipeline/responder.ts'
+import { type Responder, type TunnelPolicy, definePlugin, type Hooks } from '../../../src/engine/pipeline/plugin.ts'
 import { harness, type Harness, type HarnessAnswer, type HarnessOptions } from '../../../src/engine/pipeline/harness.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import { definePlugin, type Hooks } from '../../../src/engine/pipeline/plugin.ts'
 import type { Outcome, Reply } from '../../../src/engine/message/reply.ts'
 import type {
   Stopping,

@@ -8,9 +8,8 @@ import {
   type UpstreamTarget
 } from '../../../src/engine/message/context.ts'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
-import type { Responder } from '../../../src/engine/pipeline/responder.ts'
+import type { Responder, UpstreamRequest } from '../../../src/engine/pipeline/plugin.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import type { UpstreamRequest } from '../../../src/engine/pipeline/plugin.ts'
 import { ProxyScope } from '../../../src/engine/message/proxy-scope.ts'
 import type { TunnelTarget } from '../../../src/engine/message/wire.ts'
 

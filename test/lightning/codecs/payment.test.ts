@@ -18,11 +18,12 @@ import {
 import {
   encodePaymentToken,
   parsePaymentObject,
-  parsePaymentToken
+  parsePaymentToken,
+  decodeReceipt,
+  encodeReceipt
 } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { paymentProblem } from '../../../src/lightning/payment-scheme/payment-problem.ts'
 import { isHex32, paymentHashOf, preimageMatches } from '../../../src/lightning/codecs/hmac.ts'
-import { decodeReceipt, encodeReceipt } from '../../../src/lightning/payment-scheme/receipt.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 
 const KEY = Buffer.from('mpp-gateway-test-secret-0123456789abcdef')

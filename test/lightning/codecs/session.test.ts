@@ -14,16 +14,14 @@ import {
   depositSats,
   encodeSessionRequest,
   sessionChallenge,
-  type SessionChallengeTerms
-} from '../../../src/lightning/payment-scheme/session-challenge.ts'
-import { checkReturnInvoice, parseSessionToken } from '../../../src/lightning/payment-scheme/session-credential.ts'
-import {
+  type SessionChallengeTerms,
   closedBody,
   encodeSessionReceipt,
   receiptEvent,
   shortageEvent,
   TOPPED_UP
-} from '../../../src/lightning/payment-scheme/session-messages.ts'
+} from '../../../src/lightning/payment-scheme/session-challenge.ts'
+import { checkReturnInvoice, parseSessionToken } from '../../../src/lightning/payment-scheme/session-credential.ts'
 
 const PREIMAGE = 'ab'.repeat(32)
 const HASH = paymentHashOf(PREIMAGE)

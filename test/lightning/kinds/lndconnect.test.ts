@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { AddressKeyError } from '../../../src/lightning/provider-calls/address-key.ts'
-import { readLndConnect } from '../../../src/lightning/kinds/lnd/lndconnect.ts'
+import { readLndConnect } from '../../../src/lightning/kinds/lnd/folder.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { lndConnect } from '../../fakes/lnd.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { FiatCurrency } from '../../../src/lightning/money/currencies.ts'
+import type { FiatCurrency } from '../../../src/lightning/money/prices.ts'
 import { plainText } from '../../../src/lightning/money/decimal.ts'
 import { PRICE_SOURCES, SourceFault, type SourceName } from '../../../src/lightning/money/sources.ts'
 

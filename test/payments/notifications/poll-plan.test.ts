@@ -9,7 +9,7 @@ import {
   type Poll,
   type PollState
 } from '../../../src/payments/notifications/poll-plan.ts'
-import { pollRules, type PollRules } from '../../../src/payments/notifications/poll-rules.ts'
+import { pollRules, type PollRules } from '../../../src/payments/notifications/poller.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import type { Capabilities } from '../../../src/lightning/provider-calls/provider.ts'
 import { polling } from '../../lightning/providers/declared.ts'

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { Registration } from '../../../src/payments/notifications/registration.ts'
-import { SqlSubscriptionStore } from '../../../src/payments/notifications/subscriptions.ts'
+import { Registration, SqlSubscriptionStore } from '../../../src/payments/notifications/registration.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused } from '../../../src/lightning/provider-calls/errors.ts'

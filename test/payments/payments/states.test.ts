@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
-import { asOf, canBecome, due, isUnresolved, next, statusAt, stepped } from '../../../src/payments/payments/states.ts'
+import { asOf, canBecome, due, isUnresolved, next, statusAt, stepped } from '../../../src/payments/payments/changes.ts'
 import type { ChargeState } from '../../../src/lightning/provider-calls/provider.ts'
 import { aPayment } from './fixture.ts'
 

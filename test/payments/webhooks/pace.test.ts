@@ -1,5 +1,5 @@
 import t from 'tap'
-import { paceOf, recordAttempt } from '../../../src/payments/webhooks/pace.ts'
+import { paceOf, recordAttempt } from '../../../src/payments/webhooks/delivery.ts'
 import { eachDatabase } from '../../support/database.ts'
 
 t.test('paceOf: an endpoint is slow until it has answered quickly and its probation is over', async t => {

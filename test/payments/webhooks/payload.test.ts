@@ -12,7 +12,7 @@ import {
   USER_AGENT,
   signatureHeader
 } from '../../../src/payments/webhooks/delivery.ts'
-import { challengePayload, paymentPayload, storeOrderPayload } from '../../../src/payments/webhooks/payload.ts'
+import { challengePayload, paymentPayload, storeOrderPayload } from '../../../src/payments/webhooks/service.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from '../../../src/payments/webhooks/attempts.ts'
 import { aPayment } from '../payments/fixture.ts'
 import { isAuthentic } from '../../fakes/receiver.ts'

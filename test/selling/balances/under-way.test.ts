@@ -1,5 +1,5 @@
 import t from 'tap'
-import { RequestsUnderWay } from '../../../src/selling/balances/under-way.ts'
+import { RequestsUnderWay } from '../../../src/selling/balances/metered-charge.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 function full(): { underWay: RequestsUnderWay; clock: ManualClock } {

@@ -1,7 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
-import { encodePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
-import { decodeReceipt } from '../../../src/lightning/payment-scheme/receipt.ts'
+import { encodePaymentToken, decodeReceipt } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'

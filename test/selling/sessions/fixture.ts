@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { JobTable } from '../../../src/platform/jobs/table.ts'
-import { readChallengeLine } from '../../../src/app/commands/credentials.ts'
+import { readChallengeLine } from '../../../src/app/commands/mint.ts'
 import type { InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
 import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { SessionStore, type PrepaidSession } from '../../../src/selling/sessions/store.ts'

@@ -12,7 +12,7 @@ import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../
 import type { Payee } from '../../../src/lightning/providers/payee.ts'
 import type { Payout, PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { SessionNews } from '../../../src/selling/sessions/news.ts'
-import { RefundOverrides } from '../../../src/selling/sessions/refund-overrides.ts'
+import { RefundOverrides } from '../../../src/selling/sessions/refund-rules.ts'
 import { SessionRefunds } from '../../../src/selling/sessions/refunds.ts'
 import { SessionStore } from '../../../src/selling/sessions/store.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'

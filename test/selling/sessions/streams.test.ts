@@ -1,6 +1,6 @@
 import { request } from 'undici'
 import t, { type Test as T } from 'tap'
-import type { HeldStream } from '../../../src/selling/balances/held-stream.ts'
+import type { HeldStream } from '../../../src/selling/balances/metered-charge.ts'
 import type { GrowthResult } from '../../../src/selling/balances/ledger.ts'
 import type { SessionCounters } from '../../../src/selling/sessions/counters.ts'
 import { SessionNews } from '../../../src/selling/sessions/news.ts'

@@ -5,8 +5,8 @@ import { knownDecimal } from '../../../src/lightning/money/decimal.ts'
 import { Tariff } from '../../../src/selling/usage/tariff.ts'
 import { EventUsage } from '../../../src/selling/usage/events.ts'
 import { apiForm } from '../../../src/selling/usage/forms.ts'
-import { JsonUsage } from '../../../src/selling/usage/json.ts'
 import type { Usage } from '../../../src/selling/usage/usage.ts'
+import { JsonUsage } from '../../../src/selling/usage/json.ts'
 
 type Api = 'openai' | 'anthropic' | 'gemini'
 type Json = Readonly<Record<string, unknown>>

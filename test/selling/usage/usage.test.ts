@@ -1,8 +1,8 @@
 import t from 'tap'
 import { EventCount, EventUsage } from '../../../src/selling/usage/events.ts'
 import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../../../src/selling/usage/forms.ts'
-import { JsonUsage } from '../../../src/selling/usage/json.ts'
 import { units, type Usage, type UsageReader } from '../../../src/selling/usage/usage.ts'
+import { JsonUsage } from '../../../src/selling/usage/json.ts'
 
 /** What a reader says of a text that comes in pieces of each of these sizes; all must say the same. */
 function readIn(make: () => UsageReader, text: string, isWhole = true): Usage | null {

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { EventUsage } from '../../../src/selling/usage/events.ts'
 import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../../../src/selling/usage/forms.ts'
-import { JsonUsage } from '../../../src/selling/usage/json.ts'
 import type { Usage, UsageReader } from '../../../src/selling/usage/usage.ts'
+import { JsonUsage } from '../../../src/selling/usage/json.ts'
 
 type Json = Readonly<Record<string, unknown>>
 /** An event, by its data or with its fields. `field` stands for `data` where a server uses another one. */

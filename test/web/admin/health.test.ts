@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import { checkHealth, type AdminHealth, type HealthDependencies } from '../../../src/web/admin/health.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
-import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database, Health } from '../../../src/platform/database/database.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 /** A database that is as the test says; what else it is asked is asked of a real one. */
 function seeming(database: Database, health: Health): Database {

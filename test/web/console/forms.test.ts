@@ -2,9 +2,9 @@ import t from 'tap'
 import { sell } from '../../selling/sales/fixture.ts'
 import { mailedLinks } from '../sign-in/mails.ts'
 import { startGateway } from '../../support/gateway.ts'
-import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { asPerson, cookieOf, sessionOf } from './session.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
   const gateway = await startGateway(t)

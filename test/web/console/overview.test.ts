@@ -1,10 +1,10 @@
 import t from 'tap'
-import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
 import { sell } from '../../selling/sales/fixture.ts'
 import { startGateway, type TestGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 /** A section of the overview by its heading's id, as words; null where it is not there. */
 async function words(gateway: TestGateway, cookie: string, id: string): Promise<string | null> {

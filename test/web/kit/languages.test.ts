@@ -6,8 +6,7 @@ import { renderToString } from 'preact-render-to-string'
 import { catalog, messages } from '../../../.ci/messages.mjs'
 import { readerLanguage, speaking, t as text } from '../../../src/engine/formats/language.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import { html } from '../../../src/web/kit/document.ts'
-import { rewritten } from '../../../src/web/kit/messages.ts'
+import { html, rewritten } from '../../../src/web/kit/document.ts'
 import { startGateway } from '../../support/gateway.ts'
 
 t.test('language: the cookie, else the best of Accept-Language, else English', async t => {

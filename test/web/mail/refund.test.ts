@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { TransactionSql } from '../../../src/platform/database/database.ts'
 import type { Mail } from '../../../src/web/mail/mail.ts'
-import { refundMails } from '../../../src/web/mail/receipt.ts'
+import { refundMails } from '../../../src/web/mail/notices.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 
 const refund: Refund = {

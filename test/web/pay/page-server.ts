@@ -9,7 +9,7 @@ import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
 import { pageOperations } from '../../../src/web/pay/open.ts'
 import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
-import { statusAt } from '../../../src/payments/payments/states.ts'
+import { statusAt } from '../../../src/payments/payments/changes.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

@@ -2,7 +2,7 @@ import tap from 'tap'
 import { SqlPasskeyStore, type StoredPasskey } from '../../../src/web/sign-in/passkeys/store.ts'
 import { SqlSessionStore } from '../../../src/web/sign-in/session-store.ts'
 import { SqlSignInStore } from '../../../src/web/sign-in/store.ts'
-import { digestOf } from '../../../src/web/sign-in/tokens.ts'
+import { digestOf } from '../../../src/web/sign-in/cookie.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 
 const NOW = Date.parse('2026-11-23T10:00:00.000Z')

@@ -11,7 +11,7 @@ import { InvoiceLine, LndChannels, NewInvoice, readFault, readInvoice, readLndNe
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
-import { readLndConnect, type LndConnection, permissionsOf } from './lndconnect.ts'
+import { readLndConnect, type LndConnection, permissionsOf, keyOfFolder } from './folder.ts'
 import { OversizedResponse, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
@@ -30,7 +30,6 @@ import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
 import { accountLimits } from '../../provider-calls/budgets.ts'
 import type { ProviderKind } from '../kind.ts'
-import { keyOfFolder } from './folder.ts'
 
 const calls: KeyedKind<LndConnection> = {
   kind: 'lnd',

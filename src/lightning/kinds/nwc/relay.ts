@@ -4,8 +4,7 @@ import { KeyUnusable } from '../../provider-calls/keyed-calls.ts'
 import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls/web-socket.ts'
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
-import { EventGate } from './event-gate.ts'
-import { firstOf, NewsListeners, type NewsListener } from './listeners.ts'
+import { EventGate, firstOf, NewsListeners, type NewsListener } from './news.ts'
 import { abusedBy, lateResponse, lateRelay, responseLost, relayRefusal, relayUnavailable, unreached } from './faults.ts'
 
 interface Ends<T> {

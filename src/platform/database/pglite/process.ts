@@ -9,8 +9,7 @@ import { PGlite } from '@electric-sql/pglite'
 import { FolderInUse, lockFolder, type FolderLock } from '../folder-lock.ts'
 import { answerTo, isIdle, Upkeep } from './upkeep.ts'
 import { frame, receiveFrameSync, sendFrameSync, type FrameKind } from './frames.ts'
-import { readImage } from './image.ts'
-import { unpackInto } from './tar.ts'
+import { readImage, unpackInto } from './image.ts'
 
 /** JSON in the process's only argument. */
 export interface PgliteInput {

@@ -8,11 +8,9 @@ import { expectUnchanged, markOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
-import { forRole, may } from '../status.ts'
-import { count, latency, sats } from '../words.ts'
-import { changeEndpoint, endpointPrices, priceInWords } from './apis/endpoints.ts'
+import { count, forRole, latency, may, sats } from '../words.ts'
+import { changeEndpoint, endpointPrices, priceFields, priceInWords, readPrice } from './apis/endpoints.ts'
 import { apiSettings, changeSettings } from './apis/settings.ts'
-import { priceFields, readPrice } from './apis/prices.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** Complete programs that pay for an address and print the response. */

@@ -1,4 +1,4 @@
-import type { CustomerView } from '../../../payments/payments/customers.ts'
+import type { CustomerView } from '../../../payments/payments/listing.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'

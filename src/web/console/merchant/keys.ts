@@ -4,8 +4,7 @@ import type { ApiKeyView } from '../../../accounts/merchants/key-operations.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, field, table } from '../parts.ts'
-import { forRole } from '../status.ts'
-import { timeOf } from '../words.ts'
+import { forRole, timeOf } from '../words.ts'
 
 /** Overlap of a replaced key in seconds. */
 const OVERLAPS = [

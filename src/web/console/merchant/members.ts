@@ -1,11 +1,10 @@
 import { t } from '../../../engine/formats/language.ts'
-import type { MemberView } from '../../sign-in/member-operations.ts'
+import type { MemberView } from '../../sign-in/members.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
 import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, danger, field, table } from '../parts.ts'
-import { forRole } from '../status.ts'
-import { timeOf } from '../words.ts'
+import { forRole, timeOf } from '../words.ts'
 
 const ROLES = [
   ['viewer', 'viewer: reads'],

@@ -8,13 +8,12 @@ import { html } from '../../kit/document.ts'
 import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table, type TableColumn } from '../parts.ts'
-import { may, status } from '../status.ts'
+import { may, status, amountIn, timeOf, sats } from '../words.ts'
 import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
-import { deliveryColumns } from './delivery.ts'
+import { deliveryColumns } from './webhooks.ts'
 import { refundColumns } from './refunds.ts'
-import { amountIn, timeOf, sats } from '../words.ts'
 
 /** A payment; only list items include satoshis. */
 export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][number]>>

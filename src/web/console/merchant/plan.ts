@@ -3,13 +3,12 @@ import type { VNode } from 'preact'
 import { html } from '../../kit/document.ts'
 import type { AccountView, SubscriptionView } from '../../../accounts/merchants/account.ts'
 import type { PlanInvoicesView } from '../../../plans/bitcoin/schema.ts'
-import type { UsageView } from '../../../accounts/merchants/plan-caps.ts'
+import type { UsageView } from '../../../accounts/merchants/plans.ts'
 import type { PricingView } from '../../../plans/plans.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, facts, table } from '../parts.ts'
-import { forRole, status } from '../status.ts'
-import { amountIn, count, sats, timeOf } from '../words.ts'
+import { forRole, status, amountIn, count, sats, timeOf } from '../words.ts'
 
 type PlanInvoice = PlanInvoicesView['invoices'][number]
 

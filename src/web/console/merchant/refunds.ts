@@ -6,9 +6,8 @@ import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
 import { choice, figure, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
-import { status } from '../status.ts'
+import { status, count, short, timeOf } from '../words.ts'
 import { valued } from '../totals.ts'
-import { count, short, timeOf } from '../words.ts'
 
 /** What a refund says in a list. `value` formats amounts. */
 export const refundColumns = (value: (satoshis: number) => string): ReadonlyArray<TableColumn<RefundDetails>> => [

@@ -3,14 +3,13 @@ import type { VNode } from 'preact'
 import type { KeyVerdictView } from '../../../accounts/merchants/provider-operations.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
-import type { Role } from '../../../engine/operations/roles.ts'
+import type { Role } from '../../../engine/operations/operation.ts'
 import { html } from '../../kit/document.ts'
 import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
 import { expectUnchanged, type AsRead } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, fieldsOf, table, ticks, type FormField } from '../parts.ts'
-import { forRole } from '../status.ts'
-import { timeOf } from '../words.ts'
+import { forRole, timeOf } from '../words.ts'
 
 const SLOTS = ['primary', 'alternate'] as const
 

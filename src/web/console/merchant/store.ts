@@ -6,8 +6,7 @@ import { html } from '../../kit/document.ts'
 import { expectUnchanged, queryOf, type AsRead } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, figure, table, ticks } from '../parts.ts'
-import { ORDER_STATES, orderState, forRole, may } from '../status.ts'
-import { count, amountIn, percent, sats, timeOf } from '../words.ts'
+import { ORDER_STATES, orderState, forRole, may, count, amountIn, percent, sats, timeOf } from '../words.ts'
 
 const STORE = '/api/merchant/storefront'
 const STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const

@@ -8,8 +8,7 @@ import { html } from '../../kit/document.ts'
 import { ApiRefusal } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, field, fieldsOf, table } from '../parts.ts'
-import { forRole, may } from '../status.ts'
-import { amountIn, timeOf } from '../words.ts'
+import { forRole, may, amountIn, timeOf } from '../words.ts'
 
 const LINKS = '/api/merchant/payment-links'
 const PAD = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '.', '0', '⌫']

@@ -4,9 +4,8 @@ import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
 import { badge, facts, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
-import { may } from '../status.ts'
+import { may, sats, short, timeOf } from '../words.ts'
 import { listOf, revocation } from '../sales.ts'
-import { sats, short, timeOf } from '../words.ts'
 
 export const tokensPage: ConsolePage = {
   id: 'getConsoleTokens',

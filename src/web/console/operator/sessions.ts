@@ -2,10 +2,9 @@ import { t } from '../../../engine/formats/language.ts'
 import type { PrepaidSessionView } from '../../../selling/sessions/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
-import { status } from '../status.ts'
+import { status, sats, short, timeOf } from '../words.ts'
 import type { ConsolePage, RedirectTo } from '../page.ts'
 import { action, badge, choice, danger, facts, field, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
-import { sats, short, timeOf } from '../words.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
 
 const VIEWS = [

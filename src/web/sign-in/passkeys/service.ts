@@ -11,7 +11,7 @@ import { randomToken, rowId, type Random } from '../../../platform/system/ids.ts
 import type { Log } from '../../../platform/telemetry/log.ts'
 import type { Browser, Sessions, SignedIn } from '../sessions.ts'
 import type { Person, SqlSignInStore } from '../store.ts'
-import { CEREMONY_LIFE, digestOf, isSignInToken } from '../tokens.ts'
+import { CEREMONY_LIFE, digestOf, isSignInToken } from '../cookie.ts'
 import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
 import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
 import { defineError } from '../../../platform/system/errors.ts'

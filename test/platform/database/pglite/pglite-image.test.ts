@@ -6,8 +6,7 @@ import { systemClock } from '../../../../src/platform/system/clock.ts'
 import { silentLog, type Log } from '../../../../src/platform/telemetry/log.ts'
 import { migrate } from '../../../../src/platform/database/migrations.ts'
 import { migrations } from '../../../../src/platform/database/migrations/list.ts'
-import { imageName } from '../../../../src/platform/database/pglite/image.ts'
-import { packFolder, unpackInto } from '../../../../src/platform/database/pglite/tar.ts'
+import { imageName, packFolder, unpackInto } from '../../../../src/platform/database/pglite/image.ts'
 import { openAt, temporaryFolder } from '../../../support/database.ts'
 
 function recordingLog(): { log: Log; warnings: string[] } {

@@ -4,7 +4,7 @@ import { html } from '../../../kit/document.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
 import type { PageRequest } from '../../page.ts'
 import { field, fieldsOf, textArea, ticks } from '../../parts.ts'
-import { forRole } from '../../status.ts'
+import { forRole } from '../../words.ts'
 
 /** Form of an API's settings. The secret is write-only. */
 export function apiSettings(asked: PageRequest, proxy: ProxyView): VNode {
