@@ -6,7 +6,7 @@ import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 import { callGateway, type WholeResponse } from '../cli/gateway-call.ts'
 import { OTHER_RESPONSE, type Output } from '../cli/output.ts'
-import { challengeIn, credentialFor } from './credentials.ts'
+import { challengeIn, credentialFor } from './mint.ts'
 import type { Wallet } from './pay.ts'
 
 /** Shows each request, and sends it unless this is a dry run. */
