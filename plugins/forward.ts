@@ -14,7 +14,7 @@ export default definePlugin({
       throw new Error(
         `route ${scope.route.name}: forward needs an upstream with a url or a proxy; ${upstream.name} is inside the gateway`
       )
-    const own = upstream?.kind === 'url' ? await forwarder.open(upstream) : null
+    const own = upstream?.kind === 'url' ? await forwarder.open(upstream, scope.route.name) : null
     return {
       handle(ctx, responder) {
         const target = ctx.upstreamTarget

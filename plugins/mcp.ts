@@ -18,7 +18,7 @@ export default definePlugin({
     if (route.config === null || upstream?.kind !== 'url')
       throw new TypeError('the plugin mcp needs a route with an upstream that has a url')
     const underWay = slot<RpcUnderWay>('calls under way')
-    const own = await forwarder.open(upstream)
+    const own = await forwarder.open(upstream, route.name)
     try {
       const sale = new RpcSale({
         challenges,

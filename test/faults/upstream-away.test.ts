@@ -77,3 +77,33 @@ for (const where of ['a route', "a merchant's proxy"] as const)
     for (let failure = 0; failure < 5; failure++) t.equal((await gateway.send('GET', '/free/item')).status, 502)
     t.equal((await gateway.send('GET', '/free/item')).status, 503, 'what is free too')
   })
+
+t.test('of two addresses one may go without a loss; with both away nothing is sold or used up', async t => {
+  const clock = new ManualClock()
+  const [one, other] = [await comingAndGoing(t), await comingAndGoing(t)]
+  const yaml = shopYaml(one.origin).replace(
+    `{ url: "${one.origin}" }`,
+    `{ urls: ["${one.origin}", "${other.origin}"], balance: round-robin }`
+  )
+  const { gateway } = await openShop(t, { yaml, clock })
+  const ask = (method: string, authorization?: string): Promise<Answer> =>
+    gateway.send(method, '/paid/item', authorization === undefined ? {} : { headers: { authorization } })
+  await one.go()
+  for (let sale = 0; sale < 12; sale++) {
+    const method = sale % 4 < 2 ? 'GET' : 'POST'
+    const credential = await buy(gateway, '/paid/item', 'payment', { method })
+    t.equal((await ask(method, credential)).text, 'sold')
+    t.equal((await ask(method, credential)).status, 402, 'each is used up once')
+  }
+  const kept = await buy(gateway, '/paid/item', 'payment')
+  await other.go()
+  for (let failure = 0; failure < 5; failure++) t.equal((await ask('GET', kept)).status, 502)
+  const answer = await ask('GET')
+  t.equal(answer.status, 503, 'before the 402')
+  t.ok(Number(answer.headers['retry-after']) > 0)
+  t.equal((await ask('GET', kept)).status, 503)
+  await one.come()
+  clock.advance(30_000)
+  t.equal((await ask('GET', kept)).text, 'sold', 'the payment was not used up')
+  t.equal((await ask('GET', kept)).status, 402)
+})

@@ -7,6 +7,7 @@ import { isTable } from './price.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
 import { keyMeterOf } from './sessions.ts'
+import { addressesOf } from '../sections/upstream.ts'
 import type { PluginFacts, RouteConfig } from '../config/schema.ts'
 
 export function checkReferences(
@@ -34,32 +35,29 @@ export function checkReferences(
   }
 }
 
-const targets = ['files', 'internal', 'proxy', 'url'] as const
+const servers = ['url', 'urls']
+const targets = ['files', 'internal', 'proxy', ...servers]
 
-export function checkUpstream(raw: unknown, path: Path, findings: Findings): void {
+/** `isNamed`: under `upstreams`, which are servers. */
+export function checkUpstream(raw: unknown, path: Path, findings: Findings, isNamed = false): void {
   if (typeof raw !== 'object' || raw === null) return
   const keys = Object.keys(raw)
   const given = targets.filter(target => keys.includes(target))
   const [only] = given
+  const allowed = isNamed ? 'url or urls' : 'exactly one of files, internal, proxy, url and urls'
   if (only === undefined)
-    findings.report(
-      'BG_CONFIG_CONFLICT',
-      path,
-      'found an upstream without a target; allowed: exactly one of files, internal, proxy and url'
-    )
+    findings.report('BG_CONFIG_CONFLICT', path, `found an upstream without a target; allowed: ${allowed}`)
   else if (given.length > 1)
-    findings.report(
-      'BG_CONFIG_CONFLICT',
-      path,
-      `found ${given.join(' and ')} in one upstream; allowed: exactly one of files, internal, proxy and url`
-    )
-  else if (only !== 'url') {
-    const extra = keys.find(key => key !== only)
+    findings.report('BG_CONFIG_CONFLICT', path, `found ${given.join(' and ')} in one upstream; allowed: ${allowed}`)
+  else {
+    const extra = servers.includes(only)
+      ? keys.find(key => key === 'balance' && only !== 'urls')
+      : keys.find(key => key !== only)
     if (extra !== undefined)
       findings.report(
         'BG_CONFIG_CONFLICT',
         [...path, extra],
-        `found ${extra} beside ${only}; allowed: ${extra} only beside url`,
+        `found ${extra} beside ${only}; allowed: ${extra} only beside ${only === 'url' ? 'urls' : 'url'}`,
         'key'
       )
   }
@@ -149,7 +147,9 @@ export function checkFreeSiblings(
   for (const { route: free, index, isSold } of routes) {
     if (isSold || free.upstream.kind !== 'url') continue
     for (const { route: sold } of routes.filter(other => other.isSold)) {
-      if (sold.upstream.kind !== 'url' || sold.upstream.url !== free.upstream.url) continue
+      if (sold.upstream.kind !== 'url') continue
+      const others = new Set(addressesOf(sold.upstream))
+      if (!addressesOf(free.upstream).some(address => others.has(address))) continue
       const [host, other] = [free.match.host, sold.match.host]
       if (host !== undefined && other !== undefined && host.toLowerCase() !== other.toLowerCase()) continue
       const methods = sold.match.method

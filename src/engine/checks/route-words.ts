@@ -1,4 +1,5 @@
 import { routeCallPrices } from './call-prices.ts'
+import { addressesOf } from '../sections/upstream.ts'
 import { isFree, priceWords } from './price.ts'
 import type { GatewayConfig, RouteConfig, FreeCallsConfig } from '../config/schema.ts'
 import { formatDuration } from '../config/units.ts'
@@ -13,7 +14,7 @@ export function routePriceWords(config: GatewayConfig, route: RouteConfig): stri
 export function routeUpstreamWords({ upstream }: RouteConfig): string {
   if (upstream.kind === 'internal') return upstream.name
   if (upstream.kind === 'files') return upstream.path
-  return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
+  return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : addressesOf(upstream).join(', ')
 }
 
 export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {

@@ -1,6 +1,7 @@
 import { quote, type Findings, type Path } from '../config/diagnose.ts'
 import { type HostAndPort, isWildcard, parseListen } from '../config/listen-address.ts'
 import type { FileConfig, RouteConfig } from '../config/schema.ts'
+import { addressesOf, type UrlUpstreamConfig } from '../sections/upstream.ts'
 
 type Placed = readonly { readonly route: RouteConfig; readonly index: number }[]
 
@@ -16,9 +17,8 @@ export function checkOwnAddress({ server }: FileConfig, routes: Placed, findings
 
 function checkAddress(listen: HostAndPort, text: string, routes: Placed, findings: Findings): void {
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host
-  for (const { route, index } of routes) {
-    if (route.upstream.kind !== 'url') continue
-    const { hostname, port, protocol } = new URL(route.upstream.url)
+  for (const [route, index, url] of addressed(routes)) {
+    const { hostname, port, protocol } = new URL(url)
     const isOwn =
       Number(port === '' ? (protocol === 'https:' ? 443 : 80) : port) === listen.port &&
       (hostname === host || (LOOPBACK.test(hostname) && (isWildcard(listen.host) || LOOPBACK.test(host))))
@@ -26,16 +26,14 @@ function checkAddress(listen: HostAndPort, text: string, routes: Placed, finding
       findings.report(
         'BG_CONFIG_CONFLICT',
         upstreamPath(route, index),
-        `found ${quote(route.upstream.url)}, where the gateway itself listens (${text}); allowed: the address of the server behind it, or another server.listen`
+        `found ${quote(url)}, where the gateway itself listens (${text}); allowed: the address of the server behind it, or another server.listen`
       )
   }
 }
 
 /** Warns of `https://api.example.com/v1` behind `/v1/*`, whose requests go to `/v1/v1/…`. */
 export function checkDoublePath(routes: Placed, findings: Findings): void {
-  for (const { route, index } of routes) {
-    if (route.upstream.kind !== 'url') continue
-    const { url, stripPrefix = '' } = route.upstream
+  for (const [route, index, url, { stripPrefix = '' }] of addressed(routes)) {
     for (const pattern of route.match.path) {
       const found = doubledPath(url, pattern.slice(stripPrefix.replace(/\/$/, '').length))
       if (found === null) continue
@@ -47,6 +45,13 @@ export function checkDoublePath(routes: Placed, findings: Findings): void {
       break
     }
   }
+}
+
+function addressed(routes: Placed): Array<readonly [RouteConfig, number, string, UrlUpstreamConfig]> {
+  return routes.flatMap(({ route, index }) => {
+    const { upstream } = route
+    return upstream.kind === 'url' ? addressesOf(upstream).map(url => [route, index, url, upstream] as const) : []
+  })
 }
 
 /** The end of an address's path that a request's path repeats; null without. `without` is the address without it. */
@@ -72,6 +77,6 @@ function segments(path: string): string[] {
 }
 
 function upstreamPath({ upstream }: RouteConfig, index: number): Path {
-  const isNamed = upstream.kind === 'url' && upstream.name !== undefined
-  return ['routes', index, 'upstream', ...(isNamed ? [] : ['url'])]
+  if (upstream.kind !== 'url' || upstream.name !== undefined) return ['routes', index, 'upstream']
+  return ['routes', index, 'upstream', upstream.urls === undefined ? 'url' : 'urls']
 }

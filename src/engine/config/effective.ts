@@ -1,3 +1,4 @@
+import type { UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { MeterConfig } from '../checks/meter.ts'
 import { stringify } from 'yaml'
 import { keywordsOf, type Keywords } from './keywords.ts'
@@ -43,7 +44,7 @@ export function effective(config: GatewayConfig, plugins: KnownPlugins): Effecti
     ...rest,
     server: { ...server, listen: server.addresses.map(listenText) },
     upstreams: Object.fromEntries(
-      Object.entries(upstreams).map(([name, { kind: _kind, name: _name, ...upstream }]) => [name, upstream])
+      Object.entries(upstreams).map(([name, upstream]) => [name, serversAsWritten(upstream)])
     )
   }
   const known = Object.fromEntries(Object.entries(schema.properties ?? {}).filter(([name]) => Object.hasOwn(own, name)))
@@ -80,6 +81,10 @@ function meterAsWritten({ catalog, prices, ...meter }: MeterConfig): object {
   return { ...meter, prices: catalog ?? prices }
 }
 
+function serversAsWritten({ kind: _kind, name: _name, url, ...upstream }: UrlUpstreamConfig): object {
+  return upstream.urls === undefined ? { url, ...upstream } : upstream
+}
+
 function asWritten({ at: _at, api: _api, upstream, meter, price, ...route }: RouteConfig): object {
   const { kind, ...where } = upstream
   return {
@@ -96,7 +101,9 @@ function asWritten({ at: _at, api: _api, upstream, meter, price, ...route }: Rou
             ? { proxy: 'param' in where ? `:${where.param}` : '' }
             : 'name' in where && where.name !== undefined
               ? where.name
-              : where
+              : upstream.kind === 'url'
+                ? serversAsWritten(upstream)
+                : {}
   }
 }
 

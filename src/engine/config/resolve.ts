@@ -87,8 +87,11 @@ export function readUpstreams(
 ): Record<string, UrlUpstreamConfig> {
   const read: Record<string, UrlUpstreamConfig> = {}
   // Undefined where `upstreams` itself has a problem.
-  for (const [name, upstream] of Object.entries((upstreams as FileConfig['upstreams'] | undefined) ?? {}))
-    if (findings.isSound(['upstreams', name])) read[name] = { kind: 'url', name, ...withFiles(upstream, folder) }
+  for (const [name, upstream] of Object.entries((upstreams as FileConfig['upstreams'] | undefined) ?? {})) {
+    const path = ['upstreams', name]
+    if (findings.isSound(path)) checkUpstream(upstream, path, findings, true)
+    if (findings.isSound(path)) read[name] = { name, ...urlUpstream(upstream, folder) }
+  }
   return read
 }
 
@@ -159,11 +162,16 @@ function resolveUpstream(
   upstreams: Readonly<Record<string, UrlUpstreamConfig>>
 ): UpstreamConfig | undefined {
   if (typeof given === 'string') return Object.hasOwn(upstreams, given) ? upstreams[given] : undefined
-  const { files, internal, proxy, url, ...rest } = given
+  const { files, internal, proxy, ...rest } = given
   if (files !== undefined) return { kind: 'files', path: resolve(folder, files) }
   if (internal !== undefined) return { kind: 'internal', name: internal }
   if (proxy !== undefined) return { kind: 'proxy', param: proxy.slice(1) }
-  return url === undefined ? undefined : { kind: 'url', ...withFiles({ url, ...rest }, folder) }
+  return urlUpstream(rest, folder)
+}
+
+/** Checked to have `url` or `urls`. */
+function urlUpstream(upstream: FileConfig['upstreams'][string], folder: string): UrlUpstreamConfig {
+  return { kind: 'url', ...withFiles(upstream, folder), url: upstream.url ?? upstream.urls?.[0] ?? '' }
 }
 
 function withFiles<const T extends FileConfig['upstreams'][string]>(upstream: T, folder: string): T {

@@ -234,6 +234,17 @@ export interface UpstreamTarget {
   /** Bytes of response body; Infinity for no limit (decision 96). */
   readonly responseLimit: number
   readonly underscoreHeaders?: boolean
+  /** What its health checks say; null without. */
+  readonly health?: {
+    readonly isHealthy: boolean
+    /** Milliseconds between checks. */
+    readonly every: number
+    readonly failures: number
+    readonly since: number
+    readonly lastAt: number
+  } | null
+  /** One of several: answers of 502, 503 and 504 count as failures. */
+  readonly isPooled?: boolean
   /** Connections are never shared between tenants. */
   readonly tenant: string
   /**

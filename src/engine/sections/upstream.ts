@@ -2,6 +2,33 @@ import { Type, type Static } from 'typebox'
 import { described, SecretText, type DeepReadonly } from '../config/fields.ts'
 import { Duration, Size } from '../config/units.ts'
 
+const HealthSchema = Type.Object(
+  {
+    path: Type.String({
+      pattern: '^/[\\x21-\\x7e]{0,1000}$',
+      'x-allowed': 'a path with its query, such as /health',
+      description: 'Requested with GET. Any status from 200 to 399 is healthy.'
+    }),
+    every: Duration({ default: '10s', minimum: '1s', maximum: '1h', description: 'Time between two checks.' }),
+    unhealthyAfter: Type.Integer({
+      default: 3,
+      minimum: 1,
+      maximum: 100,
+      description: 'Failed checks in a row after which the address gets no requests.'
+    }),
+    healthyAfter: Type.Integer({
+      default: 2,
+      minimum: 1,
+      maximum: 100,
+      description: 'Successful checks in a row after which it gets them again.'
+    })
+  },
+  described(
+    'Checks of each address, beside what requests find out. With none healthy nothing is sold and nothing charged: 503.'
+  )
+)
+export type HealthConfig = Readonly<Static<typeof HealthSchema>>
+
 const upstreamUrl = {
   tls: Type.Optional(
     Type.Object(
@@ -61,17 +88,38 @@ const upstreamUrl = {
     description: 'Headers set on every forwarded request.'
   })
 }
-const url = {
-  'x-format': 'upstream-url',
-  description: "Address of an HTTP server; a path in it stands before the request's own."
+const upstreamUrls = {
+  url: Type.Optional(
+    Type.String({
+      'x-format': 'upstream-url',
+      description: "Address of an HTTP server; a path in it stands before the request's own."
+    })
+  ),
+  urls: Type.Optional(
+    Type.Array(Type.String({ 'x-format': 'upstream-url' }), {
+      minItems: 2,
+      maxItems: 64,
+      uniqueItems: true,
+      'x-allowed': 'a list of at least two addresses',
+      description:
+        'Addresses of servers that serve the same. One that fails five times in a row is left out for 5 to 30 seconds. A request that reached none goes to another; one without an answer too, if its method is idempotent.'
+    })
+  ),
+  balance: Type.Optional(
+    Type.Union([Type.Literal('least-requests'), Type.Literal('round-robin')], {
+      description:
+        'Which of `urls` takes a request: the one with the fewest under way (least-requests), or each in turn.'
+    })
+  ),
+  health: Type.Optional(HealthSchema)
 }
 
 export const NamedUpstreamSchema = Type.Object(
-  { url: Type.String(url), ...upstreamUrl },
-  described('An HTTP upstream.')
+  { ...upstreamUrls, ...upstreamUrl },
+  described('An HTTP upstream: `url` or `urls`.')
 )
 
-/** Exactly one of `files`, `internal`, `proxy` and `url` is allowed. */
+/** Exactly one of `files`, `internal`, `proxy`, `url` and `urls` is allowed. */
 export const UpstreamSchema = Type.Object(
   {
     files: Type.Optional(
@@ -88,16 +136,20 @@ export const UpstreamSchema = Type.Object(
         description: "Path parameter that holds the id of a merchant's proxy, such as `:proxyId`."
       })
     ),
-    url: Type.Optional(Type.String(url)),
+    ...upstreamUrls,
     ...upstreamUrl
   },
   described('Where the request goes.')
 )
 
-type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url'>
+type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url' | 'urls'>
 
-/** Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. */
-export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: string } & UrlOptions>
+/** Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. `url` is the first of `urls`. */
+export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: string; urls?: string[] } & UrlOptions>
+
+export function addressesOf({ url, urls }: UrlUpstreamConfig): readonly string[] {
+  return urls ?? [url]
+}
 
 /** `param` is the path parameter's name without its colon. */
 export type UpstreamConfig =

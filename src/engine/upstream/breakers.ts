@@ -41,7 +41,7 @@ interface Trouble extends UpstreamTrouble {
 }
 
 /**
- * Circuit breakers of upstreams, one per operator's route and per merchant's host. They observe real requests: after
+ * Circuit breakers of upstreams, one per address of an operator's route and per merchant's host. They observe real requests: after
  * five consecutive failures the upstream is paused for five seconds, then probed by one request at a time. Each failed
  * probe doubles the pause up to 30 s. Failures that a client can provoke count against that client alone until another
  * one has them too.
@@ -52,9 +52,22 @@ interface Trouble extends UpstreamTrouble {
 export class UpstreamBreakers {
   readonly #clock: Clock
   readonly #troubles = new Map<string, Trouble>()
+  readonly #known = new Map<object, { readonly route: string; readonly targets: readonly UpstreamTarget[] }>()
+
+  #hasChecks = false
 
   constructor(clock: Clock) {
     this.#clock = clock
+  }
+
+  /** Where a route's own requests go, until `forget`. */
+  know(upstream: object, route: string, targets: readonly UpstreamTarget[]): void {
+    this.#known.set(upstream, { route, targets })
+    this.#hasChecks ||= targets.some(({ health }) => health !== undefined && health !== null)
+  }
+
+  forget(upstream: object, targets: readonly UpstreamTarget[]): void {
+    if (this.#known.get(upstream)?.targets === targets) this.#known.delete(upstream)
   }
 
   /**
@@ -63,23 +76,41 @@ export class UpstreamBreakers {
    * @throws Unavailable 503 with Retry-After
    */
   requireSellable(ctx: Context): void {
-    const trouble = this.#open(ctx, ctx.upstreamTarget)
-    if (trouble === null) return
-    const now = this.#clock.monotonic()
-    if (now < trouble.until) throw leftAlone(ctx, trouble.until - now)
-    if (carriesPayment(ctx)) return
-    if (now < trouble.soldFrom) throw leftAlone(ctx, trouble.soldFrom - now)
-    trouble.soldFrom = now + trouble.pause
+    if (this.#troubles.size === 0 && !this.#hasChecks) return
+    const own = ctx.route.config?.upstream
+    const targets =
+      ctx.upstreamTarget !== null ? [ctx.upstreamTarget] : own === undefined ? [] : this.#known.get(own)?.targets
+    if (targets === undefined || targets.length === 0) return
+    if (targets.some(target => target.health?.isHealthy !== false && this.#open(ctx, target) === null)) return
+    const isPaid = carriesPayment(ctx)
+    let least = Infinity
+    for (const target of targets) {
+      const now = this.#clock.monotonic()
+      const trouble = this.#open(ctx, target)
+      const pause = trouble === null ? 0 : (isPaid ? trouble.until : Math.max(trouble.until, trouble.soldFrom)) - now
+      const wait = target.health?.isHealthy === false ? Math.max(pause, target.health.every) : pause
+      if (wait <= 0) {
+        if (trouble !== null && !isPaid) trouble.soldFrom = now + trouble.pause
+        return
+      }
+      least = Math.min(least, wait)
+    }
+    throw leftAlone(ctx, least)
+  }
+
+  /** Milliseconds until a request may go to the target; 0 for now. */
+  wait(ctx: Context, target: UpstreamTarget): number {
+    if (target.health?.isHealthy === false) return target.health.every
+    const trouble = this.#open(ctx, target)
+    return trouble === null ? 0 : Math.max(0, Math.max(trouble.until, trouble.triedUntil) - this.#clock.monotonic())
   }
 
   /** @throws Unavailable 503 with Retry-After */
   enter(ctx: Context, target: UpstreamTarget): void {
+    const wait = this.wait(ctx, target)
+    if (wait > 0) throw leftAlone(ctx, wait)
     const trouble = this.#open(ctx, target)
-    if (trouble === null) return
-    const now = this.#clock.monotonic()
-    const from = Math.max(trouble.until, trouble.triedUntil)
-    if (now < from) throw leftAlone(ctx, from - now)
-    trouble.triedUntil = now + LONGEST_TRY
+    if (trouble !== null) trouble.triedUntil = this.#clock.monotonic() + LONGEST_TRY
   }
 
   answered(ctx: Context, target: UpstreamTarget): void {
@@ -103,7 +134,14 @@ export class UpstreamBreakers {
 
   /** In this process. */
   report(): readonly UpstreamTrouble[] {
-    return [...this.#troubles.values()]
+    const unhealthy = [...this.#known.values()].flatMap(({ route, targets }) =>
+      targets.flatMap(({ origin, tenant, health }) => {
+        if (health === undefined || health === null || health.isHealthy) return []
+        const { failures, since, lastAt } = health
+        return [{ route, tenant, origin, failures, since, lastAt, client: null }]
+      })
+    )
+    return [...this.#troubles.values(), ...unhealthy]
   }
 
   /** The client left before its upstream answered. */
@@ -112,7 +150,7 @@ export class UpstreamBreakers {
     if (trouble !== null) trouble.triedUntil = 0
   }
 
-  #open(ctx: Context, target: UpstreamTarget | null): Trouble | null {
+  #open(ctx: Context, target: UpstreamTarget): Trouble | null {
     if (this.#troubles.size === 0) return null
     const trouble = this.#troubles.get(keyOf(ctx, target))
     if (trouble === undefined || trouble.pause === 0) return null
@@ -131,11 +169,9 @@ export class UpstreamBreakers {
   }
 }
 
-/** By route, since a slow one says nothing of others. `target`: null for the route's own. */
-function keyOf({ route }: Context, target: UpstreamTarget | null): string {
-  const own = route.config?.upstream
-  const origin = target?.origin ?? (own?.kind === 'url' ? new URL(own.url).origin : '')
-  return `${route.name} ${target?.tenant ?? ''} ${origin}`
+/** By route, since a slow one says nothing of others. */
+function keyOf({ route }: Context, { origin, tenant }: UpstreamTarget): string {
+  return `${route.name} ${tenant} ${origin}`
 }
 
 function carriesPayment({ headers }: Context): boolean {

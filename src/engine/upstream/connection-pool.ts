@@ -15,6 +15,8 @@ interface ConnectionPoolOptions {
 
 /** Subtracted from the upstream's keep-alive time: a request may be in flight as it closes. */
 const MARGIN = 2000
+/** Ticks for which a connection is used: a minute. Later ones go to what the name's addresses are then. */
+const LIFETIME = 600
 /** Ticks after which an idle connection is unreferenced. */
 const LOOSE = 2
 /** Ticks for which a client may stall a connection while others wait. */
@@ -40,6 +42,7 @@ export class ConnectionPool implements ConnectionOwner {
   readonly #dialer: Dialer
   readonly #options: ConnectionPoolOptions
   readonly #patience: number
+  readonly #hasName: boolean
   readonly #all = new Set<UpstreamConnection>()
   readonly #idle: UpstreamConnection[] = []
   readonly #cooling: UpstreamConnection[] = []
@@ -53,9 +56,15 @@ export class ConnectionPool implements ConnectionOwner {
   constructor(dialer: Dialer, options: ConnectionPoolOptions) {
     this.#dialer = dialer
     this.#options = options
+    this.#hasName = dialer.hasName
     this.#patience = Deadlines.ticks(options.keepAlive)
     const { connections, perClient = Number.POSITIVE_INFINITY } = options
     this.#round = new Round(perClient, Math.ceil(connections / 2))
+  }
+
+  /** Connections that carry a request, or are opened for one. */
+  get busy(): number {
+    return this.#all.size - this.#idle.length - this.#cooling.length
   }
 
   /** Sends a request once a connection is free. The handler receives every outcome, refusals too. */
@@ -136,7 +145,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   release(connection: UpstreamConnection): void {
     this.#left(connection)
-    if (this.#limit(connection) <= 0) {
+    if (this.#limit(connection) <= 0 || (this.#hasName && this.#tick - connection.openedAt > LIFETIME)) {
       connection.destroy()
       return
     }
@@ -209,6 +218,7 @@ export class ConnectionPool implements ConnectionOwner {
         else own.handler.onResponseError(null, result)
         return
       }
+      connection.openedAt = this.#tick
       connection.attach(result)
       // The pool was closed meanwhile.
       if (!this.#all.has(connection)) {

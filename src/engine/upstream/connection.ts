@@ -67,7 +67,9 @@ export class UpstreamConnection implements CallController, ResponseReader {
   rawHeaders: readonly string[] = NONE
   rawTrailers: readonly string[] = NONE
   isStale = false
+  /** Ticks of its pool. */
   idleSince = 0
+  openedAt = 0
   /** The owner's share while it carries a request; set by its pool. */
   share: ClientShare | null = null
   /** Passed to the socket's constructor. */

@@ -1,4 +1,5 @@
-import { connect as connectSocket, isIP, type OnReadOpts, type Socket } from 'node:net'
+import { lookup as systemLookup } from 'node:dns'
+import { connect as connectSocket, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
 import { normalAddress } from '../message/addresses.ts'
@@ -34,7 +35,10 @@ function servername(options: buildConnector.Options, tls: UpstreamTls | null): s
   return tls?.servername ?? (isIP(options.hostname) === 0 ? options.hostname : undefined)
 }
 
-function base(options: ConnectOptions, more: { onread?: OnReadOpts; session?: Buffer } = {}): Connector {
+function base(
+  options: ConnectOptions,
+  more: { onread?: OnReadOpts; session?: Buffer; lookup?: LookupFunction } = {}
+): Connector {
   const { ca, cert, key } = options.tls ?? {}
   return buildConnector({
     allowH2: false,
@@ -95,12 +99,13 @@ const PROBE_AFTER = 60_000
  * Connections without TLS. undici's connector would be needed per connection, for its read callback, and would keep its
  * TLS session cache, timer and closures alive: about 1 KB per stream.
  */
-function plain(onread: OnReadOpts, timeout: number): Connector {
+function plain(onread: OnReadOpts, lookup: LookupFunction, timeout: number): Connector {
   return (wanted, callback) => {
     const socket = connectSocket({
       host: wanted.hostname,
       port: wanted.port === '' ? 80 : Number(wanted.port),
       onread,
+      lookup,
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: PROBE_AFTER
@@ -138,10 +143,32 @@ export class Dialer {
   readonly #wanted: buildConnector.Options
   readonly #guard: AddressGuard | null
   readonly #options: ConnectOptions
+  /** Begins with another of a name's addresses each time; the rest are for when it fails. */
+  readonly #lookup: LookupFunction
+  #turn = 0
   /** The last TLS session: resumption saves half a handshake. */
   #session: Buffer | null = null
 
-  constructor(origin: URL, guard: AddressGuard | null, options: ConnectOptions) {
+  constructor(
+    origin: URL,
+    guard: AddressGuard | null,
+    options: ConnectOptions,
+    resolve: typeof systemLookup = systemLookup
+  ) {
+    this.#lookup = (hostname, lookup, callback) => {
+      resolve(hostname, { ...lookup, all: true }, (error, found) => {
+        if (error !== null) {
+          callback(error, [])
+          return
+        }
+        // Within the family that the system prefers: the other one may lead nowhere.
+        const same = found.filter(({ family }) => family === found[0]?.family)
+        const from = this.#turn++ % Math.max(1, same.length)
+        const all = [...same.slice(from), ...same.slice(0, from), ...found.filter(one => !same.includes(one))]
+        if (lookup.all === true) callback(null, all)
+        else callback(null, all[0]?.address ?? '', all[0]?.family)
+      })
+    }
     const { hostname, host, protocol, port } = origin
     this.#wanted = { hostname: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname, host, protocol, port }
     this.#guard = guard
@@ -152,11 +179,20 @@ export class Dialer {
     return this.#wanted.protocol === 'https:'
   }
 
+  /** The address is a name, whose addresses may change. */
+  get hasName(): boolean {
+    return isIP(this.#wanted.hostname) === 0
+  }
+
   dial(onread: OnReadOpts, opened: Opened): void {
     const { tls, timeout } = this.#options
     const connect = this.secure
-      ? base(this.#options, { onread, ...(this.#session === null ? {} : { session: this.#session }) })
-      : plain(onread, timeout)
+      ? base(this.#options, {
+          onread,
+          lookup: this.#lookup,
+          ...(this.#session === null ? {} : { session: this.#session })
+        })
+      : plain(onread, this.#lookup, timeout)
     const callback: buildConnector.Callback = (...result) => {
       const [error, socket] = result
       if (error !== null) {

@@ -1,23 +1,29 @@
-import { readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { Context, UpstreamTarget } from '../message/context.ts'
 import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
-import { endOfPrefix } from '../message/path.ts'
-import type { UpstreamRequest, Responder, TunnelPolicy } from '../pipeline/plugin.ts'
+import type { Responder, UpstreamRequest } from '../pipeline/plugin.ts'
 import { HeaderList } from '../message/headers.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import type { UpstreamTls } from './connector.ts'
 import { UpstreamBreakers } from './breakers.ts'
 import { Deadlines } from './deadlines.ts'
-import { badGateway, isUnreachable, upstreamFailure } from './failure.ts'
+import { badGateway, upstreamFailure } from './failure.ts'
 import { AddressGuard, type ResolveName } from './guard.ts'
 import { circular, refusedByClient, requestHeaders } from './header-policy.ts'
 import { Pools, type PoolSettings, type Upstream } from './pool.ts'
+import {
+  Attempts,
+  Balancer,
+  readTls,
+  routePath,
+  withoutSlash,
+  type RouteUpstream,
+  type UpstreamEntry
+} from './route-upstream.ts'
 import type { UpstreamCall } from './request-head.ts'
-import { responseHeaders } from './response-policy.ts'
 import { IDEMPOTENT, Sink } from './sink.ts'
+import { UpgradePolicy } from './response-policy.ts'
 
 declare module '../pipeline/services.ts' {
   interface Services {
@@ -44,18 +50,6 @@ const TIMES = { connectTimeout: 5000, keepAlive: 4000 } as const
 /** Largest body collected for a retry. */
 const REPLAYED = 64 * 1024
 
-/** An operator's upstream of one configuration generation; `release` gives it back. */
-export interface RouteUpstream {
-  readonly target: UpstreamTarget
-  readonly upstream: Upstream
-  readonly preserveHost: boolean
-  /** Path of the configured address, without a trailing slash. */
-  readonly basePath: string
-  /** Prefix removed from the request's path; empty for none. */
-  readonly stripPrefix: string
-  release(): void
-}
-
 /**
  * Forwards requests to upstreams: selects the connections, cleans the head, and streams the response. One per process;
  * configuration generations share its pools.
@@ -72,10 +66,8 @@ export class Forwarder {
       ...(options.resolve === undefined ? {} : { resolve: options.resolve })
     })
     this.breakers = new UpstreamBreakers(options.clock)
-    this.#pools = new Pools(this.guard, {
-      cap: options.poolCap ?? 1000,
-      idle: Deadlines.ticks(options.poolIdle ?? 60_000)
-    })
+    const idle = Deadlines.ticks(options.poolIdle ?? 60_000)
+    this.#pools = new Pools(this.guard, { cap: options.poolCap ?? 1000, idle }, options.clock)
     this.#deadlines = new Deadlines(
       options.clock,
       tick => {
@@ -91,45 +83,64 @@ export class Forwarder {
     return { requests: this.#deadlines.size, pools: this.#pools.size }
   }
 
-  /** Reads the certificate files. Throws when one is unreadable, or for an invalid address. */
-  async open(config: UrlUpstreamConfig): Promise<RouteUpstream> {
-    const url = new URL(config.url)
-    if (url.protocol !== 'http:' && url.protocol !== 'https:')
-      throw new TypeError(`upstream ${config.url}: the address must begin with http:// or https://`)
+  /**
+   * Reads the certificate files. Throws when one is unreadable, or for an invalid address. `name` is the route's, for
+   * reports.
+   */
+  async open(config: UrlUpstreamConfig, name = ''): Promise<RouteUpstream> {
     const tls = config.tls === undefined ? null : await readTls(config.tls)
-    const settings: PoolSettings = {
-      origin: url.origin,
-      tenant: '',
-      untrusted: false,
-      tls,
-      connections: config.connections,
-      perClient: config.connectionsPerClient ?? shareOf(config.connections),
-      ...TIMES
-    }
-    const upstream = this.#pools.hold(settings, this.#deadlines.tick)
-    const target: UpstreamTarget = {
-      origin: url.origin,
-      path: '',
-      requestHeaders: Object.entries(config.headers).flat(),
-      responseHeaders: [],
-      timeout: config.timeout,
-      responseLimit: config.responseLimit ?? Infinity,
-      tenant: '',
-      untrusted: null,
-      underscoreHeaders: config.underscoreHeaders,
-      tls,
-      errorMembers: {}
-    }
+    const urls = (config.urls ?? [config.url]).map(text => new URL(text))
+    const wrong = urls.find(({ protocol }) => protocol !== 'http:' && protocol !== 'https:')
+    if (wrong !== undefined)
+      throw new TypeError(`upstream ${wrong.href}: the address must begin with http:// or https://`)
+    const entries = urls.map((url): UpstreamEntry => {
+      const settings: PoolSettings = {
+        origin: url.origin,
+        tenant: '',
+        untrusted: false,
+        tls,
+        health: config.health ?? null,
+        connections: config.connections,
+        perClient: config.connectionsPerClient ?? shareOf(config.connections),
+        ...TIMES
+      }
+      const upstream = this.#pools.hold(settings, this.#deadlines.tick)
+      const target: UpstreamTarget = {
+        origin: url.origin,
+        path: '',
+        requestHeaders: Object.entries(config.headers).flat(),
+        responseHeaders: [],
+        timeout: config.timeout,
+        responseLimit: config.responseLimit ?? Infinity,
+        tenant: '',
+        untrusted: null,
+        underscoreHeaders: config.underscoreHeaders,
+        health: upstream.health,
+        isPooled: urls.length > 1,
+        tls,
+        errorMembers: {}
+      }
+      return {
+        target,
+        upstream,
+        preserveHost: config.preserveHost,
+        basePath: withoutSlash(url.pathname),
+        stripPrefix: withoutSlash(config.stripPrefix ?? '')
+      }
+    })
+    const [first] = entries
+    if (first === undefined) throw new TypeError('an upstream has an address')
+    const targets = entries.map(({ target }) => target)
+    this.breakers.know(config, name, targets)
     let held = true
     return {
-      target,
-      upstream,
-      preserveHost: config.preserveHost,
-      basePath: withoutSlash(url.pathname),
-      stripPrefix: withoutSlash(config.stripPrefix ?? ''),
+      ...first,
+      balancer: entries.length === 1 ? null : new Balancer(entries, config, this.breakers),
       release: () => {
-        if (held) this.#pools.release(upstream, this.#deadlines.tick)
+        if (!held) return
         held = false
+        this.breakers.forget(config, targets)
+        for (const { upstream } of entries) this.#pools.release(upstream, this.#deadlines.tick)
       }
     }
   }
@@ -144,14 +155,27 @@ export class Forwarder {
     route: RouteUpstream,
     body: Uint8Array | null = null
   ): void | Promise<void> {
+    const { balancer } = route
+    const attempts = balancer === null ? null : new Attempts(route, balancer, this.breakers, ctx)
+    return this.#forwardTo(ctx, responder, attempts?.entry ?? route, body, attempts)
+  }
+
+  #forwardTo(
+    ctx: Context,
+    responder: Responder,
+    entry: UpstreamEntry,
+    body: Uint8Array | null,
+    attempts: Attempts | null
+  ): void | Promise<void> {
     return this.#send(
       ctx,
       responder,
-      route.target,
-      route.upstream,
-      routePath(ctx, route),
-      route.preserveHost && ctx.host !== '' ? ctx.host : route.upstream.authority,
-      body
+      entry.target,
+      entry.upstream,
+      routePath(ctx, entry),
+      entry.preserveHost && ctx.host !== '' ? ctx.host : entry.upstream.authority,
+      body,
+      attempts
     )
   }
 
@@ -163,6 +187,7 @@ export class Forwarder {
         tenant: target.tenant,
         untrusted: target.untrusted !== null,
         tls: target.tls,
+        health: null,
         ...DYNAMIC,
         ...TIMES
       },
@@ -183,7 +208,8 @@ export class Forwarder {
     upstream: Upstream,
     wanted: string,
     host: string,
-    body: Uint8Array | null = null
+    body: Uint8Array | null = null,
+    attempts: Attempts | null = null
   ): void | Promise<void> {
     if (responder.gone) return
     const headers = new HeaderList(
@@ -192,11 +218,12 @@ export class Forwarder {
     if (circular(headers.get('via')))
       throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
     if (body !== null) describe(body, headers)
-    const gathering = body !== null || ctx.upgrade !== null ? null : isKept(ctx) ? ctx.body.bytes() : ctx.body.gather()
-    if (gathering === null) return this.#leave(ctx, responder, target, upstream, wanted, headers, body)
+    const isThere = body !== null || ctx.upgrade !== null || attempts?.body !== undefined
+    const gathering = isThere ? null : isKept(ctx) ? ctx.body.bytes() : ctx.body.gather()
+    if (gathering === null) return this.#leave(ctx, responder, target, upstream, wanted, headers, body, attempts)
     // An unsendable request need not wait for a connection.
     refuseUnsendable(wanted, headers, target)
-    return this.#gathered(gathering, ctx, responder, target, upstream, wanted, headers)
+    return this.#gathered(gathering, ctx, responder, target, upstream, wanted, headers, attempts)
   }
 
   /**
@@ -210,10 +237,11 @@ export class Forwarder {
     target: UpstreamTarget,
     upstream: Upstream,
     wanted: string,
-    headers: HeaderList
+    headers: HeaderList,
+    attempts: Attempts | null
   ): Promise<void> {
     await gathering
-    if (!responder.gone) await this.#leave(ctx, responder, target, upstream, wanted, headers, null)
+    if (!responder.gone) await this.#leave(ctx, responder, target, upstream, wanted, headers, null, attempts)
   }
 
   #leave(
@@ -223,7 +251,8 @@ export class Forwarder {
     upstream: Upstream,
     wanted: string,
     headers: HeaderList,
-    body: Uint8Array | null
+    body: Uint8Array | null,
+    attempts: Attempts | null
   ): void | Promise<void> {
     const out: UpstreamRequest = { method: ctx.method, path: wanted, headers }
     responder.forwarding(out)
@@ -232,7 +261,7 @@ export class Forwarder {
     refuseUnsendable(path, headers, target)
     this.breakers.enter(ctx, target)
     if (ctx.upgrade !== null) return this.#tunnel(ctx, responder, target, upstream, path, headers)
-    this.#dispatch(ctx, responder, target, upstream, path, headers, out.body ?? body)
+    this.#dispatch(ctx, responder, target, upstream, path, headers, out.body ?? body, attempts)
   }
 
   #dispatch(
@@ -242,12 +271,26 @@ export class Forwarder {
     upstream: Upstream,
     path: string,
     headers: HeaderList,
-    other: Uint8Array | null
+    other: Uint8Array | null,
+    attempts: Attempts | null
   ): void {
-    const body = other ?? bodyOf(ctx)
+    const body = other ?? (attempts === null ? bodyOf(ctx) : (attempts.body ??= bodyOf(ctx)))
     const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
     const stream = isStream(body) ? body : null
-    new Sink(ctx, responder, target, upstream, this.#deadlines, request, stream, this.breakers).start()
+    const elsewhere = attempts === null ? null : () => this.#elsewhere(ctx, responder, other, attempts)
+    new Sink(ctx, responder, target, upstream, this.#deadlines, request, stream, this.breakers, elsewhere).start()
+  }
+
+  /** What sends the request to another address; null where there is none. */
+  #elsewhere(ctx: Context, responder: Responder, body: Uint8Array | null, attempts: Attempts): (() => void) | null {
+    if (!attempts.next()) return null
+    return () => {
+      try {
+        void this.#forwardTo(ctx, responder, attempts.entry, body, attempts)
+      } catch (error) {
+        responder.fail(error instanceof Error ? error : new Error(String(error)))
+      }
+    }
   }
 
   async #tunnel(
@@ -300,42 +343,6 @@ function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTar
   throw new Error(`the request cannot be forwarded: ${refusal}`)
 }
 
-class UpgradePolicy implements TunnelPolicy {
-  readonly #ctx: Context
-  readonly #target: UpstreamTarget
-  readonly #breakers: UpstreamBreakers
-
-  constructor(ctx: Context, target: UpstreamTarget, breakers: UpstreamBreakers) {
-    this.#ctx = ctx
-    this.#target = target
-    this.#breakers = breakers
-  }
-
-  headers(status: number, raw: readonly string[]): HeaderList {
-    this.#breakers.answered(this.#ctx, this.#target)
-    const headers = new HeaderList(responseHeaders(raw, status, this.#target.untrusted).pairs)
-    const set = this.#target.responseHeaders
-    for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
-    return headers
-  }
-
-  failure(error: Error): Error {
-    this.#breakers.left(this.#ctx, this.#target)
-    if (error instanceof LongError && (error.status === 502 || error.status === 504)) {
-      this.#breakers.failed(this.#ctx, this.#target, error.cause instanceof Error && isUnreachable(error.cause))
-      if (error.cause instanceof Error) return upstreamFailure(error.cause, this.#target)
-      return new LongError(
-        error.kind,
-        error.error,
-        error.message,
-        { ...this.#target.errorMembers, ...error.more, details: error.message },
-        error.headers
-      )
-    }
-    return error
-  }
-}
-
 function isKept({ method, body: { length, collected } }: Context): boolean {
   return length !== null && length > 0 && length <= REPLAYED && collected === null && IDEMPOTENT.has(method)
 }
@@ -359,29 +366,4 @@ function shareOf(connections: number): number {
 
 function isStream(body: Uint8Array | Readable | null): body is Readable {
   return body !== null && !(body instanceof Uint8Array)
-}
-
-function withoutSlash(path: string): string {
-  return path.endsWith('/') ? path.slice(0, -1) : path
-}
-
-function routePath(ctx: Context, route: RouteUpstream): string {
-  const prefix = route.stripPrefix
-  const target = ctx.target
-  const end = prefix === '' ? -1 : endOfPrefix(ctx.path, prefix)
-  if (end < 0) return route.basePath === '' ? target : route.basePath + target
-  const rest = target.slice(end)
-  return rest.startsWith('/') ? route.basePath + rest : `${route.basePath}/${rest}`
-}
-
-async function readTls(tls: NonNullable<UrlUpstreamConfig['tls']>): Promise<UpstreamTls> {
-  const [ca, cert, key] = await Promise.all(
-    [tls.ca, tls.cert, tls.key].map(async file => (file === undefined ? undefined : await readFile(file, 'utf8')))
-  )
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(tls.servername === undefined ? {} : { servername: tls.servername })
-  }
 }

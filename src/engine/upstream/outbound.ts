@@ -1,5 +1,5 @@
 import { Client } from 'undici'
-import { guardedConnector } from './connector.ts'
+import { guardedConnector, plainConnector, type UpstreamTls } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
 declare module '../pipeline/services.ts' {
@@ -34,10 +34,11 @@ export type OutboundCall = (request: OutboundRequest) => Promise<OutboundRespons
 const MAX_RESPONSE = 64 * 1024
 
 /**
- * Calls through the address guard, each on its own connection.
+ * Calls through the address guard, each on its own connection. Without a guard, which is for the operator's own
+ * addresses, `tls` is used.
  * @throws AddressRefused, NameUnresolved, a `TimeoutError`, the reason of `signal`, or the connection's error
  */
-export function outboundCall(guard: AddressGuard): OutboundCall {
+export function outboundCall(guard: AddressGuard | null, tls: UpstreamTls | null = null): OutboundCall {
   return async request => {
     const url = new URL(request.url)
     const late = AbortSignal.timeout(request.timeout)
@@ -49,7 +50,10 @@ export function outboundCall(guard: AddressGuard): OutboundCall {
     }
     signal.addEventListener('abort', end)
     const client = new Client(url.origin, {
-      connect: guardedConnector(guard, { tls: null, timeout: request.timeout }),
+      connect:
+        guard === null
+          ? plainConnector({ tls, timeout: request.timeout })
+          : guardedConnector(guard, { tls: null, timeout: request.timeout }),
       maxResponseSize: Math.max(MAX_RESPONSE, request.keep ?? 0),
       allowH2: false
     })

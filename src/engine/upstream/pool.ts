@@ -1,6 +1,10 @@
 import { ConnectionPool } from './connection-pool.ts'
 import { Dialer, type UpstreamTls } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
+import { HealthCheck } from './health.ts'
+import { outboundCall } from './outbound.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { HealthConfig } from '../sections/upstream.ts'
 
 export interface PoolSettings {
   readonly origin: string
@@ -8,6 +12,7 @@ export interface PoolSettings {
   readonly tenant: string
   readonly untrusted: boolean
   readonly tls: UpstreamTls | null
+  readonly health: HealthConfig | null
   readonly connections: number
   readonly perClient: number
   /** Milliseconds. */
@@ -20,14 +25,17 @@ export class Upstream {
   readonly origin: string
   readonly authority: string
   readonly pool: ConnectionPool
+  /** Runs while held. */
+  readonly health: HealthCheck | null
   /** Configurations that hold it; a held one is never evicted. */
   holders = 0
   usedAt = 0
 
   /** With a `guard` every address is checked at connect. */
-  constructor(settings: PoolSettings, guard: AddressGuard | null) {
+  constructor(settings: PoolSettings, guard: AddressGuard | null, clock: Clock) {
     const url = new URL(settings.origin)
-    const { tls, connectTimeout: timeout, connections, perClient, keepAlive } = settings
+    const { tls, health, connectTimeout: timeout, connections, perClient, keepAlive } = settings
+    this.health = health === null ? null : new HealthCheck(health, url.origin, outboundCall(null, tls), clock)
     this.origin = settings.origin
     this.authority = url.host
     this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), {
@@ -52,11 +60,13 @@ interface PoolBounds {
 export class Pools {
   readonly #guard: AddressGuard
   readonly #bounds: PoolBounds
+  readonly #clock: Clock
   readonly #byKey = new Map<string, Upstream>()
   readonly #retiring = new Set<Upstream>()
 
-  constructor(guard: AddressGuard, bounds: PoolBounds) {
+  constructor(guard: AddressGuard, bounds: PoolBounds, clock: Clock) {
     this.#guard = guard
+    this.#clock = clock
     this.#bounds = bounds
   }
 
@@ -69,7 +79,7 @@ export class Pools {
     let upstream = this.#byKey.get(key)
     if (upstream === undefined) {
       if (this.#byKey.size >= this.#bounds.cap) this.#evictOldest()
-      upstream = new Upstream(settings, settings.untrusted ? this.#guard : null)
+      upstream = new Upstream(settings, settings.untrusted ? this.#guard : null, this.#clock)
       this.#byKey.set(key, upstream)
     }
     upstream.usedAt = tick
@@ -79,12 +89,12 @@ export class Pools {
   /** Like `take`, and kept until `release`. */
   hold(settings: PoolSettings, tick: number): Upstream {
     const upstream = this.take(settings, tick)
-    upstream.holders++
+    if (upstream.holders++ === 0) upstream.health?.start()
     return upstream
   }
 
   release(upstream: Upstream, tick: number): void {
-    upstream.holders--
+    if (--upstream.holders === 0) upstream.health?.stop()
     upstream.usedAt = tick
   }
 
@@ -120,12 +130,16 @@ export class Pools {
   close(): void {
     const all = [...this.#byKey.values(), ...this.#retiring]
     this.#byKey.clear()
-    for (const upstream of all) upstream.pool.destroy()
+    for (const upstream of all) {
+      upstream.health?.stop()
+      upstream.pool.destroy()
+    }
   }
 }
 
 function keyOf(settings: PoolSettings): string {
-  const base = `${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}\n${settings.perClient}\n${settings.connectTimeout}\n${settings.keepAlive}`
+  const health = settings.health === null ? '' : JSON.stringify(settings.health)
+  const base = `${health}\n${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}\n${settings.perClient}\n${settings.connectTimeout}\n${settings.keepAlive}`
   const tls = settings.tls
   return tls === null ? base : `${base}\n${tls.servername ?? ''}\n${tls.ca ?? ''}\n${tls.cert ?? ''}\n${tls.key ?? ''}`
 }

@@ -1,8 +1,12 @@
-import type { Context } from '../message/context.ts'
+import type { Context, UpstreamTarget } from '../message/context.ts'
 import { NameTable } from '../message/header-names.ts'
-import { trimmed } from '../message/headers.ts'
+import { HeaderList, trimmed } from '../message/headers.ts'
 import { setsOwnCookie } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
+import { LongError } from '../operations/errors.ts'
+import type { TunnelPolicy } from '../pipeline/plugin.ts'
+import type { UpstreamBreakers } from './breakers.ts'
+import { isUnreachable, upstreamFailure } from './failure.ts'
 import { HOP_BY_HOP, OURS_ON_RESPONSES, stripListed, VIA } from './header-policy.ts'
 
 type HeaderFate = 'strip' | 'connection' | 'encoding' | 'length' | 'cookie' | 'challenge' | 'link' | 'trusted' | 'keep'
@@ -198,4 +202,40 @@ export function responseTrailers(raw: readonly string[]): string[] | null {
     if (allowed) out.push(name, raw[at + 1] as string)
   }
   return out.length === 0 ? null : out
+}
+
+export class UpgradePolicy implements TunnelPolicy {
+  readonly #ctx: Context
+  readonly #target: UpstreamTarget
+  readonly #breakers: UpstreamBreakers
+
+  constructor(ctx: Context, target: UpstreamTarget, breakers: UpstreamBreakers) {
+    this.#ctx = ctx
+    this.#target = target
+    this.#breakers = breakers
+  }
+
+  headers(status: number, raw: readonly string[]): HeaderList {
+    this.#breakers.answered(this.#ctx, this.#target)
+    const headers = new HeaderList(responseHeaders(raw, status, this.#target.untrusted).pairs)
+    const set = this.#target.responseHeaders
+    for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
+    return headers
+  }
+
+  failure(error: Error): Error {
+    this.#breakers.left(this.#ctx, this.#target)
+    if (error instanceof LongError && (error.status === 502 || error.status === 504)) {
+      this.#breakers.failed(this.#ctx, this.#target, error.cause instanceof Error && isUnreachable(error.cause))
+      if (error.cause instanceof Error) return upstreamFailure(error.cause, this.#target)
+      return new LongError(
+        error.kind,
+        error.error,
+        error.message,
+        { ...this.#target.errorMembers, ...error.more, details: error.message },
+        error.headers
+      )
+    }
+    return error
+  }
 }

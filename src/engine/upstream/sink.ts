@@ -44,6 +44,8 @@ export class Sink implements CallHandler, Waiting {
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
   readonly #breakers: UpstreamBreakers | null
+  /** Chooses another address, and returns what sends the request there; null where there is none. */
+  readonly #elsewhere: (() => (() => void) | null) | null
   /** Null once answered: a long response would keep its headers and body alive. */
   #request: UpstreamCall | null
   readonly #body: Readable | null
@@ -78,7 +80,8 @@ export class Sink implements CallHandler, Waiting {
     deadlines: Deadlines,
     request: UpstreamCall,
     body: Readable | null,
-    breakers: UpstreamBreakers | null = null
+    breakers: UpstreamBreakers | null = null,
+    elsewhere: (() => (() => void) | null) | null = null
   ) {
     this.#ctx = ctx
     this.#responder = responder
@@ -86,6 +89,7 @@ export class Sink implements CallHandler, Waiting {
     this.#upstream = upstream
     this.#deadlines = deadlines
     this.#breakers = breakers
+    this.#elsewhere = elsewhere
     this.#request = request
     this.#body = body
     this.touched = deadlines.tick
@@ -152,7 +156,7 @@ export class Sink implements CallHandler, Waiting {
 
   onRequestStart(controller: CallController): void {
     this.#controller = controller
-    if (!controller.isStale) this.#request = null
+    if (!controller.isStale && this.#elsewhere === null) this.#request = null
     this.touched = this.#startedAt = this.#deadlines.tick
   }
 
@@ -173,7 +177,9 @@ export class Sink implements CallHandler, Waiting {
       return
     }
     this.#headSeen = true
-    this.#breakers?.answered(this.#ctx, this.#target)
+    if (this.#target.isPooled === true && status >= 502 && status <= 504)
+      this.#breakers?.failed(this.#ctx, this.#target, false)
+    else this.#breakers?.answered(this.#ctx, this.#target)
     this.touched = this.#deadlines.tick
     if (head.undecodable) {
       this.#stop(
@@ -309,16 +315,30 @@ export class Sink implements CallHandler, Waiting {
     if (this.#over) return
     this.#controller = null
     const request = this.#request
-    if (request === null || this.#retried || this.#body !== null || !IDEMPOTENT.has(this.#ctx.method)) {
-      this.#stop(error)
-      return
-    }
-    const { pool } = this.#upstream
     const code = faultCode(error)
-    this.#retried = true
-    if (controller === null && code === 'ECONNREFUSED') pool.dispatch(request, this)
-    else if (controller?.isStale === true && CLOSED.has(code)) pool.redispatch(request, this)
-    else this.#stop(error)
+    const isRepeatable = this.#body === null && IDEMPOTENT.has(this.#ctx.method)
+    if (request === null) this.#stop(error)
+    else if (isRepeatable && !this.#retried && controller?.isStale === true && CLOSED.has(code)) {
+      this.#retried = true
+      this.#upstream.pool.redispatch(request, this)
+    } else if (this.#elsewhere !== null) {
+      // Without a connection, nothing of the request was sent.
+      const mayMove = controller === null ? isUnreachable(error) : isRepeatable && CLOSED.has(code)
+      if (!mayMove || !this.#move(error)) this.#stop(error)
+    } else if (isRepeatable && !this.#retried && controller === null && code === 'ECONNREFUSED') {
+      this.#retried = true
+      this.#upstream.pool.dispatch(request, this)
+    } else this.#stop(error)
+  }
+
+  /** Sends the request to another address; false where there is none. */
+  #move(error: Error): boolean {
+    const send = this.#elsewhere?.()
+    if (send === undefined || send === null) return false
+    this.#leave()
+    this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
+    send()
+    return true
   }
 
   /** Ends both sides: before the head the client gets the error, after it an aborted connection. */

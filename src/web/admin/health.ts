@@ -7,6 +7,7 @@ import { moment, records, integer, optional, text } from '../../platform/databas
 import { freeBytes } from '../../platform/database/write-probe.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { addressesOf } from '../../engine/sections/upstream.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
 import type { Jobs } from '../../platform/jobs/jobs.ts'
 import type { State } from '../../platform/state/state.ts'
@@ -103,7 +104,10 @@ function isLive(
 ): boolean {
   if (tenant !== '') return now - lastAt < RECENT
   return routes.some(
-    ({ name, upstream }) => name === route && upstream.kind === 'url' && new URL(upstream.url).origin === origin
+    ({ name, upstream }) =>
+      name === route &&
+      upstream.kind === 'url' &&
+      addressesOf(upstream).some(address => new URL(address).origin === origin)
   )
 }
 

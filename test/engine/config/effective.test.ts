@@ -127,3 +127,14 @@ export default definePlugin({ name: 'loud', description: 'x', config: Type.Objec
   t.ok(changes.some(({ path, before, after }) => path.endsWith('.price.else') && before === '9 sats' && after === null))
   t.notMatch(JSON.stringify(changes), /SECRET/)
 })
+
+t.test('addresses of an upstream are shown as they are written, named or not', async t => {
+  const urls = 'urls: [ "http://a.example", "http://b.example" ]'
+  const { config, plugins } = await loadText(
+    `upstreams: { several: { ${urls} } }\nroutes: [ { match: { path: /a }, chain: paid, upstream: { ${urls} } } ]`,
+    {}
+  )
+  const { yaml } = effective(config, plugins)
+  t.equal(yaml.match(/urls:\n +- http:\/\/a.example/g)?.length, 2)
+  t.notMatch(yaml, /\burl: "?http:/)
+})

@@ -6,7 +6,8 @@ import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
 import type { CallController } from '../../../src/engine/upstream/connection.ts'
 import { ConnectionPool } from '../../../src/engine/upstream/connection-pool.ts'
 import { Dialer } from '../../../src/engine/upstream/connector.ts'
-import { Forwarder, type RouteUpstream } from '../../../src/engine/upstream/forwarder.ts'
+import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
+import type { RouteUpstream } from '../../../src/engine/upstream/route-upstream.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
 import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness.ts'
@@ -407,6 +408,30 @@ t.test('an idle connection is let go when its time is over, or before the upstre
     }
     await upstream.connections[0]?.closed
     t.pass(`${hint} after ${allowed} ms`)
+  }
+})
+
+t.test('a connection to a name is used for a minute, so that its later addresses are found', async t => {
+  for (const [host, connections] of [
+    ['localhost', 2],
+    ['127.0.0.1', 1]
+  ] as const) {
+    const upstream = await RawUpstream.serve(ANSWER).listen()
+    const clock = new ManualClock()
+    const forwarder = new Forwarder({ clock, production: false })
+    t.teardown(async () => {
+      await forwarder.close()
+      await upstream.close()
+    })
+    const route = await forwarder.open(upstreamConfig(upstream.origin.replace('127.0.0.1', host)))
+    for (let second = 0; second < 64; second++) {
+      const responder = new RecordingResponder()
+      void forwarder.forwardTo(contextOf(), responder, route)
+      await responder.done
+      t.equal(responder.status, 200)
+      clock.advance(1000)
+    }
+    t.equal(upstream.connections.length, connections, host)
   }
 })
 

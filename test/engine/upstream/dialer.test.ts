@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import type { lookup } from 'node:dns'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type OnReadOpts, type Socket } from 'node:net'
 import t from 'tap'
@@ -72,4 +73,28 @@ t.test('an upstream that does not take the connection in time is given up', asyn
   await once(crowd[0] as Socket /* there are eight */, 'connect')
   const result = await dial(`http://127.0.0.1:${port}`, 200)
   t.match(result, { code: /^(?:ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/ })
+})
+
+t.test("connections go to a name's addresses in turn, and past one where nothing listens", async t => {
+  const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3'].map(address => ({ address, family: 4 }))
+  const port = await serve(t, createServer())
+  const other = createServer().listen(port, '127.0.0.3')
+  await once(other, 'listening')
+  t.teardown(() => other.close())
+  const resolve = ((_name: string, _options: object, callback: (error: null, found: object[]) => void): void => {
+    callback(null, addresses)
+  }) as unknown as typeof lookup // Only this form is called.
+  const dialer = new Dialer(new URL(`http://several.test:${port}`), null, { tls: null, timeout: 5_000 }, resolve)
+  t.ok(dialer.hasName)
+  const reached: Array<string | undefined> = []
+  for (let connection = 0; connection < 6; connection++) {
+    const socket = await new Promise<Socket | Error>(opened => {
+      dialer.dial(onread, opened)
+    })
+    if (socket instanceof Error) throw socket
+    reached.push(socket.remoteAddress)
+    socket.destroy()
+  }
+  const [first, , third] = addresses.map(({ address }) => address)
+  t.same(reached, [first, third, third, first, third, third])
 })
