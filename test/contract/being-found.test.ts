@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { check } from '../../src/app/commands/check.ts'
 import { startGateway } from '../support/gateway.ts'
 
 const yaml = (discovery = '') => `
@@ -169,6 +170,64 @@ t.test('agents learn of x402 where it is on, and only there', async t => {
     for (const path of ['/openapi.json', '/api/openapi.json']) {
       const { info } = (await gateway.send('GET', path)).json() as { info: { description: string } }
       t.equal(info.description.includes('x402 version 2'), isOn, path)
+    }
+  }
+})
+
+/** An OpenAPI file of so many operations, each with a schema of so many members. */
+function largeApi(operations: number, members: number): string {
+  const properties = Object.fromEntries(
+    Array.from({ length: members }, (_, nth) => [`member${nth}`, { type: 'string', description: 'What it is for.' }])
+  )
+  const schema = { type: 'object', properties }
+  const operation = {
+    summary: 'An operation',
+    parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }],
+    requestBody: { content: { 'application/json': { schema } } },
+    responses: { 200: { description: 'Done.' } }
+  }
+  const paths = Object.fromEntries(
+    Array.from({ length: operations }, (_, nth) => [`/v1/things${nth}/{id}`, { post: operation }])
+  )
+  return JSON.stringify({ openapi: '3.0.3', info: { title: 'Large', version: '1' }, paths })
+}
+
+t.test('a large openapi file leaves /openapi.json where registries read it, and check says so', async t => {
+  for (const [operations, members, shown, words] of [
+    [3, 10, 'all', null],
+    [20, 60, 'without schemas', /^warning: \/openapi\.json would have [0-9]+ KB.*without the schemas/m],
+    [400, 1, 'the route', /^warning: .*without the operations of the file large\.json/m]
+  ] as const) {
+    const folder = t.testdir({ 'large.json': largeApi(operations, members) })
+    const text = `use: [service, sandbox]
+routes:
+  - match: { path: /v1/* }
+    price: 10 sats
+    chain: paid
+    openapi: ${join(folder, 'large.json')}
+    upstream: { url: "http://127.0.0.1:9" }
+`
+    writeFileSync(join(folder, 'gateway.yaml'), text)
+    const err: string[] = []
+    const output = { print: () => {}, complain: (line: string) => err.push(line) }
+    t.equal(await check(['--config', join(folder, 'gateway.yaml')], output), 0)
+    if (words === null) t.same(err, [])
+    else t.match(err.join('\n').replaceAll(folder, '').replaceAll('/large.json', 'large.json'), words, shown)
+    const gateway = await startGateway(t, { yaml: text })
+    const read = async (path: string) => {
+      const answer = await gateway.send('GET', path)
+      t.ok(path !== '/openapi.json' || Buffer.byteLength(answer.text) <= 65_536, `${shown}: ${answer.text.length}`)
+      const { paths } = answer.json() as { paths: Record<string, { post?: object; parameters?: object }> }
+      const { post, parameters } = paths['/v1/things1/{id}'] ?? {}
+      if (post !== undefined) t.match(parameters, [{ name: 'id', in: 'path' }])
+      return post ?? null
+    }
+    const [sold, whole] = [await read('/openapi.json'), await read('/api/openapi.json')]
+    t.ok(whole !== null && 'requestBody' in whole, 'the whole document has all')
+    t.equal(sold !== null, shown !== 'the route')
+    if (sold !== null) {
+      t.equal(JSON.stringify(sold).includes('member9'), shown === 'all')
+      t.match(sold, { summary: /^An operation/, 'x-payment-info': { offers: [{}] } })
     }
   }
 })

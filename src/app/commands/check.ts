@@ -4,6 +4,10 @@ import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
 import { dryRun } from '../cli/dry-run.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { servedOperations } from '../../engine/openapi/paid.ts'
+import type { AnyOperation } from '../../engine/operations/operation.ts'
+import { SALE_BYTES, saleDocument } from '../discovery/documents.ts'
 
 export const checkHelp: Help = {
   about: 'Finds mistakes in the configuration',
@@ -17,10 +21,30 @@ Calls and changes nothing. Warnings do not fail the check.`,
 export async function check(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
-  const { config, warnings } = await dryRun(await loadWithPlugins(file, process.env))
+  const { config, operations, warnings } = await dryRun(await loadWithPlugins(file, process.env))
   for (const warning of warnings) out.complain(`warning: ${formatProblem(warning)}`)
+  const large = largeDocument(config, operations)
+  if (large !== null) out.complain(`warning: ${large}`)
   out.print(
     `${file} is valid: ${config.routes.length} routes, ${new Set(config.routes.map(({ chain }) => chain)).size} chains, mode ${config.mode}.`
   )
   return 0
+}
+
+/** Says what `/openapi.json` leaves out to stay readable for registries; null if nothing. */
+function largeDocument(config: GatewayConfig, operations: readonly AnyOperation[]): string | null {
+  const { leftOut, wholeBytes } = saleDocument({
+    config,
+    publicUrl: config.server.publicUrl,
+    operations: servedOperations(config, operations),
+    webhooks: {}
+  })
+  if (wholeBytes <= SALE_BYTES) return null
+  const files = config.routes.flatMap(({ openapi }) => openapi ?? [])
+  const without =
+    leftOut === null
+      ? 'give directories fewer routes, or shorter examples'
+      : `it is published without the ${leftOut} of the file ${[...new Set(files)].join(', ')}, which are in /api/openapi.json`
+  const size = `/openapi.json would have ${Math.ceil(wholeBytes / 1024)} KB`
+  return `${size}, and registries read ${SALE_BYTES / 1024} KB of it; ${without}`
 }

@@ -55,6 +55,15 @@ export function titleOf({ discovery, pages, payment }: Pick<GatewayConfig, 'disc
   return discovery.name || pages.name || payment.serviceName
 }
 
+const PAYMENT =
+  'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
+const X402 = 'Single requests are sold by x402 version 2 too, scheme exact on lnbtc, for the same invoice.'
+
+/** What the operator says of the service, then how it is paid. */
+export function aboutOf({ discovery, payment }: Pick<GatewayConfig, 'discovery' | 'payment'>): string {
+  return [discovery.description, PAYMENT, payment.schemes.includes('x402') ? X402 : ''].filter(Boolean).join(' ')
+}
+
 /**
  * Each paid address and method. A route's examples are the addresses that can be called as they are; without one, its
  * pattern.

@@ -1,22 +1,16 @@
 import type { PriceList } from '../../selling/challenges/schema.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
-import {
-  openApiPath,
-  operationPrices,
-  pricedRoutes,
-  servedOperations,
-  type PricedRoute
-} from '../../engine/openapi/paid.ts'
+import type { WebhookFacts } from '../../engine/openapi/openapi.ts'
+import { openApiPath, pricedRoutes, servedOperations, type PricedRoute } from '../../engine/openapi/paid.ts'
 import { acceptsGzip, prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import examples from './examples.json' with { type: 'json' }
+import { openApiText, saleDocument } from './documents.ts'
 import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { l402Manifest, l402Services, titleOf } from './manifests.ts'
+import { aboutOf, l402Manifest, l402Services, titleOf } from './manifests.ts'
 
 /** Lazy document, rebuilt when `version` changes. Compressed for clients that accept gzip. */
 class PublishedDocument {
@@ -59,15 +53,8 @@ export interface DiscoveryFacts {
   apis(): Promise<readonly PricedRoute[]>
 }
 
-const PAYMENT =
-  'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
-const X402 = 'Single requests are sold by x402 version 2 too, scheme exact on lnbtc, for the same invoice.'
-
 const JSON_TYPE = 'application/json; charset=utf-8'
 const HTML_TYPE = 'text/html; charset=utf-8'
-
-/** Operations for buyers: offers, payment and reachability. */
-const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
 
 export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const common = {
@@ -76,20 +63,6 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     access: 'public',
     mount: { use: 'service', chain: 'service-public' }
   } as const
-  const service = () => {
-    const base = facts.publicUrl()
-    const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }
-    const { categories, contact, icon } = facts.config().discovery
-    return {
-      categories,
-      docs,
-      ...(contact === undefined ? {} : { contact }),
-      ...(icon === undefined ? {} : { icon })
-    }
-  }
-  /** What the operator says of the service, then how it is paid. */
-  const aboutOf = ({ discovery, payment }: Pick<GatewayConfig, 'discovery' | 'payment'>): string =>
-    [discovery.description, PAYMENT, payment.schemes.includes('x402') ? X402 : ''].filter(Boolean).join(' ')
   let known: { readonly config: unknown; readonly operations: AnyOperation[] } | null = null
   /** Built once per configuration: it takes a router. */
   const served = (): AnyOperation[] => {
@@ -97,36 +70,12 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     if (known?.config !== config) known = { config, operations: servedOperations(config, facts.operations()) }
     return known.operations
   }
-  const write = (which: 'sale' | 'whole' | { readonly tag: string }): string => {
-    const config = facts.config()
-    const priceOf = operationPrices(config)
-    const priced = pricedRoutes(config)
-    // Only the full document has operations without a payable address of their own: a registry calls each entry.
-    const isForSale = (operation: AnyOperation): boolean =>
-      operation.access === 'credential' && (priceOf(operation)?.price ?? null) !== null
-    const isWritten = (operation: AnyOperation): boolean =>
-      which === 'whole' ||
-      (which === 'sale'
-        ? isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag))
-        : operation.tag === which.tag)
-    const operations = served().filter(isWritten)
-    const document = openApiDocument(operations, {
-      title: titleOf(config),
-      description: which === 'sale' ? `${aboutOf(config)} ${WHERE_THE_REST_IS}` : aboutOf(config),
-      publicUrl: facts.publicUrl(),
-      pricedRoutes:
-        which === 'whole'
-          ? priced
-          : which === 'sale'
-            ? priced.filter(route => route.price !== null || route.calls !== undefined)
-            : [],
-      priceOf,
-      examples,
-      service: service(),
-      ...(which === 'whole' ? { webhooks: facts.webhooks() } : {})
-    })
-    return JSON.stringify(document)
-  }
+  const written = () => ({
+    config: facts.config(),
+    publicUrl: facts.publicUrl(),
+    operations: served(),
+    webhooks: facts.webhooks()
+  })
   const offers = async (config: Parameters<typeof pricedRoutes>[0]): Promise<readonly PricedRoute[]> => [
     ...pricedRoutes(config),
     ...(await facts.apis())
@@ -167,12 +116,12 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     if (known !== undefined) return known
     const tag = served().find(operation => partOf(operation.tag) === name)?.tag
     if (tag === undefined && name !== INDEX) return null
-    const made = new PublishedDocument(facts.config, tag === undefined ? index : () => write({ tag }))
+    const made = new PublishedDocument(facts.config, tag === undefined ? index : () => openApiText({ tag }, written()))
     parts.set(name, made)
     return made
   }
-  const sale = new PublishedDocument(facts.config, () => write('sale'))
-  const whole = new PublishedDocument(facts.config, () => write('whole'))
+  const sale = new PublishedDocument(facts.config, () => saleDocument(written()).text)
+  const whole = new PublishedDocument(facts.config, () => openApiText('whole', written()))
   return [
     defineOperation({
       ...common,
@@ -367,7 +316,3 @@ const ROBOTS = [
   ),
   ''
 ].join('\n')
-
-const WHERE_THE_REST_IS =
-  'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
-  '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'
