@@ -86,7 +86,7 @@ const ROOMS: Readonly<Record<string, ReadonlyArray<string | readonly string[]>>>
   engine: [
     'upstream',
     'openapi',
-    ['listener', 'lane'],
+    ['listener', 'lane', 'http2'],
     'pipeline',
     ['message', 'operations', 'formats'],
     ['sections', 'config', 'checks']

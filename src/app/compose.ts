@@ -110,6 +110,7 @@ async function build(config: GatewayConfig, environment: GatewayEnvironment, clo
               log.info({ notAfter: notAfter.toISOString() }, 'certificate renewed')
             }
           },
+    http2: running.config.server.http2,
     toHttps: httpsOrigins(running.config.server),
     clock,
     freshId,

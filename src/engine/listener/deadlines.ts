@@ -167,7 +167,12 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
     connection.refuse(408, 'The request head did not arrive in time.')
 }
 
-function stalled(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): boolean {
+export function stalled(
+  connection: Pick<Watched, 'taken' | 'tunnelling'> & { readonly socket: Pick<Socket, 'writableLength'> },
+  watch: Watch,
+  now: number,
+  limits: ListenerLimits
+): boolean {
   if (connection.socket.writableLength === 0) {
     watch.unreadSince = null
     return false
@@ -193,7 +198,12 @@ function stalled(connection: Watched, watch: Watch, now: number, limits: Listene
 }
 
 /** The upload pauses for too long, or is too slow. Time without a reader does not count. */
-function upload(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): void {
+export function upload(
+  connection: Pick<Watched, 'current' | 'failBody'>,
+  watch: Watch,
+  now: number,
+  limits: ListenerLimits
+): void {
   const body = connection.current?.body
   if (body === undefined || !body.waiting || !body.unfinished) {
     watch.receivedAt = null

@@ -34,7 +34,7 @@ export class Entrance {
     this.#tls =
       options.tls === undefined || options.tls === null
         ? null
-        : new Tls({ ...options.tls, clock: options.clock }, (secure, peerAddress) => {
+        : new Tls({ ...options.tls, clock: options.clock, http2: options.http2 === true }, (secure, peerAddress) => {
             admitted(secure, peerAddress, proxies.has(peerAddress))
           })
   }

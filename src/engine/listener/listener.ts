@@ -18,6 +18,7 @@ import { enforce, sweepInterval } from './deadlines.ts'
 import { Entrance } from './entrance.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import type { ListenerOptions } from './options.ts'
+import { Http2Connection, PREFACE, type Http2Host } from '../http2/connection.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
@@ -33,7 +34,7 @@ const LANE_HEAD = 8 * 1024
  * Accepts connections, refuses malformed requests, and hands each admitted one on with its `Context`. Connections begin
  * on the fast lane and move to node:http with the first request that is not plain.
  */
-export class Listener implements ConnectionHost, LaneHost {
+export class Listener implements ConnectionHost, LaneHost, Http2Host {
   draining: Stopping = false
   readonly clock: Clock
   readonly laneHead: number
@@ -46,7 +47,7 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #toHttps: ToHttps | null
   readonly #server: NodeServer
   readonly #readByNode: (socket: Socket) => void
-  readonly #connections = new Map<Socket, Connection | Lane>()
+  readonly #connections = new Map<Socket, Connection | Lane | Http2Connection>()
   /** The connection whose bytes, now being read by node:http, arrived while the request before them was unanswered. */
   #behind: Connection | null = null
   #second = Number.NaN
@@ -76,9 +77,12 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
     this.#toHttps = options.toHttps === undefined ? null : new ToHttps(options.toHttps)
     this.#entrance = new Entrance(options, this.#proxies, (socket, peerAddress, trusted) => {
-      const lane = new Lane(socket, peerAddress, trusted, this)
-      this.#connections.set(socket, lane)
-      lane.open()
+      if ('alpnProtocol' in socket && socket.alpnProtocol === 'h2') this.#speakHttp2(socket, peerAddress, trusted)
+      else {
+        const lane = new Lane(socket, peerAddress, trusted, this)
+        this.#connections.set(socket, lane)
+        lane.open()
+      }
       // `once` would wrap each listener, and the wrapper lives as long as the connection.
       socket.on('close', () => {
         this.#connections.delete(socket)
@@ -185,6 +189,13 @@ export class Listener implements ConnectionHost, LaneHost {
     const { socket } = lane
     const paused = socket.isPaused()
     lane.leave()
+    // In the clear only a proxy begins with HTTP/2.
+    if (this.#options.http2 === true && lane.trusted && !lane.served && bytes.indexOf(PREFACE) === 0) {
+      socket.pause()
+      socket.unshift(bytes)
+      this.#speakHttp2(socket, lane.peerAddress, true)
+      return
+    }
     const connection = new Connection(lane, this)
     this.#connections.set(socket, connection)
     socket.destroySoon = () => {
@@ -212,6 +223,14 @@ export class Listener implements ConnectionHost, LaneHost {
     return this.#dateLine
   }
 
+  receive(connection: Http2Connection, admission: Admission, body: WireBody, wire: Wire): void {
+    this.#handle(connection, admission, body, wire)
+  }
+
+  #speakHttp2(socket: Socket, peerAddress: string, trusted: boolean): void {
+    this.#connections.set(socket, new Http2Connection(socket, peerAddress, trusted, this, this.#options.limits))
+  }
+
   #read(socket: Socket): Connection | null {
     const connection = this.#connections.get(socket)
     return connection instanceof Connection ? connection : null
@@ -231,7 +250,12 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#handle(connection, admission, body, wire)
   }
 
-  #handle(connection: Connection | Lane, admission: Admission, body: WireBody, wire: Wire): void {
+  #handle(
+    connection: Pick<Lane, 'socket' | 'peerAddress' | 'trusted'>,
+    admission: Admission,
+    body: WireBody,
+    wire: Wire
+  ): void {
     const { clock, handle } = this.#options
     const { method, target, headers, host, httpVersion, upgrade, expectsContinue } = admission
     const { peerAddress, socket } = connection
@@ -318,7 +342,9 @@ export class Listener implements ConnectionHost, LaneHost {
 
   #enforce(): void {
     const now = this.monotonic()
-    for (const connection of this.#connections.values()) enforce(connection, now, this.#options.limits)
+    for (const connection of this.#connections.values())
+      if (connection instanceof Http2Connection) connection.enforce(now)
+      else enforce(connection, now, this.#options.limits)
   }
 
   async #drain(timeoutMs: number): Promise<void> {
@@ -329,10 +355,16 @@ export class Listener implements ConnectionHost, LaneHost {
     }, 60_000)
     const cut = this.#options.clock.after(timeoutMs, () => {
       this.draining = 'cut'
-      for (const socket of this.#connections.keys()) socket.destroy()
+      for (const [socket, connection] of this.#connections)
+        if (connection instanceof Http2Connection) connection.cut()
+        else socket.destroy()
     })
     const closed = this.#entrance.close()
     for (const connection of this.#connections.values()) {
+      if (connection instanceof Http2Connection) {
+        connection.drain()
+        continue
+      }
       connection.current?.drain()
       if (
         connection.current === null &&

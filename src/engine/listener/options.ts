@@ -10,7 +10,9 @@ export interface ListenerOptions {
   /** Addresses and ranges whose X-Forwarded-* headers are trusted. */
   readonly trustedProxies: readonly string[]
   /** Null serves plain HTTP. */
-  readonly tls?: Omit<TlsOptions, 'clock'> | null
+  readonly tls?: Omit<TlsOptions, 'clock' | 'http2'> | null
+  /** Offers HTTP/2 in TLS, and takes it from trusted proxies in the clear. Default false. */
+  readonly http2?: boolean
   /** HTTPS origins, to which plain requests of other machines are sent (308); the first is for unknown hosts. Default none. */
   readonly toHttps?: readonly [string, ...string[]] | undefined
   readonly clock: Clock

@@ -17,6 +17,7 @@ export interface TlsOptions {
   /** Session ticket keys are derived from it, so that workers and gateways resume each other's sessions. */
   readonly ticketSecret: Uint8Array
   readonly clock: Clock
+  readonly http2: boolean
   /** Called when changed files cannot be used, with the reason; the former certificates stay. */
   readonly failed: (error: Error) => void
   readonly renewed: (notAfter: Date) => void
@@ -59,7 +60,7 @@ export class Tls {
     this.#certificates = readCertificates(options.certificates)
     this.#server = createServer({
       ...this.#certificates[0].pair,
-      ALPNProtocols: ['http/1.1'],
+      ALPNProtocols: options.http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
       ciphers: CIPHERS,
       minVersion: 'TLSv1.2',
       honorCipherOrder: false,

@@ -51,6 +51,10 @@ export const ServerSchema = Type.Object(
           'Certificates for HTTPS at `listen` (TLS 1.2 and 1.3). Chosen by SNI; the first one is the default. Renewed files are in use within 30 seconds. Plain HTTP when empty.'
       }
     ),
+    http2: Type.Boolean({
+      default: false,
+      description: 'Offers HTTP/2 to clients over TLS, and takes it from `trustedProxies` in the clear.'
+    }),
     workers: Type.Integer({
       default: 1,
       minimum: 1,

@@ -28,7 +28,8 @@ export interface DoorOptions {
   readonly clock?: Clock
   /** Whether plain requests are read by the fast lane; as `doors` says where nothing else is said. */
   readonly fastLane?: boolean
-  readonly tls?: Omit<TlsOptions, 'clock'>
+  readonly tls?: Omit<TlsOptions, 'clock' | 'http2'> | null
+  readonly http2?: boolean
   readonly toHttps?: readonly [string, ...string[]]
   /** Default one on loopback. */
   readonly addresses?: readonly ListenAddress[]
@@ -56,7 +57,7 @@ const unexpected = (error: Error): never => {
 
 export function tlsOptions(
   ...certificates: readonly [CertificateFiles, ...CertificateFiles[]]
-): Omit<TlsOptions, 'clock'> {
+): Omit<TlsOptions, 'clock' | 'http2'> {
   return { certificates, ticketSecret: Buffer.alloc(32, 7), failed: unexpected, renewed: () => undefined }
 }
 
@@ -68,8 +69,9 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
     limits: { ...defaultLimits, ...options.limits },
     trustedProxies: options.trustedProxies ?? [],
     clock: options.clock ?? systemClock,
-    tls: options.tls ?? (doors.tls ? tlsOptions(certificateFiles(['localhost'])) : null),
+    tls: options.tls === undefined && doors.tls ? tlsOptions(certificateFiles(['localhost'])) : (options.tls ?? null),
     freshId: () => 'fresh-id',
+    http2: options.http2 === true,
     toHttps: options.toHttps,
     handle: options.handle,
     fastLane: options.fastLane ?? doors.fastLane,
@@ -88,7 +90,8 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
     port,
     refusals,
     async connect() {
-      const client = await RawClient.connect(port, undefined, options.tls !== undefined || doors.tls)
+      const isSecure = options.tls === undefined ? doors.tls : options.tls !== null
+      const client = await RawClient.connect(port, undefined, isSecure)
       clients.push(client)
       return client
     }

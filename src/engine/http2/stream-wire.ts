@@ -1,0 +1,167 @@
+import { constants, type ServerHttp2Stream } from 'node:http2'
+import { INTERNAL } from '../operations/error-kinds.ts'
+import { LongError } from '../operations/errors.ts'
+import { EMPTY, FRAMED, frameReply } from '../lane/reply-framing.ts'
+import type { BodySource, WireBody } from '../listener/request-body.ts'
+import type { Stopping, TunnelResult, Wire, WireListener } from '../message/wire.ts'
+import { streamHeaders } from './stream-head.ts'
+
+const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR } = constants
+const { NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE, NGHTTP2_STREAM_STATE_CLOSED } = constants
+
+/** The request body of a stream. */
+export class StreamSource implements BodySource {
+  readonly #stream: ServerHttp2Stream
+
+  constructor(stream: ServerHttp2Stream) {
+    this.#stream = stream
+  }
+
+  /** The client has sent all of it. */
+  get complete(): boolean {
+    const { state } = this.#stream.state
+    return (
+      this.#stream.readableEnded ||
+      state === NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE ||
+      (state === NGHTTP2_STREAM_STATE_CLOSED && !this.#stream.aborted)
+    )
+  }
+
+  get destroyed(): boolean {
+    return this.#stream.destroyed
+  }
+
+  on(event: 'data' | 'end' | 'close', listener: (chunk: Buffer) => void): void {
+    this.#stream.on(event, listener)
+  }
+
+  off(event: 'data' | 'end' | 'close', listener: (chunk: Buffer) => void): void {
+    this.#stream.off(event, listener)
+  }
+
+  resume(): void {
+    this.#stream.resume()
+  }
+
+  pause(): void {
+    this.#stream.pause()
+  }
+}
+
+/** The client's side of one request over HTTP/2. */
+export class StreamWire implements Wire {
+  listener: WireListener | null = null
+  readonly body: WireBody
+  readonly stream: ServerHttp2Stream
+  readonly #host: { readonly draining: Stopping }
+  readonly #withoutBody: boolean
+  #isSilent: boolean
+  #hasHead = false
+  #isOver = false
+  #closed = false
+  #trailers: readonly string[] = []
+  #bytesOut = 0
+
+  /** `ended` is called once, when the stream is closed. */
+  constructor(
+    stream: ServerHttp2Stream,
+    host: { readonly draining: Stopping },
+    body: WireBody,
+    method: string,
+    ended: () => void
+  ) {
+    this.stream = stream
+    this.#host = host
+    this.body = body
+    this.#withoutBody = this.#isSilent = method === 'HEAD'
+    stream.on('drain', () => this.listener?.drained())
+    stream.on('wantTrailers', () => {
+      stream.sendTrailers(streamHeaders(this.#trailers))
+    })
+    // The rest of an upload is not wanted (RFC 9113, section 8.1).
+    stream.on('finish', () => {
+      if (body.unfinished) stream.close(NGHTTP2_NO_ERROR)
+      else stream.resume()
+    })
+    stream.on('close', () => {
+      this.#closed = true
+      body.done()
+      ended()
+      this.listener?.closed(this.#isOver && stream.rstCode === NGHTTP2_NO_ERROR)
+    })
+  }
+
+  get gone(): boolean {
+    return this.#closed || this.stream.destroyed || this.stream.closed
+  }
+
+  get stopping(): Stopping {
+    return this.#host.draining
+  }
+
+  get begun(): boolean {
+    return this.#hasHead
+  }
+
+  get bytesOut(): number {
+    return this.#bytesOut
+  }
+
+  /** Bytes that the connection has taken. */
+  get taken(): number {
+    return this.#bytesOut - this.stream.writableLength
+  }
+
+  stillReads(): null {
+    return null
+  }
+
+  probe(): boolean {
+    return false
+  }
+
+  interim(status: number, headers: readonly string[]): void {
+    if (this.#hasHead || this.gone || (status !== 102 && status !== 103)) return
+    this.stream.additionalHeaders({ ...streamHeaders(headers), ':status': status })
+  }
+
+  head(status: number, headers: string[]): void {
+    if (this.#hasHead || this.gone) return
+    const isSilent = this.#withoutBody || status === 204 || status === 304
+    const seen = frameReply(headers, status, isSilent, false)
+    this.#isSilent = isSilent || (seen & EMPTY) !== 0
+    const fields = streamHeaders(headers)
+    fields[':status'] = status
+    const waitForTrailers = !this.#isSilent && (seen & FRAMED) === 0
+    this.stream.respond(fields, { endStream: this.#isSilent, waitForTrailers })
+    this.#hasHead = true
+  }
+
+  write(bytes: Uint8Array): boolean {
+    if (!this.#hasHead || this.#isOver || this.gone || this.#isSilent || bytes.byteLength === 0) return true
+    this.#bytesOut += bytes.byteLength
+    return this.stream.write(bytes)
+  }
+
+  end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
+    if (this.#isOver || this.gone) return
+    if (!this.#hasHead) throw new TypeError('a response cannot end before its head')
+    this.#isOver = true
+    if (this.#isSilent) return
+    this.#trailers = trailers ?? []
+    const bytes = typeof last === 'string' ? Buffer.from(last) : last
+    this.#bytesOut += bytes?.byteLength ?? 0
+    this.stream.end(bytes ?? undefined)
+  }
+
+  destroy(): void {
+    if (!this.#isOver && !this.gone) this.stream.close(NGHTTP2_INTERNAL_ERROR)
+    this.#isOver = true
+  }
+
+  tunnel(): Promise<TunnelResult> {
+    return Promise.reject(
+      new LongError(INTERNAL, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+    )
+  }
+}

@@ -1,0 +1,260 @@
+import { once } from 'node:events'
+import {
+  connect,
+  constants,
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type OutgoingHttpHeaders
+} from 'node:http2'
+import t, { type Test as T } from 'tap'
+import type { Wire } from '../../../src/engine/message/wire.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import {
+  certificateFiles,
+  openDoor,
+  reply,
+  replyError,
+  tlsOptions,
+  watchWire,
+  type Door,
+  type DoorOptions
+} from '../listener/support.ts'
+
+interface Answer {
+  readonly status: number
+  readonly headers: Record<string, unknown>
+  readonly trailers: Record<string, unknown>
+  readonly body: string
+}
+
+function open(t: T, options: Partial<DoorOptions> & Pick<DoorOptions, 'handle'>): Promise<Door> {
+  return openDoor(t, { tls: tlsOptions(certificateFiles(['localhost'])), http2: true, ...options })
+}
+
+async function dial(t: T, url: string): Promise<ClientHttp2Session> {
+  const session = connect(url, { rejectUnauthorized: false })
+  t.teardown(() => {
+    session.destroy()
+  })
+  await once(session, 'remoteSettings')
+  return session
+}
+
+async function answerOf(stream: ClientHttp2Stream): Promise<Answer> {
+  let trailers = {}
+  stream.on('trailers', given => {
+    trailers = given
+  })
+  const [headers] = (await once(stream, 'response')) as [Record<string, unknown>]
+  let body = ''
+  for await (const piece of stream.setEncoding('utf8')) body += String(piece)
+  return { status: Number(headers[':status']), headers, trailers, body }
+}
+
+const secure = (door: Door): string => `https://127.0.0.1:${door.port}`
+
+t.test('HTTP/2: a request arrives as over HTTP/1.1, and its response goes back', async t => {
+  const door = await open(t, {
+    handle: (ctx, wire) => {
+      void ctx.body.bytes().then(bytes => {
+        reply(
+          wire,
+          201,
+          JSON.stringify([
+            ctx.method,
+            ctx.target,
+            ctx.host,
+            ctx.secure,
+            ctx.headers.get('cookie'),
+            String(Buffer.from(bytes))
+          ]),
+          [
+            'WWW-Authenticate',
+            'L402 a',
+            'WWW-Authenticate',
+            'Payment b',
+            'Connection',
+            'close',
+            'Transfer-Encoding',
+            'chunked'
+          ]
+        )
+        return null
+      })
+    }
+  })
+  const session = await dial(t, secure(door))
+  for (const [headers, body] of [
+    [{}, 'of a length it does not say'],
+    [{ 'content-length': 5 }, 'bytes'],
+    [{}, '']
+  ] as const) {
+    const stream = session.request(
+      { ':method': 'POST', ':path': '/a?b=%20', ':authority': 'API.example', cookie: ['a=1', 'b=2'], ...headers },
+      { endStream: body === '' }
+    )
+    if (body !== '') stream.end(body)
+    const answer = await answerOf(stream)
+    t.equal(answer.status, 201)
+    t.same(JSON.parse(answer.body), ['POST', '/a?b=%20', 'api.example', true, 'a=1; b=2', body])
+    t.same(answer.headers['www-authenticate'], 'L402 a, Payment b')
+    t.equal(answer.headers['connection'], undefined)
+    t.equal(answer.headers['transfer-encoding'], undefined)
+  }
+})
+
+t.test('HTTP/2: the front door refuses what it refuses over HTTP/1.1', async t => {
+  const door = await open(t, { handle: () => t.fail('must not be handled') })
+  const session = await dial(t, secure(door))
+  for (const [headers, status] of [
+    [{ ':path': '/a/../b' }, 400],
+    [{ ':path': '*', ':method': 'OPTIONS' }, 400],
+    [{ ':method': 'TRACE' }, 405],
+    [{ ':authority': 'a.example', host: 'b.example' }, 400],
+    [{ 'x-api-key': ['a', 'b'] }, 400],
+    [Object.fromEntries(Array.from({ length: 201 }, (_, index) => [`x-${index}`, '1'])), 431]
+  ] satisfies [OutgoingHttpHeaders, number][]) {
+    const answer = await answerOf(
+      session.request({ ':path': '/', ':authority': 'a.example', ...headers }, { endStream: true })
+    )
+    t.equal(answer.status, status, JSON.stringify(headers).slice(0, 80))
+    t.match(JSON.parse(answer.body), { error: String, message: String })
+  }
+  t.equal(door.refusals.length, 6)
+})
+
+t.test('HTTP/2: interim responses, streams and trailers pass; HEAD and 204 have no body', async t => {
+  const door = await open(t, {
+    handle: ({ path, method }, wire) => {
+      watchWire(wire)
+      if (path === '/204') {
+        wire.head(204, [])
+        wire.end(null, null)
+        return
+      }
+      if (method === 'HEAD') {
+        wire.head(200, ['Content-Length', '5'])
+        wire.end(null, null)
+        return
+      }
+      wire.interim(103, ['Link', '</a>'])
+      wire.head(200, ['Trailer', 'x-sum'])
+      wire.write(Buffer.from('one '))
+      setImmediate(() => {
+        wire.end('two', ['x-sum', '7'])
+      })
+    }
+  })
+  const session = await dial(t, secure(door))
+  const stream = session.request({ ':path': '/' })
+  const [hints] = (await once(stream, 'headers')) as [Record<string, unknown>]
+  t.match(hints, { ':status': 103, link: '</a>' })
+  t.match(await answerOf(stream), { status: 200, body: 'one two', trailers: { 'x-sum': '7' } })
+  t.match(await answerOf(session.request({ ':path': '/204' })), { status: 204, body: '' })
+  const head = await answerOf(session.request({ ':path': '/', ':method': 'HEAD' }))
+  t.match(head, { status: 200, body: '', headers: { 'content-length': '5' } })
+})
+
+t.test('HTTP/2: an aborted response is a reset, and one that the client resets is not complete', async t => {
+  const closes: Promise<boolean>[] = []
+  const door = await open(t, {
+    handle: ({ path }, wire) => {
+      const watched = watchWire(wire)
+      closes.push(watched.closed)
+      wire.head(200, [])
+      wire.write(Buffer.from('half'))
+      if (path === '/abort') setImmediate(() => wire.destroy())
+    }
+  })
+  const session = await dial(t, secure(door))
+  const aborted = session.request({ ':path': '/abort' })
+  await t.rejects(answerOf(aborted), { code: 'ERR_HTTP2_STREAM_ERROR' })
+  t.equal(await closes[0], false)
+  const left = session.request({ ':path': '/' })
+  await once(left, 'response')
+  left.close(constants.NGHTTP2_CANCEL)
+  t.equal(await closes[1], false)
+  t.equal((session as { destroyed: boolean }).destroyed, false, 'the connection goes on')
+})
+
+t.test('HTTP/2: a response before the end of the upload resets the rest of it', async t => {
+  const door = await open(t, {
+    handle: (_ctx, wire) => {
+      reply(wire, 402, 'pay')
+    }
+  })
+  const session = await dial(t, secure(door))
+  const stream = session.request({ ':method': 'POST', ':path': '/' })
+  stream.write('begin')
+  const answer = await answerOf(stream)
+  t.match(answer, { status: 402, body: 'pay' })
+  t.equal(stream.rstCode, constants.NGHTTP2_NO_ERROR)
+})
+
+t.test('HTTP/2: an upload that stops, and a download that is not read, end after their deadlines', async t => {
+  const clock = new ManualClock()
+  const wires: Wire[] = []
+  const door = await open(t, {
+    clock,
+    handle: (ctx, wire) => {
+      wires.push(wire)
+      if (ctx.method === 'POST')
+        ctx.body.bytes().catch((error: unknown) => {
+          replyError(ctx, wire, error)
+        })
+      else {
+        watchWire(wire)
+        wire.head(200, [])
+        wire.write(Buffer.alloc(1024 * 1024))
+      }
+    }
+  })
+  const session = await dial(t, secure(door))
+  const uploading = session.request({ ':method': 'POST', ':path': '/' })
+  uploading.write('begin')
+  while (wires.length < 1) await new Promise(setImmediate)
+  const answered = answerOf(uploading)
+  for (let at = 0; at < 70; at++) clock.advance(1000)
+  t.match(await answered, { status: 408 })
+  const unread = session.request({ ':path': '/' })
+  await once(unread, 'response')
+  const gone = new Promise(resolve => unread.on('close', resolve))
+  unread.on('error', () => undefined)
+  for (let at = 0; at < 70; at++) clock.advance(1000)
+  unread.resume()
+  await gone
+  t.equal(unread.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM)
+})
+
+t.test('HTTP/2: idle connections end, and a drain finishes what is under way', async t => {
+  const clock = new ManualClock()
+  const wires: Wire[] = []
+  const door = await open(t, { clock, handle: (_ctx, wire) => void wires.push(wire) })
+  const idle = await dial(t, secure(door))
+  const closed = once(idle, 'close')
+  for (let at = 0; at < 12; at++) clock.advance(1000)
+  await closed
+  const session = await dial(t, secure(door))
+  const answered = answerOf(session.request({ ':path': '/' }))
+  while (wires.length === 0) await new Promise(setImmediate)
+  const drained = door.listener.drain(10_000)
+  await once(session, 'goaway')
+  for (const wire of wires) reply(wire, 200, 'done')
+  t.match(await answered, { status: 200, body: 'done' })
+  await drained
+})
+
+t.test('HTTP/2: is off by default, and in the clear it is for trusted proxies', async t => {
+  const handle: DoorOptions['handle'] = ({ clientAddress }, wire) => {
+    reply(wire, 200, clientAddress)
+  }
+  const off = await open(t, { handle, http2: false })
+  await t.rejects(dial(t, secure(off)))
+  const plain = { handle, http2: true, tls: null }
+  const proxied = await openDoor(t, { ...plain, trustedProxies: ['127.0.0.1'] })
+  const session = await dial(t, `http://127.0.0.1:${proxied.port}`)
+  const request = session.request({ ':path': '/', 'x-forwarded-for': '203.0.113.9' })
+  t.match(await answerOf(request), { status: 200, body: '203.0.113.9' })
+  const untrusted = await openDoor(t, plain)
+  await t.rejects(dial(t, `http://127.0.0.1:${untrusted.port}`))
+})
