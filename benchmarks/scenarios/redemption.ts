@@ -34,6 +34,7 @@ const settings: ChallengeSettings = {
   realm: 'api.example.com',
   schemes: ['payment', 'l402'],
   x402Origin: null,
+  x402First: false,
   orderByClient: true,
   lsat: false,
   maxPerClient: 10_000,

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
+import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { documented } from '../support/documents.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -84,6 +85,29 @@ t.test('MCP clients as published', { skip }, async t => {
     const failed = await callPaid(client, { name: 'get-sum', arguments: { a: 'two' } }, pay)
     t.match(failed, { isError: true, _meta: { [RECEIPT]: { status: 'success' } } }, 'it has run')
     await end()
+  })
+
+  t.test('the official client pays by x402 in results and metadata', async t => {
+    const port = await freePort()
+    const url = `http://127.0.0.1:${port}`
+    const shop = await startGateway(t, {
+      yaml: `${yaml.replace('http://127.0.0.1:3001', origin)}\npayment: { schemes: [ x402, payment, l402 ] }\nserver: { listen: "127.0.0.1:${port}", publicUrl: "${url}" }\n`
+    })
+    const client = new Client({ name: 'buyer', version: '1.0.0' })
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)))
+    const asked = await client.callTool(sum)
+    t.equal(asked.isError, true)
+    const { accepts } = JSON.parse(asked.content[0]?.text ?? '') as { accepts: [{ extra: { invoice: string } }] }
+    const [accepted] = accepts
+    const payment = {
+      x402Version: 2,
+      accepted,
+      payload: { preimage: await shop.pay(accepted.extra.invoice) }
+    }
+    const result = await client.callTool({ ...sum, _meta: { 'x402/payment': payment } })
+    t.match(result.content[0]?.text, '5')
+    t.match(result._meta?.['x402/payment-response'], { success: true })
+    await client.close()
   })
 
   const noMppx = mppxProgram() === null ? 'mppx is not installed: run npm ci --prefix test/interop/mppx' : false

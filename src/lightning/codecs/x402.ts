@@ -22,9 +22,11 @@ const MAX_CHARS = 16_384
 
 /** What an invoice is bound to: its description hash is the `requestHash`. */
 export interface RequestBinding {
+  /** Of the resource. */
   readonly url: string
-  /** Names of bound headers: lower case, sorted. */
-  readonly headers: readonly string[]
+  readonly profile: 'http:1' | 'mcp:1'
+  /** What the client must know to compute the hash. */
+  readonly params: { readonly [name: string]: JcsValue }
   /** Canonical JSON, whose digest is `requestHash`. */
   readonly description: string
   /** 64 lower-case hex characters. */
@@ -50,12 +52,41 @@ export function httpBinding({ method, url, bodyHash, headers }: BoundRequest): R
     valueHash: sha256(value === null ? Buffer.of(0) : Buffer.from(`\x01${value}`, 'latin1')).toString('hex')
   }))
   const description = canonicalize({ bodyHash, domain: 'x402:exact:lnbtc:bolt11:http:1', headers: bound, method, url })
-  const requestHash = sha256(Buffer.from(description)).toString('hex')
-  return { url, headers: headers.map(([name]) => name), description, requestHash }
+  return bindingOf('http:1', url, { headers: headers.map(([name]) => name) }, description)
+}
+
+interface BoundCall {
+  /** Public address of the MCP endpoint. */
+  readonly server: string
+  readonly name: string
+  /** Canonical JSON of the arguments. */
+  readonly argumentsText: string
+}
+
+/** Binds to one call of an MCP tool, by the profile `mcp:1`; no metadata changes what is sold. */
+export function mcpBinding({ server, name, argumentsText }: BoundCall): RequestBinding {
+  const rest = canonicalize({
+    domain: 'x402:exact:lnbtc:bolt11:mcp:1',
+    metadata: [],
+    method: 'tools/call',
+    name,
+    server
+  })
+  const description = `{"arguments":${argumentsText},${rest.slice(1)}`
+  return bindingOf('mcp:1', `mcp://tool/${encodeURIComponent(name)}`, { metadata: [], server }, description)
+}
+
+function bindingOf(
+  profile: RequestBinding['profile'],
+  url: string,
+  params: RequestBinding['params'],
+  description: string
+): RequestBinding {
+  return { url, profile, params, description, requestHash: sha256(Buffer.from(description)).toString('hex') }
 }
 
 /** The requirements of a decoded invoice whose signature was checked. */
-export function requirementsOf(invoice: Invoice, { headers, requestHash }: RequestBinding) {
+export function requirementsOf(invoice: Invoice, { params, profile, requestHash }: RequestBinding) {
   return {
     scheme: 'exact',
     network: NETWORKS[invoice.network],
@@ -67,8 +98,8 @@ export function requirementsOf(invoice: Invoice, { headers, requestHash }: Reque
       assetTransferMethod: 'bolt11',
       paymentFlow: 'upfront',
       requestHash,
-      requestBindingProfile: 'http:1',
-      requestBindingParams: { headers },
+      requestBindingProfile: profile,
+      requestBindingParams: params,
       invoice: invoice.text
     }
   }
@@ -76,28 +107,25 @@ export function requirementsOf(invoice: Invoice, { headers, requestHash }: Reque
 
 type Requirements = ReturnType<typeof requirementsOf>
 
-/** The value of PAYMENT-REQUIRED. Recovers the node's key from the signature, which takes a third of a millisecond. */
-export function paymentRequiredHeader(invoice: string, binding: RequestBinding, error: string | null): string {
+/** PaymentRequired. Recovers the node's key from the signature, which takes a third of a millisecond. */
+export function exactRequired(invoice: string, binding: RequestBinding, error: string | null): object {
   const accepts = [requirementsOf(decodeInvoice(invoice), binding)]
-  return base64({ x402Version: 2, ...(error === null ? {} : { error }), resource: { url: binding.url }, accepts })
+  return { x402Version: 2, ...(error === null ? {} : { error }), resource: { url: binding.url }, accepts }
 }
 
-/** The value of PAYMENT-RESPONSE after a sale. */
-export function settlementHeader(paymentHash: string, network: string): string {
-  return base64({ success: true, transaction: paymentHash, network })
+/** SettlementResponse of a sale. */
+export function settlement(paymentHash: string, network: string): object {
+  return { success: true, transaction: paymentHash, network }
 }
 
-/** The value of PAYMENT-RESPONSE of a refusal. */
-export function refusalHeader(errorReason: string, invoice: string): string {
-  return base64({
-    success: false,
-    errorReason,
-    transaction: '',
-    network: NETWORKS[decodeInvoice(invoice, { signature: 'none' }).network]
-  })
+/** SettlementResponse of a refusal. */
+export function refusedSettlement(errorReason: string, invoice: string): object {
+  const { network } = decodeInvoice(invoice, { signature: 'none' })
+  return { success: false, errorReason, transaction: '', network: NETWORKS[network] }
 }
 
-function base64(value: object): string {
+/** As in PAYMENT-REQUIRED and PAYMENT-RESPONSE. */
+export function x402Header(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64')
 }
 
@@ -116,7 +144,12 @@ export interface ExactCredential {
 export function readExactCredential(value: string): ExactCredential | string {
   const text = value.trim()
   if (text.length > MAX_CHARS || !/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) return 'invalid_payload'
-  const parsed = fieldsOf(jsonOrUndefined(Buffer.from(text, 'base64')))
+  return exactCredential(jsonOrUndefined(Buffer.from(text, 'base64')))
+}
+
+/** Reads PaymentPayload; a string is the `errorReason` of a refusal. */
+export function exactCredential(value: unknown): ExactCredential | string {
+  const parsed = fieldsOf(value)
   const accepted = fieldsOf(parsed?.['accepted'])
   if (parsed === null || accepted === null) return 'invalid_payload'
   if (parsed['x402Version'] !== 2) return 'invalid_x402_version'

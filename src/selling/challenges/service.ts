@@ -24,6 +24,7 @@ import {
 } from '../verifying/verdict.ts'
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import { paymentHashOf } from '../../lightning/codecs/hmac.ts'
+import { exactCredential } from '../../lightning/codecs/x402.ts'
 import { tracesOf, type Traces } from '../../lightning/codecs/traces.ts'
 import { macaroonToBase64, type Macaroon } from '../../lightning/l402/macaroon.ts'
 import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
@@ -93,6 +94,11 @@ export class Challenges {
 
   verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
     return this.#options.verifier.verifyObject(ctx, offer, credential)
+  }
+
+  /** `payment`: PaymentPayload of x402, as read from a message. */
+  verifyX402(ctx: Context, offer: Offer, payment: unknown): Promise<CredentialVerdict> {
+    return this.#options.verifier.verifyX402(ctx, offer, exactCredential(payment))
   }
 
   pass(ctx: Context, offer: Offer): Promise<Paid | Reply | null> | null {

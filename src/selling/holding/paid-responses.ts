@@ -4,7 +4,7 @@ import { NameTable } from '../../engine/message/header-names.ts'
 import { trimmed, type HeaderList } from '../../engine/message/headers.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import { encodeReceipt } from '../../lightning/payment-scheme/payment-credential.ts'
-import { settlementHeader } from '../../lightning/codecs/x402.ts'
+import { settlement, x402Header } from '../../lightning/codecs/x402.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
@@ -16,7 +16,7 @@ export interface Paid {
   readonly lease: Lease | null
   /** Payment challenge id for the receipt; null for credentials without receipts. */
   readonly challengeId: string | null
-  /** Network of an x402 payment, for PAYMENT-RESPONSE. */
+  /** Network of an x402 payment, for its SettlementResponse. */
   readonly x402Network?: string
   /** Paid by a payment page's pass, which is a cookie (decision 310). */
   readonly isByPass?: true
@@ -160,7 +160,7 @@ export class PaidResponses {
   #receipt(head: Head, paid: Paid): void {
     const isSuccess = head.status === 101 || (head.status >= 200 && head.status <= 299)
     if (isSuccess && paid.x402Network !== undefined)
-      head.headers.set('PAYMENT-RESPONSE', settlementHeader(paid.payment.paymentHash, paid.x402Network))
+      head.headers.set('PAYMENT-RESPONSE', x402Header(settlement(paid.payment.paymentHash, paid.x402Network)))
     if (paid.challengeId === null || !isSuccess) return
     head.headers.set(
       'Payment-Receipt',

@@ -15,7 +15,7 @@ import { l402Challenge, lsatChallenge } from '../../lightning/l402/l402-header.t
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
 import { headerParameter } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
-import { paymentRequiredHeader, refusalHeader } from '../../lightning/codecs/x402.ts'
+import { exactRequired, refusedSettlement, x402Header } from '../../lightning/codecs/x402.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import { OWN_FIELD_MARK, type SentChallenge } from '../holding/challenge.ts'
 import type { ClassicRefused, SaleRefusal } from '../verifying/verdict.ts'
@@ -136,7 +136,9 @@ export function challengeLines(
     if (settings.lsat) lines.push('WWW-Authenticate', lsatChallenge(challenge.macaroon, challenge.invoice))
   }
   const { x402 = null, invoice } = challenge
-  if (x402 !== null) lines.push('PAYMENT-REQUIRED', paymentRequiredHeader(invoice, x402, error))
+  // A tool's call is paid for inside its message.
+  if (x402 !== null && x402.profile === 'http:1')
+    lines.push('PAYMENT-REQUIRED', x402Header(exactRequired(invoice, x402, error)))
   return lines
 }
 
@@ -164,7 +166,8 @@ export function paymentRequired(
   )
   if (refused.kind === 'session' && refused.shortage !== undefined)
     lines.push('X-Balance-Msat', String(refused.shortage.balanceMsat))
-  if (refused.kind === 'x402') lines.push('PAYMENT-RESPONSE', refusalHeader(refused.reason, challenge.invoice))
+  if (refused.kind === 'x402')
+    lines.push('PAYMENT-RESPONSE', x402Header(refusedSettlement(refused.reason, challenge.invoice)))
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
   if (refused.kind === 'used-up')
     lines.push('X-L402-Error', detailOf(refused) ?? '', 'X-Balance-Msat', String(refused.balanceMsat))

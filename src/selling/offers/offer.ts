@@ -80,6 +80,8 @@ declare module '../../engine/message/context.ts' {
     readonly bindsDigest: boolean
     /** `sha-256=:…:` of one call in a JSON-RPC body, bound instead of the whole body (decision 263). */
     readonly callDigest?: string
+    /** The tool that such a call names, with canonical arguments; absent for other calls, and where x402 cannot bind it. */
+    readonly tool?: { readonly name: string; readonly argumentsText: string }
     readonly renewal: Renewal
     /** The client's own Authorization stays: a Payment credential beside it has its own field. */
     readonly keepsAuthorization?: boolean

@@ -9,6 +9,8 @@ export interface ChallengeSettings extends RouteDefaults {
   readonly schemes: readonly Scheme[]
   /** Public origin that x402 invoices are bound to; null if x402 is off. */
   readonly x402Origin: string | null
+  /** x402 comes before Payment: MCP results, which have room for one, ask for it. */
+  readonly x402First: boolean
   /** Accept-Payment may put the Payment line first. */
   readonly orderByClient: boolean
   /** Also send a challenge line under the old name LSAT. */
@@ -37,6 +39,7 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
     schemes,
     x402Origin:
       payment.schemes.includes('x402') && URL.canParse(server.publicUrl) ? new URL(server.publicUrl).origin : null,
+    x402First: payment.schemes.includes('x402') && payment.schemes.indexOf('x402') < payment.schemes.indexOf('payment'),
     orderByClient: payment.order === 'auto',
     lsat: payment.l402Lsat,
     macaroonLocation: 'l402',

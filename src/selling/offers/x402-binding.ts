@@ -1,12 +1,12 @@
 import type { Context } from '../../engine/message/context.ts'
 import { trimmed } from '../../engine/message/headers.ts'
-import { EMPTY_BODY_HASH, httpBinding, type RequestBinding } from '../../lightning/codecs/x402.ts'
+import { EMPTY_BODY_HASH, httpBinding, mcpBinding, type RequestBinding } from '../../lightning/codecs/x402.ts'
 import { hasBoundBody, type Offer } from './offer.ts'
 import type { ChallengeSettings } from './settings.ts'
 
 /**
- * What an x402 invoice for this request is bound to. Null where x402 cannot sell it: a balance or a call inside a
- * message, another host than the public one, or a body whose digest is not known.
+ * What an x402 invoice for this request is bound to. Null where x402 cannot sell it: a balance, a call inside a message
+ * that is none of a tool, another host than the public one, or a body whose digest is not known.
  * @param digest `sha-256=:…:` of the body, or null
  */
 export function x402Binding(
@@ -15,14 +15,16 @@ export function x402Binding(
   { x402Origin }: Pick<ChallengeSettings, 'x402Origin'>,
   digest: string | null
 ): RequestBinding | null {
-  if (x402Origin === null || offer.meter !== null || offer.deposit !== undefined || offer.callDigest !== undefined)
-    return null
+  if (x402Origin === null || offer.meter !== null || offer.deposit !== undefined) return null
   if (ctx.host !== x402Origin.slice(x402Origin.indexOf('//') + 2)) return null
+  const url = x402Origin + ctx.target
+  if (offer.callDigest !== undefined)
+    return offer.tool === undefined ? null : mcpBinding({ server: url, ...offer.tool })
   const hasBody = ctx.body.length !== 0
   if (hasBody && (digest === null || !hasBoundBody(ctx, offer))) return null
   return httpBinding({
     method: ctx.method,
-    url: x402Origin + ctx.target,
+    url,
     bodyHash: digest === null ? EMPTY_BODY_HASH : Buffer.from(digest.slice(9, -1), 'base64').toString('hex'),
     headers: hasBody ? [['content-type', contentType(ctx)]] : []
   })

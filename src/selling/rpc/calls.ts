@@ -8,8 +8,9 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { outlineAt, outlineOf, type Outline } from '../../engine/formats/json-reader.ts'
 import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
 import { ANY_SIZE, replaced, withMember } from './json-text.ts'
-import { type PricedCall, keyOf } from './message.ts'
-import { CAPABILITY, faultText, META, RECEIPT, receiptText } from './wire.ts'
+import { settlement } from '../../lightning/codecs/x402.ts'
+import { type Announced, type PricedCall, keyOf } from './message.ts'
+import { CAPABILITY, faultText, META, RECEIPT, receiptText, X402_EXTENSION, X402_RESPONSE } from './wire.ts'
 
 export interface PaidCall {
   readonly call: PricedCall
@@ -33,6 +34,12 @@ interface SaleRules {
   readonly toolErrors: 'sold' | 'returned'
 }
 
+/** Where a result announces payment, and how. */
+const CAPABILITIES: Readonly<Record<Announced['method'], [path: [string, ...string[]], value: string]>> = {
+  initialize: [['result', 'capabilities', 'experimental', 'payment'], CAPABILITY],
+  'server/discover': [['result', 'capabilities', 'extensions', X402_EXTENSION], '{}']
+}
+
 /** Maximum depth of an upstream's message. */
 const MAX_DEPTH = 1000
 
@@ -45,14 +52,13 @@ interface Edit {
 export class CallsUnderWay {
   readonly #rules: SaleRules
   readonly #held = new Map<string, Held>()
-  readonly #initializes: ReadonlySet<string>
+  readonly #announces: ReadonlyMap<string, Announced['method']>
   /** A result came whose id is of no call. */
   #isStray = false
 
-  /** `initializes`: keys of requests whose results get the capability. */
-  constructor(rules: SaleRules, initializes: readonly string[]) {
+  constructor(rules: SaleRules, announces: readonly Announced[]) {
     this.#rules = rules
-    this.#initializes = new Set(initializes)
+    this.#announces = new Map(announces.map(({ key, method }) => [key, method]))
   }
 
   add(paid: PaidCall): void {
@@ -69,7 +75,7 @@ export class CallsUnderWay {
 
   /** No message would be changed or decide anything. */
   get isIdle(): boolean {
-    return this.#held.size === 0 && this.#initializes.size === 0
+    return this.#held.size === 0 && this.#announces.size === 0
   }
 
   /** The payment of the only paid call; null if there are several. */
@@ -109,11 +115,8 @@ export class CallsUnderWay {
     const result = message.member('result')
     const parsed: unknown = JSON.parse(text.slice(id.start, id.end))
     const key = typeof parsed === 'string' || typeof parsed === 'number' ? keyOf(parsed) : null
-    if (key !== null && result !== null && this.#initializes.has(key))
-      return {
-        span,
-        by: withMember(text, span, ['result', 'capabilities', 'experimental', 'payment'], CAPABILITY)
-      }
+    const announced = key === null || result === null ? undefined : this.#announces.get(key)
+    if (announced !== undefined) return { span, by: withMember(text, span, ...CAPABILITIES[announced]) }
     const held = key === null ? undefined : this.#held.get(key)
     if (held === undefined) {
       // An error without an id answers the whole request, so there are no results.
@@ -135,13 +138,13 @@ export class CallsUnderWay {
     held.state = 'sold'
     const { paid } = held
     const withReceipt = (): Edit | null => {
-      if (paid.challengeId === null) return null
-      const receipt = receiptText(
-        paid.challengeId,
-        paid.payment.paymentHash,
-        Math.floor(this.#rules.clock.now() / 1000)
-      )
-      const path: [string, ...string[]] = this.#rules.protocol === 'mcp' ? ['result', META, RECEIPT] : [META, RECEIPT]
+      const { challengeId, payment, x402Network } = paid
+      if (challengeId === null && x402Network === undefined) return null
+      const [name, receipt] =
+        challengeId === null
+          ? [X402_RESPONSE, JSON.stringify(settlement(payment.paymentHash, x402Network ?? ''))]
+          : [RECEIPT, receiptText(challengeId, payment.paymentHash, Math.floor(this.#rules.clock.now() / 1000))]
+      const path: [string, ...string[]] = this.#rules.protocol === 'mcp' ? ['result', META, name] : [META, name]
       // Only an object result has room for it.
       if (this.#rules.protocol === 'mcp' && text[result.start] !== '{') return null
       return { span, by: withMember(text, span, path, receipt) }

@@ -1,12 +1,26 @@
 import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '../../engine/checks/call-prices.ts'
 import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
+import type { Offer } from '../offers/offer.ts'
 import { MAX_CREDENTIAL_CHARS } from '../../lightning/codecs/credential.ts'
 import { isMoreFiat } from '../prices/fiat.ts'
 import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../../engine/formats/json-reader.ts'
 import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
-import { canonicalText, memberPlace, type Budget } from './json-text.ts'
+import { canonicalText, type Budget } from './json-text.ts'
+import {
+  CREDENTIALS,
+  credentialsOf,
+  hasExtension,
+  isSame,
+  partsOf,
+  stringIn,
+  toolOf,
+  valueAt,
+  withoutCredentials,
+  type CredentialName,
+  type Parts
+} from './meta.ts'
 import { MAX_SPELLINGS, spellingsOf } from './spellings.ts'
-import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from './wire.ts'
+import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR, X402_PAYMENT } from './wire.ts'
 
 /** A priced call that expects a response. */
 export interface PricedCall {
@@ -20,11 +34,23 @@ export interface PricedCall {
   /** `sha-256=:…:` of method and parameters without payment metadata. */
   readonly digest: string
   readonly credential: unknown
+  /** PaymentPayload of x402; undefined without one. */
+  readonly x402: unknown
+  /** The client takes x402 by its extension of MCP. */
+  readonly hasX402Extension: boolean
+  /** As in `Offer.tool`. */
+  readonly tool: Offer['tool'] | null
+}
+
+/** A request whose result gets a payment capability. */
+export interface Announced {
+  readonly key: string
+  readonly method: 'initialize' | 'server/discover'
 }
 
 /** One message of a body. `text` is the upstream's version, without the credential. */
 export type RpcMessage =
-  | { readonly kind: 'free'; readonly text: string; readonly initializes: string | null }
+  | { readonly kind: 'free'; readonly text: string; readonly announces: Announced | null }
   | { readonly kind: 'priced'; readonly text: string; readonly call: PricedCall }
   /** A priced call that expects no response, so it cannot be paid. */
   | { readonly kind: 'dropped' }
@@ -65,12 +91,6 @@ const MAX_NAME = 800
 const MESSAGE_NAMES = ['jsonrpc', 'id', 'method', 'params', 'result', 'error', META] as const
 const PARAMETER_NAMES = ['name', 'uri', 'arguments', META] as const
 
-interface Parts {
-  readonly message: Outline
-  /** Null if `params` is missing or no object. */
-  readonly params: Outline | null
-}
-
 /**
  * Reads and prices the messages of a POST. Refuses what the upstream could read differently. `routing` must match the
  * only message.
@@ -78,10 +98,11 @@ interface Parts {
 export function readMessages(
   body: Uint8Array,
   prices: CallPrices,
-  routing: RoutingHeaders | null = null
+  routing: RoutingHeaders | null = null,
+  takesX402 = false
 ): RpcMessages | Refusal {
   try {
-    return messagesOf(readJson(body, LIMITS), prices, routing)
+    return messagesOf(readJson(body, LIMITS), prices, routing, takesX402)
   } catch (error) {
     if (!(error instanceof JsonError)) throw error
     return error.kind === 'utf-8' || error.kind === 'syntax'
@@ -90,7 +111,12 @@ export function readMessages(
   }
 }
 
-function messagesOf(root: Outline, prices: CallPrices, routing: RoutingHeaders | null): RpcMessages | Refusal {
+function messagesOf(
+  root: Outline,
+  prices: CallPrices,
+  routing: RoutingHeaders | null,
+  takesX402: boolean
+): RpcMessages | Refusal {
   const parts = root.isList
     ? Array.from({ length: root.size }, (_none, index) => partsOf(outlineAt(root.text, root.span(index), MAX_MEMBERS)))
     : [partsOf(root)]
@@ -100,7 +126,7 @@ function messagesOf(root: Outline, prices: CallPrices, routing: RoutingHeaders |
   const messages: RpcMessage[] = []
   let priced = 0
   for (const each of parts) {
-    const message = readMessage(each, prices, budget)
+    const message = readMessage(each, prices, budget, takesX402 ? CREDENTIALS : CREDENTIALS.slice(0, 1))
     if (message.kind === 'priced' && ++priced > MAX_PRICED)
       return invalid(`at most ${MAX_PRICED} calls of a batch may cost something`)
     messages.push(message)
@@ -112,12 +138,6 @@ function messagesOf(root: Outline, prices: CallPrices, routing: RoutingHeaders |
     messages,
     isUntouched: messages.every((message, at) => 'text' in message && message.text.length === lengthOf(parts[at]))
   }
-}
-
-function partsOf(message: Outline): Parts {
-  const params = message.member('params')
-  const isObject = params !== null && message.text[params.start] === '{'
-  return { message, params: isObject ? outlineAt(message.text, params, MAX_MEMBERS) : null }
 }
 
 function lengthOf(parts: Parts | undefined): number {
@@ -140,12 +160,7 @@ function routingFault(root: Outline, parts: Parts | undefined, { method, name }:
   return isNamed ? null : 'Mcp-Name is not what the message names'
 }
 
-function stringIn(object: Outline | null, name: string): string | null {
-  const span = object?.member(name) ?? null
-  return object === null || span === null ? null : textAt(object.text, span)
-}
-
-function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessage {
+function readMessage(parts: Parts, prices: CallPrices, budget: Budget, names: readonly CredentialName[]): RpcMessage {
   const { message } = parts
   const { text } = message
   if (!message.isObject) return refused(null, INVALID_REQUEST, 'Invalid Request: a message is an object')
@@ -155,15 +170,16 @@ function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessa
   if (alike !== null) return refused(known, INVALID_REQUEST, `Invalid Request: it has the member ${alike}`)
   if (message.member('method') === null) {
     // The client's response to a request of the server.
-    if (message.member('result') !== null || message.member('error') !== null) return free(parts)
+    if (message.member('result') !== null || message.member('error') !== null) return free(parts, names)
     return refused(known, INVALID_REQUEST, 'Invalid Request: there is no method')
   }
   const method = stringIn(message, 'method')
   if (method === null) return refused(known, INVALID_REQUEST, 'Invalid Request: the method is not a string')
   const found = operationOf(method, parts.params, prices, budget)
   if (found === null) {
-    const initializes = prices.protocol === 'mcp' && method === 'initialize' && known !== null ? keyOf(known) : null
-    return free(parts, initializes)
+    const isX402 = method === 'server/discover' && names.length > 1
+    if (prices.protocol !== 'mcp' || known === null || (method !== 'initialize' && !isX402)) return free(parts, names)
+    return free(parts, names, { key: keyOf(known), method })
   }
   if ('message' in found) return refused(known, INVALID_PARAMS, found.message)
   if (id === null) return { kind: 'dropped' }
@@ -173,7 +189,7 @@ function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessa
       INVALID_REQUEST,
       'Invalid Request: the id of a call that costs something is a string or a whole number of at most 15 digits'
     )
-  const credentials = credentialsOf(parts)
+  const credentials = credentialsOf(parts, names)
   const [credential, second] = credentials
   if (credential !== undefined && credential.value.end - credential.value.start > MAX_CREDENTIAL_CHARS)
     return refused(
@@ -181,7 +197,7 @@ function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessa
       INVALID_PARAMS,
       `Invalid params: the credential is longer than ${MAX_CREDENTIAL_CHARS} characters`
     )
-  if (credential !== undefined && second !== undefined && !isSame(text, credential.value, second.value, budget))
+  if (credential !== undefined && second !== undefined && !isSame(text, credential, second, budget))
     return refused(known, INVALID_PARAMS, 'Invalid params: the message has two different payment credentials')
   let digest: string
   try {
@@ -192,20 +208,23 @@ function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessa
   }
   return {
     kind: 'priced',
-    text: withoutCredentials(parts, credentials),
+    text: withoutCredentials(parts, names),
     call: {
       key: keyOf(known),
       id: known,
       ...found,
       digest,
-      credential:
-        credential === undefined ? undefined : JSON.parse(text.slice(credential.value.start, credential.value.end))
+      credential: credential?.name === CREDENTIAL ? valueAt(text, credential.value) : undefined,
+      x402: credential?.name === X402_PAYMENT ? valueAt(text, credential.value) : undefined,
+      ...(method === 'tools/call' && names.length > 1
+        ? { hasX402Extension: hasExtension(parts), tool: toolOf(parts) }
+        : { hasX402Extension: false, tool: null })
     }
   }
 }
 
-function free(parts: Parts, initializes: string | null = null): RpcMessage {
-  return { kind: 'free', text: withoutCredentials(parts, credentialsOf(parts)), initializes }
+function free(parts: Parts, names: readonly CredentialName[], announces: Announced | null = null): RpcMessage {
+  return { kind: 'free', text: withoutCredentials(parts, names), announces }
 }
 
 function refused(id: string | number | null, code: number, message: string): RpcMessage {
@@ -328,43 +347,6 @@ function repeatedId(parts: readonly Parts[]): string | null {
     seen.add(key)
   }
   return null
-}
-
-interface Credential {
-  readonly value: Span
-  readonly place: Span
-}
-
-/** In `params._meta` (MCP) or at the root (plain JSON-RPC). If both, they are equal. */
-function credentialsOf({ message, params }: Parts): Credential[] {
-  const found: Credential[] = []
-  for (const holder of [params, message]) {
-    const span = holder?.member(META) ?? null
-    if (span === null) continue
-    const meta = outlineAt(message.text, span, MAX_MEMBERS)
-    const [value, place] = [meta.member(CREDENTIAL), memberPlace(meta, CREDENTIAL)]
-    if (value !== null && place !== null) found.push({ value, place })
-  }
-  return found
-}
-
-function isSame(text: string, one: Span, other: Span, budget: Budget): boolean {
-  try {
-    return canonicalText(text, one, budget) === canonicalText(text, other, budget)
-  } catch (error) {
-    if (error instanceof JsonError) return false
-    throw error
-  }
-}
-
-function withoutCredentials({ message: { text, start, end } }: Parts, credentials: readonly Credential[]): string {
-  let from = start
-  let kept = ''
-  for (const { place } of credentials.toSorted((one, other) => one.place.start - other.place.start)) {
-    kept += text.slice(from, place.start)
-    from = place.end
-  }
-  return kept + text.slice(from, end)
 }
 
 /**

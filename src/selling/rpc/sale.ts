@@ -18,7 +18,16 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { CallsUnderWay, type PaidCall } from './calls.ts'
 import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } from './message.ts'
 import { RpcResponder } from './response.ts'
-import { CREDENTIAL, errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
+import {
+  CREDENTIAL,
+  errorText,
+  faultText,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
+  paymentError,
+  X402_PAYMENT,
+  x402Result
+} from './wire.ts'
 
 interface RpcSaleDependencies {
   readonly challenges: Challenges
@@ -80,20 +89,21 @@ export class RpcSale {
     if (fault !== null) return refusal(fault)
     if (typeof routing === 'string') return refusal(routing)
     const bytes = await readUnpaidBody(ctx, body =>
-      Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes(CREDENTIAL)
+      [CREDENTIAL, X402_PAYMENT].some(name => Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes(name))
     )
-    const read = readMessages(bytes, prices, routing)
+    const takesX402 = this.#dependencies.challenges.settings.x402Origin !== null
+    const read = readMessages(bytes, prices, routing, takesX402)
     if ('code' in read) return answer(errorText(read.id, read.code, read.message))
     const { messages, isBatch, isUntouched } = read
-    const initializes = messages.flatMap(message =>
-      message.kind === 'free' && message.initializes !== null ? [message.initializes] : []
+    const announces = messages.flatMap(message =>
+      message.kind === 'free' && message.announces !== null ? [message.announces] : []
     )
-    if (isUntouched && initializes.length === 0 && messages.every(({ kind }) => kind === 'free'))
+    if (isUntouched && announces.length === 0 && messages.every(({ kind }) => kind === 'free'))
       return forward(ctx, responder, null)
 
     const { challenges, clock } = this.#dependencies
     const { protocol, toolErrors } = prices
-    const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, initializes)
+    const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, announces)
     begun({ calls, responder: null })
     const judged = new Map<RpcMessage, Answered>()
     // All of them, even if one fails: a payment leased after the request's end would never be released.
@@ -149,7 +159,9 @@ export class RpcSale {
     const { challenges } = this.#dependencies
     const offer = offerOf(ctx, this.#offers.ofCall(ctx, call.amount, call.label), call)
     try {
-      if (call.credential !== undefined && readCredential(ctx.headers.pairs).kind !== 'none')
+      const inMessage = call.credential !== undefined || call.x402 !== undefined
+      const takesX402 = challenges.settings.x402Origin !== null
+      if (inMessage && readCredential(ctx.headers.pairs, false, takesX402).kind !== 'none')
         return answered(
           errorText(
             call.id,
@@ -158,18 +170,28 @@ export class RpcSale {
           )
         )
       const verdict =
-        call.credential === undefined
-          ? await challenges.verify(ctx, offer)
-          : await challenges.verifyObject(ctx, offer, call.credential)
+        call.x402 !== undefined
+          ? await challenges.verifyX402(ctx, offer, call.x402)
+          : call.credential !== undefined
+            ? await challenges.verifyObject(ctx, offer, call.credential)
+            : await challenges.verify(ctx, offer)
       if (verdict.kind === 'paid') return { call, offer, paid: verdict }
       if (isMalformed(verdict))
         return answered(errorText(call.id, INVALID_PARAMS, `Invalid params: ${verdict.detail}`, { httpStatus: 402 }))
       const challenge = await challenges.challenge(ctx, offer)
-      return { challenge, text: paymentError(call.id, challenge, verdict) }
+      const byX402 = this.#paysByX402(ctx, call) ? x402Result(call.id, challenge, verdict, call.hasX402Extension) : null
+      return { challenge, text: byX402 ?? paymentError(call.id, challenge, verdict) }
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
       return answered(faultText(call.id, error))
     }
+  }
+
+  /** A message has room for one protocol: the client's own where it is known, else the first of the settings. */
+  #paysByX402(ctx: Context, call: PricedCall): boolean {
+    if (call.x402 !== undefined || call.hasX402Extension) return true
+    const { settings } = this.#dependencies.challenges
+    return settings.x402First && call.credential === undefined && !ctx.headers.has('accept-payment')
   }
 
   /** The HTTP challenge, for clients that pay that way. */
@@ -187,7 +209,7 @@ export function endRpc({ calls, responder }: RpcUnderWay, outcome: Outcome): voi
 }
 
 /** What a call would buy: the path with the operation as a fragment, which no request path has. */
-function offerOf(ctx: Context, base: Offer, { operation, label, digest }: PricedCall): Offer {
+function offerOf(ctx: Context, base: Offer, { operation, label, digest, tool }: PricedCall): Offer {
   const path = `${ctx.path}#${operation}`
   return {
     ...base,
@@ -195,7 +217,8 @@ function offerOf(ctx: Context, base: Offer, { operation, label, digest }: Priced
     tokenPath: path,
     wildcard: false,
     description: `${base.description} ${label}`,
-    callDigest: digest
+    callDigest: digest,
+    ...(tool === null || tool === undefined ? {} : { tool })
   }
 }
 

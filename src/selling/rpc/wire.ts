@@ -3,6 +3,7 @@ import type { SentChallenge } from '../holding/challenge.ts'
 import type { CredentialRefusal } from '../verifying/verdict.ts'
 import { GatewayError } from '../../engine/operations/errors.ts'
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
+import { exactRequired, refusedSettlement } from '../../lightning/codecs/x402.ts'
 import { formatTimestamp } from '../../lightning/codecs/timestamp.ts'
 
 export const PARSE_ERROR = -32700
@@ -15,6 +16,10 @@ const VERIFICATION_FAILED = -32043
 export const META = '_meta'
 export const CREDENTIAL = 'org.paymentauth/credential'
 export const RECEIPT = 'org.paymentauth/receipt'
+/** x402 in MCP (x402-foundation/x402, transports-v2/mcp.md). */
+export const X402_PAYMENT = 'x402/payment'
+export const X402_RESPONSE = 'x402/payment-response'
+export const X402_EXTENSION = 'org.x402/payment'
 
 /** Payment capability in `initialize`, under `capabilities.experimental.payment`. */
 export const CAPABILITY = JSON.stringify({ methods: { lightning: { intents: ['charge'] } } })
@@ -44,6 +49,31 @@ export function paymentError(id: Id, challenge: SentChallenge, refusal: Credenti
     failure: { reason: refusal.reason, detail: refusal.detail },
     problem: paymentProblem(slug, refusal.detail, payment?.id ?? null)
   })
+}
+
+/**
+ * A payment request of x402, or a refusal with one: by the extension where the client has it, else as a failed tool's
+ * result. Null for a challenge without x402.
+ */
+export function x402Result(
+  id: Id,
+  { invoice, x402 = null }: SentChallenge,
+  refusal: CredentialRefusal,
+  hasExtension: boolean
+): string | null {
+  if (x402 === null) return null
+  const reason = refusal.kind === 'x402' ? refusal.reason : null
+  const required = exactRequired(invoice, x402, reason ?? 'Payment required')
+  const result = hasExtension
+    ? { resultType: 'payment_required', paymentRequired: required }
+    : {
+        resultType: 'complete',
+        isError: true,
+        structuredContent: required,
+        content: [{ type: 'text', text: JSON.stringify(required) }]
+      }
+  const meta = reason === null ? {} : { [META]: { [X402_RESPONSE]: refusedSettlement(reason, invoice) } }
+  return JSON.stringify({ jsonrpc: '2.0', id, result: { ...result, ...meta } })
 }
 
 /** A challenge as an object, with `request`; the id covers its canonical text. */

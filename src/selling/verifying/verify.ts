@@ -1,6 +1,7 @@
 import type { Context } from '../../engine/message/context.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { readAuthorization, readCredential, type Credential } from '../../lightning/codecs/credential.ts'
+import { readExactCredential, type ExactCredential } from '../../lightning/codecs/x402.ts'
 import { paymentHashOf, preimageMatches } from '../../lightning/codecs/hmac.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import { parsePaymentObject, parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
@@ -93,6 +94,11 @@ export class Verifier {
     return this.#countedLater('payment', this.payments.verify(ctx, offer, parsePaymentObject(credential), null))
   }
 
+  /** @throws Unavailable if the database is down, or the payment is not confirmed yet: nothing was spent */
+  verifyX402(ctx: Context, offer: Offer, credential: ExactCredential | string): Promise<CredentialVerdict> {
+    return this.#countedLater('x402', this.#x402.verify(ctx, offer, credential))
+  }
+
   /**
    * Payment hash that a credential proves, for any offer and state; else null. Claims nothing.
    * @throws Unavailable
@@ -149,7 +155,7 @@ export class Verifier {
       case 'legacy':
         return this.#countedLater('payment-legacy', this.payments.legacy(ctx, offer, credential.preimage, remember))
       case 'x402':
-        return this.#countedLater('x402', this.#x402.verify(ctx, offer, credential.token))
+        return this.verifyX402(ctx, offer, readExactCredential(credential.token))
       case 'malformed':
         return this.#malformed(credential)
     }

@@ -3,7 +3,7 @@ import { Unavailable } from '../../engine/operations/errors.ts'
 import { PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
-import { readExactCredential, requirementsOf, settlementFault } from '../../lightning/codecs/x402.ts'
+import { requirementsOf, settlementFault, type ExactCredential } from '../../lightning/codecs/x402.ts'
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { hasBoundBody, type Offer } from '../offers/offer.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
@@ -26,10 +26,9 @@ export class X402Credentials {
   }
 
   /** @throws Unavailable if the database is down: nothing was spent */
-  async verify(ctx: Context, offer: Offer, token: string): Promise<Paid | X402Refused> {
+  async verify(ctx: Context, offer: Offer, credential: ExactCredential | string): Promise<Paid | X402Refused> {
     const { claims, clock, isShared, settings } = this.#options
-    const credential = readExactCredential(token)
-    if (typeof credential === 'string') return refused(credential, 'The PAYMENT-SIGNATURE cannot be read')
+    if (typeof credential === 'string') return refused(credential, 'The payment cannot be read')
     const paymentHash = paymentHashIn(credential.invoice)
     if (paymentHash === null)
       return refused('invalid_exact_lnbtc_invoice_decode_failed', 'The accepted invoice cannot be read')
@@ -37,7 +36,8 @@ export class X402Credentials {
     // Others may make invoices at the same node: only those that were issued here count.
     if (challenge === null || challenge.invoice !== credential.invoice)
       return refused('invalid_exact_lnbtc_invoice_payee_mismatch', 'The accepted invoice is not one of this server')
-    const digest = hasBoundBody(ctx, offer) ? contentDigest(await ctx.body.bytes()) : null
+    const hasDigest = offer.callDigest === undefined && hasBoundBody(ctx, offer)
+    const digest = hasDigest ? contentDigest(await ctx.body.bytes()) : null
     const binding = x402Binding(ctx, offer, settings(), digest)
     if (binding === null)
       return refused('invalid_exact_lnbtc_request_binding', 'This request cannot be paid with x402; use another scheme')

@@ -15,7 +15,7 @@ import {
   macaroonToBase64,
   mintMacaroon
 } from '../../../src/lightning/l402/macaroon.ts'
-import { EMPTY_BODY_HASH, httpBinding, paymentRequiredHeader } from '../../../src/lightning/codecs/x402.ts'
+import { EMPTY_BODY_HASH, exactRequired, httpBinding, x402Header } from '../../../src/lightning/codecs/x402.ts'
 import { MAX_REALM_CHARS, paymentChallenge } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 
 // A provider's invoice without its description, with two routing hints.
@@ -118,11 +118,13 @@ t.test('challenge size: with two routing hints, two schemes stay below 4 KB and 
     Buffer.alloc(32, 1)
   )
   const url = `https://api.example.com${path}`
-  const header = paymentRequiredHeader(
-    invoice,
-    httpBinding({ method: 'POST', url, bodyHash: EMPTY_BODY_HASH, headers: [['content-type', 'application/json']] }),
-    null
-  )
+  const binding = httpBinding({
+    method: 'POST',
+    url,
+    bodyHash: EMPTY_BODY_HASH,
+    headers: [['content-type', 'application/json']]
+  })
+  const header = x402Header(exactRequired(invoice, binding, null))
   // The hints that the invoice lacks are in it once, in base64.
   const three = two + 'PAYMENT-REQUIRED: \r\n'.length + header.length + Math.ceil(((hashed - invoice.length) * 4) / 3)
   t.ok(three < 5120, `${three} bytes`)

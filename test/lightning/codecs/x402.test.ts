@@ -2,11 +2,12 @@ import t from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import {
   EMPTY_BODY_HASH,
+  exactRequired,
   httpBinding,
-  paymentRequiredHeader,
   readExactCredential,
   requirementsOf,
-  settlementFault
+  settlementFault,
+  x402Header
 } from '../../../src/lightning/codecs/x402.ts'
 import { sha256 } from '../../../src/lightning/codecs/hmac.ts'
 
@@ -185,7 +186,7 @@ t.test('x402 exact: a preimage must be 32 bytes in lower-case hex that hash to t
 })
 
 t.test('x402 exact: the header of a 402 is the published requirement', t => {
-  const header = paymentRequiredHeader(INVOICE, binding, null)
+  const header = x402Header(exactRequired(INVOICE, binding, null))
   t.same(JSON.parse(Buffer.from(header, 'base64').toString()), {
     x402Version: 2,
     resource: { url: URL_A },

@@ -163,6 +163,7 @@ export const settings: ChallengeSettings = {
   realm: 'api.example.com',
   schemes: ['l402', 'payment'],
   x402Origin: null,
+  x402First: false,
   orderByClient: true,
   lsat: false,
   maxPerClient: 10,

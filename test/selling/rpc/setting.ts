@@ -12,8 +12,13 @@ export interface Rpc {
   readonly method?: string
   readonly params?: { readonly name?: string; readonly _meta?: Readonly<Record<string, unknown>> }
   readonly result?: {
+    readonly resultType?: string
+    readonly isError?: boolean
+    readonly structuredContent?: unknown
+    readonly content?: ReadonlyArray<{ readonly type: string; readonly text?: string }>
+    readonly paymentRequired?: unknown
     readonly said?: unknown
-    readonly capabilities?: { readonly experimental?: unknown; readonly tools?: unknown }
+    readonly capabilities?: { readonly experimental?: unknown; readonly tools?: unknown; readonly extensions?: unknown }
     readonly _meta?: Readonly<Record<string, unknown>>
   }
   readonly error?: { readonly code: number; readonly message: string; readonly data?: ErrorData }
@@ -124,8 +129,15 @@ export async function openRpcShop(
     prices = PRICES,
     route = '',
     payment = '',
-    clock
-  }: { prices?: string; route?: string; payment?: string; clock?: ManualClock } = {}
+    clock,
+    env = {}
+  }: {
+    prices?: string
+    route?: string
+    payment?: string
+    clock?: ManualClock
+    env?: Readonly<Record<string, string>>
+  } = {}
 ): Promise<RpcShop> {
   const received: Received[] = []
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -167,7 +179,7 @@ export async function openRpcShop(
         ]
       ]
     })
-  const gateway = await startGateway(t, { yaml: yaml(prices), ...(clock === undefined ? {} : { clock }) })
+  const gateway = await startGateway(t, { yaml: yaml(prices), env, ...(clock === undefined ? {} : { clock }) })
   const post: RpcShop['post'] = (message, headers = {}) =>
     gateway.send('POST', '/mcp', {
       headers: {
