@@ -247,6 +247,10 @@ export class MemoryState implements State {
     return Promise.resolve(true)
   }
 
+  inspect(): ReturnType<State['inspect']> {
+    return Promise.resolve({ policy: 'noeviction', at: this.#clock.now() })
+  }
+
   close(): Promise<void> {
     for (const running of this.#running.values()) {
       for (const tell of running.waiters) tell({ kind: 'gone' })

@@ -277,6 +277,21 @@ export class RedisState implements State {
     }
   }
 
+  async inspect(): ReturnType<State['inspect']> {
+    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis]
+    const found = await Promise.all(
+      nodes.map(async node => {
+        const text = await this.#inTime(node.info())
+        const [, policy = 'unknown'] = /^maxmemory_policy:(\S+)/m.exec(text) ?? []
+        const [, micros] = /^server_time_usec:(\d+)/m.exec(text) ?? []
+        return { policy, at: micros === undefined ? this.#clock.now() : Number(micros) / 1000 }
+      })
+    )
+    const worst = found.find(({ policy }) => policy !== 'noeviction') ?? found[0]
+    if (worst === undefined) throw new StateUnavailable('the cluster has no nodes')
+    return worst
+  }
+
   async close(): Promise<void> {
     await this.#permits.close()
     if (this.#redis.status === 'ready')

@@ -116,6 +116,8 @@ export interface State {
   delete(key: string): Maybe<void>
   /** Never rejects. */
   healthy(): Promise<boolean>
+  /** What its server reports: the eviction policy, and its time in ms since the epoch. Rejects while it is away. */
+  inspect(): Promise<{ readonly policy: string; readonly at: number }>
   close(): Promise<void>
 }
 

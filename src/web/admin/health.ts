@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { Type, type Static } from 'typebox'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
-import { moment, records, integer, optional, text } from '../../platform/database/rows.ts'
+import { integer, moment, optional, records, text } from '../../platform/database/rows.ts'
 import { freeBytes } from '../../platform/database/write-probe.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -15,7 +15,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { RunningConfiguration } from './schema.ts'
 import type { ProviderState } from './overview.ts'
-import { Check, judge } from './problems.ts'
+import { Check, judge, type PlatformFacts } from './problems.ts'
 import { stuck } from '../../selling/sessions/store.ts'
 
 const HealthView = Type.Object(
@@ -29,11 +29,18 @@ const HealthView = Type.Object(
 
 export type AdminHealth = Static<typeof HealthView>
 
-export interface HealthDependencies {
+interface PlatformDependencies {
   readonly clock: Clock
   readonly database: Database
+  readonly state: Pick<State, 'healthy' | 'inspect'>
+  /** Free bytes of the folder's disk. */
+  free?(folder: string): Promise<number>
+  /** Most open files of this process; undefined where that is unknown. */
+  openFiles?(): Promise<number | undefined>
+}
+
+export interface HealthDependencies extends PlatformDependencies {
   readonly jobs: Pick<Jobs, 'queues'>
-  readonly state: Pick<State, 'healthy'>
   readonly traffic: Pick<Traffic, 'processes' | 'recent'>
   running(): Pick<RunningConfiguration, 'config' | 'reload'>
   providers(): Promise<readonly ProviderState[]>
@@ -41,59 +48,70 @@ export interface HealthDependencies {
   upstreams(): readonly UpstreamTrouble[]
   /** Whether this process accepts requests. */
   serving(): boolean
-  /** Free bytes of the folder's disk. */
-  free?(folder: string): Promise<number>
 }
 
 /** Milliseconds for which failures of merchants' upstreams are reported. */
 const RECENT = 600_000
 
-const nowRows = records({ at: moment() })
+const serverRows = records({ at: moment(), version: integer(), off: optional(text()), allowed: integer() })
+
+/** What can be known without a running gateway. Never rejects. */
+export async function platformFacts(
+  { clock, database, free = freeBytes, openFiles = fileLimit, state }: PlatformDependencies,
+  config: GatewayConfig
+): Promise<PlatformFacts> {
+  const health = await database.health()
+  const [server, redis, bytes, certificateUntil, files] = await Promise.all([
+    health.status === 'unhealthy' ? null : known(() => inspectDatabase(clock, database)),
+    config.state.url.startsWith('memory:') ? null : inspectState(clock, state).catch(() => false as const),
+    known(() => free(config.data)),
+    config.server.tls.length === 0 ? undefined : known(() => firstExpiry(config.server.tls)),
+    openFiles()
+  ])
+  const isEmbedded = database.kind === 'pglite'
+  return {
+    now: clock.now(),
+    database: health,
+    isEmbedded,
+    version: server?.version ?? null,
+    flaws: server === null || isEmbedded || config.mode !== 'production' ? [] : flawsOf(server, config),
+    redis,
+    free: bytes,
+    certificateUntil,
+    clockOff: server?.ahead ?? null,
+    openFiles: files
+  }
+}
 
 /** Runs all checks independently. Never rejects. */
 export async function checkHealth(
   dependencies: HealthDependencies,
   firstSeen: Parameters<typeof judge>[1]
 ): Promise<AdminHealth> {
-  const { clock, database, free = freeBytes, jobs, providers, running, serving, state, traffic } = dependencies
+  const { clock, database, jobs, providers, running, serving, traffic } = dependencies
   const { config, reload } = running()
-  const health = await database.health()
-  const isThere = health.status !== 'unhealthy'
-  const read = async <T>(part: () => Promise<T>, needsDatabase = true): Promise<T | null> =>
-    // Its own check reports the outage; what could not be read is unknown.
-    needsDatabase && !isThere ? null : await part().catch(() => null)
-  const [certificateUntil, redis, known, recent, work, queues, bytes, clockOff, processes] = await Promise.all([
-    config.server.tls.length === 0 ? undefined : read(() => firstExpiry(config.server.tls), false),
-    config.state.url.startsWith('memory:') ? null : state.healthy().catch(() => false),
-    read(providers, false),
+  const facts = await platformFacts(dependencies, config)
+  const isThere = facts.database.status !== 'unhealthy'
+  // Its own check reports the outage; what could not be read is unknown.
+  const read = async <T>(part: () => Promise<T>): Promise<T | null> => (isThere ? await known(part) : null)
+  const [shown, recent, work, queues, processes] = await Promise.all([
+    known(providers),
     read(() => traffic.recent(5)),
     read(() => openWork(database.sql, clock.now())),
     read(() => jobs.queues()),
-    read(() => free(config.data), false),
-    read(() => clockSkew(dependencies)),
     read(() => traffic.processes())
   ])
-  const now = clock.now()
+  const { now } = facts
+  const upstreams = dependencies.upstreams().filter(one => isLive(config, one, now))
   const checks = judge(
-    {
-      now,
-      database: health,
-      isEmbedded: database.kind === 'pglite',
-      redis,
-      upstreams: dependencies.upstreams().filter(one => isLive(config, one, now)),
-      providers: known,
-      reload,
-      traffic: recent,
-      work,
-      queues,
-      free: bytes,
-      certificateUntil,
-      clockOff,
-      processes
-    },
+    { ...facts, upstreams, providers: shown, reload, traffic: recent, work, queues, processes },
     firstSeen
   )
   return { at: new Date(now).toISOString(), ready: serving() && isThere, checks }
+}
+
+async function known<T>(part: () => Promise<T>): Promise<T | null> {
+  return await part().catch(() => null)
 }
 
 /** Whether the configuration still has an operator's upstream, or a merchant's failed recently. */
@@ -118,12 +136,51 @@ async function firstExpiry(files: GatewayConfig['server']['tls']): Promise<Date>
   return new Date(Math.min(...ends))
 }
 
-/** Milliseconds that the database's clock is ahead. */
-async function clockSkew({ clock, database }: Pick<HealthDependencies, 'clock' | 'database'>): Promise<number> {
+/** Reads another clock with its server's answer; `ahead` in milliseconds. */
+async function skewed<T extends { readonly at: number }>(
+  clock: Clock,
+  read: () => Promise<T | null>
+): Promise<T & { readonly ahead: number }> {
   const before = clock.now()
-  const found = await nowRows.one(database.sql`select clock_timestamp() as at`)
-  // The query takes time: assume half of it before the reading.
-  return Math.round((found?.at ?? before) - (before + clock.now()) / 2)
+  const found = await read()
+  if (found === null) throw new Error('no row')
+  // The call takes time: assume half of it before the reading.
+  return { ...found, ahead: Math.round(found.at - (before + clock.now()) / 2) }
+}
+
+async function inspectState(clock: Clock, state: PlatformDependencies['state']): Promise<PlatformFacts['redis']> {
+  return (await state.healthy()) && (await skewed(clock, () => state.inspect()))
+}
+
+function inspectDatabase(clock: Clock, { sql }: Database) {
+  return skewed(clock, () =>
+    serverRows.one(sql`
+      select clock_timestamp() as at, current_setting('server_version_num')::int / 10000 as version,
+        (select string_agg(name, ', ') from pg_settings
+          where setting = 'off' and name in ('fsync', 'full_page_writes', 'synchronous_commit')) as off,
+        current_setting('max_connections')::int as allowed`)
+  )
+}
+
+/** Why the settings of a server are not fit for production. */
+function flawsOf(
+  { allowed, off, version }: { allowed: number; off: string | null; version: number },
+  { database: { connections }, server: { workers } }: GatewayConfig
+): string[] {
+  // Each process has one more, for notifications.
+  const used = workers * (connections + 1)
+  return [
+    ...(version < 15 ? ['it is older than version 15'] : []),
+    ...(off === null ? [] : [`a power failure can lose sales, since it has these off: ${off}`]),
+    ...(used > allowed ? [`max_connections is ${allowed}, and these ${workers} processes may use ${used}`] : [])
+  ]
+}
+
+/** Node raises the soft limit to the hard one when it starts. */
+async function fileLimit(): Promise<number | undefined> {
+  const text = await readFile('/proc/self/limits', 'utf8').catch(() => '')
+  const [, limit] = /^Max open files +(\d+)/m.exec(text) ?? []
+  return limit === undefined ? undefined : Number(limit)
 }
 
 export function adminHealthOperations(dependencies: HealthDependencies): AnyOperation[] {

@@ -26,6 +26,7 @@ const EFFECTS = {
   jobs: 'Webhooks, refunds and mails may be late.',
   disk: 'At 16 MiB the embedded database becomes read-only, and sales stop.',
   certificate: 'Clients refuse to connect once it has expired.',
+  files: 'New connections fail when the limit is reached.',
   clock: 'Tokens and invoices expire at the wrong time.',
   processes: 'None on sales.'
 } as const
@@ -48,12 +49,7 @@ export type Check = Static<typeof Check>
 type CheckName = Check['name']
 
 /** A null part could not be read; its check is a warning. */
-export interface HealthFacts {
-  readonly now: number
-  readonly database: Health
-  readonly isEmbedded: boolean
-  /** Null for memory. */
-  readonly redis: boolean | null
+export interface HealthFacts extends PlatformFacts {
   readonly upstreams: readonly UpstreamTrouble[]
   readonly providers: readonly ProviderState[] | null
   readonly reload: ReloadNote | null
@@ -61,13 +57,27 @@ export interface HealthFacts {
   readonly traffic: Measured | null
   readonly work: OpenWork | null
   readonly queues: readonly QueueView[] | null
+  readonly processes: readonly TrafficProcess[] | null
+}
+
+/** Known without a running gateway. */
+export interface PlatformFacts {
+  readonly now: number
+  readonly database: Health
+  readonly isEmbedded: boolean
+  /** Major version of PostgreSQL. */
+  readonly version: number | null
+  /** Settings of PostgreSQL that are not fit for production. */
+  readonly flaws: readonly string[]
+  /** Null for memory, false while it does not respond; `ahead`: milliseconds that its clock is ahead. */
+  readonly redis: { readonly policy: string; readonly ahead: number } | false | null
   /** Free bytes of the data folder. */
   readonly free: number | null
+  readonly openFiles: number | undefined
   /** End of validity of the certificate of `server.tls` that expires first; undefined without TLS. */
   readonly certificateUntil: Date | null | undefined
   /** Milliseconds that the database's clock is ahead. */
   readonly clockOff: number | null
-  readonly processes: readonly TrafficProcess[] | null
 }
 
 interface Finding {
@@ -82,6 +92,8 @@ const MiB = 1024 ** 2
 /** Warning and error thresholds; the embedded database becomes read-only at 16 MiB. */
 const DISK_LOW = 1024 * MiB
 const DISK_FULL = 64 * MiB
+/** Open files below which a warning is due: a request needs two connections. */
+const FILES_FEW = 4096
 const DAY = 86_400_000
 /** Days of validity below which a certificate should have been renewed: certbot renews at 30. */
 const CERTIFICATE_SOON = 14
@@ -114,9 +126,13 @@ const UNKNOWN = warning('This check failed.', 'Check the database first, then re
  * Judges everything that can go wrong, worst first. `firstSeen` remembers when a check without a known start stopped
  * being good.
  */
-export function judge(facts: HealthFacts, firstSeen: Map<CheckName, number> = new Map()): Check[] {
+export function judge(
+  facts: HealthFacts,
+  firstSeen: Map<CheckName, number> = new Map(),
+  names: readonly CheckName[] = NAMES
+): Check[] {
   const isThere = facts.database.status !== 'unhealthy'
-  const checks = NAMES.flatMap((name): Check[] => {
+  const checks = names.flatMap((name): Check[] => {
     const finding = isThere || !NEED_DATABASE.has(name) ? RULES[name](facts) : null
     if (finding === null) return []
     const { says, state, wayOut } = finding
@@ -130,6 +146,20 @@ export function judge(facts: HealthFacts, firstSeen: Map<CheckName, number> = ne
     return [{ name, state, says, since, effect: EFFECTS[name], wayOut }]
   })
   return checks.toSorted((one, other) => RANK[one.state] - RANK[other.state])
+}
+
+/** The checks that need no running gateway. */
+export function judgePlatform(facts: PlatformFacts): Check[] {
+  const none = {
+    upstreams: [],
+    providers: null,
+    reload: null,
+    traffic: null,
+    work: null,
+    queues: null,
+    processes: null
+  }
+  return judge({ ...facts, ...none }, new Map(), ['database', 'state', 'disk', 'certificate', 'files', 'clock'])
 }
 
 const RANK = { bad: 0, warning: 1, good: 2 } as const
@@ -157,9 +187,25 @@ const work =
 
 const several = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
 
+/** Judges the end of validity of the certificate that `whose` begins a sentence with. */
+export function expiry(whose: string, until: Date, now: number): Finding {
+  const days = Math.floor((until.getTime() - now) / DAY)
+  const words = `${whose} certificate ${days < 0 ? 'expired' : 'expires'} on ${until.toISOString().slice(0, 10)}.`
+  if (days >= CERTIFICATE_SOON) return good(words)
+  return (days < CERTIFICATE_LAST ? bad : warning)(
+    words,
+    'Renew the files of `server.tls`. The gateway uses them within 30 seconds.'
+  )
+}
+
 const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding | null>> = {
-  database({ database: { error, ms, status }, isEmbedded }) {
-    const kind = isEmbedded ? 'The embedded database' : 'PostgreSQL'
+  database({ database: { error, ms, status }, flaws, isEmbedded, version }) {
+    const kind = isEmbedded ? 'The embedded database' : `PostgreSQL${version === null ? '' : ` ${version}`}`
+    if (status === 'healthy' && flaws.length > 0)
+      return warning(
+        `${kind} responds, but ${flaws.join('; ')}.`,
+        'Correct it in postgresql.conf and restart PostgreSQL; workers times database.connections must fit.'
+      )
     if (status === 'healthy') return good(`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
     if (status === 'degraded')
       return warning(
@@ -175,9 +221,14 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding | null>>
   },
   state({ redis }) {
     if (redis === null) return good('Counters and idempotency records are in the memory of this process.')
-    return redis
+    if (redis === false)
+      return bad('Redis does not respond.', 'Start Redis or correct state.url. The gateway reconnects automatically.')
+    return redis.policy === 'noeviction'
       ? good('Redis responds.')
-      : bad('Redis does not respond.', 'Start Redis or correct state.url. The gateway reconnects automatically.')
+      : warning(
+          `maxmemory-policy is ${redis.policy}: a full Redis drops counters and idempotency records.`,
+          'Set maxmemory-policy to noeviction, and enough maxmemory.'
+        )
   },
   upstreams({ upstreams }) {
     const own = upstreams.filter(({ tenant }) => tenant === '')
@@ -308,23 +359,24 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding | null>>
   certificate({ certificateUntil, now }) {
     if (certificateUntil === undefined) return null
     if (certificateUntil === null) return UNKNOWN
-    const days = Math.floor((certificateUntil.getTime() - now) / DAY)
-    const date = certificateUntil.toISOString().slice(0, 10)
-    const words = `The first TLS certificate ${days < 0 ? 'expired' : 'expires'} on ${date}.`
-    if (days >= CERTIFICATE_SOON) return good(words)
-    return (days < CERTIFICATE_LAST ? bad : warning)(
-      words,
-      'Renew the files of `server.tls`. The gateway uses them within 30 seconds.'
-    )
+    return expiry('The first TLS', certificateUntil, now)
   },
-  clock({ clockOff }) {
+  files({ openFiles }) {
+    if (openFiles === undefined) return null
+    const words = `This process may open ${openFiles} files.`
+    return openFiles >= FILES_FEW
+      ? good(words)
+      : warning(words, 'Raise LimitNOFILE of the systemd unit, or the nofile limit of the container, to 65536.')
+  },
+  clock({ clockOff, redis }) {
     if (clockOff === null) return UNKNOWN
-    const off = Math.abs(clockOff)
-    const words = `This machine's clock is ${off} ms ${clockOff > 0 ? 'behind' : 'ahead of'} the database's.`
-    if (off <= CLOCK_OFF) return good(words)
-    return (off > CLOCK_BAD ? bad : warning)(
+    const ofRedis = redis ? redis.ahead : 0
+    const [off, whose] = Math.abs(ofRedis) > Math.abs(clockOff) ? [ofRedis, 'Redis'] : [clockOff, 'the database']
+    const words = `This machine's clock is ${Math.abs(off)} ms ${off > 0 ? 'behind' : 'ahead of'} ${whose}.`
+    if (Math.abs(off) <= CLOCK_OFF) return good(words)
+    return (Math.abs(off) > CLOCK_BAD ? bad : warning)(
       words,
-      'Sync both clocks with NTP. Tokens, invoices and leases expire by them.'
+      'Sync the clocks with NTP. Tokens, invoices and leases expire by them.'
     )
   },
   processes({ processes: all }) {

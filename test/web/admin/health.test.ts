@@ -2,7 +2,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { checkHealth, type AdminHealth, type HealthDependencies } from '../../../src/web/admin/health.ts'
+import { checkHealth, platformFacts, type AdminHealth, type HealthDependencies } from '../../../src/web/admin/health.ts'
+import { judgePlatform } from '../../../src/web/admin/problems.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
@@ -44,6 +45,10 @@ const trouble = {
 }
 
 const DAY = 86_400_000
+const answering = (policy = 'noeviction', ahead = 0): HealthDependencies['state'] => ({
+  healthy: async () => true,
+  inspect: async () => ({ policy, at: systemClock.now() + ahead })
+})
 const folder = mkdtempSync(join(tmpdir(), 'boltgate-health-'))
 
 /** The parts of a running configuration that the checks read. */
@@ -70,7 +75,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     clock: systemClock,
     database,
     jobs: { queues: async () => [queue] },
-    state: { healthy: async () => true },
+    state: answering(),
     traffic,
     // No more of it is asked for.
     running: () => withTls(),
@@ -92,7 +97,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     [],
     'nothing is wrong'
   )
-  t.equal(all.checks.length, 15)
+  t.ok(all.checks.length >= 15)
   const at = systemClock.now()
   const cases: ReadonlyArray<[name: string, state: string, says: RegExp, changed: Partial<HealthDependencies>]> = [
     [
@@ -102,7 +107,12 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
       { database: seeming(database, { status: 'degraded', ms: 1500, error: null }) }
     ],
     ['database', 'bad', /gone/, { database: seeming(database, { status: 'unhealthy', ms: 1, error: 'gone' }) }],
-    ['state', 'bad', /Redis does not respond/, { state: { healthy: () => Promise.reject(new Error('x')) } }],
+    [
+      'state',
+      'bad',
+      /Redis does not respond/,
+      { state: { ...answering(), healthy: () => Promise.reject(new Error('x')) } }
+    ],
     [
       'providers',
       'bad',
@@ -187,6 +197,9 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     ['certificate', 'bad', /certificate expires on 20/, secured(2 * DAY)],
     ['certificate', 'bad', /certificate expired on 20/, secured(-1)],
     ['certificate', 'warning', /check failed/, { running: () => withTls('/nowhere.pem') }],
+    ['state', 'warning', /maxmemory-policy is allkeys-lru/, { state: answering('allkeys-lru') }],
+    ['clock', 'warning', /9\d{3} ms behind Redis/, { state: answering('noeviction', 9_900) }],
+    ['files', 'warning', /1024 files/, { openFiles: async () => 1024 }],
     ['disk', 'warning', /900 MiB/, { free: async () => 900 * 1024 ** 2 }],
     ['disk', 'bad', /10 MiB/, { free: async () => 10 * 1024 ** 2 }],
     ['clock', 'warning', /behind/, { clock: { ...systemClock, now: () => systemClock.now() - 9_000 } }],
@@ -245,7 +258,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
   )
   const seenAt = new Map()
   const clock = { ...systemClock, now: () => 1_000 }
-  const gone = { state: { healthy: async () => false }, clock }
+  const gone = { state: { ...answering(), healthy: async () => false }, clock }
   await checkHealth(parts(gone), seenAt)
   const later = await checkHealth(parts({ ...gone, clock: { ...clock, now: () => 9_000 } }), seenAt)
   t.equal(
@@ -253,4 +266,25 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     '1970-01-01T00:00:01.000Z',
     'it remembers since when'
   )
+})
+
+await eachDatabase(t, 'settings of PostgreSQL are judged in production alone', async (t, database) => {
+  if (database.kind === 'pglite') return
+  const judged = async (mode: string, connections: number): Promise<AdminHealth['checks'][number] | undefined> => {
+    // The parts of a configuration that the facts are read from.
+    const config = {
+      data: '/',
+      mode,
+      database: { connections },
+      server: { tls: [], workers: 2 },
+      state: { url: 'memory:' }
+    } as never
+    const facts = await platformFacts({ clock: systemClock, database, state: answering() }, config)
+    return judgePlatform(facts).find(({ name }) => name === 'database')
+  }
+  t.match(await judged('development', 100_000), { state: 'good' })
+  const bad = await judged('production', 100_000)
+  t.match(bad, { state: 'warning', wayOut: /postgresql\.conf/ })
+  t.match(bad?.says, /max_connections is \d+, and these 2 processes may use 200002/)
+  t.match((await judged('production', 2))?.says, /^PostgreSQL 1\d responds/)
 })

@@ -23,6 +23,7 @@ const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: stri
   jobs: ['Background jobs', 'jobs'],
   certificate: ['TLS certificate', 'health'],
   disk: ['Disk', 'health'],
+  files: ['Open files', 'health'],
   clock: ['Clock', 'health'],
   processes: ['Processes', 'health']
 }
