@@ -1,6 +1,7 @@
 import { completionScript, SHELLS } from './cli/completions.ts'
 import { check, checkHelp } from './commands/check.ts'
 import { docs, docsHelp } from './commands/docs.ts'
+import { doctor, doctorHelp } from './commands/doctor.ts'
 import { endProcess } from './cli/end.ts'
 import { init, initHelp } from './commands/init.ts'
 import { key, keyHelp } from './commands/key.ts'
@@ -40,6 +41,7 @@ const completionHelp: Help = {
 const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
   ['init', { help: initHelp, run: init }],
   ['check', { help: checkHelp, run: check }],
+  ['doctor', { help: doctorHelp, run: doctor }],
   ['start', { help: startHelp, run: start }],
   ['pay', { help: payHelp, run: pay }],
   ['routes', { help: routesHelp, run: routes }],

@@ -16,32 +16,41 @@ function masterMismatch(): CodedError {
   )
 }
 
+export const FOREIGN =
+  'Some stored secrets were sealed with a master secret that is not configured, so their accounts cannot use them. Put that secret under secrets.previous'
+
 const place = { table: 'master_check', column: 'sealed', row: '1' }
 const CONTENT = 'boltgate'
 
 /**
- * Verifies that the secrets belong to the database, and seals its check value at the first start. Older databases are
- * judged by their stored values. Safe concurrently.
+ * Verifies that the secrets belong to the database, and seals its check value at the first start. Safe concurrently.
  * @throws CodedError; database errors
  */
 export async function checkMaster(database: Database, sealer: Sealer, log: Log): Promise<void> {
-  const { sql } = database
-  const values = await countSealed(database, sealer)
-  if ((await sql`select from master_check`).length === 0) {
-    if (values.foreign > 0 && values.own === 0) throw masterMismatch()
-    await sql`insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)}) on conflict do nothing`
+  const { sealed, foreign } = await verifyMaster(database, sealer)
+  if (sealed === null) {
+    await database.sql`insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)}) on conflict do nothing`
+    // Read back: of two concurrent starts with different secrets, one must be refused.
+    await verifyMaster(database, sealer)
   }
-  // Read back: of two concurrent starts with different secrets, one must be refused.
-  const [check] = await sql<{ sealed: string }[]>`select sealed from master_check`
-  const sealed = check?.sealed ?? ''
-  if (!opens(sealer, sealed)) throw masterMismatch()
   // From now on the previous secret alone must not start a gateway: it cannot read new values.
-  if (sealer.isStale(sealed)) await adoptMaster(database, sealer)
-  if (values.foreign > 0)
-    log.warn(
-      { code: UNSEAL.code, values: values.foreign },
-      'Some stored secrets were sealed with a master secret that is not configured, so their accounts cannot use them. Put that secret under secrets.previous'
-    )
+  else if (sealer.isStale(sealed)) await adoptMaster(database, sealer)
+  if (foreign > 0) log.warn({ code: UNSEAL.code, values: foreign }, FOREIGN)
+}
+
+/**
+ * The check value, null before the first start, and how many stored secrets no configured one opens. Databases without a
+ * check value are judged by their stored secrets.
+ * @throws CodedError where the secrets do not belong to the database
+ */
+export async function verifyMaster(
+  database: Database,
+  sealer: Sealer
+): Promise<{ readonly sealed: string | null; readonly foreign: number }> {
+  const { foreign, own } = await countSealed(database, sealer)
+  const [check] = await database.sql<{ sealed: string }[]>`select sealed from master_check`
+  if (check === undefined ? foreign > 0 && own === 0 : !opens(sealer, check.sealed)) throw masterMismatch()
+  return { sealed: check?.sealed ?? null, foreign }
 }
 
 /** Binds the database to the current master secret. */

@@ -17,6 +17,11 @@ export interface Secrets {
  * @throws CodedError
  */
 export function loadSecrets(config: GatewayConfig): Secrets {
+  return { ...loadRings(config), adminKey: adminKeyOf(config) }
+}
+
+/** The keys from the master secrets, without the admin key. */
+export function loadRings(config: GatewayConfig): Omit<Secrets, 'adminKey'> {
   const configured = config.secrets.previous.map(text => new Secret(text))
   const { current, previous } =
     config.secrets.master === ''
@@ -25,8 +30,7 @@ export function loadSecrets(config: GatewayConfig): Secrets {
   const former = [...previous, ...configured]
   return {
     ring: new KeyRing(current, former),
-    macaroonKeys: new TokenKeyRing(bytes(current), former.map(bytes)),
-    adminKey: adminKeyOf(config)
+    macaroonKeys: new TokenKeyRing(bytes(current), former.map(bytes))
   }
 }
 

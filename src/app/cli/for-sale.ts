@@ -18,16 +18,17 @@ export interface ForSale {
 
 /** Offers of the configured routes in file order, without merchants' proxies. */
 export function forSale(config: GatewayConfig, publicUrl: string, operations: readonly AnyOperation[]): ForSale[] {
+  return soldRoutes(config).map(({ route, price }) => ({
+    line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' per prepaid balance'}`,
+    order: orderOf(route, publicUrl, operations)
+  }))
+}
+
+export function soldRoutes(config: GatewayConfig) {
   return config.routes.flatMap(route => {
     const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
     const price = route.price ?? (asks ? config.payment.defaultPrice : 0)
-    if (route.upstream.kind === 'proxy' || isFree(price)) return []
-    return [
-      {
-        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' per prepaid balance'}`,
-        order: orderOf(route, publicUrl, operations)
-      }
-    ]
+    return route.upstream.kind === 'proxy' || isFree(price) ? [] : [{ route, price }]
   })
 }
 
@@ -51,17 +52,29 @@ function fileBelow({ match, upstream }: RouteConfig): string | undefined {
 }
 
 function orderOf(route: RouteConfig, publicUrl: string, operations: readonly AnyOperation[]): string {
+  const { headers, host, method, path } = sampleOf(route, operations)
+  const url = publicUrl + path
+  return [
+    path.includes('?') ? `'${url}'` : url,
+    ...(method === 'GET' ? [] : [`-X ${method}`]),
+    ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`]),
+    ...Object.entries(headers).map(([name, value]) => `-H '${name}: ${value.replaceAll("'", `'\\''`)}'`)
+  ].join(' ')
+}
+
+/** A request that the route takes; without a body. */
+export function sampleOf(route: RouteConfig, operations: readonly AnyOperation[]) {
   const {
     host,
-    method = ['GET'],
+    method: methods = ['GET'],
     path: [pattern = '/'],
     header = [],
     query = []
   } = route.match
-  const [verb = 'GET'] = method.includes('GET') ? ['GET'] : method
+  const [method = 'GET'] = methods.includes('GET') ? ['GET'] : methods
   const operation =
     route.upstream.kind === 'internal'
-      ? operations.find(({ method: its, path }) => its === verb && takes(route, its, path))
+      ? operations.find(({ method: its, path }) => its === method && takes(route, its, path))
       : undefined
   const path = operation?.path ?? fileBelow(route) ?? pattern.replace(/\*$/, '').replaceAll(/:[^/]+/g, '1')
   const pairs = query.map(text =>
@@ -69,10 +82,6 @@ function orderOf(route: RouteConfig, publicUrl: string, operations: readonly Any
       .map(part => encodeURIComponent(part ?? '1'))
       .join('=')
   )
-  return [
-    pairs.length === 0 ? `${publicUrl}${path}` : `'${publicUrl}${path}?${pairs.join('&')}'`,
-    ...(verb === 'GET' ? [] : [`-X ${verb}`]),
-    ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`]),
-    ...header.map(nameAndValue).map(([name, value]) => `-H '${name}: ${(value ?? '1').replaceAll("'", `'\\''`)}'`)
-  ].join(' ')
+  const headers = Object.fromEntries(header.map(nameAndValue).map(([name, value]) => [name, value ?? '1']))
+  return { headers, host, method, path: pairs.length === 0 ? path : `${path}?${pairs.join('&')}` }
 }

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import { testKey } from '../cli/outside.ts'
@@ -24,18 +25,26 @@ export async function test(args: readonly string[], out: Output): Promise<number
   })
   if (positionals.join(' ') !== 'provider') throw new UsageError('Missing action: use provider.')
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
-  let failed = 0
+  const tested = await testProviders(config)
+  for (const { isValid, says } of tested) out.print(`${isValid ? 'ok    ' : 'FAILED'}  ${says}`)
+  return tested.every(({ isValid }) => isValid) ? 0 : 1
+}
+
+/** Tests each configured key up to making an invoice. */
+export async function testProviders({
+  lightning
+}: GatewayConfig): Promise<Array<{ readonly isValid: boolean; readonly says: string }>> {
+  const tested = []
   for (const slot of ['primary', 'alternate'] as const)
-    for (const { kind, name = kind, key, url } of config.lightning[slot]) {
+    for (const { kind, name = kind, key, url } of lightning[slot]) {
       const isSandbox = providerKinds.some(known => known.name === kind && known.isSandbox)
-      const verdict =
+      const { isValid, message } =
         key !== undefined
           ? await testKey(kind, key, url ?? null)
           : isSandbox
             ? { isValid: true, message: 'Makes invoices without money.' }
             : { isValid: slot === 'alternate', message: 'No key: only for merchants with keys of their own.' }
-      if (!verdict.isValid) failed++
-      out.print(`${verdict.isValid ? 'ok    ' : 'FAILED'}  ${slot} ${name}: ${verdict.message}`)
+      tested.push({ isValid, says: `${slot} ${name}: ${message}` })
     }
-  return failed === 0 ? 0 : 1
+  return tested
 }

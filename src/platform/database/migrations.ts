@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '../system/clock.ts'
-import type { Database, TransactionSql } from './database.ts'
+import type { Database, Sql, TransactionSql } from './database.ts'
 import { isLockedOut } from './errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import { defineError, CodedError } from '../system/errors.ts'
@@ -88,21 +88,30 @@ async function step(
     await tx`select pg_advisory_xact_lock(${lockNumber})`
   }
   await tx`create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null)`
-  const applied = await tx<Applied[]>`select name, checksum from schema_migrations order by name`
-  checkApplied(migrations, applied)
-  const known = new Set(applied.map(row => row.name))
-  const missing = migrations.filter(migration => !known.has(migration.name))
-  const isShared = kind === 'postgres' && applied.length > 0
+  const missing = await missingMigrations(tx, migrations)
+  const isUsed = missing.length < migrations.length
+  const isShared = kind === 'postgres' && isUsed
   if (isShared) await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT)}, true)`
   const next = isShared ? missing.slice(0, 1) : missing
   for (const [at, migration] of next.entries()) {
-    if (applied.length > 0) progress.begins(migration.name, at, missing.length)
+    if (isUsed) progress.begins(migration.name, at, missing.length)
     // First, so that the migration's locks are held for no further round trip.
     await tx`insert into schema_migrations (name, checksum, applied_at) values (${migration.name}, ${checksumOf(migration)}, ${progress.now()})`
     await run(migration, tx)
   }
   progress.ran(next)
   return next.length === missing.length
+}
+
+/**
+ * Those that the database lacks.
+ * @throws CodedError when the database is newer than this program, or an applied one was changed
+ */
+export async function missingMigrations(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
+  const applied = await sql<Applied[]>`select name, checksum from schema_migrations order by name`
+  checkApplied(migrations, applied)
+  const known = new Set(applied.map(row => row.name))
+  return migrations.filter(migration => !known.has(migration.name))
 }
 
 class Progress {

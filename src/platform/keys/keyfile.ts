@@ -35,6 +35,10 @@ export function keysPath(dataDir: string): string {
   return join(dataDir, keysName)
 }
 
+export function masterPath(dataDir: string): string {
+  return join(dataDir, masterName)
+}
+
 /**
  * Null when there is none.
  * @throws CodedError when others could read it, or for invalid content
@@ -78,7 +82,7 @@ export interface Masters {
  * @throws CodedError when others could read it, a line is too short, or the file is missing from a folder in use
  */
 export function loadMasters(dataDir: string, random: Random = systemRandom): Masters {
-  const file = join(dataDir, masterName)
+  const file = masterPath(dataDir)
   // First: of two processes that start together the other may make both meanwhile, the master secret before the rest.
   const inUse = isInUse(dataDir)
   if (!existsSync(file)) {
@@ -105,7 +109,7 @@ export function loadMasters(dataDir: string, random: Random = systemRandom): Mas
 
 export function makeMaster(dataDir: string, random: Random = systemRandom): void {
   // Of two processes that start together the first to place its file wins, and both read it.
-  writePrivate(join(dataDir, masterName), `${randomToken(48, random)}\n`, 'keep')
+  writePrivate(masterPath(dataDir), `${randomToken(48, random)}\n`, 'keep')
 }
 
 function isInUse(dataDir: string): boolean {
@@ -121,7 +125,7 @@ function isInUse(dataDir: string): boolean {
  */
 export function rotateMaster(dataDir: string, random: Random = systemRandom): string {
   const { current, previous } = loadMasters(dataDir, random)
-  const file = join(dataDir, masterName)
+  const file = masterPath(dataDir)
   const lines = [randomToken(48, random), current.reveal(), ...previous.map(secret => secret.reveal())]
   writePrivate(file, `${lines.join('\n')}\n`, 'replace')
   return file
