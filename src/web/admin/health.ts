@@ -165,10 +165,10 @@ function inspectDatabase(clock: Clock, { sql }: Database) {
 /** Why the settings of a server are not fit for production. */
 function flawsOf(
   { allowed, off, version }: { allowed: number; off: string | null; version: number },
-  { database: { connections }, server: { workers } }: GatewayConfig
+  { database: { connections, listenUrl }, server: { workers } }: GatewayConfig
 ): string[] {
-  // Each process has one more, for notifications.
-  const used = workers * (connections + 1)
+  // Each process has one more, for notifications. A pooler in between has limits of its own.
+  const used = listenUrl === '' ? workers * (connections + 1) : 0
   return [
     ...(version < 15 ? ['it is older than version 15'] : []),
     ...(off === null ? [] : [`a power failure can lose sales, since it has these off: ${off}`]),

@@ -275,7 +275,7 @@ await eachDatabase(t, 'settings of PostgreSQL are judged in production alone', a
     const config = {
       data: '/',
       mode,
-      database: { connections },
+      database: { connections, listenUrl: '' },
       server: { tls: [], workers: 2 },
       state: { url: 'memory:' }
     } as never
