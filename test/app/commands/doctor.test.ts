@@ -43,7 +43,7 @@ t.test('doctor: before the first start, with what is wrong and what to do', asyn
     `data: ${data}\nlightning: { primary: { kind: phoenixd, key: "phoenixd://127.0.0.1:1?password=a" } }\nroutes: []\n`
   )
   t.match(unpaid, { code: 1, out: /^FAILED +provider +primary phoenixd: .*not tested[^\n]*\n +→ /m })
-  t.match(await doctor(t, 'nonsense: 1\n'), { code: 1, out: /BG_CONFIG/ })
+  t.match(await doctor(t, 'nonsense: 1\n'), { code: 1, out: /BG_CONFIG_UNKNOWN_KEY/ })
 })
 
 t.test('doctor: a running gateway tells its own checks, and the proxy in front is judged', async t => {
