@@ -61,6 +61,7 @@ const SHARED = {
   'lightning/payment-scheme': ['lightning/codecs'],
   'engine/listener': ['engine/upstream'],
   'engine/lane': ['engine/listener'],
+  'web/sign-in': ['accounts/audit/sign-ins', 'web/console/database-away'],
   'engine/message': ['engine/listener', 'engine/operations', 'engine/pipeline']
 }
 const rooms = new Set(positionals.map(each => /^src\/([^/:]+(?:\/[^/.:]+)?)/.exec(each)?.[1]))

@@ -51,11 +51,14 @@ t.test('audit log: sign-ins and sign-outs are listed for the account and the ope
   t.equal((await post(pathname, '192.0.2.6')).status, 404)
   const credential = { id: 'AAAA', rawId: 'AAAA', type: 'public-key' }
   const response = { clientDataJSON: 'AAAA', authenticatorData: 'AAAA', signature: 'AAAA' }
-  const passkey = await gateway.send('POST', '/api/auth/passkeys/sign-in', {
-    headers: { 'sec-fetch-site': 'same-origin', 'x-forwarded-for': '192.0.2.11' },
-    body: { ...credential, response }
-  })
+  const withPasskey = (from: string): Promise<Answer> =>
+    gateway.send('POST', '/api/auth/passkeys/sign-in', {
+      headers: { 'sec-fetch-site': 'same-origin', 'x-forwarded-for': from },
+      body: { ...credential, response }
+    })
+  const passkey = await withPasskey('192.0.2.11')
   t.equal(passkey.status, 401)
+  t.match(String(passkey.headers['set-cookie']), /^boltgate-passkey=; .*Max-Age=0;/)
   await post('/sign-in/sign-out', '192.0.2.7', 'form=x', 'boltgate-session=made-up')
   t.equal(
     (await gateway.send('GET', '/jobs?adminKey=wrong', { headers: { 'x-forwarded-for': '192.0.2.8' } })).status,
@@ -107,9 +110,15 @@ t.test('audit log: sign-ins and sign-outs are listed for the account and the ope
     t.notOk(text.includes(secret), 'no key, token or cookie')
 
   const operator = await sessionOf(gateway, gateway.adminKey)
+  t.match((await asPerson(gateway, operator, '/sign-in/account')).text, '<dd>operator, by admin key</dd>')
   const page = await asPerson(gateway, operator, '/operator/changes')
   t.match(page.text, /Signed in with an API key from 2001:db8:0:0::\/64, 3 attempts/)
   t.match(page.text, /not signed in/)
+
+  while ((await post('/sign-in/key', '192.0.2.12', 'key=wrong-key')).status !== 429);
+  t.equal((await withPasskey('192.0.2.12')).status, 429)
+  const blocked = (await entries('/api/admin/audit?limit=1', gateway.adminKey))[0]
+  t.match(blocked, { operation: 'signInWithKey', target: { address: '192.0.2.12' } }, 'a blocked address tries nothing')
 
   await gateway.database.sql`alter table audit rename to audit_away`
   t.match(await sessionOf(gateway, apiKey), /^boltgate-session=./, 'signs in without an audit log')

@@ -35,6 +35,7 @@ await t.test('without the database a signed-in operator reads what is wrong, and
   const cookie = await operatorOf(gateway)
   const [session = '', standIn = ''] = cookie.split('; ')
   t.match(standIn, /^boltgate-operator=/)
+  t.match(String((await asPerson(gateway, session, '/operator')).headers['set-cookie']), /; Max-Age=3600;/)
   const other = await operatorOf(gateway)
   const merchant = await sessionOf(gateway, gateway.merchant.apiKey)
   t.equal(cookiesOf(await asPerson(gateway, merchant, '/console')), '', 'a merchant gets none')
@@ -63,6 +64,7 @@ await t.test('without the database a signed-in operator reads what is wrong, and
       t.match(headers['content-type'], /text\/html/)
       t.equal(headers['retry-after'], '5')
       t.match(text, /The database is unavailable/)
+      t.equal(text.includes('View health'), path.startsWith('/operator'))
     }
   })
 

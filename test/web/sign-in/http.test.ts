@@ -148,6 +148,7 @@ t.test('signing in at a gateway on https', async t => {
     t.equal(page.status, 200)
     for (const text of [email, 'Merchant ', 'Free Producer Sandbox', 'active', 'Sign out'])
       t.ok(page.text.includes(text), text)
+    t.ok(page.text.includes(`<dt>Signed in as</dt><dd>${email}</dd>`))
     t.equal(
       (await send('GET', '/api/merchant/me', { headers: { cookie } })).status,
       200,
@@ -241,7 +242,9 @@ t.test('signing in at a gateway on https', async t => {
     const { email } = await account()
     const form = (body: string, type = FORM): Promise<Answer> =>
       send('POST', '/sign-in', { headers: { 'content-type': type }, body })
-    t.match((await send('GET', '/sign-in')).text, /<input id="email" name="email" type="email"/)
+    const page = await send('GET', '/sign-in')
+    t.match(page.text, /<input id="email" name="email" type="email"/)
+    t.match(page.headers, { 'referrer-policy': 'strict-origin', 'content-security-policy': "script-src 'self'" })
     const [known, unknown] = [
       await form(`email=${encodeURIComponent(email)}`),
       await form('email=nobody%40example.com')

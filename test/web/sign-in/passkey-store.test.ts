@@ -3,6 +3,7 @@ import { SqlPasskeyStore, type StoredPasskey } from '../../../src/web/sign-in/pa
 import { SqlSessionStore } from '../../../src/web/sign-in/session-store.ts'
 import { SqlSignInStore } from '../../../src/web/sign-in/store.ts'
 import { digestOf } from '../../../src/web/sign-in/cookie.ts'
+import { verifyCreation } from '../../../src/web/sign-in/passkeys/webauthn.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 
 const NOW = Date.parse('2026-11-23T10:00:00.000Z')
@@ -114,4 +115,31 @@ tap.test('passkeys in the database', async t => {
     t.match(await sessions.find(digestOf('by-kept'), NOW), { passkeyId: kept.id })
     t.match(await sessions.find(digestOf('by-mail'), NOW), { passkeyId: null })
   })
+})
+
+tap.test('passkeys: what a frame made, or what came with a certificate, is refused unread', async t => {
+  const made = async (attestation: string, clientData = {}): Promise<unknown> =>
+    await verifyCreation(
+      {
+        id: 'a',
+        rawId: 'a',
+        type: 'public-key',
+        clientExtensionResults: {},
+        response: {
+          clientDataJSON: Buffer.from(JSON.stringify(clientData)).toString('base64url'),
+          attestationObject: Buffer.from(attestation, 'hex').toString('base64url')
+        }
+      },
+      { challenge: 'c', origin: 'https://gate.example.com', rpId: 'gate.example.com' }
+    )
+  // CBOR: { fmt, attStmt, authData: h'' }.
+  const attestation = (format: string, statement: string): string =>
+    `a363666d74${(0x60 + format.length).toString(16)}${Buffer.from(format).toString('hex')}6761747453746d74${statement}68617574684461746140`
+  const certified = { message: /attestation certificate/ }
+  await t.rejects(made(attestation('packed', 'a163783563814100')), certified)
+  await t.rejects(made(attestation('tpm', 'a0')), certified)
+  for (const plain of [attestation('none', 'a0'), attestation('packed', 'a0')]) {
+    await t.rejects(made(plain), { message: 'the response is no proof' })
+    await t.rejects(made(plain, { crossOrigin: true }), { message: /frame of another site/ })
+  }
 })

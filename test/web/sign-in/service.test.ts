@@ -5,13 +5,14 @@ import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import type { JsonObject } from '../../../src/platform/jobs/jobs.ts'
+import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { Mail } from '../../../src/web/mail/mail.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { INVITATION_LIFE, LINK_LIFE, SESSION_LIFE } from '../../../src/web/sign-in/cookie.ts'
 import { AdminKey } from '../../../src/accounts/merchants/admin-key.ts'
 import { SqlSessionStore } from '../../../src/web/sign-in/session-store.ts'
-import { Sessions } from '../../../src/web/sign-in/sessions.ts'
+import { NO_BROWSER, Sessions } from '../../../src/web/sign-in/sessions.ts'
 import { SignIns } from '../../../src/web/sign-in/service.ts'
 import { SqlSignInStore } from '../../../src/web/sign-in/store.ts'
 import { openAnyDatabase } from '../../support/database.ts'
@@ -39,7 +40,7 @@ async function fixture() {
   const store = new SqlSignInStore(db)
   const operators: string[] = []
   const adminKey = new AdminKey(new Secret('the admin key of this test'))
-  const sessions = new Sessions({
+  const parts = {
     store: new SqlSessionStore(db),
     database: db,
     merchants,
@@ -48,7 +49,8 @@ async function fixture() {
     random: systemRandom,
     publicUrl: () => 'https://gate.example.com',
     operators: () => operators
-  })
+  }
+  const sessions = new Sessions(parts)
   const signIns = new SignIns({
     store,
     sessions,
@@ -85,6 +87,7 @@ async function fixture() {
     clock,
     merchants,
     operators,
+    parts,
     sessions,
     mails,
     queued,
@@ -215,6 +218,17 @@ t.test('a session lasts 12 hours, and ends with signing out', async t => {
   clock.advance(1)
   t.equal(await sessions.current(two), null)
   for (const token of ['', 'x', 'A'.repeat(43), null]) t.equal(await sessions.current(token), null)
+})
+
+t.test('the admin key signs in without the database, and not past a defect', async t => {
+  const { parts, db } = await fixture()
+  const open = async (fault: Error) =>
+    await new Sessions({ ...parts, database: { ...db, transaction: () => Promise.reject(fault) } }).openWithKey(
+      'the admin key of this test',
+      NO_BROWSER
+    )
+  t.match(await open(new Unavailable('Service unavailable', 'The database is away.', 5)), { isImpersonated: true })
+  await t.rejects(open(new TypeError('a defect')), { message: 'a defect' })
 })
 
 t.test("a deactivated account's session and links end for good, however it was deactivated", async t => {
