@@ -202,7 +202,7 @@ export default definePlugin({
         Type.String({
           'x-format': 'file',
           description:
-            'Further keys: a name and the SHA-256 of its key on each line. Read again within a second of a change. A relative path begins where the gateway was started.'
+            'Further keys: a name and the SHA-256 of its key on each line. Read again within a second of a change.'
         })
       ),
       jwt: Type.Optional(

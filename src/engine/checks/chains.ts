@@ -13,6 +13,7 @@ import {
   type Problem
 } from '../config/diagnose.ts'
 import type { Origin } from '../config/document.ts'
+import { keywordsOf, type Keywords } from '../config/keywords.ts'
 import { readConfig, type FoundReference } from '../config/read.ts'
 import type { ChainEntryConfig, PluginFacts } from '../config/schema.ts'
 import type { UpstreamConfig } from '../sections/upstream.ts'
@@ -70,6 +71,17 @@ export function pluginFiles(chains: unknown, folder: string): string[] {
     }
   }
   return [...found]
+}
+
+/** With the files of a plugin's settings, which begin in the folder of the configuration. */
+function fromFolder(schema: Keywords, value: unknown, folder: string): unknown {
+  const { 'x-format': format, 'x-list': item, properties } = schema
+  if (typeof value === 'string') return format === 'file' ? resolve(folder, value) : value
+  if (Array.isArray(value)) return item === undefined ? value : value.map(each => fromFolder(item, each, folder))
+  if (properties === undefined || typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [name, fromFolder(properties[name] ?? {}, inner, folder)])
+  )
 }
 
 export function readEntry(
@@ -156,7 +168,7 @@ export function readEntry(
     const result = readConfig(facts.config, settings, origin, settingsPath)
     problems.push(...result.problems)
     references.push(...result.references)
-    config = result.value
+    config = fromFolder(keywordsOf(facts.config), result.value, folder)
   }
   if (problems.length > 0) return { read: undefined, problems, references }
   const { when, disabled, mode } = options.value

@@ -5,6 +5,7 @@ import t from 'tap'
 import { Type } from 'typebox'
 import { stringify } from 'yaml'
 import { ConfigError, formatProblem } from '../../../src/engine/config/diagnose.ts'
+import { List } from '../../../src/engine/config/fields.ts'
 import type { Environment } from '../../../src/engine/config/interpolate.ts'
 import { interpolate } from '../../../src/engine/config/interpolate.ts'
 import { loadConfig, loadConfigText, type LoadOptions } from '../../../src/engine/config/load.ts'
@@ -260,6 +261,25 @@ t.test('a key that stands in one alias is read in each place', async t => {
   b: *steps
 `)
   t.equal(config.chains['b']?.length, 2)
+})
+
+t.test("files of a plugin's settings begin in the folder of the configuration, as all others do", async t => {
+  const file = Type.Optional(Type.String({ 'x-format': 'file' }))
+  const config = Type.Object({ file, deep: Type.Optional(Type.Object({ all: List(file), text: Type.String() })) })
+  const plugins = new Map([...pluginFacts, ['keys', { name: 'keys', config }] as const])
+  const text = `
+chains:
+  c: [ { keys: { file: subscribers.txt, deep: { all: [ ./a, /etc/b ], text: a } } }, forward ]
+routes:
+  - match: { path: / }
+    chain: c
+    upstream: { url: "http://127.0.0.1:1" }
+`
+  const { chains } = await load(text, {}, { plugins })
+  t.same(chains['c']?.[0]?.config, {
+    file: '/srv/gateway/subscribers.txt',
+    deep: { all: ['/srv/gateway/a', '/etc/b'], text: 'a' }
+  })
 })
 
 t.test('a plugin file is loaded by its path from the folder of the file, and read by its own schema', async t => {
