@@ -11,7 +11,7 @@ export interface WholeResponse {
 
 export interface GatewayRequest {
   readonly method: Dispatcher.HttpMethod
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string | string[]>>
   readonly body: string | null
 }
 

@@ -6,7 +6,7 @@ import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 import { callGateway, type WholeResponse } from '../cli/gateway-call.ts'
 import { OTHER_RESPONSE, type Output } from '../cli/output.ts'
-import { challengeIn, credentialFor } from './mint.ts'
+import { challengeIn, credentialFor, fieldOf, paidHeaders } from './mint.ts'
 import type { Wallet } from './pay.ts'
 
 /** Shows each request, and sends it unless this is a dry run. */
@@ -42,10 +42,11 @@ export class DirectoryCalls {
       return first
     }
     this.#out.print(`Paying ${invoice.slice(0, 40)}… ${this.#wallet.name}`)
-    const authorization = credentialFor(challenge, await this.#wallet.pay(invoice))
-    const paid = await callGateway(url, { method, headers: { ...headers, authorization }, body: text })
+    const credential = credentialFor(challenge, await this.#wallet.pay(invoice))
+    const paid = await callGateway(url, { method, headers: paidHeaders(headers, challenge, credential), body: text })
     this.#show(paid)
-    if (paid.status >= 400) this.#out.print(`Paid. The request can be sent again with Authorization: ${authorization}`)
+    if (paid.status >= 400)
+      this.#out.print(`Paid. The request can be sent again with ${fieldOf(challenge)}: ${credential}`)
     return paid
   }
 

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import type { Dispatcher } from 'undici'
 import type { Help } from '../cli/help.ts'
 import { callGateway, payAtSandbox, beginningOf } from '../cli/gateway-call.ts'
+import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { addressOption, readMethod } from '../cli/request-options.ts'
 import { CodedError } from '../../platform/system/errors.ts'
@@ -131,7 +132,7 @@ export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme:
   const lines = headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {
     const challenge = readChallengeLine(line)
-    if (challenge?.scheme === scheme) return challenge
+    if (challenge?.scheme === scheme && fieldOf(challenge) !== null) return challenge
   }
   throw new CodedError(
     OTHER_RESPONSE,
@@ -139,9 +140,27 @@ export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme:
   )
 }
 
-const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
+/** Header that takes the credential of a challenge; null if the draft has no such choice (draft-httpauth-payment-01). */
+export function fieldOf({ parameters }: ChallengeLine): 'Authorization' | typeof PAYMENT_FIELD | null {
+  const chosen = parameters.get('header')
+  if (chosen === undefined) return 'Authorization'
+  return chosen.toLowerCase() === PAYMENT_FIELD.toLowerCase() ? PAYMENT_FIELD : null
+}
 
-/** Authorization value for a paid challenge. */
+/** Lower-case headers of the paid request: a client's own Authorization stays beside the credential. */
+export function paidHeaders(
+  headers: Readonly<Record<string, string>>,
+  challenge: ChallengeLine,
+  credential: string
+): Record<string, string | string[]> {
+  const name = (fieldOf(challenge) ?? 'Authorization').toLowerCase()
+  const own = headers[name]
+  return { ...headers, [name]: own === undefined ? credential : [own, credential] }
+}
+
+const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest', 'header']
+
+/** Credential for a paid challenge. */
 export function credentialFor(challenge: ChallengeLine, preimage: string): string {
   const { parameters } = challenge
   if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`

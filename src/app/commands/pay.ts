@@ -3,7 +3,7 @@ import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { adminKeyOf } from '../cli/admin-call.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import { callGateway, payAtSandbox, type WholeResponse } from '../cli/gateway-call.ts'
-import { challengeIn, credentialFor, isScheme } from './mint.ts'
+import { challengeIn, credentialFor, fieldOf, isScheme, paidHeaders } from './mint.ts'
 import { AdminKey } from '../../accounts/merchants/admin-key.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import { TEST_BOUND, TEST_HEADER } from '../../selling/minting/probes.ts'
@@ -97,11 +97,12 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   const preimage = await wallet.pay(invoice)
   out.print(`Paid; the preimage is ${preimage}`)
 
-  const authorization = credentialFor(challenge, preimage)
+  const credential = credentialFor(challenge, preimage)
   out.print('')
   out.print(`> ${method} ${url}`)
-  out.print(`> Authorization: ${authorization.length > 100 ? `${authorization.slice(0, 100)}…` : authorization}`)
-  const second = await callGateway(target, { method, headers: { ...headers, authorization }, body })
+  out.print(`> ${fieldOf(challenge)}: ${credential.length > 100 ? `${credential.slice(0, 100)}…` : credential}`)
+  const paid = paidHeaders(headers, challenge, credential)
+  const second = await callGateway(target, { method, headers: paid, body })
   show(second, out)
   return second.status < 300 ? 0 : 1
 }

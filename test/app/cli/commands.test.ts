@@ -24,6 +24,40 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
+t.test('pay keeps an Authorization of its own', async t => {
+  const lines: string[][] = []
+  const upstream = createServer((request, response) => {
+    lines.push(request.headersDistinct['authorization'] ?? [])
+    response.end('served')
+  })
+  const url = `http://127.0.0.1:${await serve(t, upstream)}`
+  const route = `routes:\n  - { match: { path: /own }, price: 2 sats, chain: paid, keepAuthorization: true, upstream: { url: "${url}" } }\n`
+  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  for (const [scheme, field] of [
+    ['payment', 'Payment-Authorization: Payment '],
+    ['l402', 'Authorization: L402 ']
+  ] as const) {
+    const { code, out, err } = await run(
+      'pay',
+      `${gateway.url}/own`,
+      '--scheme',
+      scheme,
+      '-H',
+      'Authorization: Bearer own'
+    )
+    t.equal(code, 0, `${out}${err}`)
+    t.match(out, `\n> ${field}`)
+  }
+  t.same(lines, [['Bearer own'], ['Bearer own']], 'the upstream gets it, and no payment')
+
+  const odd = createServer((_request, response) => {
+    const challenge = 'Payment id="a", realm="r", method="lightning", intent="charge", request="e30", header="Cookie"'
+    response.writeHead(402, { 'www-authenticate': challenge }).end()
+  })
+  const other = await run('pay', `http://127.0.0.1:${await serve(t, odd)}/`, '--scheme', 'payment')
+  t.match(other.err, 'The 402 offers no payment challenge', 'no other field is taken')
+})
+
 t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   const gateway = await startGateway(t)
   for (const scheme of ['l402', 'payment']) {
