@@ -8,7 +8,7 @@ import type { UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { GrowthResult, Ledger, Settled } from './ledger.ts'
 import type { Metering } from './meter.ts'
-import { MeteredBody } from './metered-body.ts'
+import { MeteredBody, readsBody } from './metered-body.ts'
 import type { BalanceReservation } from './slice.ts'
 import type { EntryBasis } from './balance.ts'
 import { usedUp } from './metered-head.ts'
@@ -117,14 +117,19 @@ export class MeteredCharge {
 
   /**
    * Settles a finished request. Upstream failures are free. If the client left or its response was too large, it pays
-   * once the upstream has the request.
+   * once the upstream has the request, except for a HEAD whose body would be billed.
    */
   settleOutcome({ delivered, source, error }: Outcome): void {
     const isOfClient = error instanceof ClientGone || (source !== 'error' && error instanceof ResponseTooLarge)
-    const isAbandoned = isOfClient && this.forwardedAt !== null
+    const isAbandoned = isOfClient && this.forwardedAt !== null && !this.#isBodiless
     if (delivered && source !== 'error') void this.settleRead(true)
     else if (isAbandoned || (this.isCounted && this.#received > 0)) void this.settleRead(false)
     else void this.settle(null, 0, 'usage')
+  }
+
+  get #isBodiless(): boolean {
+    const { ctx, usage } = this.#options
+    return ctx.method === 'HEAD' && usage !== 'pieces' && (usage === 'bytes' || readsBody(this.#options))
   }
 
   /** By reported or counted usage, else the reservation; an empty response without either is free. */

@@ -32,16 +32,18 @@ async function openShop(t: T, { api = 'openai', clock }: { readonly api?: string
     meter: { unit: token, bundle: 10 sats, prices: { input: 10 msat, output: 100 msat }, usage: ${api}, estimate: { input: 10, else: 9 } }
     keys: true
 `
-  const gateway = await startGateway(t, {
-    yaml: defaultYaml({ replace: [['routes:\n', route]] }),
-    ...(clock === undefined ? {} : { clock })
-  })
+  const options = { yaml: defaultYaml({ replace: [['routes:\n', route]] }), ...(clock === undefined ? {} : { clock }) }
+  const gateway = await startGateway(t, options)
+  /** Another process of the same database. */
+  const other = async (): Promise<typeof gateway> =>
+    await startGateway(t, { ...options, data: gateway.data, database: gateway.database })
   const ask = (
     headers: Readonly<Record<string, string>>,
     body: object = { model: 'small' },
-    path = PATH
+    path = PATH,
+    at = gateway
   ): Promise<Answer> =>
-    gateway.send('POST', path, {
+    at.send('POST', path, {
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify(body)
     })
@@ -54,7 +56,7 @@ async function openShop(t: T, { api = 'openai', clock }: { readonly api?: string
   }
   const standing = async (key: string): Promise<Record<string, unknown>> =>
     (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
-  return { gateway, ask, buy, standing, seen }
+  return { gateway, other, ask, buy, standing, seen }
 }
 
 /** Narrows a key as its holder does, without the gateway. */
@@ -220,6 +222,38 @@ t.test('keys: many requests spend no more than a budget', async t => {
   t.equal((await ask({ 'x-api-key': narrowed(spent, 'label=row', 'budget_msat=7777') })).status, 402)
   const rows = await gateway.database.sql`select from balances where kind = 'budget' and deposited_msat = 7777`
   t.equal(rows.length, 0, 'a key without money makes no rows')
+})
+
+t.test('keys: two gateways spend no more than a budget of a day or month, which end at midnight UTC', async t => {
+  const clock = new ManualClock(Date.parse('2027-02-28T23:59:59.500Z'))
+  const { ask, buy, gateway, other } = await openShop(t, { clock })
+  const gateways = [gateway, await other()]
+  const { key } = await buy({ amount: 1000 })
+  for (const period of ['day', 'month'] as const) {
+    const budget = narrowed(key, `label=${period}`, `budget_msat=3000/${period}`)
+    const served = async (): Promise<number> => {
+      let count = 0
+      // The rest comes back from the other gateway after a while.
+      for (let round = 0; round < 6; round++) {
+        const answers = Promise.all(
+          Array.from({ length: 8 }, (_, at) => ask({ 'x-api-key': budget }, undefined, undefined, gateways[at % 2]))
+        )
+        const seen = new Set()
+        for (const { status } of await answers) {
+          seen.add(status)
+          if (status === 200) count++
+        }
+        for (const status of seen) t.ok(status === 200 || status === 403, `${status}`)
+      }
+      return count
+    }
+    t.equal(await served(), 3, `a ${period}`)
+    clock.advance(499)
+    t.equal(await served(), 0, 'its last millisecond')
+    clock.advance(1)
+    t.equal(await served(), 3, `another ${period}`)
+    clock.advance(31 * 86_400_000 - 500)
+  }
 })
 
 for (const api of ['openai', 'anthropic'])

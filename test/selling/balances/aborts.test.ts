@@ -1,0 +1,186 @@
+/** Clients, upstreams and gateways that leave in any phase of a metered request, in an order of chance. */
+import { randomInt } from 'node:crypto'
+import { createServer, type ServerResponse } from 'node:http'
+import { connect } from 'node:net'
+import { setTimeout as passing } from 'node:timers/promises'
+import t, { type Test as T } from 'tap'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
+import { openAnyDatabase } from '../../support/database.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGatewayOptions } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+import { serve } from '../../support/serve.ts'
+
+const ROUNDS = Number(process.env['ROUNDS'] ?? 5)
+const EVENT = 'data: {"choices":[{"delta":{"content":"word"}}]}\n\n'
+const USAGE = '"usage":{"prompt_tokens":3,"completion_tokens":2}'
+const JSON_BODY = `{${USAGE}}`
+const RESERVED = 4_000
+const COST = 2_000
+
+type Act = (response: ServerResponse) => Promise<void> | void
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+const STREAM_TYPE = { 'content-type': 'text/event-stream' }
+
+const shortly = (most: number): Promise<void> => passing(randomInt(most))
+
+const acts: Readonly<Record<string, Act>> = {
+  whole: response => void response.writeHead(200, JSON_TYPE).end(JSON_BODY),
+  slow: async response => {
+    await shortly(20)
+    response.writeHead(200, JSON_TYPE)
+    for (const piece of JSON_BODY.match(/.{1,9}/g) ?? []) {
+      response.write(piece)
+      await shortly(4)
+    }
+    response.end()
+  },
+  stream: async response => {
+    response.writeHead(200, STREAM_TYPE)
+    for (let n = 0; n < 6; n++) {
+      response.write(EVENT)
+      await shortly(5)
+    }
+    response.end(`data: {"choices":[],${USAGE}}\n\ndata: [DONE]\n\n`)
+  },
+  noHead: response => void response.destroy(),
+  noHeadLater: async response => {
+    await shortly(20)
+    response.destroy()
+  },
+  halfBody: async response => {
+    response.writeHead(200, { ...JSON_TYPE, 'content-length': '500' }).write('{"a":"')
+    await shortly(10)
+    response.destroy()
+  },
+  halfStream: async response => {
+    response.writeHead(200, STREAM_TYPE).write(EVENT + EVENT.slice(0, 20))
+    await shortly(10)
+    response.destroy()
+  },
+  error: response => void response.writeHead(500, JSON_TYPE).end('{}'),
+  nothing: response => void response.writeHead(204).end()
+}
+const SOLD = new Set(['whole', 'slow', 'stream'])
+
+/** When a client leaves: within its body, after it, after some bytes of the response, or never. */
+const PHASES = ['body', 'sent', 'read', 'never'] as const
+
+async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai', bundle = 90_000) {
+  let calls = 0
+  const gate = Promise.withResolvers<void>()
+  const upstream = createServer((request, response) => {
+    calls++
+    response.on('error', () => undefined)
+    const act = new URL(request.url ?? '/', 'http://upstream').searchParams.get('act') ?? ''
+    request.resume().on('end', () => {
+      if (act === 'gate') void gate.promise.then(() => response.writeHead(200, JSON_TYPE).end(JSON_BODY))
+      else void acts[act]?.(response)
+    })
+  })
+  const port = await serve(t, upstream)
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: unit, bundle: ${bundle} sats, prices: 1 sat, usage: ${usage}${usage === 'openai' ? ', estimate: { else: 4 }' : ''} }\n`
+  const yaml = defaultYaml({
+    replace: [
+      ['routes:\n', route],
+      ['server:\n', 'server:\n  limits: { drainTimeout: 1s }\n']
+    ]
+  })
+  const gateway = await startGateway(t, { ...options, yaml })
+  const challenge = challengeOf(await gateway.send('POST', '/v1/a'), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const address = Number(new URL(gateway.url).port)
+  let nth = 0
+  /** Its correlation id says what it was. */
+  const one = async (act: string, phase: (typeof PHASES)[number], method = 'POST'): Promise<void> => {
+    const body = JSON.stringify({ model: 'm', stream: act.includes('tream'), pad: 'x'.repeat(randomInt(3000)) })
+    const socket = connect(address, '127.0.0.1')
+    const closed = new Promise(resolve => socket.on('close', resolve))
+    const leave = (): unknown => (randomInt(3) === 0 ? socket.resetAndDestroy() : socket.destroy())
+    const enough = randomInt(600)
+    let read = 0
+    socket.on('error', () => undefined)
+    socket.on('data', piece => {
+      read += piece.length
+      if (phase === 'read' && read > enough) leave()
+    })
+    socket.on('end', () => socket.end())
+    const lines = [
+      `${method} /v1/a?act=${act} HTTP/1.1`,
+      'Host: a',
+      'Connection: close',
+      `Authorization: ${authorization}`,
+      'Content-Type: application/json',
+      `X-Correlation-Id: ${act}-${method}-${phase}-${nth++}`,
+      ...(method === 'HEAD' ? [] : [`Content-Length: ${body.length}`]),
+      ...(randomInt(5) === 0 ? ['Expect: 100-continue'] : [])
+    ]
+    socket.write(`${lines.join('\r\n')}\r\n\r\n`)
+    if (method !== 'HEAD') socket.write(phase === 'body' ? body.slice(0, randomInt(body.length)) : body)
+    if (phase === 'body' || phase === 'sent') await shortly(40).then(leave)
+    await closed
+  }
+  const names = Object.keys(acts)
+  const burst = (count: number): Promise<unknown> =>
+    Promise.all(
+      Array.from({ length: count }, () =>
+        one(
+          names[randomInt(names.length)] ?? 'whole',
+          PHASES[randomInt(PHASES.length)] ?? 'never',
+          randomInt(10) === 0 ? 'HEAD' : 'POST'
+        )
+      )
+    )
+  return { gateway, authorization, one, burst, open: gate.resolve, calls: () => calls }
+}
+
+async function atRest(store: BalanceStore) {
+  return await eventually(
+    'nothing is reserved',
+    async () => {
+      const [balance] = await store.list({ skip: 0, take: 1 })
+      return balance?.reservedMsat === 0 ? balance : null
+    },
+    60_000
+  )
+}
+
+t.test('requests that break off anywhere: nothing stays reserved, no place is lost, and failures are free', async t => {
+  const shop = await openShop(t)
+  for (let round = 0; round < ROUNDS; round++) await shop.burst(40)
+  const store = new BalanceStore(shop.gateway.database)
+  const balance = await atRest(store)
+  const entries = await store.entries(balance.id, { skip: 0, take: 10_000 })
+  t.equal(
+    entries.reduce((sum, { msat }) => sum + msat, 0),
+    balance.spentMsat
+  )
+  for (const { request, msat } of entries) {
+    const [act = '', method, phase] = request.split('-')
+    const isWhole = method === 'POST' && SOLD.has(act)
+    const costs = method === 'HEAD' ? [0] : phase === 'never' ? [isWhole ? COST : 0] : [0, COST, RESERVED]
+    if (!costs.includes(msat)) t.fail(`${request} cost ${msat}`)
+    if (phase === 'body' && method === 'POST') t.equal(msat, 0, `${request}: was not forwarded`)
+  }
+
+  const before = shop.calls()
+  const held = Array.from({ length: 16 }, () => shop.one('gate', 'never'))
+  await eventually('each place is free', async () => (shop.calls() - before === 16 ? true : null), 60_000)
+  shop.open()
+  await Promise.all(held)
+})
+
+t.test('a gateway that closes in any phase: no part of a balance stays with it', async t => {
+  const database = await openAnyDatabase(t)
+  for (let round = 0; round < Math.ceil(ROUNDS / 2); round++) {
+    const shop = await openShop(t, { database })
+    const burst = shop.burst(40)
+    const held = Array.from({ length: 20 }, () => shop.one('gate', 'never'))
+    await shortly(60)
+    await shop.gateway.close()
+    await Promise.all([burst, ...held])
+    const [row] = await database.sql`
+      select (select count(*) from balance_slices)::int as slices, (select sum(held_msat) from balances)::int as held`
+    t.same(row, { slices: 0, held: 0 })
+  }
+})
