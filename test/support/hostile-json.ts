@@ -48,6 +48,28 @@ export function hostileBodies(size: number): ReadonlyMap<string, string> {
   ])
 }
 
+/** Bodies of an OpenAI request, slow for what reads more than one member. */
+export function meteredBodies(size: number): ReadonlyMap<string, string> {
+  const chat = (members: string): string => `{"model":"small","stream":true,"messages":[],${members}}`
+  const items = (item: string, part: number): string => `[${filled(size / part - 90, item)}]`
+  return new Map([
+    ['a prompt of token ids', chat(`"prompt":${items('1', 1)}`)],
+    ['a prompt of texts', chat(`"prompt":${items('""', 1)}`)],
+    ['inputs of token ids', chat(`"input":${items('[1]', 1)}`)],
+    [
+      'prompt, input and embeddings',
+      chat(`"prompt":${items('1', 3)},"input":${items('1', 3)},"prompt_embeds":${items('""', 3)}`)
+    ],
+    ['options of the stream', chat(`"stream_options":{${filled(size - 90, index => `"${index.toString(36)}":1`)}}`)],
+    ['options of the stream with a list', chat(`"stream_options":{"x":${items('1', 1)}}`)],
+    [
+      'names as long as those that are read',
+      `{${filled(size - 20, index => `"${index.toString(36).padStart(10, 'm')}":1`)},"model":"small"}`
+    ],
+    ['messages', `{"model":"small","stream":true,"messages":${items('{"role":"user","content":"x"}', 1)}}`]
+  ])
+}
+
 function filled(size: number, item: string | ((index: number) => string), between = ','): string {
   const items: string[] = []
   let length = 0

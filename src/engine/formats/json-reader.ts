@@ -115,10 +115,10 @@ export function outlineAt(text: string, span: Span, members: number): Outline {
 }
 
 /**
- * Calls `visit` with the offset of each list item of a validated text. Stores nothing, so a list may have any number of
+ * Calls `visit` with the offset and the first character of each list item of a validated text. Stores nothing, so a list may have any number of
  * items.
  */
-export function eachItem(text: string, { start, end }: Span, visit: (at: number) => void): void {
+export function eachItem(text: string, { start, end }: Span, visit: (at: number, first: number) => void): void {
   let depth = 0
   let isNext = true
   for (let at = start + 1; at < end - 1; at++) {
@@ -130,7 +130,7 @@ export function eachItem(text: string, { start, end }: Span, visit: (at: number)
     if (code <= 0x20) continue
     if (isNext) {
       isNext = false
-      visit(at)
+      visit(at, code)
     }
     if (code === QUOTE) at = closingQuote(text, at + 1)
     else if (code === 0x5b || code === 0x7b) depth++

@@ -20,6 +20,10 @@ export interface RequestItems {
 
 type NothingRead = { readonly kind: 'missing' } | { readonly kind: 'fault'; readonly message: string }
 
+const QUOTE = 0x22
+const LIST = 0x5b
+const OBJECT = 0x7b
+
 const MISSING: NothingRead = Object.freeze({ kind: 'missing' })
 
 const read = new WeakMap<Uint8Array, JsonText | string>()
@@ -63,9 +67,35 @@ export class JsonText {
     return null
   }
 
+  get whole(): Span {
+    return this.#root
+  }
+
+  /** Where a member's value stands. */
+  place(names: readonly string[]): Span | NothingRead {
+    return this.#lead(names)
+  }
+
+  textOf({ start, end }: Span): string {
+    return this.#root.text.slice(start, end)
+  }
+
+  /** The body with another value in this place. */
+  replaced({ start, end }: Span, value: string): Buffer {
+    const { text } = this.#root
+    return Buffer.from(text.slice(0, start) + value + text.slice(end))
+  }
+
+  /** The body with one more member in the object of this place. */
+  inserted(at: Span, member: string): Buffer {
+    const start = at.start + 1
+    const isEmpty = this.#outline(at).size === 0
+    return this.replaced({ start, end: start }, isEmpty ? member : `${member},`)
+  }
+
   raw(name: string): { readonly kind: 'raw'; readonly text: string } | NothingRead {
     const at = this.#lead([name])
-    return 'kind' in at ? at : { kind: 'raw', text: this.#textOf(at) }
+    return 'kind' in at ? at : { kind: 'raw', text: this.textOf(at) }
   }
 
   items(name: string): RequestItems | NothingRead {
@@ -76,17 +106,12 @@ export class JsonText {
     let [inputs, objects] = [0, 0]
     let hasIds = false
     if (text[at.start] === '[')
-      eachItem(text, at, item => {
-        const isList = text[item] === '['
-        if (isList || text[item] === '"') inputs++
-        else if (text[item] === '{') objects++
-        hasIds ||= isNumber(text, isList ? afterSpace(text, item + 1) : item)
+      eachItem(text, at, (item, first) => {
+        if (first === LIST || first === QUOTE) inputs++
+        else if (first === OBJECT) objects++
+        hasIds ||= isNumber(first === LIST ? text.charCodeAt(afterSpace(text, item + 1)) : first)
       })
     return { kind: 'items', inputs, objects, hasIds }
-  }
-
-  #textOf({ start, end }: Span): string {
-    return this.#root.text.slice(start, end)
   }
 
   #lead(names: readonly string[]): Span | NothingRead {
@@ -96,7 +121,7 @@ export class JsonText {
       if (typeof outline === 'string') return fault(`${show(names.slice(0, index))} ${outline}`)
       if (!outline.isObject) {
         // A null on the way also means missing.
-        if (index > 0 && this.#textOf(at) === 'null') return MISSING
+        if (index > 0 && this.textOf(at) === 'null') return MISSING
         return fault(
           index === 0 ? 'the body must be a JSON object' : `${show(names.slice(0, index))} must be a JSON object`
         )
@@ -117,7 +142,7 @@ export class JsonText {
   #scalar(at: Span, names: readonly string[]): FieldRead {
     const string = textAt(this.#root.text, at)
     if (string !== null) return { kind: 'value', value: string }
-    const text = this.#textOf(at)
+    const text = this.textOf(at)
     if (text === 'null') return MISSING
     if (text === 'true' || text === 'false') return { kind: 'value', value: text === 'true' }
     // Readers disagree on `1.0` and `1e0`.
@@ -126,8 +151,7 @@ export class JsonText {
   }
 }
 
-function isNumber(text: string, at: number): boolean {
-  const code = text.charCodeAt(at)
+function isNumber(code: number): boolean {
   return code === 0x2d || (code >= 0x30 && code <= 0x39)
 }
 

@@ -31,8 +31,6 @@ const LONG = 48
 export class JsonScan {
   /** Values of the current text, by slot. */
   readonly values: Found[]
-  /** Offsets of those values in the last fed piece. */
-  readonly starts: number[]
   hasContent = false
   /** The nodes that set the values, by slot. */
   readonly #sources: Node[] = []
@@ -62,7 +60,6 @@ export class JsonScan {
     this.#node = wanted.root
     this.#onText = onText
     this.values = Array.from({ length: wanted.size }, () => undefined)
-    this.starts = Array.from({ length: wanted.size }, () => -1)
   }
 
   /** No text is open, and all of it was JSON. */
@@ -123,7 +120,6 @@ export class JsonScan {
       return at
     }
     this.#isEmpty = false
-    if (!this.#isName && this.#node !== null && this.#node.slot >= 0) this.starts[this.#node.slot] = at
     if (byte === QUOTE) return this.#beginString(bytes, at + 1, to)
     if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
       this.#begin(byte === OPEN_LIST)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { askingForUsage } from '../../../src/selling/usage/forms.ts'
+import { askingForUsage } from '../../../src/selling/usage/asking.ts'
 
 const asked = (body: unknown): unknown => {
   const bytes = askingForUsage(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body, null, 1)))
@@ -23,6 +23,8 @@ t.test('a request for a stream: asks for usage where its client does not', async
       const body = { ...base, ...kind, ...(options === undefined ? {} : { stream_options: options }) }
       t.same(asked(body), { ...body, stream_options: wanted }, JSON.stringify(options))
     }
+  const far = { messages: ['é😀'], ...base, stream_options: { a: 'é', include_usage: false }, user: 'ü' }
+  t.same(asked(far), { ...far, stream_options: { a: 'é', include_usage: true } }, 'characters of several bytes')
   t.same(asked('{"messages":[],"str\\u0065am":true}'), {
     messages: [],
     stream: true,
