@@ -259,7 +259,7 @@ class Process {
 
   #announce(addresses: readonly ListenAddress[], ready: boolean, { config, operations }: App): void {
     this.#log.info(
-      { addresses: addresses.map(listenText), publicUrl: this.#publicUrl, pid: process.pid },
+      { addresses: addresses.map(listenText), port: portOf(addresses), publicUrl: this.#publicUrl, pid: process.pid },
       ready ? 'ready' : 'listening without a database'
     )
     if (cluster.isWorker) return
