@@ -1,10 +1,12 @@
 /** @x402/fetch as published, with a Lightning scheme of its own, against a running gateway. */
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
+import { fetch402, fetchWithX402 } from '@getalby/lightning-tools/402'
 import t, { type Test as T } from 'tap'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { freePort } from '../support/free-port.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { sandboxWallet } from './setting.ts'
 import { countingUpstream } from '../security/shop.ts'
 
 /** What the test uses of the package, which has a folder of its own. */
@@ -109,6 +111,18 @@ t.test('@x402/fetch pays by the third challenge of a 402', { skip }, async t => 
     success: false,
     errorReason: 'duplicate_settlement'
   })
+})
+
+t.test('fetchWithX402 of Alby as published pays without a preimage', async t => {
+  const { gateway, upstream, url } = await openShop(t)
+  const wallet = sandboxWallet(gateway)
+  for (const call of [fetchWithX402, fetch402]) {
+    const response = await call(`${url}/paid/item?by=${call.name}`, {}, { wallet })
+    t.equal(response.status, 200, call.name)
+    t.equal(await response.text(), 'sold')
+  }
+  t.equal(wallet.paid.length, 2)
+  t.equal(upstream.hits.length, 2)
 })
 
 t.test('with two routing hints, the head of a 402 with three schemes stays below 5,000 bytes', async t => {

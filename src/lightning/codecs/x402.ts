@@ -15,6 +15,7 @@ const NETWORKS: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
   regtest: 'lnbtc:0f9188f13cb7b2c71f2a335e3a4fc328'
 })
 
+const LIGHTNING = 'lightning'
 /** Allowed clock difference in seconds, also between an invoice's end and its settlement. */
 const SKEW = 60
 /** Maximum characters of a credential: an invoice and little else. */
@@ -100,6 +101,8 @@ export function requirementsOf(invoice: Invoice, { params, profile, requestHash 
       requestHash,
       requestBindingProfile: profile,
       requestBindingParams: params,
+      // Clients of the older dialect look for it.
+      ...(profile === 'http:1' ? { paymentMethod: LIGHTNING } : {}),
       invoice: invoice.text
     }
   }
@@ -138,6 +141,11 @@ export interface ExactCredential {
   /** The invoice that the client says it paid. */
   readonly invoice: string
   readonly preimage: unknown
+  /**
+   * Of the older dialect (Alby's lightning-tools), which names the invoice again instead of a preimage: proves no
+   * payment.
+   */
+  readonly isUnproven: boolean
 }
 
 /** Reads PAYMENT-SIGNATURE; a string is the `errorReason` of a refusal. */
@@ -156,7 +164,15 @@ export function exactCredential(value: unknown): ExactCredential | string {
   const extra = fieldsOf(accepted['extra']) ?? {}
   const invoice = extra['invoice']
   if (typeof invoice !== 'string' || invoice === '') return `${PREFIX}invoice_missing`
-  return { accepted, extra, invoice, preimage: fieldsOf(parsed['payload'])?.['preimage'] }
+  const payload = fieldsOf(parsed['payload']) ?? {}
+  const isOlder = extra['paymentMethod'] === LIGHTNING && payload['invoice'] === invoice
+  return {
+    accepted,
+    extra,
+    invoice,
+    preimage: payload['preimage'],
+    isUnproven: isOlder && payload['preimage'] === undefined
+  }
 }
 
 function fieldsOf(value: unknown): Fields | null {
@@ -176,11 +192,11 @@ const CORE = [
 ] as const
 
 /**
- * The `errorReason` of a credential that does not settle these requirements; null if it does. They are of the request
- * that will run, never of the echo. `now` in Unix seconds.
+ * The `errorReason` of a credential that does not settle these requirements; null if it does, but for the payment of an
+ * unproven one. They are of the request that will run, never of the echo. `now` in Unix seconds.
  */
 export function settlementFault(
-  { accepted, extra, invoice, preimage }: ExactCredential,
+  { accepted, extra, invoice, preimage, isUnproven }: ExactCredential,
   wanted: Requirements,
   now: number
 ): string | null {
@@ -198,7 +214,13 @@ export function settlementFault(
     canonicalize(requestBindingParams as JcsValue) !== canonicalize(mine.requestBindingParams)
   )
     return `${PREFIX}request_mismatch`
-  return invoiceFault(invoice, wanted, now) ?? preimageFault(invoice, preimage) ?? expiryFault(invoice, now)
+  if (mine.paymentMethod !== undefined && extra['paymentMethod'] !== mine.paymentMethod)
+    return `${PREFIX}extra_mismatch`
+  return (
+    invoiceFault(invoice, wanted, now) ??
+    (isUnproven ? null : preimageFault(invoice, preimage)) ??
+    expiryFault(invoice, now)
+  )
 }
 
 function isRequestHash(value: unknown): value is string {

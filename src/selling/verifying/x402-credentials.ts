@@ -1,3 +1,4 @@
+import { clientNetwork } from '../../engine/message/addresses.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import { PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
@@ -50,7 +51,11 @@ export class X402Credentials {
       return refused(`invalid_exact_lnbtc_${reason}`, unbound.detail)
     }
     const { merchantId, amountSats, state } = challenge
-    if (state === 'unspent' && isShared(challenge)) await this.#requireReceived(challenge)
+    const { isUnproven } = credential
+    // Others may have seen the invoice, such as the payer's wallet.
+    if (isUnproven && challenge.clientKey !== clientNetwork(ctx.clientAddress))
+      return refused('invalid_exact_lnbtc_preimage_missing', 'Another client paid without a preimage')
+    if (state === 'unspent' && (isUnproven || isShared(challenge))) await this.#requireReceived(challenge, !isUnproven)
     const taken =
       state === 'spent' ? null : await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer), 'x402')
     if (taken === null) return refused('duplicate_settlement', 'The payment was already used, or is in use')
@@ -67,13 +72,15 @@ export class X402Credentials {
    * Providers may record a payment after its payer has the preimage, hence the second look.
    * @throws Unavailable: a 402 would make the payer pay again
    */
-  async #requireReceived(challenge: Challenge): Promise<void> {
+  async #requireReceived(challenge: Challenge, isProven: boolean): Promise<void> {
     const { clock, polls } = this.#options
-    if (challenge.paidAt !== null || challenge.settledAt !== null || (await polls.isPaid(challenge, true))) return
-    await new Promise<void>(resolve => {
-      clock.after(LATE_MS, resolve)
-    })
-    if (await polls.isPaid(challenge, true)) return
+    if (challenge.paidAt !== null || challenge.settledAt !== null || (await polls.isPaid(challenge, isProven))) return
+    if (isProven) {
+      await new Promise<void>(resolve => {
+        clock.after(LATE_MS, resolve)
+      })
+      if (await polls.isPaid(challenge, true)) return
+    }
     throw new Unavailable(PROVIDER_UNAVAILABLE, 'The payment is not confirmed yet. Send the same request again.', 5)
   }
 }

@@ -185,7 +185,7 @@ t.test('x402 exact: a preimage must be 32 bytes in lower-case hex that hash to t
   t.end()
 })
 
-t.test('x402 exact: the header of a 402 is the published requirement', t => {
+t.test('x402 exact: the header of a 402 is the published requirement, with the mark of the older dialect', t => {
   const header = x402Header(exactRequired(INVOICE, binding, null))
   t.same(JSON.parse(Buffer.from(header, 'base64').toString()), {
     x402Version: 2,
@@ -204,7 +204,9 @@ t.test('x402 exact: the header of a 402 is the published requirement', t => {
           requestHash: '0d6623f775e025501fa7f0a30b54da25aad62b6ccfe35c85da38016711e6c018',
           requestBindingProfile: 'http:1',
           requestBindingParams: { headers: [] },
-          invoice: INVOICE
+          invoice: INVOICE,
+          // Not published: by it clients of the older dialect know an invoice.
+          paymentMethod: 'lightning'
         }
       }
     ]

@@ -265,3 +265,47 @@ t.test('x402: on a shared node the provider must confirm the payment', async t =
   await s.ask({ headers: ['PAYMENT-SIGNATURE', Buffer.from(forged).toString('base64')] })
   t.equal(asked, 5, 'nothing is looked up without the preimage')
 })
+
+t.test(
+  'x402: the older dialect pays without a preimage, from the network that asked, once the provider confirms',
+  async t => {
+    let status: 'paid' | 'unpaid' = 'unpaid'
+    const s = await shop(
+      t,
+      {},
+      {
+        charges: {
+          isShared: () => false,
+          countedOf: () => 'one',
+          lookUp: async () => ({ status, receivedSats: null, settledAt: null })
+        }
+      }
+    )
+    const older = async (result: HarnessResult, change: object = {}): Promise<string[]> => {
+      const [accepted] = required(result).accepts
+      t.match(accepted?.extra, { paymentMethod: 'lightning' })
+      const { invoice } = accepted?.extra ?? {}
+      const payload = { x402Version: 2, scheme: 'exact', payload: { invoice }, accepted, ...change }
+      return ['PAYMENT-SIGNATURE', Buffer.from(JSON.stringify(payload)).toString('base64')]
+    }
+    const first = await s.ask()
+    const headers = await older(first)
+    const unpaid = await s.ask({ headers })
+    t.equal(unpaid.status, 503)
+    t.notOk(unpaid.headers.has('payment-required'))
+    status = 'paid'
+    s.clock.advance(3_000)
+    const elsewhere = await s.ask({ headers, peerAddress: freshAddress() })
+    t.equal(json(elsewhere, 'payment-response')['errorReason'], 'invalid_exact_lnbtc_preimage_missing')
+    const changed = await s.ask({ headers, target: '/v1/quote?q=2' })
+    t.equal(json(changed, 'payment-response')['errorReason'], 'invalid_exact_lnbtc_request_mismatch')
+    for (const payload of [{}, { invoice: 'lnbc1' }, { invoice: 7 }, { invoice: null, preimage: null }]) {
+      const refused = await s.ask({ headers: await older(first, { payload }) })
+      t.equal(json(refused, 'payment-response')['errorReason'], 'invalid_exact_lnbtc_preimage_missing')
+    }
+    t.equal((await s.ask({ headers })).status, 200)
+    const again = await s.ask({ headers })
+    t.equal(json(again, 'payment-response')['errorReason'], 'duplicate_settlement')
+    t.equal((await s.ask({ headers: paid(s, first) })).status, 402, 'nor by the preimage')
+  }
+)
