@@ -81,7 +81,8 @@ export async function openDomains(running: Running, environment: GatewayEnvironm
       operations: () => operations,
       webhooks: () => suite?.webhooks ?? {},
       stores: async () => (await suite?.listedStores()) ?? [],
-      apis: async () => (await suite?.listedApis()) ?? []
+      apis: async () => (await suite?.listedApis()) ?? [],
+      api: async proxyId => (await suite?.publishedApi(proxyId)) ?? null
     })
   )
   const demo = opened(openDemo()).operations

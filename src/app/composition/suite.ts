@@ -108,6 +108,7 @@ export async function openSuite(core: Core, opened: Open) {
     },
     listedStores: stores.listed,
     listedApis: proxies.listed,
+    publishedApi: proxies.published,
     webhooks: webhooks.documented,
     /** Follows other processes' changes; jobs are already running. */
     async start(): Promise<void> {

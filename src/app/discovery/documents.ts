@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
 import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
+import type { PublishedApi } from '../../payments/proxies/open.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import examples from './examples.json' with { type: 'json' }
 import { aboutOf, titleOf } from './manifests.ts'
@@ -17,7 +18,7 @@ interface WrittenFacts {
 const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
 
 const WHERE_THE_REST_IS =
-  'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
+  'Merchants sell APIs of their own below /l402/proxy/{proxyId}/, described at /api/openapi/{proxyId}.json, and goods at ' +
   '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'
 
 /** OpenAPI of what is sold, of everything, or of one topic. `paid`: routes of the configuration. */
@@ -61,6 +62,21 @@ export function openApiText(
     ...(which === 'whole' ? { webhooks } : {})
   })
   return JSON.stringify(document)
+}
+
+/** OpenAPI of a merchant's API. */
+export function apiText(
+  { name, description, routes }: PublishedApi,
+  { config, publicUrl }: Pick<WrittenFacts, 'config' | 'publicUrl'>
+): string {
+  return JSON.stringify(
+    openApiDocument([], {
+      title: name,
+      description: `${description}. ${aboutOf({ ...config, discovery: { ...config.discovery, description: '' } })}`,
+      publicUrl,
+      pricedRoutes: routes
+    })
+  )
 }
 
 /** Registries read no more of `/openapi.json`. */

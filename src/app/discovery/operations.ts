@@ -1,3 +1,4 @@
+import type { PublishedApi } from '../../payments/proxies/open.ts'
 import type { PriceList } from '../../selling/challenges/schema.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { WebhookFacts } from '../../engine/openapi/openapi.ts'
@@ -5,7 +6,7 @@ import { openApiPath, pricedRoutes, servedOperations, type PricedRoute } from '.
 import { acceptsGzip, prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { openApiText, saleDocument } from './documents.ts'
+import { apiText, openApiText, saleDocument } from './documents.ts'
 import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
 import { Type } from 'typebox'
@@ -51,6 +52,8 @@ export interface DiscoveryFacts {
   stores(): Promise<readonly ListedStore[]>
   /** Merchants' APIs that are listed. */
   apis(): Promise<readonly PricedRoute[]>
+  /** One of them by its proxy; null without it. */
+  api(proxyId: string): Promise<PublishedApi | null>
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -191,14 +194,19 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       ...common,
       id: 'getOpenApiPart',
       path: '/api/openapi/:part',
-      params: Type.Object({ part: Type.String({ description: 'index.json, or the name of a topic.' }) }),
+      params: Type.Object({
+        part: Type.String({ description: 'index.json, the name of a topic, or the id of a listed API with .json.' })
+      }),
       summary: 'The operations of one topic, as OpenAPI 3.1',
-      description: '`index.json` lists every operation in a line, under 64 KB, and the document of each topic.',
+      description:
+        '`index.json` lists every operation in a line, under 64 KB, and the document of each topic. `{proxyId}.json` has the operations of a listed API with their prices.',
       responses: { 200: { description: 'The document.', mediaType: JSON_TYPE }, 404: 'There is no such part.' },
-      handle({ ctx, params }) {
+      async handle({ ctx, params }) {
         const part = partsByName(params.part)
-        if (part === null) throw notFound()
-        return part.reply(ctx)
+        if (part !== null) return part.reply(ctx)
+        const api = params.part.endsWith('.json') ? await facts.api(params.part.slice(0, -5)) : null
+        if (api === null) throw notFound()
+        return { status: 200, body: apiText(api, written()), headers: ['Cache-Control', 'public, max-age=60'] }
       }
     }),
     defineOperation({

@@ -28,6 +28,8 @@ const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch']
 const KINDS = ['schemas', 'parameters', 'requestBodies', 'responses', 'headers', 'examples']
 const MAX_BYTES = 2_000_000
 const MAX_OPERATIONS = 500
+/** Deeper members become schemas of anything. */
+const MAX_DEPTH = 100
 
 /** Reads `openapi` of a route. Undefined, with a problem reported, if it cannot be used. */
 export function readApi(name: string, folder: string, [, index = 0]: Path, findings: Findings): ApiFile | undefined {
@@ -40,18 +42,21 @@ export function readApi(name: string, folder: string, [, index = 0]: Path, findi
     findings.report('BG_CONFIG_FILE', at, `the file ${quote(name)} cannot be read (${code})`)
     return undefined
   }
-  const document = text.length > MAX_BYTES ? null : documentOf(text)
+  const api = text.length > MAX_BYTES ? null : apiOf(documentOf(text), `api${index}_`)
+  if (api !== null) return api
+  findings.report(
+    'BG_CONFIG_VALUE',
+    at,
+    `found no OpenAPI document in ${quote(name)}; allowed: OpenAPI 3, as YAML or JSON of 2 MB at most`
+  )
+  return undefined
+}
+
+/** Reads an OpenAPI 3 document; null for any other. `own`: prefix of its components' names. */
+export function apiOf(document: unknown, own: string): ApiFile | null {
   const version = isObject(document) ? document['openapi'] : null
   const paths = isObject(document) ? document['paths'] : null
-  if (!isObject(document) || typeof version !== 'string' || !version.startsWith('3.') || !isObject(paths)) {
-    findings.report(
-      'BG_CONFIG_VALUE',
-      at,
-      `found no OpenAPI document in ${quote(name)}; allowed: OpenAPI 3, as YAML or JSON of 2 MB at most`
-    )
-    return undefined
-  }
-  const own = `api${index}_`
+  if (!isObject(document) || typeof version !== 'string' || !version.startsWith('3.') || !isObject(paths)) return null
   const operations: ApiOperation[] = []
   for (const [path, item] of Object.entries(paths)) {
     if (!isObject(item) || !path.startsWith('/')) continue
@@ -106,15 +111,16 @@ function documentOf(text: string): unknown {
 }
 
 /** References lead to components of this file alone; others become schemas of anything. */
-function renamed(value: unknown, own: string): unknown {
-  if (Array.isArray(value)) return value.map(item => renamed(item, own))
+function renamed(value: unknown, own: string, depth = 0): unknown {
+  if (depth > MAX_DEPTH) return {}
+  if (Array.isArray(value)) return value.map(item => renamed(item, own, depth + 1))
   if (!isObject(value)) return value
   const target = value['$ref']
   if (typeof target === 'string') {
     const found = /^#\/components\/([A-Za-z]+)\/([A-Za-z0-9._-]+)$/.exec(target)
     return found === null ? {} : { $ref: `#/components/${found[1]}/${own}${found[2]}` }
   }
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, renamed(member, own)]))
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, renamed(member, own, depth + 1)]))
 }
 
 function basePath(servers: unknown): string {

@@ -19,9 +19,9 @@ export interface PricedRoute extends DocumentedPrice {
   /** Own operations, which describe themselves in more detail; default false. */
   readonly own?: boolean
   readonly examples: readonly RouteExample[]
-  /** From the OpenAPI file of the API behind. */
   /** Headers and query parameters that such requests have. */
   readonly parameters?: readonly Json[]
+  /** From the OpenAPI file of the API behind. */
   readonly api?: Pick<ApiFile, 'components'> & Pick<ApiOperation, 'members'>
 }
 

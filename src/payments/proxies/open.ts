@@ -15,9 +15,11 @@ import { ProxyDirectory } from './directory.ts'
 import { proxyOperations } from './operations.ts'
 import { MAX_TIMEOUT_SECONDS, type ProbeView } from './schema.ts'
 import { openAuthValue, ProxyService, type ProxyServiceDependencies, type Probe } from './service.ts'
-import { SqlProxyStore, type ProxyStore } from './store.ts'
+import { SqlProxyStore, type ProxyRow, type ProxyStore } from './store.ts'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import { exampleOf, type PricedRoute } from '../../engine/openapi/paid.ts'
+import type { ApiFile } from '../../engine/checks/api-file.ts'
+import { pathAllowed, priceOf } from './pricing.ts'
 import { keyInSlot } from '../../lightning/providers/account.ts'
 
 export function openProxies(
@@ -66,6 +68,7 @@ export function openProxies(
       proxyUrl: () => config().server.proxyUrl
     }),
     listed: () => listedApis(store, merchants),
+    published: (proxyId: string) => publishedApi(store, merchants, proxyId),
     start: () => directory.start(),
     operations: proxyOperations(proxies),
     jobs: [],
@@ -119,23 +122,82 @@ export async function listedApis(
   merchants: Pick<Merchants, 'byIds'>
 ): Promise<PricedRoute[]> {
   const rows = await store.listed(MOST)
+  const sold = await soldOf(rows, merchants)
+  return sold.map(published)
+}
+
+/** Those whose merchants can sell. */
+async function soldOf(rows: readonly ProxyRow[], merchants: Pick<Merchants, 'byIds'>): Promise<readonly ProxyRow[]> {
   if (rows.length === 0) return []
   const sellers = await merchants.byIds([...new Set(rows.map(row => row.merchantId))])
-  return rows.flatMap(({ proxyId, merchantId, allowedMethods, endpoints, examples, ...row }) => {
+  return rows.filter(({ merchantId }) => {
     const seller = sellers.get(merchantId)
-    if (seller?.isActive !== true || keyInSlot(seller) === null) return []
-    const base = `/l402/proxy/${proxyId}`
-    return [
-      {
-        path: `${base}/{path}`,
-        methods: allowedMethods.map(method => method.toLowerCase()),
-        price: row.defaultPrice === null && endpoints.length === 0 ? row.defaultPriceSats : null,
-        description: row.description === null ? row.name : `${row.name}: ${row.description}`,
-        examples: examples.map(example => {
-          const { target, ...more } = exampleOf(example)
-          return { ...more, target: `${base}${target}` }
-        })
-      }
-    ]
+    return seller?.isActive === true && keyInSlot(seller) !== null
   })
+}
+
+function published({ proxyId, allowedMethods, endpoints, examples, ...row }: ProxyRow): PricedRoute {
+  const base = baseOf(proxyId)
+  return {
+    path: `${base}/{path}`,
+    methods: allowedMethods.map(method => method.toLowerCase()),
+    price: row.defaultPrice === null && endpoints.length === 0 ? row.defaultPriceSats : null,
+    description: row.description === null ? row.name : `${row.name}: ${row.description}`,
+    examples: examples.map(example => {
+      const { target, ...more } = exampleOf(example)
+      return { ...more, target: `${base}${target}` }
+    })
+  }
+}
+
+function baseOf(proxyId: string): string {
+  return `/l402/proxy/${proxyId}`
+}
+
+/** A merchant's API as it is published: operations of its OpenAPI document with their prices, then the rest. */
+export interface PublishedApi {
+  readonly name: string
+  readonly description: string
+  readonly routes: readonly PricedRoute[]
+}
+
+/** Null for one that is not listed, or cannot be sold. */
+async function publishedApi(
+  store: Pick<ProxyStore, 'listedApi'>,
+  merchants: Pick<Merchants, 'byIds'>,
+  proxyId: string
+): Promise<PublishedApi | null> {
+  const found = await store.listedApi(proxyId)
+  const [row] = found === null ? [] : await soldOf([found.row], merchants)
+  if (found === null || row === undefined) return null
+  const whole = published(row)
+  const operations = found.api?.operations.flatMap(operation => operationOf(row, whole, found.api, operation) ?? [])
+  return { name: row.name, description: whole.description, routes: [...(operations ?? []), whole] }
+}
+
+/** Null for one that the proxy does not sell. */
+function operationOf(
+  row: ProxyRow,
+  whole: PricedRoute,
+  api: ApiFile | null,
+  { path, method, summary, members }: ApiFile['operations'][number]
+): PricedRoute | null {
+  const upstream = new URL(row.targetBaseUrl).pathname.replace(/\/$/, '')
+  const full = `${api?.base ?? ''}${path}`
+  // A document may write its paths as the target's host has them, or below the target.
+  const own =
+    upstream !== '' && full.startsWith(`${upstream}/`) ? full.slice(upstream.length) : upstream === '' ? full : path
+  const sample = own.replaceAll(/\{[^{}]*\}/g, 'x')
+  const isSold = whole.methods.length === 0 || whole.methods.includes(method)
+  if (!isSold || !pathAllowed(row.allowedPaths, row.blockedPaths, sample)) return null
+  const { amountSats, meter, price } = priceOf(row, method.toUpperCase(), sample)
+  return {
+    ...whole,
+    path: `${baseOf(row.proxyId)}${own}`,
+    methods: [method],
+    price: price === null && meter === null ? amountSats : null,
+    description: summary ?? whole.description,
+    examples: [],
+    api: { members, components: api?.components ?? {} }
+  }
 }

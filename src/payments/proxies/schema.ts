@@ -152,6 +152,13 @@ export const ProxyChange = Type.Object(
     name: Type.Optional(name),
     targetBaseUrl: Type.Optional(targetBaseUrl),
     defaultPriceSats: Type.Optional(priceSats),
+    openapi: Type.Optional(
+      Type.Unsafe<object | null>({
+        type: ['object', 'null'],
+        description:
+          'OpenAPI 3 document of the API. While it is listed, /api/openapi/{proxyId}.json publishes its operations with your prices. Null removes it.'
+      })
+    ),
     ...settings
   },
   { title: 'ProxyChange' }

@@ -1,5 +1,6 @@
 import { countEndpoints, isProxyId, proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { newProxyId, type ProxyRow, type ProxyStore } from './store.ts'
+import { apiOf, type ApiFile } from '../../engine/checks/api-file.ts'
 import { leastReservedMsat } from '../../engine/checks/meter.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -148,7 +149,12 @@ export class ProxyService {
   async update(merchant: Merchant, proxyId: string, change: ProxyChange): Promise<ProxyView> {
     this.#checkPrices(merchant, change)
     const next = isProxyId(proxyId)
-      ? await this.#dependencies.store.update(merchant.id, proxyId, row => this.#changed(row, change))
+      ? await this.#dependencies.store.update(
+          merchant.id,
+          proxyId,
+          row => this.#changed(row, change),
+          documentIn(change)
+        )
       : null
     if (next === null) throw proxyNotFound()
     if (change.targetBaseUrl !== undefined) await quietly(this.#dependencies.state.delete(testOf(proxyId)))
@@ -284,6 +290,14 @@ export class ProxyService {
       updatedAt: new Date(row.updatedAt).toISOString()
     }
   }
+}
+
+/** @throws ShortError 400 for another document than OpenAPI 3 */
+function documentIn({ openapi }: ProxyChange): ApiFile | null | undefined {
+  if (openapi === undefined || openapi === null) return openapi
+  const api = apiOf(openapi, 'api_')
+  if (api === null) throw new ShortError(VALIDATION, 'openapi: Must be an OpenAPI 3 document with paths.')
+  return api
 }
 
 const TEST_KEPT = 7 * 86_400_000

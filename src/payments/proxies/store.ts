@@ -11,8 +11,10 @@ import {
   text,
   texts,
   moment,
-  type Records
+  type Records,
+  type Row
 } from '../../platform/database/rows.ts'
+import type { ApiFile } from '../../engine/checks/api-file.ts'
 import type { Renewal } from '../../selling/offers/offer.ts'
 import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, ProxyExample, PreviousPrices } from './schema.ts'
@@ -61,9 +63,14 @@ export interface ProxyStore {
   ): Promise<number | null>
   /**
    * Changes the merchant's proxy under a row lock. Returns the row, or null when it is missing; throwing in `change`
-   * rolls back.
+   * rolls back. `api`: its OpenAPI document from now on; undefined leaves it.
    */
-  update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null>
+  update(
+    merchantId: number,
+    proxyId: string,
+    change: (row: ProxyRow) => ProxyRow,
+    api?: ApiFile | null
+  ): Promise<ProxyRow | null>
   /** Marks the proxy as deleted; false when missing. The id is never reused. */
   delete(merchantId: number, proxyId: string, now: number): Promise<boolean>
   list(merchantId: number): Promise<ProxyRow[]>
@@ -72,6 +79,8 @@ export interface ProxyStore {
   byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
   /** Listed and active ones, oldest first. */
   listed(limit: number): Promise<ProxyRow[]>
+  /** One of these with its OpenAPI document, which others are read without. */
+  listedApi(proxyId: string): Promise<{ readonly row: ProxyRow; readonly api: ApiFile | null } | null>
 }
 
 const proxyRows: Records<ProxyRow> = records({
@@ -138,13 +147,20 @@ export class SqlProxyStore implements ProxyStore {
     })
   }
 
-  async update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null> {
+  async update(
+    merchantId: number,
+    proxyId: string,
+    change: (row: ProxyRow) => ProxyRow,
+    api?: ApiFile | null
+  ): Promise<ProxyRow | null> {
     return await this.#database.transaction(async tx => {
       const held = await proxyRows.one(tx`
         select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null for update`)
       if (held === null) return null
       const row = change(held)
       await tx`update proxies set ${tx(proxyRows.write(tx, row))} where proxy_id = ${proxyId}`
+      if (api !== undefined)
+        await tx`update proxies set openapi = ${api === null ? null : JSON.stringify(api)} where proxy_id = ${proxyId}`
       await this.#database.notify(PROXY_CHANNEL, proxyId, tx)
       return row
     })
@@ -153,7 +169,7 @@ export class SqlProxyStore implements ProxyStore {
   async delete(merchantId: number, proxyId: string, now: number): Promise<boolean> {
     return await this.#database.transaction(async tx => {
       const changed = await tx`
-        update proxies set deleted_at = ${new Date(now)}, is_active = false, auth_value = null
+        update proxies set deleted_at = ${new Date(now)}, is_active = false, auth_value = null, openapi = null
         where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`
       if (changed.count === 0) return false
       await this.#database.notify(PROXY_CHANNEL, proxyId, tx)
@@ -180,6 +196,14 @@ export class SqlProxyStore implements ProxyStore {
   async listed(limit: number): Promise<ProxyRow[]> {
     return await proxyRows.all(this.#database.sql`
       select * from proxies where merchant_id > 0 and is_listed and is_active and deleted_at is null order by created_at, proxy_id limit ${limit}`)
+  }
+
+  async listedApi(proxyId: string): Promise<{ readonly row: ProxyRow; readonly api: ApiFile | null } | null> {
+    const [found] = await this.#database.sql<Array<Row & { openapi: string | null }>>`
+      select * from proxies where proxy_id = ${proxyId} and merchant_id > 0 and is_listed and is_active and deleted_at is null`
+    if (found === undefined) return null
+    // As `update` wrote it.
+    return { row: proxyRows.read(found), api: found.openapi === null ? null : (JSON.parse(found.openapi) as ApiFile) }
   }
 }
 

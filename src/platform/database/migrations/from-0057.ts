@@ -369,6 +369,11 @@ const margins: Migration = {
   }
 }
 
+const proxyApis: Migration = {
+  name: '0096-proxy-apis',
+  sql: 'alter table proxies add column openapi text'
+}
+
 export const from0057: readonly Migration[] = [
   traffic,
   passkeys,
@@ -393,5 +398,6 @@ export const from0057: readonly Migration[] = [
   accountLimits,
   x402Scheme,
   receiptNote,
-  margins
+  margins,
+  proxyApis
 ]
