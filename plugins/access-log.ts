@@ -14,6 +14,7 @@ interface Line {
   durationMs: number
   client: string
   principal?: string
+  units?: { readonly input: number; readonly output: number }
   payment?: { scheme: string; amountSats: number }
   error?: string
   /** Its name in docs/reference/errors.md. */
@@ -55,7 +56,7 @@ function skipper(paths: readonly string[]): (path: string) => boolean {
 export default definePlugin({
   name: 'access-log',
   description:
-    'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong, with its code (docs/reference/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
+    'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, units that a subscriber used, payment scheme and amount, and what went wrong, with its code (docs/reference/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
   config: Type.Object(
     {
       level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')], {
@@ -94,6 +95,7 @@ export default definePlugin({
       }
       if (config.path !== 'none') line.path = config.path === 'path' ? ctx.path : cleanTarget(ctx.target)
       if (ctx.principal !== null) line.principal = `${ctx.principal.kind}:${ctx.principal.id}`
+      if (ctx.principal?.kind === 'subscriber' && ctx.principal.used !== undefined) line.units = ctx.principal.used
       if (ctx.payment !== null) line.payment = { scheme: ctx.payment.scheme, amountSats: ctx.payment.amountSats }
       if (outcome.error !== null) {
         line.error = errorText(outcome.error)

@@ -253,6 +253,12 @@ export default definePlugin({
       ['key']
     )
 
+    const used = metrics.counter(
+      'boltgate_api_key_units_total',
+      'Units that requests with a good API key used on routes with a meter, by the name of the key (jwt for tokens).',
+      ['key', 'part']
+    )
+
     const subjectOf = async (token: string): Promise<string | null> => {
       if (jwt === undefined || keySet === null) return null
       try {
@@ -291,7 +297,7 @@ export default definePlugin({
       const blocked = await authThrottle.blockedFor(address)
       if (blocked > 0) throw new AuthThrottled(blocked / 1000)
       const id = await nameOf(key)
-      counted.labels(id === null ? 'none' : id.startsWith('jwt:') ? 'jwt' : id).inc()
+      counted.labels(id === null ? 'none' : labelOf(id)).inc()
       if (id === null) {
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
@@ -303,7 +309,7 @@ export default definePlugin({
         ])
       }
       ctx.principal = { kind: 'subscriber', id }
-      ctx.offer = { ...offers.at(ctx, 0), meter: null, sessions: null }
+      ctx.offer = { ...offers.at(ctx, 0), sessions: null }
       ctx.set(presented, value)
     }
 
@@ -314,6 +320,11 @@ export default definePlugin({
           if (key !== null) return authenticate(ctx, value, key)
         }
       },
+      done({ principal }) {
+        if (principal?.kind !== 'subscriber' || principal.used === undefined) return
+        for (const part of ['input', 'output'] as const)
+          used.labels(labelOf(principal.id), part).inc(principal.used[part])
+      },
       upstream(ctx, out) {
         const value = ctx.get(presented)
         // The upstream's own key may have replaced it.
@@ -322,6 +333,11 @@ export default definePlugin({
     }
   }
 })
+
+/** Subjects of tokens are too many for labels; the access log has them. */
+function labelOf(id: string): string {
+  return id.startsWith('jwt:') ? 'jwt' : id
+}
 
 /** The key in a field's value; null for a payment, another scheme or nothing. */
 function keyIn(value: string, isBearer: boolean): string | null {

@@ -1,4 +1,4 @@
-import { definePlugin, Type, type Context, type HookResult, type MeteredRequest, type Reply } from '../src/index.ts'
+import { definePlugin, Type, type Context, type HookResult, type Metered, type Reply } from '../src/index.ts'
 
 /**
  * Bills metered requests to a prepaid balance: reserves before forwarding, reads usage while streaming, and settles at
@@ -18,9 +18,9 @@ export default definePlugin({
     const { keys, meter, upstream } = route.config
     if (meter === undefined && !keys && upstream.kind !== 'proxy') return {}
     const { balances } = services
-    const metered = slot<MeteredRequest>('metered')
+    const metered = slot<Metered>('metered')
 
-    const taken = (ctx: Context, begun: MeteredRequest | Reply | null): void | Reply => {
+    const taken = (ctx: Context, begun: Metered | Reply | null): void | Reply => {
       if (begun === null) return
       if ('status' in begun) return begun
       ctx.set(metered, begun)

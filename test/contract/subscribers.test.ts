@@ -1,7 +1,10 @@
 /** The plugin api-key in a whole gateway: subscribers pass, others pay. */
 import { createHash } from 'node:crypto'
+import { createServer } from 'node:http'
 import t from 'tap'
 import { buy, defaultYaml, startGateway } from '../support/gateway.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { serve } from '../support/serve.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
 const KEY = 'sk_0123456789abcdef0123456789abcdef'
@@ -44,6 +47,68 @@ t.test('subscribers pass without a payment, everybody else gets a 402, and no ke
   for (let turn = 0; turn < 3; turn++)
     t.equal((await gateway.send('GET', '/sold/a', { headers: subscriber })).status, 200)
   t.equal((await gateway.send('GET', '/sold/a', { headers: subscriber })).status, 429, 'counted by the subscriber')
+})
+
+t.test('the meter of a route counts what a subscriber used, and charges nothing', async t => {
+  const json = JSON.stringify({ usage: { prompt_tokens: 30, completion_tokens: 20 } })
+  const events = `data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } })}\n\ndata: [DONE]\n\n`
+  const upstream = createServer((request, response) => {
+    request.resume().on('end', () => {
+      const isStream = request.url === '/v1/stream'
+      response.writeHead(request.url === '/v1/bad' ? 400 : 200, {
+        'content-type': isStream ? 'text/event-stream' : 'application/json'
+      })
+      response.end(isStream ? events : json)
+    })
+  })
+  const url = `http://127.0.0.1:${await serve(t, upstream)}`
+  const logged: object[] = []
+  const log = { ...silentLog, info: (fields: object | string) => logged.push(Object(fields)) }
+  const gateway = await startGateway(t, {
+    log,
+    yaml: defaultYaml({
+      replace: [
+        [
+          'chains:\n',
+          `chains:
+  subscribed: [ access-log, { api-key: { keys: [ { name: alice, sha256: "${SHA256}" } ] } }, throttle, body-limit, credential, challenge, meter ]
+`
+        ],
+        [
+          'routes:\n',
+          `routes:
+  - match: { path: /v1/* }
+    chain: subscribed
+    meter: { unit: token, bundle: 1 sat, prices: { by: { json: model }, of: { small: 1 msat }, else: refuse }, usage: openai, estimate: { else: 9 } }
+    upstream: { url: "${url}" }
+`
+        ]
+      ]
+    })
+  })
+  const ask = (path: string) =>
+    gateway.send('POST', path, {
+      headers: { authorization: `Bearer ${KEY}` },
+      body: { model: 'unlisted', max_tokens: 9999 }
+    })
+  const whole = await ask('/v1/whole')
+  t.equal(whole.status, 200, 'neither refused by price nor by the size of a bundle')
+  t.equal(whole.text, json)
+  t.equal(whole.headers['x-charged-msat'], undefined)
+  t.equal((await ask('/v1/stream')).text, events, 'as it came')
+  t.equal((await ask('/v1/bad')).status, 400)
+  const { text } = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+  t.match(text, 'boltgate_api_key_units_total{key="alice",part="input"} 33')
+  t.match(text, 'boltgate_api_key_units_total{key="alice",part="output"} 22')
+  t.match(logged, [
+    { principal: 'subscriber:alice', units: { input: 30, output: 20 } },
+    { units: { input: 3, output: 2 } },
+    { status: 400, units: undefined }
+  ])
+  const { total } = (
+    await gateway.send('GET', '/api/admin/sales?sum=true', { headers: { 'x-api-key': gateway.adminKey } })
+  ).json() as { total: { count: number } }
+  t.equal(total.count, 0)
 })
 
 t.test('a chain in which the key comes too late does not load', async t => {

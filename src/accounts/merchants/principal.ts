@@ -28,6 +28,8 @@ export interface AdminPrincipal {
 interface Subscriber {
   readonly kind: 'subscriber'
   readonly id: string
+  /** What the request used, once it is over, where the route has a meter. */
+  used?: { readonly input: number; readonly output: number }
 }
 
 export const keyAdmin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })

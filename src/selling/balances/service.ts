@@ -18,6 +18,7 @@ import { refusedModel, reserveBudgets } from './budgets.ts'
 import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
+import { SubscriberUse, type Metered } from './subscriber-use.ts'
 import { RequestsUnderWay } from './metered-charge.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -63,15 +64,21 @@ export class Balances {
 
   /**
    * Reserves for a paid request of a metered route. Returns a 402 with a fresh challenge if the balance is too low, and
-   * null if the request is unpaid or buys no balance. Synchronous if this gateway holds a slice and the reservation
+   * null if the request is unpaid or buys no balance. Counts those of subscribers. Synchronous if this gateway holds a slice and the reservation
    * does not depend on the body.
    * @throws LongError 400, 413 or 415 if the request is unreadable, costs more than a balance holds, or is an upgrade
    *   that cannot be metered; 429 if too many requests of the balance are in flight. Unavailable without database or
    *   rate.
    */
-  begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
-    const { offer, payment } = ctx
-    if (payment === null || offer === null || offer.meter === null) return null
+  begin(ctx: Context): Maybe<Metered | Reply | null> {
+    const { offer, payment, principal } = ctx
+    if (offer === null || offer.meter === null) return null
+    if (payment === null) {
+      if (principal?.kind !== 'subscriber') return null
+      return new SubscriberUse(this.#meterOf(offer.meter), this.#dependencies.clock, ctx.method, usage => {
+        principal.used = usage
+      })
+    }
     // Sessions have reserved already.
     if (ctx.isReserved) return null
     requireReadable(ctx, offer.meter.usage)

@@ -63,7 +63,7 @@ export class SignedAgents {
     }
   }
 
-  /** A signature that was seen proves nothing: anyone who saw it can send it. Without shared state it is unknown. */
+  /** A signature that was seen proves nothing: anyone who saw it can send it (decision 448). Without shared state it is unknown. */
   async #first({ keyId, nonce, signature, expires }: MessageSignature, host: string): Promise<string | null> {
     const { clock, state } = this.#dependencies
     const once = hash('sha256', JSON.stringify([host, keyId, nonce ?? Buffer.from(signature).toString('base64')]))

@@ -35,7 +35,8 @@ interface Signing {
   readonly authority?: string
   readonly created?: number
   readonly expires?: number
-  readonly nonce?: string
+  /** Null for none. */
+  readonly nonce?: string | null
   readonly tag?: string
   readonly components?: string
   /** Replaces the value of a component in what is signed. */
@@ -49,7 +50,7 @@ function signed(clock: ManualClock, signing: Signing): Record<string, string> {
   const { nonce = `n${++nonces}`, dictionary = false, path = '/v1/a' } = signing
   const name = dictionary ? '"signature-agent";key="me"' : '"signature-agent"'
   const components = signing.components ?? `"@authority" "@path" ${name}`
-  const input = `(${components});created=${created};expires=${expires};keyid="${KEY_ID}";alg="ed25519";nonce="${nonce}";tag="${tag}"`
+  const input = `(${components});created=${created};expires=${expires};keyid="${KEY_ID}";alg="ed25519"${nonce === null ? '' : `;nonce="${nonce}"`};tag="${tag}"`
   const values: Record<string, string> = {
     '"@authority"': authority,
     '"@path"': path,
@@ -166,6 +167,9 @@ t.test('a signature that is replayed, stale, early, too long or for another purp
   t.equal(await s.price({ headers: once, peerAddress: freshAddress() }), ELSE, 'replayed from elsewhere')
   t.equal(await price({ nonce: 'same' }), BOT)
   t.equal(await price({ nonce: 'same', expires: now + 61 }), ELSE, 'a nonce is good once')
+  t.equal(await price({ nonce: null }), BOT, 'a nonce is optional')
+  t.equal(await price({ nonce: null }), ELSE, 'without one the same request of one second is a replay to us')
+  t.equal(await price({ nonce: null, created: now - 1 }), BOT, 'of another second it is not')
   t.equal(await price({ created: now - 61, expires: now }), ELSE, 'expired')
   t.equal(await price({ created: now + 60, expires: now + 120 }), ELSE, 'from the future')
   t.equal(await price({ expires: now + 86_401 }), ELSE, 'valid for too long')
