@@ -1,3 +1,4 @@
+import type { RequestTrace } from '../../platform/telemetry/tracing.ts'
 import type { MeterConfig } from '../checks/meter.ts'
 import type { FiatText } from '../checks/money-text.ts'
 import type { Tally } from '../../platform/telemetry/tallies.ts'
@@ -138,6 +139,8 @@ export class Context {
    * nothing may be granted. Null for other requests.
    */
   preflight: 'own' | 'strange' | null
+  /** Its spans; null without an OpenTelemetry SDK. */
+  trace: RequestTrace | null
   principal: Principal | null
   payment: RequestPayment | null
   /** The request's idempotency key; null for none, and without the `idempotency` plugin. */
@@ -179,6 +182,7 @@ export class Context {
     this.route = noRoute
     this.params = NO_PARAMS
     this.preflight = null
+    this.trace = null
     this.principal = null
     this.payment = null
     this.idempotency = null

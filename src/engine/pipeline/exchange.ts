@@ -33,7 +33,7 @@ export interface ExchangeEvents {
   monotonic(): number
   /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
   fault(ctx: Context, error: Error): void
-  finished(exchange: Exchange): void
+  finished(exchange: Exchange, outcome: Outcome): void
 }
 
 const EMPTY_BODY_STATUS = new Set([204, 205, 304])
@@ -391,7 +391,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#chain.settle(this.ctx, outcome, this.#progress, fault => {
       this.#fault(fault)
     })
-    this.#events.finished(this)
+    this.#events.finished(this, outcome)
   }
 
   #brokenOff(): GatewayError {

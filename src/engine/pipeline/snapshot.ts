@@ -9,7 +9,8 @@ import { announcedMethod } from '../message/caller.ts'
 import { hostName, type Match, type Router } from './router.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { WholeReply } from '../message/reply.ts'
+import { isTracing, RequestTrace } from '../../platform/telemetry/tracing.ts'
+import type { Outcome, WholeReply } from '../message/reply.ts'
 import type { Wire } from '../message/wire.ts'
 
 export interface CompiledRoute {
@@ -127,6 +128,17 @@ export class Snapshot implements ExchangeEvents {
   }
 
   #run(ctx: Context, wire: Wire, chain: Chain): void {
+    if (!isTracing) {
+      this.#start(ctx, wire, chain)
+      return
+    }
+    const trace = (ctx.trace = new RequestTrace(ctx))
+    trace.within(() => {
+      this.#start(ctx, wire, chain)
+    })
+  }
+
+  #start(ctx: Context, wire: Wire, chain: Chain): void {
     const exchange = new Exchange(ctx, wire, chain, this)
     // A refused preflight would hide the 503 from the page.
     const isPreflight = ctx.preflight === 'own' && chain.answersPreflights
@@ -187,7 +199,8 @@ export class Snapshot implements ExchangeEvents {
     this.#log.error({ err: error, correlationId: ctx.correlationId, route: ctx.route.name }, 'request failed')
   }
 
-  finished(): void {
+  finished(exchange?: Exchange, { status, error }: Partial<Outcome> = {}): void {
+    exchange?.ctx.trace?.end(exchange.ctx.route.name, status ?? 0, error ?? null)
     this.#active--
     this.#closeWhenIdle()
   }

@@ -256,6 +256,7 @@ export class Forwarder {
   ): void | Promise<void> {
     const out: UpstreamRequest = { method: ctx.method, path: wanted, headers }
     responder.forwarding(out)
+    ctx.trace?.forwarding(ctx.method, target.origin, headers)
     const { path } = out
     if (out.body !== undefined) describe(out.body, headers)
     refuseUnsendable(path, headers, target)

@@ -177,6 +177,7 @@ export class Sink implements CallHandler, Waiting {
       return
     }
     this.#headSeen = true
+    this.#ctx.trace?.answered(status)
     if (this.#target.isPooled === true && status >= 502 && status <= 504)
       this.#breakers?.failed(this.#ctx, this.#target, false)
     else this.#breakers?.answered(this.#ctx, this.#target)

@@ -4,6 +4,7 @@ import { plainConnector } from '../../engine/upstream/connector.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { CallBudget, CallPriority } from './budgets.ts'
+import { beginCall, isTracing } from '../../platform/telemetry/tracing.ts'
 import {
   CallFailure,
   NothingSent,
@@ -114,10 +115,12 @@ export class ProviderHttp {
   readonly #options: ProviderHttpOptions
   readonly #pool: Pool
   readonly #prefix: string
+  readonly #host: string
 
   constructor(options: ProviderHttpOptions) {
     this.#options = options
     const url = new URL(options.url)
+    this.#host = url.host
     this.#prefix = url.pathname.replace(/(?<!\/)\/+$/, '')
     this.#pool = new Pool(url.origin, {
       connections: CONNECTIONS,
@@ -159,7 +162,18 @@ export class ProviderHttp {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text))
       throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
-    return call => this.#call(call, text, limit, standing)
+    return async call => {
+      const { method } = call
+      const span = isTracing ? beginCall(method, { 'http.request.method': method, 'server.address': this.#host }) : null
+      try {
+        const response = await this.#call(call, text, limit, standing)
+        span?.end()
+        return response
+      } catch (error) {
+        span?.end(error)
+        throw error
+      }
+    }
   }
 
   /**

@@ -147,7 +147,8 @@ export class Client implements Database {
           this.#silence.limit(
             Reflect.apply(target, self, [this.#plans.spell(strings), ...values]) as postgres.PendingQuery<
               postgres.Row[]
-            >
+            >,
+            strings
           )
         )
       },

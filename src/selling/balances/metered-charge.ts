@@ -1,3 +1,4 @@
+import type { Attributes } from '@opentelemetry/api'
 import type { UsageConfig } from '../../engine/checks/meter.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { ClientGone, ResponseTooLarge, LongError } from '../../engine/operations/errors.ts'
@@ -5,6 +6,7 @@ import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { UsageForm } from '../usage/forms.ts'
+import type { Use } from './entries.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { GrowthResult, Ledger, Settled } from './ledger.ts'
 import type { Metering } from './meter.ts'
@@ -156,6 +158,7 @@ export class MeteredCharge {
       output: usage?.output ?? null,
       basis
     }
+    ctx.trace?.set(describe(this.#options.usage, use))
     // No cost: the balance's entry has it.
     for (const budget of this.budgets) void ledger.settle(budget, msat, { ...use, markup: null })
     const settled = ledger.settle(reservation, msat, use)
@@ -336,4 +339,15 @@ function busy(): LongError {
     { retryAfter: 5 },
     ['Retry-After', '5']
   )
+}
+
+/** Attributes of generative AI by OpenTelemetry's conventions; none for other units. */
+function describe(usage: UsageConfig | 'pieces', { model, input, output }: Use): Attributes {
+  if (usage !== 'openai' && usage !== 'anthropic' && usage !== 'gemini') return {}
+  return {
+    'gen_ai.provider.name': usage === 'gemini' ? 'gcp.gemini' : usage,
+    ...(model === null ? {} : { 'gen_ai.request.model': model }),
+    ...(input === null ? {} : { 'gen_ai.usage.input_tokens': input }),
+    ...(output === null ? {} : { 'gen_ai.usage.output_tokens': output })
+  }
 }

@@ -4,6 +4,7 @@
  */
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
+import { beginCall, isTracing } from '../../telemetry/tracing.ts'
 
 export interface Statement extends PromiseLike<unknown> {
   cancel(): void
@@ -47,6 +48,23 @@ export function setArrayTypes(client: object, arrayOf: Readonly<Record<number, n
 export function onExecution(statement: Statement, run: (execute: () => unknown) => unknown): void {
   const { handler } = inner(statement)
   inner(statement).handler = given => run(() => handler(given))
+}
+
+/** Its span has the statement without values. Parts of statements are never executed, so have none. */
+export function traced<Q extends Statement>(statement: Q, strings: readonly string[]): Q {
+  if (isTracing)
+    onExecution(statement, execute => {
+      const text = strings.join('?').replace(/\s+/g, ' ').trim()
+      const attributes = { 'db.system.name': 'postgresql', 'db.query.text': text }
+      const call = beginCall(text.split(' ', 1)[0]?.toUpperCase() ?? '', attributes)
+      if (call !== null)
+        statement.then(
+          () => call.end(),
+          (error: unknown) => call.end(error)
+        )
+      return execute()
+    })
+  return statement
 }
 
 /**

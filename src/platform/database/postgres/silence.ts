@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import { fail, isTaken, onExecution, type Statement } from './inside.ts'
+import { fail, isTaken, onExecution, traced, type Statement } from './inside.ts'
 
 class DatabaseSilent extends Error {
   override name = 'DatabaseSilent'
@@ -123,9 +123,10 @@ export class Silence {
 
   /**
    * Rejects a statement that no connection has taken in time; one that was sent gets as long again, for its connection
-   * to end. Call it before the statement is awaited.
+   * to end. Call it before the statement is awaited. `strings` are the template's, for traces.
    */
-  limit<Q extends Statement>(statement: Q): Q {
+  limit<Q extends Statement>(statement: Q, strings: readonly string[] = []): Q {
+    traced(statement, strings)
     onExecution(statement, execute => {
       const late = (): void => {
         fail(statement, new DatabaseSilent())

@@ -1,0 +1,83 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import { join } from 'node:path'
+import t from 'tap'
+import { challengeOf, credentialOf, rootFolder } from '../support/gateway.ts'
+import { eventually, spawnGateway } from '../support/gateway-process.ts'
+import { serve } from '../support/serve.ts'
+
+interface WrittenSpan {
+  readonly name: string
+  /** 1 is of a server, 2 of a client. */
+  readonly kind: number
+  readonly attributes: Readonly<Record<string, unknown>>
+  readonly traceId: string
+  readonly spanId: string
+  readonly parent?: string
+}
+
+t.test('an OpenTelemetry SDK by --import: a paid request is one trace, from the client to the upstream', async t => {
+  const seen: IncomingHttpHeaders[] = []
+  const upstream = createServer((request, response) => {
+    seen.push(request.headers)
+    request.resume().on('end', () => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end('{"usage":{"prompt_tokens":3,"completion_tokens":4}}')
+    })
+  })
+  const port = await serve(t, upstream)
+  const gateway = await spawnGateway(t, {
+    nodeArgs: ['--import', join(rootFolder, 'test/support/spans.mjs')],
+    yaml: `server: { listen: "127.0.0.1:\${PORT}" }
+data: "\${BOLTGATE_DATA}"
+routes:
+  - match: { path: /v1/* }
+    chain: paid
+    upstream: { url: "http://127.0.0.1:${port}" }
+    meter: { bundle: 100 sats, prices: 1 sat, usage: openai, estimate: { else: 9 } }
+`
+  })
+  const traceId = '0af7651916cd43dd8448eb211c80319c'
+  const traced = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
+  const challenge = challengeOf(await gateway.send('POST', '/v1/a?secret=1', { headers: traced }), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const answer = await gateway.send('POST', '/v1/a?secret=1', {
+    headers: { ...traced, authorization, 'content-type': 'application/json' },
+    body: { messages: [] }
+  })
+  t.equal(answer.status, 200)
+
+  const spansOf = (): WrittenSpan[] =>
+    gateway.errors
+      .join('')
+      .split('\n')
+      .flatMap(line =>
+        line.startsWith('{"span"') && line.endsWith('}') ? (JSON.parse(line) as { span: WrittenSpan }).span : []
+      )
+  const spans = await eventually('both requests have ended', async () => {
+    const found = spansOf().filter(span => span.traceId === traceId)
+    return found.filter(({ kind }) => kind === 1).length === 2 ? found : null
+  })
+  const [first, second] = spans.filter(({ kind }) => kind === 1)
+  t.match(first, {
+    name: '* /v1/*',
+    parent: 'b7ad6b7169203331',
+    attributes: { 'http.request.method': 'POST', 'http.route': '* /v1/*', 'http.response.status_code': 402 }
+  })
+  t.match(second?.attributes, {
+    'http.response.status_code': 200,
+    'gen_ai.provider.name': 'openai',
+    'gen_ai.usage.input_tokens': 3,
+    'gen_ai.usage.output_tokens': 4
+  })
+  const statements = spans.filter(({ attributes }) => attributes['db.system.name'] === 'postgresql')
+  t.ok(statements.length > 0, 'statements of the paying path')
+  t.ok(statements.every(({ parent }) => parent !== undefined))
+  const call = spans.find(
+    span => span.parent === second?.spanId && span.attributes['server.address'] === `127.0.0.1:${port}`
+  )
+  t.match(call, { kind: 2, attributes: { 'http.response.status_code': 200 } })
+  t.same(seen[0]?.['traceparent'], `00-${traceId}-${call?.spanId}-01`)
+  const all = JSON.stringify(spansOf())
+  for (const secret of ['secret=1', ...authorization.replace(/^L402 /, '').split(':')])
+    t.notOk(all.includes(secret), 'no credential and no query')
+})
