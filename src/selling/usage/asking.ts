@@ -11,7 +11,12 @@ export function askingForUsage(body: Uint8Array): Buffer | null {
   if (typeof text === 'string') return null
   const stream = text.place(['stream'])
   if ('kind' in stream || text.textOf(stream) !== 'true') return null
-  if (['messages', 'prompt'].every(name => 'kind' in text.place([name]))) return null
+  // Only `stream` and its options are refused in two spellings.
+  const isMissing = (name: string): boolean => {
+    const at = text.place([name])
+    return 'kind' in at && at.kind === 'missing'
+  }
+  if (isMissing('messages') && isMissing('prompt')) return null
   const options = text.place(['stream_options'])
   if ('kind' in options)
     return options.kind === 'fault' ? null : text.inserted(text.whole, `"stream_options":{${INCLUDE_USAGE}}`)

@@ -25,6 +25,8 @@ t.test('a request for a stream: asks for usage where its client does not', async
     }
   const far = { messages: ['é😀'], ...base, stream_options: { a: 'é', include_usage: false }, user: 'ü' }
   t.same(asked(far), { ...far, stream_options: { a: 'é', include_usage: true } }, 'characters of several bytes')
+  for (const name of ['messages', 'MESSAGES'])
+    t.match(asked(`{"messages":[1],"${name}":[],"stream":true}`), { stream_options: { include_usage: true } }, name)
   t.same(asked('{"messages":[],"str\\u0065am":true}'), {
     messages: [],
     stream: true,
