@@ -57,12 +57,13 @@ export class JsonText {
     return 'kind' in at ? at : this.#scalar(at, names)
   }
 
-  /** A fault for the first of these names with a value other than null or an empty list; null for none. */
+  /** A fault for the first of these names with a value other than null or an empty list or object; null for none. */
   refuseFilled(names: readonly string[]): NothingRead | null {
     for (const name of names) {
       const read = this.raw(name)
       if (read.kind === 'fault') return read
-      if (read.kind === 'raw' && !/^(?:null|\[\s*\])$/.test(read.text)) return fault(`${show([name])} must be left out`)
+      if (read.kind === 'raw' && !/^(?:null|\[\s*\]|\{\s*\})$/.test(read.text))
+        return fault(`${show([name])} must be left out`)
     }
     return null
   }

@@ -367,7 +367,8 @@ t.test('a model that cannot be told is refused, and what was paid is not touched
     '{"models":["large"],"model":"small","messages":[{"content":"a"}]}',
     '{"model":"small","\\u006dodels":["large"],"messages":[{"content":"a"}]}',
     '{"model":"small","Models":["large"],"messages":[{"content":"a"}]}',
-    '{"model":"small","fallbacks":[{"model":"large"}],"messages":[{"content":"a"}]}'
+    '{"model":"small","fallbacks":[{"model":"large"}],"messages":[{"content":"a"}]}',
+    '{"model":"small","extra_body":{"model":"large"},"messages":[{"content":"a"}]}'
   ])
     t.equal((await send(body)).status, 400, body)
   t.equal(shop.model.calls.length, 0)

@@ -88,6 +88,10 @@ for (const estimate of ['{ json: max_tokens, else: 100 }', '{ else: 100 }'])
       [{ prompt: [], max_tokens: 7 }, 7],
       [{ prompt: [{ prompt_string: 'a' }, { prompt_string: 'b' }, 'c'], max_tokens: 7 }, 21],
       [{ prompt: 'a', max_tokens: 7, n_cmpl: 3 }, 21],
+      [{ ...chat, max_tokens: 1, extra_body: { max_tokens: 9000 } }, 400],
+      [{ ...chat, max_tokens: 7, Extra_Body: { n: 9 } }, 400],
+      [{ ...chat, max_tokens: 7, extra_body: {} }, 7],
+      [{ ...chat, max_tokens: 1, additional_drop_params: ['max_tokens'] }, 400],
       [{ ...chat, stream: 1 }, 400],
       [{ ...chat, stream: 'true' }, 400],
       [{ ...chat, Stream: true }, 400],
@@ -119,6 +123,7 @@ t.test("a reservation of Anthropic's API, and of one with a limit of its own", a
   t.equal(await anthropic({ ...chat, max_tokens: 7 }), 7)
   t.equal(await anthropic({ ...chat, max_tokens: 7, max_length: 30 }), 30)
   t.equal(await anthropic({ ...chat, max_tokens: 7, max_tokens_to_sample: 30 }), 30)
+  t.equal(await anthropic({ ...chat, max_tokens: 7, extra_body: { max_tokens: 30 } }), 400)
   t.equal(await anthropic({ ...chat, max_tokens: 7, thinking: { type: 'enabled', budget_tokens: 2000 } }), 2000)
   const own = await reservations(t, 'usage: { json: usage.total }, estimate: { json: [a.most, b], else: 100 }')
   t.equal(await own({ a: { most: 5 }, b: 9, max_tokens: 3000 }), 9)
