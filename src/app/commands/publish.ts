@@ -48,6 +48,10 @@ export async function publish(args: readonly string[], out: Output): Promise<num
   const at = addressOption('--at', values.at ?? directory.url)
   const wallet = values.wallet === undefined ? null : walletOf(values.wallet, at.href, values.max)
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
+  if (config.lightning.primary.every(({ kind }) => kind === 'sandbox'))
+    out.complain(
+      'The invoices of this configuration are of the sandbox, which no buyer can pay: set lightning.primary first.'
+    )
   const listing = listingOf(config, out)
   const done = await directory.publish(
     listing,

@@ -20,6 +20,7 @@ import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import { exampleOf, type PricedRoute } from '../../engine/openapi/paid.ts'
 import type { ApiFile } from '../../engine/checks/api-file.ts'
 import { pathAllowed, priceOf } from './pricing.ts'
+import { isProxyId } from '../../accounts/merchants/holdings.ts'
 import { keyInSlot } from '../../lightning/providers/account.ts'
 
 export function openProxies(
@@ -167,7 +168,7 @@ async function publishedApi(
   merchants: Pick<Merchants, 'byIds'>,
   proxyId: string
 ): Promise<PublishedApi | null> {
-  const found = await store.listedApi(proxyId)
+  const found = isProxyId(proxyId) ? await store.listedApi(proxyId) : null
   const [row] = found === null ? [] : await soldOf([found.row], merchants)
   if (found === null || row === undefined) return null
   const whole = published(row)

@@ -26,6 +26,8 @@ const marginRows: Records<ModelMargin> = records({
   costMsat: amount()
 })
 
+const untilRow = records({ entry: amount(), seen: amount(), seenAt: moment() })
+
 /** Sums of the entries that follow in `where`. `more` is read only where an entry in it has a cost. */
 const SUMMED = `
   select date_trunc('day', made_at, 'UTC') as at, model, count(*) as requests, sum(msat)::bigint as msat,
@@ -51,11 +53,11 @@ export class Margins {
 
   async #roll(tx: TransactionSql, now: number): Promise<void> {
     if (this.#database.kind === 'postgres') await tx`set local statement_timeout = 0`
-    const [held] = await tx<Array<{ seenAt: Date }>>`select seen_at as "seenAt" from model_sums_until for update`
-    if (held === undefined || now - held.seenAt.getTime() < LAG) return
+    const held = await untilRow.one(tx`select * from model_sums_until for update`)
+    if (held === null || now - held.seenAt < LAG) return
     await tx`
       insert into model_sums as held (at, model, requests, msat, cost_msat)
-      ${tx.unsafe(SUMMED)} and id > (select entry from model_sums_until) and id <= (select seen from model_sums_until)
+      ${tx.unsafe(SUMMED)} and id > ${held.entry} and id <= ${held.seen}
       group by 1, 2
       on conflict (at, model) do update
       set requests = held.requests + excluded.requests, msat = held.msat + excluded.msat, cost_msat = held.cost_msat + excluded.cost_msat`
@@ -70,12 +72,15 @@ export class Margins {
    */
   async sums(from: number, to: number): Promise<ModelMargin[]> {
     const { sql } = this.#database
+    // The planner takes a bound that it knows for few rows; the other is exact if a run comes between.
+    const held = await untilRow.one(sql`select * from model_sums_until`)
     const within = (at: string) => sql`${sql(at)} >= ${new Date(from)} and ${sql(at)} < ${new Date(to)}`
     return await marginRows.all(sql`
       with parts as materialized (
         select * from model_sums where ${within('at')}
         union all
-        ${sql.unsafe(SUMMED)} and id > (select entry from model_sums_until) and ${within('made_at')} group by 1, 2),
+        ${sql.unsafe(SUMMED)} and id > ${held?.entry ?? 0} and id > (select entry from model_sums_until)
+          and ${within('made_at')} group by 1, 2),
       most as materialized (select model from parts group by model order by sum(msat) desc, model limit ${MODELS})
       select at, most.model, sum(requests)::bigint as requests, sum(msat)::bigint as msat, sum(cost_msat)::bigint as cost_msat
       from parts left join most using (model) group by 1, 2 order by at, msat desc, model`)

@@ -76,6 +76,7 @@ t.test('publish 402index: shows each request, and sends none without --send', as
   const index = await startFakeIndex(t, s.listed)
   const dry = await s.run('402index', '--at', index.url)
   t.equal(dry.code, 0, dry.err)
+  t.match(dry.err, /of the sandbox, which no buyer can pay/)
   t.same(index.requests, [])
   t.match(dry.out, /> POST http:[^\n]*\/api\/v1\/claim\n[^]*"domain": "api.example.com"/)
   t.match(dry.out, /\/api\/v1\/register\n[^]*"url": "https:\/\/api.example.com\/v1\/now"[^]*"price_sats": 10/)

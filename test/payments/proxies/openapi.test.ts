@@ -79,6 +79,8 @@ t.test('openapi of a proxy: other documents are refused, and deep ones are cut',
   for (const other of [{}, { openapi: '2.0', paths: {} }, { openapi: '3.0.0', paths: [] }])
     t.match((await change(other)).json(), { error: /^openapi: / })
   t.equal((await change('3.0.0')).status, 400)
+  for (const odd of ['%00', '..%2fa', 'x'.repeat(500)])
+    t.equal((await gateway.send('GET', `/api/openapi/${odd}.json`)).status, 404, odd.slice(0, 9))
   const deep = `${'{"a":'.repeat(5_000)}{}${'}'.repeat(5_000)}`
   const { status } = await gateway.send('PUT', `/api/proxy/${proxyId}`, {
     headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'application/json' },
