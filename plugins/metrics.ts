@@ -68,7 +68,7 @@ export default definePlugin({
     const probes = metrics
       .counterCells(
         'boltgate_probes_total',
-        "Those of them that went to crawlers of directories, by the names they give themselves, or to the operator's own tests.",
+        "Those of them that are no demand: for crawlers of directories that name themselves, HEAD, quotes, and the operator's own tests.",
         ['route']
       )
       .cell(labels)

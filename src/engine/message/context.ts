@@ -148,7 +148,7 @@ export class Context {
   offer: RequestOffer | null
   /** Part of the payment's balance is reserved for this request; set by the plugin `meter`. */
   isReserved: boolean
-  /** Its 402 is no lost sale: a directory's crawler that names itself, or the operator's own test. */
+  /** Its 402 is no lost sale: a directory's crawler that names itself, HEAD, a quote, or the operator's own test. */
   isProbe: boolean
   /** Null for the route's own upstream. */
   upstreamTarget: UpstreamTarget | null

@@ -125,9 +125,11 @@ export class Minting {
       ctx.isProbe = true
       return this.mint(offer, { ...request, clientKey: OWN_TESTS })
     }
-    ctx.isProbe = isCrawler(ctx.headers.get('user-agent'))
+    const isNamed = isCrawler(ctx.headers.get('user-agent'))
+    ctx.isProbe = isNamed || ctx.method === 'HEAD' || offer.isQuote === true
     // An invoice of x402 is for one challenge, and one for a browser for its holder.
     if (!ctx.isProbe || request.x402 !== null || how.holder !== undefined) return this.mint(offer, request)
+    if (!isNamed) return this.mint(hourly(offer), { ...request, most: 1 })
     try {
       return await this.mint(hourly(offer), { ...request, clientKey: CRAWLERS, most: 1 })
     } catch (error) {

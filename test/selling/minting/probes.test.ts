@@ -24,7 +24,8 @@ async function opened(t: T, payment = '') {
     `{ name: quotes, match: { path: /v1/* }, price: 7 sats, ${to} }`,
     `{ name: words, match: { path: /words }, price: 9 sats, ${to} }`,
     `{ name: fiat, match: { path: /fiat }, price: USD 0.01, ${to} }`,
-    `{ name: sized, match: { path: /sized/* }, price: ${table}, ${to} }`
+    `{ name: sized, match: { path: /sized/* }, price: ${table}, ${to} }`,
+    `{ name: priced, match: { method: POST, path: /priced }, price: ${table.replace('query', 'json')}, ${to} }`
   ].map(route => `\n  - ${route}`)
   const yaml = defaultYaml({ replace: [['routes:', `${payment}routes:${routes.join('')}`]] })
   const gateway = await startGateway(t, { yaml, clock })
@@ -96,6 +97,22 @@ t.test('crawlers: buyers never get the invoice of a crawler, nor a crawler one o
   t.equal(await invoice('/v1/a', CRAWLER), crawled)
   await gateway.pay(crawled)
   t.not(await invoice('/v1/a', CRAWLER), crawled, 'nobody gets one that was paid')
+})
+
+t.test('probes without a name: an address gets one invoice an hour for HEAD, and for a quote', async t => {
+  const { clock, gateway, invoice } = await opened(t)
+  const head = await invoice('/v1/a', 'node', 'HEAD')
+  t.equal(await invoice('/v1/a', 'node', 'HEAD'), head)
+  t.not(await invoice('/v1/a', CRAWLER, 'HEAD'), head, 'it is of that address')
+  t.not(await invoice('/v1/a', 'node'), head, 'a buyer gets an invoice of its own')
+  const quote = await invoice('/priced', 'node', 'POST', {})
+  t.equal(await invoice('/priced', 'node', 'POST', {}), quote)
+  const bought = await invoice('/priced', 'node', 'POST', { size: 's' })
+  t.not(await invoice('/priced', 'node', 'POST', { size: 's' }), bought)
+  clock.advance(55 * MINUTE)
+  t.equal(await invoice('/v1/a', 'node', 'HEAD'), head)
+  t.match(await metric(gateway, 'boltgate_probes_total{route="quotes"}'), / 4$/)
+  t.match(await metric(gateway, 'boltgate_payment_required_total{route="quotes"}'), / 5$/)
 })
 
 t.test('crawlers: names of crawlers close nothing to those that have them', async t => {
