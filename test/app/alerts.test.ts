@@ -1,10 +1,48 @@
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { parse } from 'yaml'
 import { defaultYaml, rootFolder, startGateway } from '../support/gateway.ts'
 
 const file = `${rootFolder}/deploy/prometheus/alerts.yml`
+
+interface Dashboard {
+  readonly panels: ReadonlyArray<{
+    readonly title: string
+    readonly targets?: ReadonlyArray<{ readonly expr: string }>
+  }>
+}
+// The file is ours, of the form that Grafana exports.
+const dashboard = JSON.parse(readFileSync(`${rootFolder}/deploy/grafana/dashboard.json`, 'utf8')) as Dashboard
+const shown = dashboard.panels.flatMap(({ targets = [], title }) => targets.map(({ expr }) => ({ title, expr })))
+
+t.test('dashboard: each metric that it shows exists, with its labels', async t => {
+  t.ok(shown.length > 20)
+  const labels = new Map(
+    [
+      ...readFileSync(`${rootFolder}/docs/reference/metrics.md`, 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \| ([^|]*)\|/gm)
+    ].flatMap(([, name = '', type, of = '']) =>
+      (type === 'histogram' ? ['_bucket', '_sum', '_count'] : ['']).map(
+        end =>
+          [name + end, ['instance', 'job', 'le', ...[...of.matchAll(/`(\w+)`/g)].map(([, label]) => label)]] as const
+      )
+    )
+  )
+  for (const { expr, title } of shown) {
+    const names = [...expr.matchAll(/\bboltgate_\w+/g)].map(([name]) => name)
+    for (const name of names) t.ok(labels.has(name), `${title}: ${name}`)
+    const known = names.flatMap(name => labels.get(name) ?? [])
+    const used = [...expr.matchAll(/\bby \(([^)]*)\)|[{,](\w+)=/g)].flatMap(([, by = '', label = '']) =>
+      [...by.split(', '), label].filter(one => one !== '')
+    )
+    if (names.length > 0)
+      t.same(
+        used.filter(label => !known.includes(label)),
+        [],
+        `${title}: labels`
+      )
+  }
+})
 
 interface Rules {
   readonly groups: ReadonlyArray<{
@@ -51,8 +89,14 @@ await t.test('alerts: each metric that they name exists, with its labels, and ea
   t.match(after.text, /^boltgate_config_last_reload_successful 0$/m)
 })
 
-t.test('alerts: promtool accepts the file', async t => {
-  const checked = spawnSync('promtool', ['check', 'rules', file], { encoding: 'utf8' })
+t.test('alerts: promtool accepts the file, and the expressions of the dashboard', async t => {
+  const rules = shown.map(({ expr }, index) => ({
+    record: `shown:${index}`,
+    expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$route', '.*')
+  }))
+  const copy = `${t.testdir({})}/dashboard.yml`
+  writeFileSync(copy, JSON.stringify({ groups: [{ name: 'dashboard', rules }] }))
+  const checked = spawnSync('promtool', ['check', 'rules', file, copy], { encoding: 'utf8' })
   if (checked.error !== undefined) t.pass('no promtool here', { skip: 'promtool is not installed' })
   else t.equal(checked.status, 0, checked.stderr)
 })

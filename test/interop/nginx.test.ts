@@ -1,9 +1,12 @@
-/** What nginx in front of the gateway needs, and what it does not. */
+/** What nginx and Caddy in front of the gateway need, and what they do not. */
 import { fetchWithMpp } from '@getalby/lightning-tools/402'
 import t from 'tap'
+import { Agent } from 'undici'
 import { MAX_PRICED_PATH } from '../../src/selling/minting/minting.ts'
 import { programPath } from '../support/program-path.ts'
-import { nginxDoor, openShop, sandboxWallet } from './setting.ts'
+import { selfSigned } from '../fakes/certificate.ts'
+import { buy, sender } from '../support/gateway.ts'
+import { deployedDoor, nginxDoor, openShop, sandboxWallet } from './setting.ts'
 
 const skip = programPath('nginx') === null ? 'nginx is not installed' : false
 
@@ -45,3 +48,23 @@ t.test('nginx in front', { skip }, async t => {
     }
   })
 })
+
+for (const name of ['nginx', 'caddy'] as const)
+  t.test(
+    `${name} with the file of deploy/`,
+    { skip: programPath(name) === null && `${name} is not installed` },
+    async t => {
+      const { gateway, proxied } = await openShop(t)
+      const own = selfSigned({ names: ['localhost'] })
+      const door = await deployedDoor(t, gateway, name, own)
+      if (door === null) return
+      // Over HTTP/2 Node joins the lines of WWW-Authenticate, which `buy` reads one by one.
+      const agent = new Agent({ allowH2: false, connect: { ca: own.certificate } })
+      t.teardown(() => agent.close())
+      const send = sender(door.url, agent)
+      for (const path of [`/op/${'a'.repeat(MAX_PRICED_PATH - '/op/'.length)}`, '/op/pieces', `${proxied}/pieces`]) {
+        const authorization = await buy({ send, pay: gateway.pay }, path)
+        t.equal((await send('GET', path, { headers: { authorization } })).status, 200, path.slice(0, 40))
+      }
+    }
+  )

@@ -4,12 +4,13 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import net from 'node:net'
 import { join } from 'node:path'
 import type { Test as T } from 'tap'
-import { defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
+import type { SelfSigned } from '../fakes/certificate.ts'
+import { defaultYaml, rootFolder, startGateway, type TestGateway } from '../support/gateway.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { programPath } from '../support/program-path.ts'
 import { freePort } from '../support/free-port.ts'
@@ -162,7 +163,7 @@ export function sandboxWallet(gateway: TestGateway): SandboxWallet {
 
 /** A way to reach the gateway. */
 export interface Door {
-  readonly name: 'direct' | 'nginx'
+  readonly name: 'direct' | 'nginx' | 'caddy'
   readonly url: string
   /** Connections that clients have opened so far, and those that the gateway has ended. Only a direct door counts. */
   connections(): { readonly opened: number; readonly ended: number }
@@ -206,31 +207,65 @@ export async function directDoor(t: T, gateway: TestGateway): Promise<Door> {
  * nginx is not installed.
  */
 export async function nginxDoor(t: T, gateway: TestGateway, more = ''): Promise<Door | null> {
-  const program = programPath('nginx')
-  if (program === null) return null
-  const folder = temporaryFolder(t)
   const port = await freePort()
-  mkdirSync(join(folder, 'temp'))
+  return await startDoor(t, 'nginx', port, `http://127.0.0.1:${port}`, () =>
+    nginxFile(`server { listen 127.0.0.1:${port}; location / { proxy_pass ${gateway.url}; ${more} } }`)
+  )
+}
+
+const nginxFile = (http: string): string => {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map(name => `${name}_temp_path temp/${name};`)
     .join(' ')
-  writeFileSync(
-    join(folder, 'nginx.conf'),
-    `
-daemon off; master_process off; pid nginx.pid; error_log stderr;
+  return `daemon off; master_process off; pid nginx.pid; error_log stderr;
 events {}
-http {
-  access_log off; ${temporary}
-  server {
-    listen 127.0.0.1:${port};
-    location / { proxy_pass ${gateway.url}; ${more} }
-  }
-}
+http { access_log off; ${temporary} ${http} }
 `
-  )
-  const child = spawn(program, ['-p', folder, '-c', 'nginx.conf', '-e', 'stderr'], {
-    stdio: ['ignore', 'ignore', 'pipe']
+}
+
+/** A proxy with its file of `deploy/`, changed in ports and certificate alone; null where it is not installed. */
+export async function deployedDoor(
+  t: T,
+  gateway: TestGateway,
+  name: 'nginx' | 'caddy',
+  { certificate, key }: SelfSigned
+): Promise<Door | null> {
+  const port = await freePort()
+  const { host } = new URL(gateway.url)
+  return await startDoor(t, name, port, `https://localhost:${port}`, folder => {
+    writeFileSync(join(folder, 'cert.pem'), certificate)
+    writeFileSync(join(folder, 'key.pem'), key)
+    if (name === 'nginx')
+      return nginxFile(
+        deployed('nginx.conf')
+          .replace('443', `127.0.0.1:${port}`)
+          .replace('127.0.0.1:8080', host)
+          .replaceAll(/\/etc\S+fullchain.pem/g, 'cert.pem')
+          .replaceAll(/\/etc\S+privkey.pem/g, 'key.pem')
+      )
+    const site = deployed('Caddyfile').replace('127.0.0.1:8080', host)
+    return `{ \n admin off \n auto_https disable_redirects \n }\n${site.replace('api.example.com {', `https://localhost:${port} {\n tls ${folder}/cert.pem ${folder}/key.pem`)}`
   })
+}
+
+const deployed = (name: string): string => readFileSync(join(rootFolder, 'deploy', name), 'utf8')
+
+async function startDoor(
+  t: T,
+  name: 'nginx' | 'caddy',
+  port: number,
+  url: string,
+  fileIn: (folder: string) => string
+): Promise<Door | null> {
+  const program = programPath(name)
+  if (program === null) return null
+  const folder = temporaryFolder(t)
+  mkdirSync(join(folder, 'temp'))
+  const file = join(folder, name === 'nginx' ? 'nginx.conf' : 'Caddyfile')
+  writeFileSync(file, fileIn(folder))
+  const args = name === 'nginx' ? ['-p', folder, '-c', file, '-e', 'stderr'] : ['run', '--config', file]
+  const env = { ...process.env, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
   let said = ''
   child.stderr.setEncoding('utf8').on('data', piece => {
     said += String(piece)
@@ -241,9 +276,9 @@ http {
     await ended
   })
   while (!(await answers(port))) {
-    if (child.exitCode !== null) throw new Error(`nginx did not start: ${said}`)
+    if (child.exitCode !== null) throw new Error(`${name} did not start: ${said}`)
   }
-  return { name: 'nginx', url: `http://127.0.0.1:${port}`, connections: () => ({ opened: 0, ended: 0 }) }
+  return { name, url, connections: () => ({ opened: 0, ended: 0 }) }
 }
 
 async function answers(port: number): Promise<boolean> {

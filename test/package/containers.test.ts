@@ -66,9 +66,10 @@ t.test('every service is bounded and every base is named by its full version', a
   }
   const bases = [...dockerfile.matchAll(/^ARG NODE_IMAGE=(.+)$/gm)].map(([, base]) => base)
   const images = services.flatMap(([, { image }]) => (image === undefined ? [] : [/:-(.+)\}$/.exec(image)?.[1]]))
-  for (const image of [...bases, ...images]) t.match(image, /^[a-z]+:\d+\.\d+(\.\d+)?-bookworm(-slim)?$/)
+  for (const image of [...bases, ...images])
+    t.match(image, /^[a-z]+:\d+\.\d+(\.\d+)?-bookworm(-slim)?$|^(prom|grafana)\/[a-z]+:v?\d+\.\d+\.\d+$/)
   t.equal(bases.length, 1)
-  t.equal(images.length, 2)
+  t.equal(images.length, 4)
   t.same(
     [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from),
     ['${NODE_IMAGE}', '${BASE_IMAGE}'],

@@ -53,21 +53,22 @@ export function openAdmin({
   traffic,
   upstreams
 }: OpenAdminDependencies) {
-  const gauge = (name: string, help: string, valueOf: (work: OpenWork[OpenWorkName]) => number): void => {
-    metrics.sampled(name, help, ['kind'], async () =>
-      Object.entries(await openWork(database.sql, clock.now())).map(([kind, one]) => ({
-        labels: { kind },
-        value: valueOf(one)
-      }))
-    )
-  }
-  gauge(
+  const byKind = (valueOf: (work: OpenWork[OpenWorkName]) => number) => async () =>
+    Object.entries(await openWork(database.sql, clock.now())).map(([kind, one]) => ({
+      labels: { kind },
+      value: valueOf(one)
+    }))
+  metrics.sampled(
     'boltgate_open_work',
     'What people must see to, by kind: lost, stuck or open refunds, rejected orders, pending or failed webhooks, ….',
-    ({ count }) => count
+    ['kind'],
+    byKind(({ count }) => count)
   )
-  gauge('boltgate_open_work_oldest_seconds', 'Age of the oldest of each kind; 0 without any.', ({ since }) =>
-    since === null ? 0 : Math.max(0, (clock.now() - since) / 1000)
+  metrics.sampled(
+    'boltgate_open_work_oldest_seconds',
+    'Age of the oldest of each kind; 0 without any.',
+    ['kind'],
+    byKind(({ since }) => (since === null ? 0 : Math.max(0, (clock.now() - since) / 1000)))
   )
   return {
     operations: [
