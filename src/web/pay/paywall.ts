@@ -32,6 +32,8 @@ interface PaywallFacts {
   readonly address: string
   /** The bought balance, such as `a balance, from which each request takes 2 sats`; null for none. */
   readonly balance: string | null
+  /** Also sold by API keys. */
+  readonly keys: boolean
   readonly invoice: string
   readonly createdAt: number
   readonly expiresAt: number
@@ -88,7 +90,7 @@ function withoutTurns(name: string): string {
   return name.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
 }
 
-function summary({ amount, alsoAmount, description, address, balance }: PaywallFacts, seller: string): VNode {
+function summary({ amount, alsoAmount, description, address, balance, keys }: PaywallFacts, seller: string): VNode {
   return html`
     <header class="summary">
       ${merchantLine(seller)}
@@ -97,6 +99,7 @@ function summary({ amount, alsoAmount, description, address, balance }: PaywallF
       <p class="description" dir="auto">${description}</p>
       <p class="address"><bdi>${address}</bdi></p>
       ${balance === null ? null : html`<p class="description">You buy ${balance}.</p>`}
+      ${keys ? html`<p class="description"><a href="/l402/keys">${t('Buy an API key')}</a></p>` : null}
     </header>`
 }
 
@@ -181,6 +184,8 @@ export function openPaywall({
         description: challenge.description,
         address: addressOf(asked),
         balance: offer.meter === null ? null : meterWords(offer.meter),
+        // The page of a key's own invoice has the passPath of that.
+        keys: offer.keys === true && offer.passPath === undefined,
         invoice: challenge.invoice,
         createdAt: challenge.createdAt,
         expiresAt: challenge.expiresAt,

@@ -297,12 +297,15 @@ for (const api of ['openai', 'anthropic'])
 t.test('keys: a person buys one in a browser, whose wallet shows no preimage', async t => {
   const { ask, gateway } = await openShop(t)
   const html = { accept: 'text/html' }
+  const link = 'href="/l402/keys"'
+  t.match((await gateway.send('GET', '/v1/x', { headers: html })).text, link, 'the page of a 402 leads there')
   const form = await gateway.send('GET', '/l402/keys', { headers: html })
   t.equal(form.status, 200)
   t.match(form.text, /name="amount"[^>]*value="10"/)
   const address = '/l402/keys?order=7f&amount=2'
   const page = await gateway.send('GET', address, { headers: html })
   t.equal(page.status, 402)
+  t.notMatch(page.text, link)
   const cookie = String(page.headers['set-cookie']).split(';')[0] ?? ''
   t.match(String(page.headers['set-cookie']), /Path=\/l402\/keys; .*HttpOnly/)
   t.equal((await gateway.send('GET', address, { headers: { ...html, cookie } })).status, 402, 'not before it is paid')
