@@ -1,3 +1,5 @@
+import { pageRange, pageQuery } from '../engine/operations/keyset.ts'
+import { nullableInteger } from '../engine/formats/text-patterns.ts'
 import { Type } from 'typebox'
 import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { merchantOf } from '../accounts/merchants/principal.ts'
@@ -32,10 +34,7 @@ const silent = {
   schema: Type.Object({
     error: Type.String(),
     message: Type.String(),
-    upstreamStatus: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      description: "The platform's HTTP status; null when it did not answer."
-    })
+    upstreamStatus: nullableInteger("The platform's HTTP status; null when it did not answer.")
   })
 }
 const opening =
@@ -207,20 +206,9 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       description: 'The buyers paid and have neither goods nor money: retry the order, or have its merchant refund it.',
       tag: 'Admin',
       access: 'admin',
-      query: Type.Object({
-        skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
-        take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
-      }),
+      query: Type.Object(pageQuery),
       responses: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
-      handle: async ({ query: { skip = 0, take = 50 } }) => ({
-        status: 200,
-        body: (
-          await orders.troubled({
-            skip: Math.min(Math.max(skip, 0), 2_147_483_647),
-            take: Math.min(Math.max(take, 1), 100)
-          })
-        ).map(adminOrderRow)
-      })
+      handle: async ({ query }) => ({ status: 200, body: (await orders.troubled(pageRange(query))).map(adminOrderRow) })
     }),
     defineOperation({
       id: 'adminRetryStorefrontOrder',

@@ -1,3 +1,4 @@
+import { nullableInteger } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
@@ -11,10 +12,7 @@ const Entry = Type.Object(
   {
     id: Type.String(),
     at: isoTime('When it was asked for.'),
-    merchantId: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      description: 'Null for what is of no account.'
-    }),
+    merchantId: nullableInteger('Null for what is of no account.'),
     by: Type.Object({
       kind: Type.Enum(['key', 'member', 'admin', 'operator', 'unknown']),
       name: Type.String({
@@ -32,10 +30,7 @@ const Entry = Type.Object(
       additionalProperties: true,
       description: 'What was asked for; texts that may be secret are "…".'
     }),
-    status: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      description: 'What it was answered; below 400 it was done. Null where the gateway stopped in between.'
-    })
+    status: nullableInteger('What it was answered; below 400 it was done. Null where the gateway stopped in between.')
   },
   { title: 'AuditEntry' }
 )

@@ -178,8 +178,7 @@ function colourOperation(dependencies: MerchantOperationDependencies): AnyOperat
     description:
       'A browser that opens a paid address of a proxy gets a page to pay on, with the name of the account and this colour.',
     body: Type.Object({
-      colour: Type.Unsafe<string | null>({
-        type: ['string', 'null'],
+      colour: nullableText({
         pattern: '^#[0-9a-fA-F]{6}$',
         description: 'Such as `#c2410c`; made darker or lighter until words in it can be read. Null for the usual one.'
       })
@@ -231,8 +230,7 @@ function receiptNoteOperation(dependencies: MerchantOperationDependencies): AnyO
     summary: 'Set the seller details on receipts',
     description: 'Printed on each receipt by email: legal name, address, tax number, and which tax a price includes.',
     body: Type.Object({
-      note: Type.Unsafe<string | null>({
-        type: ['string', 'null'],
+      note: nullableText({
         maxLength: 500,
         pattern: LINE,
         'x-rule': 'Must be one line.',
@@ -251,17 +249,11 @@ function receiptNoteOperation(dependencies: MerchantOperationDependencies): AnyO
 const WebhookChange = Type.Object(
   {
     // Validated manually: every error has one shape.
-    webhookUrl: Type.Optional(
-      Type.Unsafe<string | null>({
-        type: ['string', 'null'],
-        description: 'Left out it stays; null or empty clears it.'
-      })
-    ),
+    webhookUrl: Type.Optional(nullableText('Left out it stays; null or empty clears it.')),
     webhookSecret: Type.Optional(
-      Type.Unsafe<string | null>({
-        type: ['string', 'null'],
-        description: `${webhookSecretLength.min} to ${webhookSecretLength.max} characters. Left out it stays; null or empty clears it, and another is made while a URL is set.`
-      })
+      nullableText(
+        `${webhookSecretLength.min} to ${webhookSecretLength.max} characters. Left out it stays; null or empty clears it, and another is made while a URL is set.`
+      )
     )
   },
   { title: 'WebhookChange' }

@@ -1,3 +1,4 @@
+import { nullableInteger } from '../../engine/formats/text-patterns.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { VALIDATION, FEATURE_NOT_AVAILABLE } from '../../engine/operations/error-kinds.ts'
 import { ShortError, GateError, ProblemError } from '../../engine/operations/errors.ts'
@@ -232,7 +233,7 @@ export const AccountLimits = Type.Object({
   webhookEndpoints: ownLimit
 })
 
-const limit = Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null: unlimited.' })
+const limit = nullableInteger('Null: unlimited.')
 const use = (description: string) => Type.Object({ used: Type.Integer(), limit }, { description })
 
 const UsageView = Type.Object(

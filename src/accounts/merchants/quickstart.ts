@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { keyInSlot, providerOf } from '../../lightning/providers/account.ts'
 import type { Merchant } from './schema.ts'
@@ -8,10 +9,7 @@ const Step = Type.Object(
     title: Type.String(),
     description: Type.String(),
     endpoint: Type.String(),
-    exampleRequest: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'For a shell in which BOLTGATE_API_KEY holds the key.'
-    }),
+    exampleRequest: nullableText('For a shell in which BOLTGATE_API_KEY holds the key.'),
     isCompleted: Type.Boolean(),
     isRequired: Type.Boolean()
   },

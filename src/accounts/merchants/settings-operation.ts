@@ -28,13 +28,10 @@ const SettingsView = Type.Object(
       })
     }),
     webhook: Type.Object({
-      url: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+      url: nullableText(),
       hasSecret: Type.Boolean()
     }),
-    colour: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'Of the pages on which people pay; null for the usual one.'
-    }),
+    colour: nullableText('Of the pages on which people pay; null for the usual one.'),
     receiptNote: nullableText('Seller details on receipts.'),
     paymentProvider: Type.Object({
       slot: Type.Enum(['primary', 'alternate'], { description: 'Makes the invoices.' }),
@@ -53,11 +50,9 @@ const SettingsView = Type.Object(
         slot: Type.Enum(['primary', 'alternate']),
         kind: Type.String({ description: 'What the operator put there.' }),
         hasKey: Type.Boolean({ description: 'Whether a key is saved for the slot.' }),
-        keyVersion: Type.Unsafe<string | null>({
-          type: ['string', 'null'],
-          description:
-            'Another one each time a key is saved for the slot; null without one. It tells nothing of the key.'
-        }),
+        keyVersion: nullableText(
+          'Another one each time a key is saved for the slot; null without one. It tells nothing of the key.'
+        ),
         keyHint: Type.String({ description: 'What a key looks like and where to find it, for people.' }),
         scopes: Type.Array(
           Type.Object({ scope: Type.String({ description: 'As the provider spells it.' }), purpose: Type.String() }),

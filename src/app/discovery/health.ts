@@ -1,10 +1,10 @@
+import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, Health } from '../../platform/database/database.ts'
 
 const Status = Type.Enum(['Healthy', 'Degraded', 'Unhealthy'])
-const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 
 /** Health report (contract, Other resources). Durations in milliseconds. */
 const HealthReport = Type.Object(
@@ -16,8 +16,8 @@ const HealthReport = Type.Object(
         name: Type.String(),
         status: Status,
         duration: Type.Number(),
-        description: NullableText,
-        exception: NullableText,
+        description: nullableText(),
+        exception: nullableText(),
         tags: Type.Array(Type.String())
       })
     )
@@ -53,7 +53,7 @@ const Budget = Type.Object(
     exhausted: Type.Boolean({
       description: 'No invoice can be made for anonymous clients at the moment; for accounts: of some key.'
     }),
-    retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
+    retryAfter: nullableInteger('Seconds until one can.')
   },
   { title: 'ProviderBudget' }
 )
@@ -66,8 +66,8 @@ const Maker = Type.Object(
     use: Type.Enum(['used', 'standby', 'passed over'], {
       description: '`used`: the next invoice is asked of it; `standby`: it is asked where that fails.'
     }),
-    reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Why it is passed over.' }),
-    since: Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
+    reason: nullableText('Why it is passed over.'),
+    since: nullableText({ format: 'date-time' })
   },
   { title: 'InvoiceMaker' }
 )

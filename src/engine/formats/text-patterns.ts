@@ -1,13 +1,20 @@
-import { Type } from 'typebox'
+import { Type, type TUnsafe } from 'typebox'
 import { domainToASCII } from 'node:url'
 
 /** Pattern of one line without control characters; PostgreSQL cannot store NUL. */
 export const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
 export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 
-/** A text or null. */
-export const nullableText = (description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], ...(description === undefined ? {} : { description }) })
+/** Its description, or other keywords of JSON Schema. */
+type More = string | Readonly<Record<string, unknown>>
+
+function nullable<T>(type: 'string' | 'integer'): (more?: More) => TUnsafe<T | null> {
+  return (more = {}) =>
+    Type.Unsafe({ type: [type, 'null'], ...(typeof more === 'string' ? { description: more } : more) })
+}
+
+export const nullableText: (more?: More) => TUnsafe<string | null> = nullable('string')
+export const nullableInteger: (more?: More) => TUnsafe<number | null> = nullable('integer')
 
 /**
  * Converts the domain of an email address to ASCII (RFC 5890) for SMTP. Returns the text unchanged where the domain is

@@ -1,3 +1,4 @@
+import { nullableText } from '../formats/text-patterns.ts'
 import { Type, type Static, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
 import { nearestWritable, isoTimeQuery, readFilterTime } from '../formats/iso-time.ts'
 import { MOST_SUMMED } from '../../platform/database/own-plan.ts'
@@ -51,6 +52,21 @@ export const keysetQuery: {
   to: Type.Optional(isoTimeQuery('ISO 8601; before this moment.'))
 }
 
+/** Of a bare array without a total; out-of-range values are clamped (contract, Limits: Pagination; decision 12). */
+export const pageQuery = {
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+}
+
+export interface PageRange {
+  readonly skip: number
+  readonly take: number
+}
+
+export function pageRange({ skip = 0, take = 50 }: Partial<PageRange>, mostSkipped = 2_147_483_647): PageRange {
+  return { skip: Math.min(Math.max(skip, 0), mostSkipped), take: Math.min(Math.max(take, 1), 100) }
+}
+
 /** Adds the count and sum of all rows of a filter to its page. */
 export const sumQuery = {
   sum: Type.Optional(Type.Boolean({ description: 'true: with `total`, over all that fit. Not in a CSV.' }))
@@ -65,10 +81,7 @@ export const ListTotal = Type.Object(
 )
 export type ListTotal = Static<typeof ListTotal>
 
-export const nextPage = Type.Unsafe<string | null>({
-  type: ['string', 'null'],
-  description: '`after` of the next page; null on the last one.'
-})
+export const nextPage = nullableText('`after` of the next page; null on the last one.')
 
 interface KeysetQuery {
   readonly after?: string

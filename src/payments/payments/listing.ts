@@ -10,13 +10,15 @@ import {
   type KeysetPage,
   listed,
   listingHeaders,
-  type Listing
+  type Listing,
+  pageRange,
+  pageQuery
 } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { PAYMENT_STATUSES, PaymentView, type Payment } from './schema.ts'
 import type { Payments } from './service.ts'
-import { nullableText } from '../../engine/formats/text-patterns.ts'
+import { nullableText, nullableInteger } from '../../engine/formats/text-patterns.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { MOST_SUMMED, withOwnPlan } from '../../platform/database/own-plan.ts'
 import { amount, containing, integer, moment, optional, records, text } from '../../platform/database/rows.ts'
@@ -39,13 +41,11 @@ const AdminPaymentQuery = Type.Object({
 })
 type PaymentQuery = Static<typeof PaymentQuery>
 
-const sats = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
-
 const ListedPayment = Type.Object(
   {
     ...PaymentView.properties,
-    amountSats: sats('What the invoice asks for; null for a demo payment.'),
-    receivedSats: sats('What the provider says came; null while it has said nothing.'),
+    amountSats: nullableInteger('What the invoice asks for; null for a demo payment.'),
+    receivedSats: nullableInteger('What the provider says came; null while it has said nothing.'),
     provider: Type.String({ description: 'Kind of the provider that made the invoice; demo for a demo payment.' })
   },
   { title: 'ListedPayment' }
@@ -163,13 +163,11 @@ export function customerOperations(database: Database): AnyOperation[] {
       access: 'merchant',
       query: Type.Object({
         text: Type.Optional(Type.String({ maxLength: 200, description: 'Part of the name or the address.' })),
-        skip: Type.Optional(Type.Integer({ description: 'From 0, the default.' })),
-        take: Type.Optional(Type.Integer({ description: 'From 1 to 100, by default 50.' }))
+        ...pageQuery
       }),
       responses: { 200: { description: 'A bare array.', schema: Type.Array(Customer) } },
       async handle({ ctx, query }) {
-        const skip = Math.min(Math.max(query.skip ?? 0, 0), MOST_SUMMED)
-        const take = Math.min(Math.max(query.take ?? 50, 1), 100)
+        const { skip, take } = pageRange(query, MOST_SUMMED)
         const like = query.text === undefined || query.text === '' ? null : containing(query.text)
         const rows = await withOwnPlan(database, sql =>
           customerRows.all(sql`

@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { WEB_ADDRESS } from '../../engine/openapi/schemas.ts'
 import { isTest } from '../../engine/operations/operation.ts'
@@ -152,12 +153,9 @@ export const PaymentView = Type.Object(
     expiresAt: isoTime('Until when it can be paid.'),
     paidAt: Type.Optional(isoTime('When it was paid; left out until then.')),
     isTest: Type.Optional(Type.Boolean({ description: 'true for a payment of a test account; else left out.' })),
-    description: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'As it was given; so are the next three.'
-    }),
-    customerEmail: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-    customerName: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    description: nullableText('As it was given; so are the next three.'),
+    customerEmail: nullableText(),
+    customerName: nullableText(),
     metadata: Type.Unsafe<Readonly<Record<string, string>> | null>({
       type: ['object', 'null'],
       additionalProperties: { type: 'string' }

@@ -1,5 +1,5 @@
 import { COMMON_METHODS } from '../../engine/config/formats.ts'
-import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { LINE, TEXT, nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { EndpointMeter, EndpointMeterView } from './meter.ts'
 import { DefaultPriceInput, PriceInput, PriceView, type ProxyPriceText } from './price.ts'
@@ -179,9 +179,6 @@ export interface ProxyEndpoint {
   readonly meter?: EndpointMeter
 }
 
-const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> =>
-  Type.Unsafe<string | null>({ type: [type, 'null'] })
-
 export interface PreviousPrices {
   /** Milliseconds since the epoch. */
   readonly until: number
@@ -201,22 +198,19 @@ export const ProxyView = Type.Object(
       description: 'Where buyers ask, as a whole address: no base is put in front of it.'
     }),
     name: Type.String(),
-    description: nullable('string'),
+    description: nullableText(),
     targetBaseUrl: Type.String(),
     defaultPriceSats: Type.Integer(),
     defaultPrice: Type.Optional(PriceView),
     endpoints: Type.Array(
       Type.Object({
-        method: nullable('string'),
+        method: nullableText(),
         pathPattern: Type.String(),
         priceSats: Type.Integer(),
         price: Type.Optional(PriceView),
-        description: nullable('string'),
+        description: nullableText(),
         tokenPath: Type.String(),
-        tokenValiditySeconds: Type.Unsafe<number | null>({
-          type: ['integer', 'null'],
-          description: "Null where the proxy's own is meant."
-        }),
+        tokenValiditySeconds: nullableInteger("Null where the proxy's own is meant."),
         meter: Type.Optional(EndpointMeterView)
       })
     ),
@@ -227,16 +221,14 @@ export const ProxyView = Type.Object(
     allowedMethods: Type.Array(Type.String()),
     allowedPaths: Type.Array(Type.String()),
     blockedPaths: Type.Array(Type.String()),
-    authHeader: nullable('string'),
+    authHeader: nullableText(),
     hasAuthValue: Type.Boolean(),
     isActive: Type.Boolean(),
     isListed: Type.Boolean(),
     examples: Type.Array(ProxyExample),
-    problem: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description:
-        'Why it cannot be sold: no provider key, or the target could not be reached when it was last tested. Null otherwise.'
-    }),
+    problem: nullableText(
+      'Why it cannot be sold: no provider key, or the target could not be reached when it was last tested. Null otherwise.'
+    ),
     createdAt: isoTime(),
     updatedAt: isoTime()
   },
@@ -248,7 +240,7 @@ export type ProxyView = Static<typeof ProxyView>
 export const ProbeView = Type.Object(
   {
     success: Type.Boolean(),
-    statusCode: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+    statusCode: nullableInteger(),
     latencyMs: Type.Integer(),
     message: Type.String()
   },

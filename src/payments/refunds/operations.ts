@@ -1,4 +1,4 @@
-import { ListTotal } from '../../engine/operations/keyset.ts'
+import { ListTotal, pageQuery } from '../../engine/operations/keyset.ts'
 import { Type, type Static } from 'typebox'
 import { once } from '../../engine/message/idempotency.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -158,7 +158,6 @@ const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', ch
 const adminMissing = 'There is no such refund.'
 const visible = 'Must have a visible character.'
 
-/** Out of range is clamped (decision 12). */
 const Query = Type.Object({
   view: Type.Optional(
     Type.Enum([...REFUND_VIEWS], {
@@ -166,8 +165,7 @@ const Query = Type.Object({
         'lost unless said: those that the provider has not acknowledged within ten minutes. open: all that are pending or processing. settled: those settled by hand.'
     })
   ),
-  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
-  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+  ...pageQuery
 })
 
 const SettlementInput = Type.Object(

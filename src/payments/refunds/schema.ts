@@ -1,3 +1,4 @@
+import { pageQuery } from '../../engine/operations/keyset.ts'
 import { PLAIN_EMAIL } from '../payments/input.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
@@ -32,8 +33,6 @@ export interface Refund extends PaidOut {
 
 /** All satoshis that can exist. */
 const MAX_SATS = 2_100_000_000_000_000
-/** Upper bound of skip for the database. */
-const MAX_SKIP = 2_147_483_647
 
 /** Body of `POST /api/refunds` (contract, Create refund body). */
 export const RefundInput = Type.Object(
@@ -77,7 +76,6 @@ export const RefundInput = Type.Object(
 )
 export type RefundInput = Static<typeof RefundInput>
 
-/** Out of range is clamped (decision 12). */
 export const RefundQuery = Type.Object({
   status: Type.Optional(Type.Enum([...REFUND_STATUSES])),
   text: Type.Optional(
@@ -87,23 +85,9 @@ export const RefundQuery = Type.Object({
         'Stands in the reason or the Lightning address, in upper or lower case; or is the refund id, the invoice id or the address.'
     })
   ),
-  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
-  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+  ...pageQuery
 })
 export type RefundQuery = Static<typeof RefundQuery>
-
-export interface RefundPage {
-  readonly skip: number
-  readonly take: number
-}
-
-/** Page of a query: skip from 0, take from 1 to 100, default 50 (contract, Limits: Pagination; decision 12). */
-export function pageOf(query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
-  return {
-    skip: Math.min(Math.max(query.skip ?? 0, 0), MAX_SKIP),
-    take: Math.min(Math.max(query.take ?? 50, 1), 100)
-  }
-}
 
 const providerId =
   "The provider's refund or withdrawal id; null while the provider has not said that it took the refund."

@@ -1,3 +1,4 @@
+import { pageRange } from '../../engine/operations/keyset.ts'
 import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
@@ -17,15 +18,7 @@ import {
   withInvoice,
   type InvoiceFor
 } from './destination.ts'
-import {
-  isRefundId,
-  pageOf,
-  type Refund,
-  type RefundInput,
-  type RefundQuery,
-  adviceOn,
-  LOOKED_UP_FOR
-} from './schema.ts'
+import { isRefundId, type Refund, type RefundInput, type RefundQuery, adviceOn, LOOKED_UP_FOR } from './schema.ts'
 import type { RefundSource } from './source.ts'
 import { isOpen, nextCheck, SEND_WITHIN } from '../../lightning/providers/payout-states.ts'
 import { namesIn, RefundPayouts, type PayoutDependencies } from './settlement.ts'
@@ -111,7 +104,7 @@ export class Refunds {
 
   /** Newest first (decisions 11 and 12). */
   list(merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
-    return this.#dependencies.store.list(merchant.id, query, pageOf(query))
+    return this.#dependencies.store.list(merchant.id, query, pageRange(query))
   }
 
   sum(merchant: Merchant, query: RefundQuery): Promise<ListTotal> {

@@ -1,9 +1,10 @@
+import { pageRange } from '../../engine/operations/keyset.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { isRefundId, pageOf, type Refund } from './schema.ts'
+import { isRefundId, type Refund } from './schema.ts'
 import type { RefundSources, RefundSource } from './source.ts'
 import {
   isOpen,
@@ -75,7 +76,7 @@ export class RefundSettlements {
   /** Oldest first; `settled` newest first. `lost` excludes refunds that may still be in flight. */
   list(view: RefundViewName, query: { readonly skip?: number; readonly take?: number }): Promise<SettledRefund[]> {
     const { store, clock } = this.#dependencies
-    return store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageOf(query))
+    return store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageRange(query))
   }
 
   /** @throws LongError 404 */

@@ -1,3 +1,4 @@
+import type { PageRange } from '../../engine/operations/keyset.ts'
 import { KEY_LIFETIME, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
 import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { sumOf } from '../../platform/database/own-plan.ts'
@@ -19,7 +20,7 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'
-import type { RefundPage, RefundQuery, Refund } from './schema.ts'
+import type { RefundQuery, Refund } from './schema.ts'
 
 type RefundFilter = Pick<RefundQuery, 'status' | 'text'>
 
@@ -50,7 +51,7 @@ export interface RefundStore {
   write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
   get(merchantId: number, refundId: string): Promise<Refund | null>
   /** Newest first, ties by id descending. */
-  list(merchantId: number, filter: RefundFilter, page: RefundPage): Promise<Refund[]>
+  list(merchantId: number, filter: RefundFilter, page: PageRange): Promise<Refund[]>
   sum(merchantId: number, filter: RefundFilter): Promise<ListTotal>
   /** Newest first. */
   ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
@@ -63,7 +64,7 @@ export interface RefundStore {
   lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]>
   forAdmin(refundId: string): Promise<SettledRefund | null>
   /** Oldest first, `settled` newest first; of `lost` only those made by `madeBefore`. */
-  listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
+  listForAdmin(view: RefundViewName, madeBefore: number, page: PageRange): Promise<SettledRefund[]>
   /**
    * Settles an open refund atomically with its audit data. `not-sent` requires no acknowledgment and a creation by
    * `madeBefore`. Null, and nothing written, otherwise.
@@ -183,7 +184,7 @@ export class SqlRefundStore implements RefundStore {
     )
   }
 
-  async list(merchantId: number, filter: RefundFilter, page: RefundPage): Promise<Refund[]> {
+  async list(merchantId: number, filter: RefundFilter, page: PageRange): Promise<Refund[]> {
     const sql = this.#database.sql
     return await refundRows.all(sql`
       select * from refunds where ${matches(sql, merchantId, filter)}
@@ -224,7 +225,7 @@ export class SqlRefundStore implements RefundStore {
     return row === undefined ? null : readSettled(row)
   }
 
-  async listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]> {
+  async listForAdmin(view: RefundViewName, madeBefore: number, page: PageRange): Promise<SettledRefund[]> {
     const { sql } = this.#database
     const which =
       view === 'lost'

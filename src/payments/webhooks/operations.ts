@@ -124,7 +124,7 @@ const ChallengePaidEvent = Type.Object(
     proxyId: nullableText('Null for the producer API.'),
     idempotencyKey: nullableText('Null where none was given.'),
     createdAt: Type.String({ format: 'date-time' }),
-    paidAt: Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
+    paidAt: nullableText({ format: 'date-time' })
   },
   { title: 'ChallengePaidEvent' }
 )

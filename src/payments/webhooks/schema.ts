@@ -1,3 +1,4 @@
+import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 
@@ -42,9 +43,6 @@ export interface Delivery {
   readonly deliveredAt: number | null
 }
 
-const nullable = <T extends 'string' | 'integer'>(type: T, description: string) =>
-  Type.Unsafe<(T extends 'string' ? string : number) | null>({ type: [type, 'null'], description })
-
 /** Response for the merchant (decision 161). */
 export const DeliveryView = Type.Object(
   {
@@ -53,19 +51,18 @@ export const DeliveryView = Type.Object(
       description: 'Of GET /api/merchant/webhooks/endpoints, perhaps of one that was removed.'
     }),
     event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
-    invoiceId: nullable('string', 'Of a payment.'),
-    paymentHash: nullable('string', '64 lower-case hex characters.'),
+    invoiceId: nullableText('Of a payment.'),
+    paymentHash: nullableText('64 lower-case hex characters.'),
     status: Type.Enum(['pending', 'delivered', 'failed'], {
       description: 'failed: the last attempt failed, and no other is scheduled.'
     }),
-    url: nullable(
-      'string',
+    url: nullableText(
       'Where the last attempt went, or where the first will go as things were when the event was written.'
     ),
     attempts: Type.Integer({ description: 'Attempts that have ended, resends included.' }),
-    responseStatus: nullable('integer', 'Status of the last response; null when there was none.'),
-    responseBody: nullable('string', "The first KiB of that answer's body."),
-    error: nullable('string', 'Why the last attempt failed.'),
+    responseStatus: nullableInteger('Status of the last response; null when there was none.'),
+    responseBody: nullableText("The first KiB of that answer's body."),
+    error: nullableText('Why the last attempt failed.'),
     createdAt: isoTime(),
     lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
     nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none is scheduled.'),
@@ -111,9 +108,9 @@ export const TestView = Type.Object(
     id: Type.String({ description: 'A UUID; it stands in the event and was sent as X-Correlation-Id.' }),
     isDelivered: Type.Boolean({ description: 'Your server answered 2xx within 10 seconds.' }),
     url: Type.String({ description: 'Where it was sent.' }),
-    responseStatus: nullable('integer', 'What your server answered; null without a response.'),
-    responseBody: nullable('string', "The first KiB of that answer's body."),
-    error: nullable('string', 'Why it was not delivered.'),
+    responseStatus: nullableInteger('What your server answered; null without a response.'),
+    responseBody: nullableText("The first KiB of that answer's body."),
+    error: nullableText('Why it was not delivered.'),
     sentAt: isoTime()
   },
   { title: 'WebhookTest' }

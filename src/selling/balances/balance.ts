@@ -118,8 +118,3 @@ export interface ReclaimedSlice {
   readonly gateway: string
   readonly chargedMsat: number
 }
-
-export interface Page {
-  readonly skip: number
-  readonly take: number
-}

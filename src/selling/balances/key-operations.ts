@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type } from 'typebox'
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { keyMeterOf } from '../../engine/checks/sessions.ts'
@@ -88,7 +89,7 @@ const KeyStanding = Type.Object(
     usage: Type.Array(
       Type.Object({
         day: Type.String({ description: 'In UTC.' }),
-        model: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+        model: nullableText(),
         requests: Type.Integer(),
         failed: Type.Integer({ description: 'Requests that cost nothing, since they failed or reported no usage.' }),
         input: Type.Integer(),

@@ -1,3 +1,5 @@
+import { pageRange, pageQuery } from '../../engine/operations/keyset.ts'
+import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { Verifier } from '../verifying/verify.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -7,11 +9,8 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Ledger } from './ledger.ts'
-import type { BalanceNow, Entry, Page } from './balance.ts'
+import type { BalanceNow, Entry } from './balance.ts'
 import type { BalanceStore } from './store.ts'
-
-const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
-const NullableInteger = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
 
 const standing = {
   state: Type.Enum(['open', 'closed', 'refunded']),
@@ -29,8 +28,8 @@ const BalanceView = Type.Object(
     id: Type.String({ description: 'Payment hash of the first deposit.' }),
     kind: Type.Enum(['bundle', 'session']),
     ...standing,
-    merchantId: NullableText,
-    proxyId: NullableText,
+    merchantId: nullableText(),
+    proxyId: nullableText(),
     place: Type.String({ description: 'The route or proxy that it was bought for.' }),
     openedAt: isoTime(),
     isRevoked: Type.Boolean({ description: 'It serves nothing more.' })
@@ -42,9 +41,9 @@ export const EntryView = Type.Object(
   {
     at: isoTime(),
     request: Type.String({ description: 'Its correlation id; of a gateway that died its name.' }),
-    model: NullableText,
-    input: NullableInteger('Units that went in; null where they are not known.'),
-    output: NullableInteger('Units that came out, or all of them where they have one price.'),
+    model: nullableText(),
+    input: nullableInteger('Units that went in; null where they are not known.'),
+    output: nullableInteger('Units that came out, or all of them where they have one price.'),
     msat: Type.Integer(),
     unpaidMsat: Type.Integer({ description: 'What the usage cost beyond that, and the balance could not bear.' }),
     basis: Type.Enum(['usage', 'reservation', 'crash'])
@@ -53,11 +52,7 @@ export const EntryView = Type.Object(
 )
 export type BalanceEntryView = Static<typeof EntryView>
 
-/** Out-of-range values are clamped (decision 12). */
-const Query = Type.Object({
-  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
-  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
-})
+const Query = Type.Object(pageQuery)
 const Params = Type.Object({ balanceId: Type.String() })
 
 export function balanceOperations({
@@ -125,7 +120,7 @@ export function balanceOperations({
       responses: { 200: listed },
       handle: async ({ ctx, query }) => ({
         status: 200,
-        body: (await store.list({ ...pageOf(query), merchantId: String(merchantOf(ctx).id) })).map(view)
+        body: (await store.list({ ...pageRange(query), merchantId: String(merchantOf(ctx).id) })).map(view)
       })
     }),
     defineOperation({
@@ -142,7 +137,7 @@ export function balanceOperations({
       responses: { 200: entered, 404: missing },
       handle: async ({ ctx, params, query }) => {
         await own(ctx, params.balanceId)
-        return { status: 200, body: (await store.entries(params.balanceId, pageOf(query))).map(entryView) }
+        return { status: 200, body: (await store.entries(params.balanceId, pageRange(query))).map(entryView) }
       }
     }),
     defineOperation({
@@ -156,7 +151,7 @@ export function balanceOperations({
       access: 'admin',
       query: Query,
       responses: { 200: listed },
-      handle: async ({ query }) => ({ status: 200, body: (await store.list(pageOf(query))).map(view) })
+      handle: async ({ query }) => ({ status: 200, body: (await store.list(pageRange(query))).map(view) })
     }),
     defineOperation({
       id: 'adminListBalanceEntries',
@@ -172,14 +167,10 @@ export function balanceOperations({
       responses: { 200: entered },
       handle: async ({ params, query }) => ({
         status: 200,
-        body: (await store.entries(params.balanceId, pageOf(query))).map(entryView)
+        body: (await store.entries(params.balanceId, pageRange(query))).map(entryView)
       })
     })
   ]
-}
-
-function pageOf(query: { readonly skip?: number; readonly take?: number }): Page {
-  return { skip: Math.max(0, query.skip ?? 0), take: Math.min(100, Math.max(1, query.take ?? 50)) }
 }
 
 function notFound(): LongError {

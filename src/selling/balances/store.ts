@@ -1,3 +1,4 @@
+import type { PageRange } from '../../engine/operations/keyset.ts'
 import { isRevoked } from '../verifying/revocations.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
@@ -12,7 +13,6 @@ import type {
   SliceRequest,
   GrantedSlice,
   NewBalance,
-  Page,
   SliceWrite,
   ReclaimedSlice
 } from './balance.ts'
@@ -216,7 +216,7 @@ export class BalanceStore {
     return done.count > 0
   }
 
-  async list({ skip, take, merchantId }: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]> {
+  async list({ skip, take, merchantId }: PageRange & { readonly merchantId?: string }): Promise<readonly BalanceNow[]> {
     const { sql } = this.#database
     const whose = merchantId === undefined ? sql`true` : sql`merchant_id = ${merchantId}`
     return await balancesNow.all(sql`
@@ -236,7 +236,7 @@ export class BalanceStore {
       (select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat`
   }
 
-  async entries(balanceId: string, { skip, take }: Page): Promise<readonly Entry[]> {
+  async entries(balanceId: string, { skip, take }: PageRange): Promise<readonly Entry[]> {
     const { sql } = this.#database
     return await entries.all(sql`
       select * from ${sql.unsafe(EACH_ENTRY)}

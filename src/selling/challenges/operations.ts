@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type } from 'typebox'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { defineOperation, type OperationResponse, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -51,8 +52,8 @@ const Capped = Type.Object(
     limit: Type.Integer(),
     current: Type.Integer(),
     requested: Type.Integer(),
-    current_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-    required_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    current_plan: nullableText(),
+    required_plan: nullableText(),
     action_required: Type.String()
   },
   { title: 'L402PlanCapProblem' }

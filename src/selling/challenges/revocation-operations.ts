@@ -1,3 +1,5 @@
+import { pageRange, pageQuery } from '../../engine/operations/keyset.ts'
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
@@ -179,20 +181,12 @@ async function revokeAll(
   return { issuedUntil: new Date(await revocations.revoke(kind, id)).toISOString() }
 }
 
-const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
-
-/** Out-of-range values are clamped (decision 12). */
-const Query = Type.Object({
-  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
-  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
-})
-
 const Ambiguous = Type.Object(
   {
     paymentHash: Type.String(),
     source: Type.String({ description: 'What was sold: route, proxy or ping.' }),
-    merchantId: NullableText,
-    proxyId: NullableText,
+    merchantId: nullableText(),
+    proxyId: nullableText(),
     method: Type.String(),
     path: Type.String({ description: 'What the credential was for, without its query.' }),
     amountSats: Type.Integer(),
@@ -216,7 +210,7 @@ export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOp
         "The payer may have been answered or not. Compare with the upstream's own records, and refund payers who got nothing.",
       tag: 'Admin',
       access: 'admin',
-      query: Query,
+      query: Type.Object(pageQuery),
       responses: {
         200: {
           description:
@@ -224,11 +218,7 @@ export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOp
           schema: Type.Array(Ambiguous)
         }
       },
-      handle: async ({ query }) => {
-        const skip = Math.max(0, query.skip ?? 0)
-        const take = Math.min(100, Math.max(1, query.take ?? 50))
-        return { status: 200, body: (await store.ambiguous({ skip, take })).map(view) }
-      }
+      handle: async ({ query }) => ({ status: 200, body: (await store.ambiguous(pageRange(query))).map(view) })
     })
   ]
 }

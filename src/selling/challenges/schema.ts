@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
@@ -6,9 +7,6 @@ import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-t
 const MAX_CHALLENGE_SATS = 1_000_000_000
 /** Maximum length of an idempotency key (contract, Limits). */
 export const MAX_KEY_CHARS = 200
-
-const nullable = (type: 'string', description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
-  Type.Unsafe<string | null>({ type: [type, 'null'], ...(description === undefined ? {} : { description }) })
 
 const resource = Type.String({
   minLength: 1,
@@ -72,7 +70,7 @@ export const ChallengeView = Type.Object(
     createdAt: isoTime(),
     paidAt: isoTimeOrNull('When a credential was verified for the first time.'),
     expiresAt: isoTime('When the invoice can no longer be paid.'),
-    idempotencyKey: nullable('string')
+    idempotencyKey: nullableText()
   },
   { title: 'ProducerChallenge' }
 )
@@ -95,8 +93,8 @@ export const ChallengePage = Type.Object(
     total: Type.Integer({ description: 'Without paging; also in X-Total-Count.' }),
     limit: Type.Integer(),
     offset: Type.Integer(),
-    status: nullable('string'),
-    since: nullable('string')
+    status: nullableText(),
+    since: nullableText()
   },
   { title: 'ProducerChallengePage' }
 )

@@ -1,3 +1,4 @@
+import type { PageRange } from '../../engine/operations/keyset.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { sharedLookup } from '../../platform/database/rows.ts'
@@ -300,7 +301,7 @@ export class ChallengeStore {
     return kept.count
   }
 
-  async ambiguous({ skip, take }: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]> {
+  async ambiguous({ skip, take }: PageRange): Promise<AmbiguousLease[]> {
     return await ambiguousLeases.all(this.#database.sql`
       select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`)
   }

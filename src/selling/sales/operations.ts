@@ -1,3 +1,4 @@
+import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static, type TSchema } from 'typebox'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
 import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
@@ -27,9 +28,6 @@ interface SalesOperationDependencies {
   readonly margins: Margins
   readonly clock: Clock
 }
-
-const nullable = (type: 'string' | 'integer', description: string) =>
-  Type.Unsafe<string | null>({ type: [type, 'null'], description })
 
 const SCHEMES = ['l402', 'payment', 'payment-legacy', 'x402'] as const
 
@@ -66,20 +64,17 @@ const SaleView = Type.Object(
     }),
     resource: Type.String({ description: 'Path that the token is good for, or what a producer named.' }),
     description: Type.String({ description: 'As it stands on the invoice.' }),
-    proxyId: nullable('string', 'Null for what no proxy sold.'),
-    scheme: nullable('string', 'l402, payment, payment-legacy or x402; null while no credential was shown here.'),
+    proxyId: nullableText('Null for what no proxy sold.'),
+    scheme: nullableText('l402, payment, payment-legacy or x402; null while no credential was shown here.'),
     sats: Type.Integer(),
-    price: nullable('string', 'What was asked where that was no bitcoin, such as USD 0.002.'),
+    price: nullableText('What was asked where that was no bitcoin, such as USD 0.002.'),
     state: Type.Enum([...SALE_STATES], {
       description:
         'settled: paid at its provider, and no credential was shown here. paid: good for further requests. leased: a request with it is under way. spent: used up.'
     }),
     isRevoked: Type.Boolean(),
-    orderNumber: nullable(
-      'string',
-      "Number of a store's order in its shop; null before it is made there, and for all else."
-    ),
-    orderStatus: nullable('string', "Status of a store's order; null for all else."),
+    orderNumber: nullableText("Number of a store's order in its shop; null before it is made there, and for all else."),
+    orderStatus: nullableText("Status of a store's order; null for all else."),
     paymentHash: Type.String()
   },
   { title: 'Sale' }
@@ -91,7 +86,7 @@ const pageOf = <Item extends TSchema>(item: Item, title: string) =>
 const SalePage = pageOf(SaleView, 'SalePage')
 export type SalePage = Static<typeof SalePage>
 const AdminSale = Type.Object(
-  { merchantId: nullable('integer', "Null for the gateway's own routes."), ...SaleView.properties },
+  { merchantId: nullableInteger("Null for the gateway's own routes."), ...SaleView.properties },
   { title: 'AdminSale' }
 )
 
@@ -135,11 +130,10 @@ const EarningsView = Type.Object(
     points: Type.Array(
       Type.Object({
         at: isoTime('Begin of the step; steps without sales are left out.'),
-        key: nullable(
-          'string',
+        key: nullableText(
           'What it is the sum of: a source (payment for merchants’ invoices), a proxy, a resource, a scheme (invoice for payments, none where no credential was shown), or a merchant. Empty for what has none; null for all but the 20 that earned most.'
         ),
-        name: nullable('string', 'Of a proxy or a merchant, as it is now.'),
+        name: nullableText('Of a proxy or a merchant, as it is now.'),
         sales: Type.Integer(),
         sats: Type.Integer()
       })
@@ -162,7 +156,7 @@ const MarginsView = Type.Object(
     points: Type.Array(
       Type.Object({
         at: isoTime('Begin of the day.'),
-        model: nullable('string', 'Null for all but the 20 that earned most.'),
+        model: nullableText('Null for all but the 20 that earned most.'),
         ...amounts
       })
     )

@@ -1,18 +1,17 @@
+import { pageRange, pageQuery } from '../../engine/operations/keyset.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { LINE, TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 import { UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { RefundOverrides } from './refund-rules.ts'
 import type { SessionRefunds } from './refunds.ts'
 import { SESSION_VIEWS, type PrepaidSession, type SessionStore } from './store.ts'
 
-const NullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-const NullableTime = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description })
+const NullableTime = (description: string) => nullableText({ format: 'date-time', description })
 
 const SessionView = Type.Object(
   {
@@ -24,27 +23,27 @@ const SessionView = Type.Object(
     usedAt: isoTime('Of its last request or deposit, to a tenth of its idle time.'),
     expiresAt: isoTime('When it is closed at the latest, so that its return invoice can still be paid.'),
     closedAt: NullableTime('Null while it is open.'),
-    closedBy: NullableText('client, idle, end or operator.'),
+    closedBy: nullableText('client, idle, end or operator.'),
     returnInvoice: Type.String({ description: 'Where what is left is paid back to.' }),
     refund: Type.Object({
-      status: NullableText(
+      status: nullableText(
         'Null before it is sent, and while it waits to be sent again; pending and processing while it is looked up; confirmed, failed, or skipped where too little was left to send.'
       ),
       satoshis: Type.Integer(),
       feeSatoshis: Type.Integer({
         description: 'Routing fee, paid from what was withheld of the rest for it; 0 while it is not known.'
       }),
-      reference: NullableText('Our own id of the payout, by which the provider is asked.'),
-      providerPayoutId: NullableText("The provider's own id; null while it has not acknowledged the payout."),
+      reference: nullableText('Our own id of the payout, by which the provider is asked.'),
+      providerPayoutId: nullableText("The provider's own id; null while it has not acknowledged the payout."),
       begunAt: NullableTime('When it was sent.'),
       askedAt: NullableTime(
         'When the provider was last asked to send it; later than begunAt where the request was lost and sent again.'
       ),
       endedAt: NullableTime('When it was confirmed or failed.'),
-      fault: NullableText('Why it failed, or why it is to be sent again.'),
+      fault: nullableText('Why it failed, or why it is to be sent again.'),
       retryAt: NullableTime('When it is sent again at the earliest; null where it is not.'),
-      settledBy: NullableText('Who said what became of it, where it was settled by hand.'),
-      settledWhy: NullableText('What showed it.')
+      settledBy: nullableText('Who said what became of it, where it was settled by hand.'),
+      settledWhy: nullableText('What showed it.')
     })
   },
   { title: 'PrepaidSession' }
@@ -58,8 +57,7 @@ const Query = Type.Object({
         'Default: all, newest first. open: open sessions. stuck: closed sessions whose refund failed, or that could not be sent or was not acknowledged within ten minutes, oldest first.'
     })
   ),
-  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
-  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+  ...pageQuery
 })
 const Params = Type.Object({ sessionId: Type.String() })
 const RefundInput = Type.Object(
@@ -130,8 +128,7 @@ export function prepaidOperations({
       query: Query,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(SessionView) } },
       handle: async ({ query }) => {
-        const page = { skip: Math.max(0, query.skip ?? 0), take: Math.min(100, Math.max(1, query.take ?? 50)) }
-        const all = await store.list(query.view ?? 'all', clock.now() - UNKNOWN_GRACE, page)
+        const all = await store.list(query.view ?? 'all', clock.now() - UNKNOWN_GRACE, pageRange(query))
         return { status: 200, body: all.map(view) }
       }
     }),

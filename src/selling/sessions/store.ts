@@ -1,3 +1,4 @@
+import type { PageRange } from '../../engine/operations/keyset.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
@@ -243,11 +244,7 @@ export class SessionStore {
   }
 
   /** Newest first; stuck ones oldest first. `lostBefore`: unknown refunds begun earlier are lost. */
-  async list(
-    view: SessionViewName,
-    lostBefore: number,
-    page: { skip: number; take: number }
-  ): Promise<readonly PrepaidSession[]> {
+  async list(view: SessionViewName, lostBefore: number, page: PageRange): Promise<readonly PrepaidSession[]> {
     const { sql } = this.#database
     const which = view === 'open' ? sql`closed_at is null` : view === 'stuck' ? stuck(sql, lostBefore) : sql`true`
     const order = view === 'stuck' ? sql`closed_at, id` : sql`sessions.opened_at desc, id desc`

@@ -1,3 +1,4 @@
+import type { PageRange } from '../../engine/operations/keyset.ts'
 import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { equalBytes } from '../../platform/keys/secrets.ts'
@@ -87,7 +88,7 @@ export class Orders {
   }
 
   /** A page of troubled orders of all merchants, longest waiting first. */
-  troubled(page: { readonly skip: number; readonly take: number }): Promise<Order[]> {
+  troubled(page: PageRange): Promise<Order[]> {
     return this.#options.store.listTroubled({ limit: page.take, offset: page.skip })
   }
 

@@ -1,4 +1,4 @@
-import { nullableText } from '../../engine/formats/text-patterns.ts'
+import { nullableText, nullableInteger } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 
@@ -40,7 +40,7 @@ const row = {
   orderId: Type.String(),
   status: Type.Enum([...ORDER_STATUSES]),
   totalUsd: dollars('A number of US dollars: goods, shipping and tax.'),
-  paidSats: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null until it is paid.' }),
+  paidSats: nullableInteger('Null until it is paid.'),
   email: nullableText('As the buyer gave it; null where none was given.'),
   storefrontOrderNumber: nullableText("The platform's number of the order; null until it was claimed.")
 }

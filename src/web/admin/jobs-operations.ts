@@ -1,3 +1,4 @@
+import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
@@ -23,18 +24,13 @@ export const JobParams = Type.Object({
 
 export const JOBS_PAGE = 50
 
-const text = Type.Unsafe<string | null>({ type: ['string', 'null'] })
-
 const JobsView = Type.Object(
   {
     queues: Type.Array(
       Type.Object({
         name: Type.String(),
         title: Type.String(),
-        every: Type.Unsafe<number | null>({
-          type: ['integer', 'null'],
-          description: 'Milliseconds between the runs of a periodic job; null for queues.'
-        }),
+        every: nullableInteger('Milliseconds between the runs of a periodic job; null for queues.'),
         failed: Type.Integer(),
         waiting: Type.Integer(),
         later: Type.Integer({ description: 'Of those that wait, how many are not due yet.' }),
@@ -49,8 +45,8 @@ const JobsView = Type.Object(
         queue: Type.String(),
         state: Type.String(),
         data: Type.String({ description: 'What it carries, as JSON; never secrets.' }),
-        group: text,
-        reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Why it failed.' }),
+        group: nullableText(),
+        reason: nullableText('Why it failed.'),
         runs: Type.Integer(),
         createdAt: isoTime(),
         dueAt: isoTime(),

@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { terminalOf } from '../../engine/checks/chains.ts'
 import { Type, type Static } from 'typebox'
 import { effective, needsRestart, type ConfigurationChange } from '../../engine/config/effective.ts'
@@ -11,19 +12,17 @@ import { RouteTrafficView, routeTrafficView } from '../../accounts/traffic/opera
 import type { RunningConfiguration } from './schema.ts'
 import { nothingMeasured, type MeasuredStep } from '../../accounts/traffic/measured.ts'
 
-const nullable = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-
 const { route: _route, ...traffic } = RouteTrafficView.properties
 
 const RouteView = Type.Object(
   {
     name: Type.String({ description: 'As the log and the measurements call it.' }),
-    host: nullable('Null for any.'),
+    host: nullableText('Null for any.'),
     methods: Type.Array(Type.String(), { description: 'Empty for any.' }),
     paths: Type.Array(Type.String()),
     from: Type.String({ description: 'A line of the file, or the preset that `use` names.' }),
-    description: nullable('What is sold.'),
-    price: nullable('In words; null for what is free.'),
+    description: nullableText('What is sold.'),
+    price: nullableText('In words; null for what is free.'),
     chain: Type.Object({
       name: Type.String(),
       plugins: Type.Array(
@@ -89,12 +88,12 @@ const ConfigurationView = Type.Object(
           Type.Object({
             at: isoTime(),
             isUsed: Type.Boolean({ description: 'false: the file has a mistake, and the one before is in effect.' }),
-            problem: nullable('What is wrong with it.'),
+            problem: nullableText('What is wrong with it.'),
             changes: Type.Array(
               Type.Object({
                 path: Type.String(),
-                before: nullable('Null for what was not there.'),
-                after: nullable('Null for what is gone.')
+                before: nullableText('Null for what was not there.'),
+                after: nullableText('Null for what is gone.')
               })
             )
           })

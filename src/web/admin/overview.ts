@@ -1,3 +1,4 @@
+import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, records } from '../../platform/database/rows.ts'
@@ -51,19 +52,16 @@ const ProviderView = Type.Object(
       Type.Object({
         limit: Type.String(),
         exhausted: Type.Boolean(),
-        retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds.' })
+        retryAfter: nullableInteger('Seconds.')
       }),
       { description: 'Calls that are left, shared by all processes.' }
     ),
     hosts: Type.Array(
       Type.Object({
-        host: Type.Unsafe<string | null>({
-          type: ['string', 'null'],
-          description: "Null for the one that the file names; a merchant's own node else."
-        }),
+        host: nullableText("Null for the one that the file names; a merchant's own node else."),
         failures: Type.Integer({ description: 'Calls in a row that failed.' }),
         isLeftAlone: Type.Boolean({ description: 'The circuit breaker is open: only one trial call goes through.' }),
-        retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds to the next try.' })
+        retryAfter: nullableInteger('Seconds to the next try.')
       }),
       { description: 'Hosts that do not answer, as the process knows it that answers this.' }
     ),

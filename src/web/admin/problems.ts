@@ -1,3 +1,4 @@
+import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { TrafficProcess } from '../../accounts/traffic/store.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
@@ -32,8 +33,6 @@ const EFFECTS = {
 } as const
 
 const NAMES = Object.keys(EFFECTS) as ReadonlyArray<keyof typeof EFFECTS> /* its own keys */
-
-const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
 export const Check = Type.Object({
   name: Type.Enum([...NAMES]),

@@ -1,4 +1,4 @@
-import { TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
+import { TEXT, nullableText, nullableInteger } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { keysetQuery } from '../../engine/operations/keyset.ts'
@@ -21,8 +21,6 @@ const MAX_REASON = 500
 const NAME = '^[^\\S\\u0000-\\u001f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$'
 // A plain address: safe in a mail header.
 const EMAIL = '^[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+@[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+$'
-
-const nullableInteger = Type.Unsafe<number | null>({ type: ['integer', 'null'] })
 
 const name = Type.String({
   minLength: 1,
@@ -91,8 +89,7 @@ export const MerchantChange = Type.Object(
       })
     ),
     currentPeriodEnd: Type.Optional(
-      Type.Unsafe<string | null>({
-        type: ['string', 'null'],
+      nullableText({
         'x-openapi': { format: 'date-time' },
         description:
           'ISO 8601; until when the plan is paid. Null: no end is on file. Stands until billing says otherwise.'
@@ -242,7 +239,7 @@ export const PendingSubscriptionView = Type.Object(
     isRejected: Type.Boolean(),
     reviewedAt: isoTimeOrNull(),
     rejectionReason: nullableText(),
-    linkedMerchantId: nullableInteger
+    linkedMerchantId: nullableInteger()
   },
   { title: 'PendingSubscription' }
 )

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import t, { type Test as T } from 'tap'
 import { REFUND_STATUSES, type RefundStatus } from '../../../src/lightning/providers/payout-states.ts'
-import { pageOf, type Refund } from '../../../src/payments/refunds/schema.ts'
+import { pageRange } from '../../../src/engine/operations/keyset.ts'
+import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
 
@@ -194,7 +195,7 @@ t.test('a page is within its bounds, whatever is asked for', t => {
         fc.option(fc.maxSafeInteger(), { nil: undefined }),
         fc.option(fc.maxSafeInteger(), { nil: undefined }),
         (skip, take) => {
-          const page = pageOf({ ...(skip === undefined ? {} : { skip }), ...(take === undefined ? {} : { take }) })
+          const page = pageRange({ ...(skip === undefined ? {} : { skip }), ...(take === undefined ? {} : { take }) })
           return (
             page.take >= 1 &&
             page.take <= 100 &&
