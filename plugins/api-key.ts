@@ -2,8 +2,6 @@ import { hash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { createLocalJWKSet, errors, jwtVerify, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose'
 import {
-  AuthThrottled,
-  clientNetwork,
   definePlugin,
   hasPaymentCredential,
   KEY_INVALID,
@@ -293,14 +291,11 @@ export default definePlugin({
     const authenticate = async (ctx: Context, value: string, key: string): Promise<void> => {
       if (hasPaymentCredential(ctx.headers))
         throw new LongError(VALIDATION, 'Two credentials', 'Send an API key or a payment credential, not both.')
-      const address = clientNetwork(ctx.clientAddress)
-      const blocked = await authThrottle.blockedFor(address)
-      if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+      await authThrottle.admit(ctx)
       const id = await nameOf(key)
       counted.labels(id === null ? 'none' : labelOf(id)).inc()
       if (id === null) {
-        const wait = await authThrottle.failed(address)
-        if (wait > 0) throw new AuthThrottled(wait / 1000)
+        await authThrottle.failed(ctx)
         const message = `The API key in the header ${header} is not valid. Without one, the request can be paid for.`
         throw new LongError(KEY_INVALID, 'Invalid API key', message, {}, [
           ...(header === 'authorization' ? ['WWW-Authenticate', 'Bearer error="invalid_token"'] : []),

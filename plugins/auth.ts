@@ -1,7 +1,5 @@
 import {
   asGatewayError,
-  AuthThrottled,
-  clientNetwork,
   ConfigurationMissing,
   definePlugin,
   isCrossSite,
@@ -93,20 +91,18 @@ export default definePlugin({
         : principalOfKey(holder.merchant, holder.keyId, holder.isReadOnly ? 'viewer' : 'owner')
     }
 
-    const fail = async (address: string, verdict: LongError): Promise<never> => {
-      const blocked = await authThrottle.failed(address)
-      throw blocked > 0 ? new AuthThrottled(blocked / 1000) : verdict
+    const fail = async (ctx: Context, verdict: LongError): Promise<never> => {
+      await authThrottle.failed(ctx)
+      throw verdict
     }
 
     const authenticate = async (ctx: Context, key: string | null): Promise<void> => {
-      const address = clientNetwork(ctx.clientAddress)
-      const blocked = await authThrottle.blockedFor(address)
-      if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+      await authThrottle.admit(ctx)
       if (config.as === 'admin' && !adminKey.configured) throw new ConfigurationMissing('the admin key')
       // A cross-site page must not get its visitor's address blocked. Without a key there is nothing to guess.
-      if (key === null) return isCrossSite(ctx) ? Promise.reject(keyMissing()) : fail(address, keyMissing())
+      if (key === null) return isCrossSite(ctx) ? Promise.reject(keyMissing()) : fail(ctx, keyMissing())
       const principal = await find(key)
-      if (principal === null) return fail(address, keyInvalid())
+      if (principal === null) return fail(ctx, keyInvalid())
       ctx.principal = principal
     }
 
@@ -115,14 +111,11 @@ export default definePlugin({
     /** The session's principal; 'other' for a valid session of another role, which is kept. Counts forged ones. */
     const findSession = async (ctx: Context): Promise<Principal | 'other' | null> => {
       if (sessions.tokenOf(ctx) === null) return null
-      const address = clientNetwork(ctx.clientAddress)
-      const blocked = await authThrottle.blockedFor(address)
-      if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+      await authThrottle.admit(ctx)
       const principal = config.as === 'any' ? null : await sessions.principal(ctx, config.as)
       if (principal !== null || config.optional) return principal
       if ((await sessions.principal(ctx, other)) !== null) return 'other'
-      const wait = await authThrottle.failed(address)
-      if (wait > 0) throw new AuthThrottled(wait / 1000)
+      await authThrottle.failed(ctx)
       return null
     }
 

@@ -1,6 +1,4 @@
 import {
-  AuthThrottled,
-  clientNetwork,
   ConfigurationMissing,
   definePlugin,
   isCrossSite,
@@ -114,9 +112,7 @@ export default definePlugin({
     return {
       establishes: 'admin',
       async request(ctx) {
-        const address = clientNetwork(ctx.clientAddress)
-        const blocked = await authThrottle.blockedFor(address)
-        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        await authThrottle.admit(ctx)
         if (!adminKey.configured) throw new ConfigurationMissing('the admin key')
         const shown = shownBy(ctx)
         if (shown === null && sessions.tokenOf(ctx) !== null) {
@@ -131,8 +127,7 @@ export default definePlugin({
         if (shown === null && isCrossSite(ctx)) throw keyMissing()
         if (shown === null || !holds(shown, ctx.now)) {
           if (shown?.how === 'query') await signInRecord.failed(ctx, SIGN_IN, 401)
-          const wait = await authThrottle.failed(address)
-          if (wait > 0) throw new AuthThrottled(wait / 1000)
+          await authThrottle.failed(ctx)
           throw shown === null || shown.how === 'cookie' ? keyMissing() : keyInvalid()
         }
         if (shown.how === 'cookie' && !isSafe(ctx.method) && !sameOrigin(ctx)) throw otherSite()

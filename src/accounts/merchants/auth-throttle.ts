@@ -1,3 +1,6 @@
+import { clientNetwork } from '../../engine/message/addresses.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { AuthThrottled } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { MemoryState } from '../../platform/state/memory.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
@@ -7,6 +10,8 @@ declare module '../../engine/pipeline/services.ts' {
     readonly authThrottle: AuthThrottle
   }
 }
+
+type Client = Pick<Context, 'clientAddress'>
 
 /** "More than 20 failures": the 21st is answered 401 and blocks the address (decision 27). */
 const allowedFailures = 20
@@ -26,29 +31,31 @@ export class AuthThrottle {
     this.#local = new MemoryState(clock, { counters: 50_000, replayBytes: 1, cached: 1 })
   }
 
-  /** Remaining block in milliseconds; 0: not blocked. */
-  blockedFor(address: string): Promise<number> {
-    return this.#ask(state => state.blockedFor(keyOf(address), allowedFailures))
+  /** @throws AuthThrottled if the client is blocked */
+  async admit(client: Client): Promise<void> {
+    await this.#check(client, (state, key) => state.blockedFor(key, allowedFailures))
   }
 
   /**
    * Counts a failure atomically, so that concurrent guesses cannot exceed the limit.
-   * @returns 0 to answer 401; else the remaining block in milliseconds, to answer 429 without a verdict
+   * @throws AuthThrottled if the client is blocked, to answer 429 without a verdict
    */
-  failed(address: string): Promise<number> {
-    return this.#ask(state => state.recordFailure(keyOf(address), allowedFailures + 1, windowMs))
+  async failed(client: Client): Promise<void> {
+    await this.#check(client, (state, key) => state.recordFailure(key, allowedFailures + 1, windowMs))
   }
 
-  async #ask(question: (state: State) => number | Promise<number>): Promise<number> {
+  async #check(
+    { clientAddress }: Client,
+    question: (state: State, key: string) => number | Promise<number>
+  ): Promise<void> {
+    const key = `auth:${clientNetwork(clientAddress)}`
+    let blockedMs: number
     try {
-      return await question(this.#state)
+      blockedMs = await question(this.#state, key)
     } catch (error) {
       if (!(error instanceof StateUnavailable)) throw error
-      return question(this.#local)
+      blockedMs = await question(this.#local, key)
     }
+    if (blockedMs > 0) throw new AuthThrottled(blockedMs / 1000)
   }
-}
-
-function keyOf(address: string): string {
-  return `auth:${address}`
 }

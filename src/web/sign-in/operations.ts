@@ -6,8 +6,7 @@ import { isLocalCaller } from '../../engine/message/caller.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { AuthThrottled, notFound, ShortError } from '../../engine/operations/errors.ts'
-import { clientNetwork } from '../../engine/message/addresses.ts'
+import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { PageAssets } from '../kit/assets.ts'
@@ -217,9 +216,7 @@ export function signInOperations(parts: {
       },
       async handle({ ctx }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
-        const address = clientNetwork(ctx.clientAddress)
-        const blocked = await authThrottle.blockedFor(address)
-        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        await authThrottle.admit(ctx)
         const signedIn = await sessions.openWithKey(
           ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
           browserOf(ctx)
@@ -231,8 +228,7 @@ export function signInOperations(parts: {
         }
         if (signedIn !== null) return await land(ctx, 'signInWithKey', signedIn)
         await record.failed(ctx, 'signInWithKey', 401)
-        const wait = await authThrottle.failed(address)
-        if (wait > 0) throw new AuthThrottled(wait / 1000)
+        await authThrottle.failed(ctx)
         return asking(ctx, 401, { key: t('This key is not valid.') }, '', '../')
       }
     }),

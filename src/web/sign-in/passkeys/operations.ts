@@ -1,8 +1,7 @@
 import { Type, type Static } from 'typebox'
-import { clientNetwork } from '../../../engine/message/addresses.ts'
 import type { Context } from '../../../engine/message/context.ts'
 import { FORBIDDEN, NOT_SIGNED_IN, RESOURCE_NOT_FOUND } from '../../../engine/operations/error-kinds.ts'
-import { AuthThrottled, LongError, ShortError } from '../../../engine/operations/errors.ts'
+import { LongError, ShortError } from '../../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../../engine/operations/operation.ts'
 import type { Trail } from '../../../engine/operations/trail.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
@@ -132,9 +131,7 @@ export function passkeyOperations(parts: {
       },
       async handle({ ctx, body }) {
         fromHere(ctx)
-        const address = clientNetwork(ctx.clientAddress)
-        const blocked = await authThrottle.blockedFor(address)
-        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        await authThrottle.admit(ctx)
         const browser = { name: ctx.headers.get('user-agent') ?? '', former: sessionToken(ctx, isSecure()) }
         const { response } = body
         const opened = await passkeys.signIn(
@@ -144,8 +141,7 @@ export function passkeyOperations(parts: {
         )
         if (opened === null) {
           await record.failed(ctx, 'signInWithPasskey', 401)
-          const wait = await authThrottle.failed(address)
-          if (wait > 0) throw new AuthThrottled(wait / 1000)
+          await authThrottle.failed(ctx)
           throw new LongError(
             NOT_SIGNED_IN,
             'Not signed in',
