@@ -187,16 +187,6 @@ export class Leases {
   }
 
   /**
-   * Resolves once the spend is durable, for callers whose response proves it.
-   * @throws Unavailable if that fails; nothing is known to be spent
-   */
-  async spendDurably(lease: Lease): Promise<void> {
-    const held = this.#held.get(lease.leaseId)
-    if (held === undefined || held.state !== 'held') throw lapsed()
-    await this.#confirm(held)
-  }
-
-  /**
    * Releases the payment after an undeliverable response, even if its spend was begun or done. Resolves when it can be
    * redeemed, or after a short timeout; the write is retried anyway. `isCounted`: counts as a return to a client that
    * left (decision 184).

@@ -1,54 +1,12 @@
-import { createHash } from 'node:crypto'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { challengeSchemes, paymentPreference } from '../../../src/selling/offers/accept-payment.ts'
-import {
-  contentDigest,
-  digestMatches,
-  parseContentDigest
-} from '../../../src/lightning/payment-scheme/content-digest.ts'
+import { contentDigest } from '../../../src/lightning/payment-scheme/content-digest.ts'
 import { formatTimestamp, parseTimestamp } from '../../../src/lightning/codecs/timestamp.ts'
 
 t.test('the digest of RFC 9530, appendix B', async t => {
   const body = Buffer.from('{"hello": "world"}\n')
   t.equal(contentDigest(body), 'sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:')
-  t.ok(digestMatches('sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:', body))
-  t.notOk(digestMatches('sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:', Buffer.from('{"hello": "world"}')))
-})
-
-t.test('other algorithms beside sha-256 are passed over', async t => {
-  const body = Buffer.from('body')
-  const ours = contentDigest(body)
-  const sha512 = `sha-512=:${createHash('sha512').update(body).digest('base64')}:`
-  for (const text of [
-    `${sha512}, ${ours}`,
-    `${ours},${sha512}`,
-    ` ${ours} `,
-    `${ours};q=1 ; a`,
-    `${contentDigest(Buffer.from('x'))}, ${ours}`
-  ])
-    t.ok(digestMatches(text, body), text)
-  t.equal(parseContentDigest(sha512), null)
-})
-
-t.test('a malformed digest is none', async t => {
-  for (const text of [
-    '',
-    'sha-256',
-    'sha-256=abc',
-    'sha-256=::',
-    'sha-256=:AAAA:',
-    'SHA-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:',
-    'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU:',
-    'sha-256=:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU=:',
-    `${contentDigest(Buffer.alloc(0))},`,
-    ...[';!a', ';a=é', ';a= ', ';a!'].map(parameters => `${contentDigest(Buffer.alloc(0))}${parameters}x`),
-    'x'.repeat(5000)
-  ]) {
-    t.equal(parseContentDigest(text), null, text.slice(0, 60))
-  }
-  fc.assert(fc.property(fc.string(), text => parseContentDigest(text) === null))
-  fc.assert(fc.property(fc.uint8Array(), body => digestMatches(contentDigest(body), body)))
 })
 
 t.test('Accept-Payment: the most specific range decides', async t => {

@@ -315,17 +315,3 @@ t.test('closing writes what is still on its way', async t => {
   await g.leases.close()
   t.same(await Promise.all(challenges.map(challenge => stateOf(f, challenge))), ['spent', 'spent', 'spent'])
 })
-
-t.test('a spend that is proof of itself is durable when it resolves, and fails when it cannot be', async t => {
-  const f = await fixture(t)
-  const g = gateway(t, f, 'careful')
-  const [one, two] = [await paid(f), await paid(f)]
-  await g.leases.spendDurably(held(await g.take(one)))
-  t.equal(await stateOf(f, one), 'spent')
-  const unsure = held(await g.take(two))
-  g.watched.broken.add('spend')
-  await t.rejects(g.leases.spendDurably(unsure), Unavailable)
-  await g.leases.release(unsure)
-  await t.rejects(g.leases.spendDurably(unsure), Unavailable, 'not after its release')
-  t.equal(await stateOf(f, two), 'unspent')
-})
