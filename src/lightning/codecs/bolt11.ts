@@ -9,7 +9,16 @@ import { sha256 } from './hmac.ts'
 /** Networks by prefix: `lnbc`, `lntb`, `lntbs`, `lnbcrt`. */
 export type InvoiceNetwork = 'mainnet' | 'testnet' | 'signet' | 'regtest'
 
-type InvoiceErrorCode = 'bech32' | 'prefix' | 'amount' | 'length' | 'field' | 'missing' | 'features' | 'signature'
+type InvoiceErrorCode =
+  | 'bech32'
+  | 'prefix'
+  | 'amount'
+  | 'length'
+  | 'field'
+  | 'description'
+  | 'missing'
+  | 'features'
+  | 'signature'
 
 export class InvoiceError extends Error {
   override readonly name = 'InvoiceError'
@@ -127,7 +136,7 @@ export function decodeInvoice(
   const description = fields.text(FIELD_DESCRIPTION)
   const descriptionHash = fields.hex(FIELD_DESCRIPTION_HASH)
   if ((description === null) === (descriptionHash === null)) {
-    throw new InvoiceError('missing', 'The invoice must have either a description (field d) or its hash (field h)')
+    throw new InvoiceError('description', 'The invoice must have either a description (field d) or its hash (field h)')
   }
   const features = fields.features()
   const unknown = features.find(bit => bit % 2 === 0 && !KNOWN_FEATURES.has(bit))
@@ -192,7 +201,10 @@ class Fields {
   readonly #values = new Map<number, Uint8Array>()
 
   add(type: number, words: Uint8Array): void {
-    if (this.#values.has(type)) throw new InvoiceError('field', `The field ${fieldName(type)} stands twice`)
+    if (this.#values.has(type)) {
+      const code = type === FIELD_DESCRIPTION || type === FIELD_DESCRIPTION_HASH ? 'description' : 'field'
+      throw new InvoiceError(code, `The field ${fieldName(type)} stands twice`)
+    }
     this.#values.set(type, words)
   }
 

@@ -138,7 +138,7 @@ type Fields = Readonly<Record<string, unknown>>
 export interface ExactCredential {
   readonly accepted: Fields
   readonly extra: Fields
-  /** The invoice that the client says it paid. */
+  /** The invoice that the client says it paid; empty for none. */
   readonly invoice: string
   readonly preimage: unknown
   /**
@@ -162,8 +162,7 @@ export function exactCredential(value: unknown): ExactCredential | string {
   if (parsed === null || accepted === null) return 'invalid_payload'
   if (parsed['x402Version'] !== 2) return 'invalid_x402_version'
   const extra = fieldsOf(accepted['extra']) ?? {}
-  const invoice = extra['invoice']
-  if (typeof invoice !== 'string' || invoice === '') return `${PREFIX}invoice_missing`
+  const invoice = typeof extra['invoice'] === 'string' ? extra['invoice'] : ''
   const payload = fieldsOf(parsed['payload']) ?? {}
   const isOlder = extra['paymentMethod'] === LIGHTNING && payload['invoice'] === invoice
   return {
@@ -227,6 +226,9 @@ function isRequestHash(value: unknown): value is string {
   return typeof value === 'string' && isHex32(value)
 }
 
+/** An absolute URI in ASCII, without user information or a fragment. */
+const SERVER = /^[a-z][a-z0-9+.-]*:(?!\/\/[^/?]*@)[!-"$-~]+$/i
+
 function isOfProfile(profile: unknown, value: unknown): boolean {
   const params = fieldsOf(value)
   if (params === null) return false
@@ -237,7 +239,8 @@ function isOfProfile(profile: unknown, value: unknown): boolean {
     profile === 'mcp:1' &&
     names === 'metadata,server' &&
     typeof params['server'] === 'string' &&
-    isSortedList(params['metadata'], /./, ['x402/payment', 'progressToken'])
+    SERVER.test(params['server']) &&
+    isSortedList(params['metadata'], /^\P{Cs}+$/u, ['x402/payment', 'progressToken'])
   )
 }
 
@@ -256,12 +259,13 @@ function isSortedList(value: unknown, form: RegExp, forbidden: readonly string[]
 }
 
 function invoiceFault(text: string, wanted: Requirements, now: number): string | null {
+  if (text === '') return `${PREFIX}invoice_missing`
   let invoice: Invoice
   try {
     invoice = decodeInvoice(text)
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
-    return `${PREFIX}invoice_decode_failed`
+    return error.code === 'description' ? `${PREFIX}invoice_description` : `${PREFIX}invoice_decode_failed`
   }
   if (invoice.descriptionHash === null) return `${PREFIX}invoice_description`
   if (invoice.descriptionHash !== wanted.extra.requestHash) return `${PREFIX}invoice_request_mismatch`

@@ -30,6 +30,8 @@ export class X402Credentials {
   async verify(ctx: Context, offer: Offer, credential: ExactCredential | string): Promise<Paid | X402Refused> {
     const { claims, clock, isShared, settings } = this.#options
     if (typeof credential === 'string') return refused(credential, 'The payment cannot be read')
+    if (credential.invoice === '')
+      return refused('invalid_exact_lnbtc_invoice_missing', 'The accepted requirement names no invoice')
     const paymentHash = paymentHashIn(credential.invoice)
     if (paymentHash === null)
       return refused('invalid_exact_lnbtc_invoice_decode_failed', 'The accepted invoice cannot be read')

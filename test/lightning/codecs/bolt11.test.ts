@@ -128,7 +128,7 @@ t.test('what makes an invoice ambiguous is refused', async t => {
   t.equal(refusal(() => decodeInvoice(insert(6, 0, 1, 5), { signature: 'none' })).code, 'field', 'two expiries')
   t.equal(
     refusal(() => decodeInvoice(insert(23, 1, 20, ...bech32.toWords(Buffer.alloc(32))), { signature: 'none' })).code,
-    'missing',
+    'description',
     'd and h'
   )
   const bare = bech32.decode(VALID[15]?.text as `${string}1${string}`, false) // as above; it has neither x nor c

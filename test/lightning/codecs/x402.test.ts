@@ -2,8 +2,10 @@ import t from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import {
   EMPTY_BODY_HASH,
+  exactCredential,
   exactRequired,
   httpBinding,
+  mcpBinding,
   readExactCredential,
   requirementsOf,
   settlementFault,
@@ -211,5 +213,158 @@ t.test('x402 exact: the header of a 402 is the published requirement, with the m
       }
     ]
   })
+  t.end()
+})
+
+// Other invoices of the vectors, of the preimage 42…42 unless said otherwise.
+const HEAD =
+  'lnbc250n1pj48ugqpp5gf0dfe9rdvcw5gdepcsuwykxf85zznpfkl40dqyf6ypecmj48pxqsp5zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zygs'
+const HASH_A = 'hp5p4nz8am4uqj4q8a87z3sk4x6yk4dv2mvel34epw68qqkwy0xcqvq'
+const FUTURE = HEAD.replace('pj48ugq', 'pj48ufa')
+const INVOICES = {
+  atSkew: `${HEAD.replace('pj48ugq', 'pj48ufu')}${HASH_A}xqzfvcqpjnxlcs8n6knknsh8vvqw6ln96khtkch65zepcjrfecscgpwxjef0znlwu958l82zgt49v3l5xl0kt8vtv05f63gskmu2wcyrv7mh534qqzeaf5s`,
+  future: `${FUTURE}${HASH_A}xqzfvcqpjrc7p6q79tr8at05z3zkllkgx44563v7qcnqt38lhcrarxsmczutzlgvpe8yhtdgzckexzpaahhc27elh465sk2r2m6rtkz59zdgsjycpw4nnaw`,
+  second: `${HEAD}${HASH_A}xqzfvcqpjfxevavgdka8487x7a3whlz4ujgk0rx6p4r9c57nwhahwqwvgh6j9e4xxmwj862env32h7c3hf7h3nh6ltdql5dkjqsvr9ks6rq2nm0qpqyd8md`,
+  named: `${HEAD}${HASH_A}np4qfumuen7l8wthtz45p3ftn58pvrs9xlumvkuu2xet8egzkcklqtesxqzfvcqpjyf6xmg6wrfgmucwurqdd8s453jvezshh4apvk2krtxm034rz02f5ru0t23ye05nm8s2k3zepx6xmcmz0tlg3nve4mam3tuvu20jyckcqcy9t5e`,
+  otherSigner: `${HEAD}${HASH_A}xqzfvcqpjf0zlmrmdxsde2qvntzmtpq7zm4777ywnzdnhl2wu695xuqa5lutsp4u45hxu8q76s9vw3uf2fg3vsw5fatls9062wte5mt6hfp5fw0qplv4v5y`,
+  testnet: `${HEAD.replace('lnbc', 'lntb')}${HASH_A}xqzfvcqpjesqz56c9tujj73av0ckqrxkjf4f65xdxkp07fp6cdj6kxaf7hzm3en4yn5r0cwqt2myz9kh3sm8t3fhjmpvfxas42zlkvr3gxkup4zqqhn0tj5`,
+  cheap: `${HEAD.replace('250n', '10p')}${HASH_A}xqzfvcqpjm80sc7kp2j7l7fv4dpyylpz42syyp65axul7fmf68fq93aespa65ulwuckqzcjdyhff8l5l6r078gqkg8xf7zaewg30ngkkz7vnk7sgpnqv8h0`,
+  short: `${HEAD}${HASH_A}xqppcqpjg2huvthjm372tgnpgvlc0nzc0p2fe83mgt0e0kmvfuure0lludy96t9anj096cyxf6rqhhd0fzymgvkw44dss3xejg467ujrnsz8dtqps0xc6a`,
+  inline: `${HEAD}dq8w3jhxaqxqzfvcqpjsytqhfd3eljlg8j0gahldrre56amueq3f4grchmwah098lv65syndyavkaxscghl3jnd984fgn0qma99hd0pnzd6tqgja0g6saxjmdqq90rkmz`,
+  bare: `${HEAD}xqzfvcqpjc92a4zr4vhqf5n7twmt2ayzr90v2vk6j6y2ta9ntdh49wcewfrryhj8eaf2wmdc6uc7p9gu0yevetrehqazasf9hgxy2uh7e5je683cqsns2rg`,
+  twoHashes: INVOICE.replace('cqpjr4rx', 'cqpjhp5qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqr4rx').replace(
+    'xrwu5f',
+    'ms554k'
+  ),
+  padded: INVOICE.replace('f0qsp5', 'f0psp5').replace('xrwu5f', 'avc4a0'),
+  fractional: INVOICE.replace('250n', '11p').replace('qxrwu5f', 'qfc47dc'),
+  badChecksum: INVOICE.replace(/f$/, 'q'),
+  mixedCase: INVOICE.replace('lnbc', 'LNBC'),
+  mcp: `${HEAD}hp5qw2phlkudtu2pxe0gk07sdrs9p98d2x8tqqu420pfpafya4xj06qxqzfvcqpjm4wa5rfng2g8qqmzh920ay6j7u5snjvcjrr8qf6eva48c46wvs2yf24pq3plxmfe6g08vrccdee3juscvmdn40klz234765qk2aw7hcqwddred`,
+  mcpAccount: `${HEAD}hp596rdukct7ma0ajdtqzs4rkw3qc43pke38cyjtrfmewgk8nkmhynqxqzfvcqpjpa0z7h0x06hq8fmwjxajssheamkd84ksfh8apsk3s5uguyc7malqgkqzmzy429a05ud7zc7skqpnq4epc8kpnvpcwkesww4frkd0z3qqh7242v`
+}
+const OTHER_PREIMAGE = '42'.repeat(32)
+
+const withInvoice = (invoice: string, now = NOW, preimage = OTHER_PREIMAGE) =>
+  settled(({ payload }, extra) => {
+    extra['invoice'] = invoice
+    payload['preimage'] = preimage
+  }, now)
+
+t.test('x402 exact: the published invoices settle, or fail for the published reason', t => {
+  t.equal(withInvoice(INVOICES.atSkew), null)
+  t.equal(withInvoice(INVOICES.second), null)
+  t.equal(withInvoice(INVOICES.named), null)
+  for (const [invoice, reason] of [
+    [INVOICES.future, 'invoice_created_in_future'],
+    [INVOICES.otherSigner, 'invoice_payee_mismatch'],
+    [INVOICES.testnet, 'invoice_currency_mismatch'],
+    [INVOICES.cheap, 'invoice_amount_mismatch'],
+    [INVOICES.short, 'invoice_expiry_mismatch'],
+    [INVOICES.inline, 'invoice_description'],
+    [INVOICES.bare, 'invoice_description'],
+    [INVOICES.twoHashes, 'invoice_description'],
+    [INVOICES.padded, 'invoice_decode_failed'],
+    [INVOICES.fractional, 'invoice_decode_failed'],
+    [INVOICES.badChecksum, 'invoice_decode_failed'],
+    [INVOICES.mixedCase, 'invoice_decode_failed'],
+    ['garbage', 'invoice_decode_failed'],
+    ['', 'invoice_missing']
+  ] as const)
+    t.equal(withInvoice(invoice, NOW, PREIMAGE), `invalid_exact_lnbtc_${reason}`, reason)
+  t.end()
+})
+
+t.test('x402 exact: of several faults the first of the specification is named', t => {
+  t.equal(
+    settled((_payload, extra) => {
+      extra['requestHash'] = OTHER_HASH
+      extra['invoice'] = ''
+    }),
+    'invalid_exact_lnbtc_request_mismatch'
+  )
+  t.equal(
+    settled((_payload, extra) => {
+      delete extra['paymentFlow']
+      extra['invoice'] = ''
+    }),
+    'invalid_exact_lnbtc_payment_flow'
+  )
+  t.equal(withInvoice(INVOICES.otherSigner, NOW, '00'.repeat(32)), 'invalid_exact_lnbtc_invoice_payee_mismatch')
+  t.equal(withInvoice(INVOICE, NOW + 361, '00'.repeat(32)), 'invalid_exact_lnbtc_preimage_hash_mismatch')
+  t.equal(
+    settled((_payload, extra) => delete extra['paymentMethod']),
+    'invalid_exact_lnbtc_extra_mismatch'
+  )
+  t.end()
+})
+
+t.test('x402 exact: an actual request that is echoed fails at the invoice', t => {
+  for (const [method, body] of [
+    ['POST', ''],
+    ['GET', '78']
+  ] as const) {
+    const bodyHash = sha256(Buffer.from(body, 'hex')).toString('hex')
+    const actual = httpBinding({ method, url: URL_A, bodyHash, headers: [] })
+    const wanted = requirementsOf(decodeInvoice(INVOICE), actual)
+    t.equal(faultOf(INVOICE, wanted, PREIMAGE), 'invalid_exact_lnbtc_invoice_request_mismatch')
+  }
+  t.end()
+})
+
+type Wanted = ReturnType<typeof requirementsOf>
+
+/** What comes of a credential that echoes `accepted`, by default what is wanted. */
+function faultOf(invoice: string, wanted: Wanted, preimage: string, accepted: Partial<Wanted['extra']> = {}): unknown {
+  const extra = { ...wanted.extra, ...accepted, invoice }
+  const payload = { x402Version: 2, accepted: { ...wanted, extra }, payload: { preimage } }
+  // As it arrives.
+  const credential = exactCredential(JSON.parse(JSON.stringify(payload)))
+  return typeof credential === 'string' ? credential : settlementFault(credential, wanted, NOW)
+}
+
+t.test('x402 exact: published calls of MCP tools settle, or fail for the published reason', t => {
+  const SERVER = 'https://api.example.com/mcp'
+  const of = (argumentsText: string, server = SERVER) => mcpBinding({ server, name: 'get_article', argumentsText })
+  const wants = (bound: ReturnType<typeof of>) => requirementsOf(decodeInvoice(INVOICES.mcp), bound)
+  const [a, b] = [of('{"article":"A"}'), of('{"article":"B"}')]
+  t.equal(faultOf(INVOICES.mcp, wants(a), OTHER_PREIMAGE), null)
+  t.equal(
+    faultOf(INVOICES.mcp, wants(b), OTHER_PREIMAGE, { requestHash: a.requestHash }),
+    'invalid_exact_lnbtc_request_mismatch'
+  )
+  const mismatch = 'invalid_exact_lnbtc_invoice_request_mismatch'
+  t.equal(faultOf(INVOICES.mcp, wants(b), OTHER_PREIMAGE), mismatch)
+  t.equal(
+    faultOf(INVOICES.mcp, wants(of('{"article":"A"}', 'https://other.example.com/mcp')), OTHER_PREIMAGE),
+    mismatch
+  )
+  t.equal(faultOf(INVOICES.second, wants(a), OTHER_PREIMAGE), mismatch, 'an invoice of an HTTP request')
+  t.equal(faultOf(INVOICES.mcpAccount, wants(a), OTHER_PREIMAGE), mismatch, 'an invoice that binds metadata')
+  t.equal(
+    faultOf(INVOICES.mcp, wants(a), OTHER_PREIMAGE, {
+      requestBindingProfile: 'http:1',
+      requestBindingParams: { headers: [] }
+    }),
+    'invalid_exact_lnbtc_request_mismatch'
+  )
+  for (const params of [
+    { server: SERVER, metadata: ['x402/payment'] },
+    { server: SERVER, metadata: ['progressToken'] },
+    { server: SERVER, metadata: [''] },
+    { server: SERVER, metadata: ['z', 'a'] },
+    { server: `${SERVER}#x`, metadata: [] },
+    { server: 'https://user@api.example.com/mcp', metadata: [] },
+    { server: '\ud800', metadata: [] },
+    { server: SERVER, metadata: ['\ud800'] },
+    { server: SERVER },
+    { metadata: [] }
+  ])
+    t.equal(
+      // A client may send anything.
+      faultOf(INVOICES.mcp, wants(a), OTHER_PREIMAGE, { requestBindingParams: params as object as never }),
+      'invalid_exact_lnbtc_request_binding',
+      JSON.stringify(params)
+    )
   t.end()
 })
