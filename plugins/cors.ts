@@ -10,6 +10,7 @@ const exposedByDefault = [
   'X-L402-Error',
   'X-Balance-Msat',
   'X-Charged-Msat',
+  'X-Fallback',
   'X-Last-Charged-Msat',
   'X-Free-Calls-Remaining',
   'X-Free-Calls-Reset',

@@ -1,6 +1,6 @@
 /** A server that speaks OpenAI's chat completions, JSON and streamed, and counts what it used by itself. */
 import { setTimeout } from 'node:timers/promises'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import type { Test as T } from 'tap'
 import { serve } from '../support/serve.ts'
@@ -141,4 +141,24 @@ async function stream(
   }
   if (usage !== null) send({ ...common, choices: [], usage })
   response.end('data: [DONE]\n\n')
+}
+
+export interface TroubledModel {
+  readonly url: string
+  readonly requests: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }>
+}
+
+/** A server that always limits (429), fails (500), hangs after the head of its response, or has no trouble. */
+export async function startTroubledModel(t: T, trouble: 'limit' | 'fail' | 'hang' | 'none'): Promise<TroubledModel> {
+  const requests: TroubledModel['requests'] = []
+  const server = createServer(async (request, response) => {
+    request.setEncoding('utf8')
+    let body = ''
+    for await (const piece of request) body += String(piece)
+    requests.push({ headers: request.headers, body })
+    if (trouble === 'none') response.end(`served ${request.url}`)
+    else if (trouble === 'hang') response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+    else response.writeHead(trouble === 'limit' ? 429 : 500, { 'retry-after': '7' }).end('{"error":{"message":"no"}}')
+  })
+  return { url: `http://127.0.0.1:${await serve(t, server)}`, requests }
 }

@@ -30,7 +30,7 @@ import {
   checkState,
   checkWorkers
 } from './settings-checks.ts'
-import { checkDoublePath, checkOwnAddress } from './upstream-checks.ts'
+import { checkDoublePath, checkFallbacks, checkOwnAddress } from './upstream-checks.ts'
 
 /** A file as checks see it: read by its schema, with chains, upstreams and routes resolved. */
 interface ReadFile {
@@ -100,6 +100,7 @@ const CHECKS: readonly Check[] = [
     run: ({ routes }, findings) => {
       checkDuplicates(routes, findings)
       checkDoublePath(routes, findings)
+      checkFallbacks(routes, findings)
     }
   },
   {

@@ -182,6 +182,8 @@ export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' |
   /** `pieces`: responses, or events of a stream; see `keyMeterOf`. */
   readonly usage: UsageConfig | 'pieces'
   readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
+  /** Models of the upstream's fallbacks; absent without any. */
+  readonly fallbackModels?: readonly string[]
 }
 
 /** Members of a JSON body that limit the output. */
@@ -262,6 +264,11 @@ export function meterWords({ prices, catalog, unit, per }: MeterConfig): string 
   const entries = Object.entries(of).map(([value, amount]) => `${value} ${unitWords(amount)}`)
   if (rest !== 'refuse') entries.push(`others ${unitWords(rest)}`)
   return `a balance, from which ${each}, by ${selectorWords(by)}: ${entries.join('; ')}`
+}
+
+/** The `model` of the body, which a fallback replaces, selects the price. */
+export function pricesByModel(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
+  return isByField(prices) && 'json' in prices.by && prices.by.json === 'model'
 }
 
 function isByField(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {

@@ -51,13 +51,13 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings, isNa
     findings.report('BG_CONFIG_CONFLICT', path, `found ${given.join(' and ')} in one upstream; allowed: ${allowed}`)
   else {
     const extra = servers.includes(only)
-      ? keys.find(key => key === 'balance' && only !== 'urls')
+      ? keys.find(key => (key === 'balance' && only !== 'urls') || (key === 'on' && !keys.includes('fallback')))
       : keys.find(key => key !== only)
     if (extra !== undefined)
       findings.report(
         'BG_CONFIG_CONFLICT',
         [...path, extra],
-        `found ${extra} beside ${only}; allowed: ${extra} only beside ${only === 'url' ? 'urls' : 'url'}`,
+        `found ${extra} beside ${only}; allowed: ${extra} only beside ${extra === 'on' ? 'fallback' : only === 'url' ? 'urls' : 'url'}`,
         'key'
       )
   }

@@ -1,7 +1,8 @@
 import { quote, type Findings, type Path } from '../config/diagnose.ts'
 import { type HostAndPort, isWildcard, parseListen } from '../config/listen-address.ts'
 import type { FileConfig, RouteConfig } from '../config/schema.ts'
-import { addressesOf, type UrlUpstreamConfig } from '../sections/upstream.ts'
+import { pricesByModel } from './meter.ts'
+import { allAddressesOf, type UrlUpstreamConfig } from '../sections/upstream.ts'
 
 type Placed = readonly { readonly route: RouteConfig; readonly index: number }[]
 
@@ -47,10 +48,31 @@ export function checkDoublePath(routes: Placed, findings: Findings): void {
   }
 }
 
+/** A meter must have the price of each model that a fallback is asked for. */
+export function checkFallbacks(routes: Placed, findings: Findings): void {
+  for (const { route, index } of routes) {
+    const { meter, upstream } = route
+    if (upstream.kind !== 'url' || meter === undefined) continue
+    for (const { model } of upstream.fallback ?? []) {
+      if (model === undefined) continue
+      const { prices, usage } = meter
+      const isPriced = !pricesByModel(prices) || prices.else !== 'refuse' || Object.hasOwn(prices.of, model)
+      if (isPriced && usage !== 'gemini') continue
+      findings.report(
+        'BG_CONFIG_CONFLICT',
+        ['routes', index, 'upstream'],
+        usage === 'gemini'
+          ? `found a fallback with the model ${quote(model)} beside usage: gemini, whose requests have the model in their path; allowed: fallbacks without a model`
+          : `found a fallback with the model ${quote(model)}, which has no price; allowed: a model of meter.prices`
+      )
+    }
+  }
+}
+
 function addressed(routes: Placed): Array<readonly [RouteConfig, number, string, UrlUpstreamConfig]> {
   return routes.flatMap(({ route, index }) => {
     const { upstream } = route
-    return upstream.kind === 'url' ? addressesOf(upstream).map(url => [route, index, url, upstream] as const) : []
+    return upstream.kind === 'url' ? allAddressesOf(upstream).map(url => [route, index, url, upstream] as const) : []
   })
 }
 

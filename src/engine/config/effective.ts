@@ -77,7 +77,7 @@ export function changesBetween(before: Effective, after: Effective): Configurati
 }
 
 /** A catalog may have thousands of prices. */
-function meterAsWritten({ catalog, prices, ...meter }: MeterConfig): object {
+function meterAsWritten({ catalog, prices, fallbackModels: _fallbackModels, ...meter }: MeterConfig): object {
   return { ...meter, prices: catalog ?? prices }
 }
 

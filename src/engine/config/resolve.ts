@@ -123,7 +123,7 @@ export function readRoutes(
       index,
       route: {
         ...rest,
-        ...(meter === undefined ? {} : { meter, price: meter.bundle }),
+        ...(meter === undefined ? {} : { meter: withFallbacks(meter, upstream), price: meter.bundle }),
         ...(api === undefined ? {} : { api }),
         name: name ?? routeName(match),
         match,
@@ -154,6 +154,12 @@ function meterOf(
   if (typeof prices !== 'object' || !('catalog' in prices)) return { ...rest, prices }
   const read = readCatalog(prices, rest, folder, [...path, 'meter'], findings)
   return read === undefined ? undefined : { ...rest, ...read }
+}
+
+function withFallbacks(meter: MeterConfig, upstream: UpstreamConfig): MeterConfig {
+  const fallbacks = upstream.kind === 'url' ? (upstream.fallback ?? []) : []
+  const fallbackModels = fallbacks.flatMap(({ model }) => (model === undefined ? [] : [model]))
+  return fallbackModels.length === 0 ? meter : { ...meter, fallbackModels }
 }
 
 function resolveUpstream(

@@ -15,6 +15,8 @@ export interface UpstreamRequest {
   readonly headers: HeaderList
   /** Replaces the request's own body, which must have been collected. */
   body?: Uint8Array
+  /** The model that a fallback is asked for instead of the request's own. */
+  readonly model?: string | undefined
 }
 
 /**
@@ -31,7 +33,7 @@ export interface Hooks {
    * The status of its reply is logged.
    */
   observe?(ctx: Context): HookResult
-  /** Just before forwarding; synchronous. */
+  /** Just before forwarding; synchronous. Called again for each further address that gets the request. */
   upstream?(ctx: Context, out: UpstreamRequest): void
   response?(ctx: Context, head: Head): void | Promise<void>
   /**

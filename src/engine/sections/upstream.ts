@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { described, SecretText, type DeepReadonly } from '../config/fields.ts'
+import { described, List, SecretText, strict, type DeepReadonly } from '../config/fields.ts'
 import { Duration, Size } from '../config/units.ts'
 
 const HealthSchema = Type.Object(
@@ -88,6 +88,24 @@ const upstreamUrl = {
     description: 'Headers set on every forwarded request.'
   })
 }
+const FallbackSchema = Type.Object(
+  {
+    url: Type.String({ 'x-format': 'upstream-url', description: 'Address, with the path of its API in front.' }),
+    model: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description: 'Replaces the `model` of a JSON body. A meter charges its price.'
+      })
+    ),
+    headers: Type.Record(Type.String(), SecretText(), {
+      default: {},
+      description: 'Headers set on its requests, in place of those of the upstream.'
+    })
+  },
+  strict
+)
+
 const upstreamUrls = {
   url: Type.Optional(
     Type.String({
@@ -111,7 +129,22 @@ const upstreamUrls = {
         'Which of `urls` takes a request: the one with the fewest under way (least-requests), or each in turn.'
     })
   ),
-  health: Type.Optional(HealthSchema)
+  health: Type.Optional(HealthSchema),
+  fallback: Type.Optional(
+    Type.Array(FallbackSchema, {
+      minItems: 1,
+      maxItems: 16,
+      description:
+        'Servers that get a request, in this order, when `url` or all of `urls` fail before the first byte of the response. The response says so in X-Fallback: the model, or the place in this list.'
+    })
+  ),
+  on: Type.Optional(
+    List(Type.Union([Type.Literal('connect'), Type.Literal(429), Type.Literal('5xx'), Type.Literal('idle')]), {
+      'x-allowed': 'connect, 429, 5xx, idle or a list of them',
+      description:
+        'What leads to `fallback`, all when left out: no connection, a status, or no byte of the body within `timeout`. Requests that may change something, such as POST, follow connect and 429 alone.'
+    })
+  )
 }
 
 export const NamedUpstreamSchema = Type.Object(
@@ -147,8 +180,13 @@ type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url' | 'urls'>
 /** Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. `url` is the first of `urls`. */
 export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: string; urls?: string[] } & UrlOptions>
 
+/** Without its fallbacks. */
 export function addressesOf({ url, urls }: UrlUpstreamConfig): readonly string[] {
   return urls ?? [url]
+}
+
+export function allAddressesOf(upstream: UrlUpstreamConfig): readonly string[] {
+  return [...addressesOf(upstream), ...(upstream.fallback ?? []).map(({ url }) => url)]
 }
 
 /** `param` is the path parameter's name without its colon. */

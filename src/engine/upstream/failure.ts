@@ -1,4 +1,4 @@
-import { UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
+import { REQUEST_TIMEOUT, UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
 import { GatewayError, LongError } from '../operations/errors.ts'
 import type { UpstreamTarget } from '../message/context.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
@@ -24,6 +24,16 @@ export function gatewayTimeout(target: UpstreamTarget, details: string, cause?: 
 
 const UNREACHABLE = 'The upstream could not be reached.'
 const UNUSABLE = 'The upstream did not give a usable answer.'
+
+export function unusable(target: UpstreamTarget, details: string): LongError {
+  return badGateway(target, UNUSABLE, details)
+}
+
+/** The client's own fault: 408. */
+export function tooSlow({ errorMembers }: UpstreamTarget): LongError {
+  const message = 'The request body arrived too slowly while others waited for the upstream.'
+  return new LongError(REQUEST_TIMEOUT, 'Request Timeout', message, errorMembers)
+}
 
 /** Texts for clients: never an address or a library's message. */
 const DETAILS: Readonly<Record<string, readonly [message: string, details: string]>> = {
@@ -64,8 +74,17 @@ export function isUnreachable(error: Error): boolean {
   return code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT' || DETAILS[code]?.[0] === UNREACHABLE
 }
 
-/** Maps a fault to the contract's error. Returns the gateway's own errors unchanged. */
-export function upstreamFailure(error: Error, target: UpstreamTarget): GatewayError {
+const STILL_GOOD = 'The payment is still good: send the request again with the same credential.'
+
+/** Maps a fault to the contract's error. For a paid request it states that the payment is released. */
+export function upstreamFailure(error: Error, target: UpstreamTarget, isPaid = false): GatewayError {
+  const failure = failureOf(error, target)
+  if (!isPaid || !(failure instanceof LongError) || failure.status < 500) return failure
+  const { kind, error: title, message, more, headers, cause } = failure
+  return new LongError(kind, title, `${message} ${STILL_GOOD}`, more, headers, cause)
+}
+
+function failureOf(error: Error, target: UpstreamTarget): GatewayError {
   if (error instanceof GatewayError) return error
   if (error instanceof AddressRefused)
     return badGateway(target, 'The upstream address is not allowed.', error.message, error)

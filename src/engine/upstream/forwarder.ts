@@ -1,8 +1,6 @@
 import type { Readable } from 'node:stream'
-import type { UrlUpstreamConfig } from '../sections/upstream.ts'
+import { addressesOf, type UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { Context, UpstreamTarget } from '../message/context.ts'
-import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
-import { LongError } from '../operations/errors.ts'
 import type { Responder, UpstreamRequest } from '../pipeline/plugin.ts'
 import { HeaderList } from '../message/headers.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -10,19 +8,21 @@ import { UpstreamBreakers } from './breakers.ts'
 import { Deadlines } from './deadlines.ts'
 import { badGateway, upstreamFailure } from './failure.ts'
 import { AddressGuard, type ResolveName } from './guard.ts'
-import { circular, refusedByClient, requestHeaders } from './header-policy.ts'
+import { circular, refuseUnsendable, requestHeaders } from './header-policy.ts'
 import { Pools, type PoolSettings, type Upstream } from './pool.ts'
 import {
   Attempts,
   Balancer,
+  IDEMPOTENT,
   readTls,
   routePath,
+  withModel,
   withoutSlash,
   type RouteUpstream,
   type UpstreamEntry
 } from './route-upstream.ts'
 import type { UpstreamCall } from './request-head.ts'
-import { IDEMPOTENT, Sink } from './sink.ts'
+import { Sink } from './sink.ts'
 import { UpgradePolicy } from './response-policy.ts'
 
 declare module '../pipeline/services.ts' {
@@ -47,8 +47,17 @@ const DYNAMIC = { connections: 64, perClient: shareOf(64) } as const
 /** Milliseconds. Servers close an idle connection after 5 seconds or later (Node's default). */
 const TIMES = { connectTimeout: 5000, keepAlive: 4000 } as const
 
-/** Largest body collected for a retry. */
+/** Largest body collected for a retry, and for fallbacks: that of requests that a meter reads. */
 const REPLAYED = 64 * 1024
+const REPLAYED_TO_FALLBACK = 1024 * 1024
+
+/** What differs between the addresses of one upstream. */
+interface OwnOfEntry extends Pick<PoolSettings, 'health' | 'tls'>, Pick<UpstreamEntry, 'model'> {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly isPooled: boolean
+  readonly says: readonly string[]
+}
 
 /**
  * Forwards requests to upstreams: selects the connections, cleans the head, and streams the response. One per process;
@@ -89,59 +98,83 @@ export class Forwarder {
    */
   async open(config: UrlUpstreamConfig, name = ''): Promise<RouteUpstream> {
     const tls = config.tls === undefined ? null : await readTls(config.tls)
-    const urls = (config.urls ?? [config.url]).map(text => new URL(text))
-    const wrong = urls.find(({ protocol }) => protocol !== 'http:' && protocol !== 'https:')
-    if (wrong !== undefined)
-      throw new TypeError(`upstream ${wrong.href}: the address must begin with http:// or https://`)
-    const entries = urls.map((url): UpstreamEntry => {
-      const settings: PoolSettings = {
-        origin: url.origin,
-        tenant: '',
-        untrusted: false,
+    const own = addressesOf(config)
+    const { fallback = [] } = config
+    const urls = [...own, ...fallback.map(({ url }) => url)]
+    const wrong = urls.find(url => !/^https?:/i.test(url))
+    if (wrong !== undefined) throw new TypeError(`upstream ${wrong}: the address must begin with http:// or https://`)
+    const isAlone = urls.length === 1
+    const entries = own.map(url =>
+      this.#entry(config, {
+        url,
         tls,
+        model: null,
+        headers: config.headers,
         health: config.health ?? null,
-        connections: config.connections,
-        perClient: config.connectionsPerClient ?? shareOf(config.connections),
-        ...TIMES
-      }
-      const upstream = this.#pools.hold(settings, this.#deadlines.tick)
-      const target: UpstreamTarget = {
-        origin: url.origin,
-        path: '',
-        requestHeaders: Object.entries(config.headers).flat(),
-        responseHeaders: [],
-        timeout: config.timeout,
-        responseLimit: config.responseLimit ?? Infinity,
-        tenant: '',
-        untrusted: null,
-        underscoreHeaders: config.underscoreHeaders,
-        health: upstream.health,
-        isPooled: urls.length > 1,
-        tls,
-        errorMembers: {}
-      }
-      return {
-        target,
-        upstream,
-        preserveHost: config.preserveHost,
-        basePath: withoutSlash(url.pathname),
-        stripPrefix: withoutSlash(config.stripPrefix ?? '')
-      }
+        isPooled: !isAlone,
+        says: []
+      })
+    )
+    const fallbacks = fallback.map(({ url, model = null, headers }, at) => {
+      // The name of a model may have any character, a header may not.
+      const says = ['X-Fallback', encodeURI(model ?? String(at + 1))]
+      return this.#entry(config, { url, tls: null, model, headers, health: null, isPooled: true, says })
     })
     const [first] = entries
     if (first === undefined) throw new TypeError('an upstream has an address')
-    const targets = entries.map(({ target }) => target)
+    const balancer = isAlone ? null : new Balancer(entries, fallbacks, config, this.breakers)
+    const sellable = balancer?.on.has('connect') === true ? [...entries, ...fallbacks] : entries
+    const targets = sellable.map(({ target }) => target)
     this.breakers.know(config, name, targets)
     let held = true
     return {
       ...first,
-      balancer: entries.length === 1 ? null : new Balancer(entries, config, this.breakers),
+      balancer,
       release: () => {
         if (!held) return
         held = false
         this.breakers.forget(config, targets)
-        for (const { upstream } of entries) this.#pools.release(upstream, this.#deadlines.tick)
+        for (const { upstream } of [...entries, ...fallbacks]) this.#pools.release(upstream, this.#deadlines.tick)
       }
+    }
+  }
+
+  #entry(config: UrlUpstreamConfig, own: OwnOfEntry): UpstreamEntry {
+    const url = new URL(own.url)
+    const settings: PoolSettings = {
+      origin: url.origin,
+      tenant: '',
+      untrusted: false,
+      tls: own.tls,
+      health: own.health,
+      connections: config.connections,
+      perClient: config.connectionsPerClient ?? shareOf(config.connections),
+      ...TIMES
+    }
+    const upstream = this.#pools.hold(settings, this.#deadlines.tick)
+    const target: UpstreamTarget = {
+      origin: url.origin,
+      path: '',
+      requestHeaders: Object.entries(own.headers).flat(),
+      responseHeaders: own.says,
+      timeout: config.timeout,
+      responseLimit: config.responseLimit ?? Infinity,
+      tenant: '',
+      untrusted: null,
+      underscoreHeaders: config.underscoreHeaders,
+      health: upstream.health,
+      isPooled: own.isPooled,
+      tls: own.tls,
+      errorMembers: {}
+    }
+    return {
+      target,
+      upstream,
+      // A fallback is another service.
+      preserveHost: config.preserveHost && own.says.length === 0,
+      basePath: withoutSlash(url.pathname),
+      stripPrefix: withoutSlash(config.stripPrefix ?? ''),
+      model: own.model
     }
   }
 
@@ -156,8 +189,15 @@ export class Forwarder {
     body: Uint8Array | null = null
   ): void | Promise<void> {
     const { balancer } = route
-    const attempts = balancer === null ? null : new Attempts(route, balancer, this.breakers, ctx)
-    return this.#forwardTo(ctx, responder, attempts?.entry ?? route, body, attempts)
+    if (balancer === null) return this.#forwardTo(ctx, responder, route, body, null)
+    const begin = (): void | Promise<void> => {
+      const attempts: Attempts = new Attempts(route, balancer, this.breakers, ctx, body, () =>
+        this.#forwardTo(ctx, responder, attempts.entry, body, attempts)
+      )
+      return attempts.send()
+    }
+    const isReplayed = balancer.fallbacks.length > 0 && ctx.upgrade === null && fits(ctx, REPLAYED_TO_FALLBACK)
+    return isReplayed ? ctx.body.bytes().then(begin) : begin()
   }
 
   #forwardTo(
@@ -254,10 +294,18 @@ export class Forwarder {
     body: Uint8Array | null,
     attempts: Attempts | null
   ): void | Promise<void> {
-    const out: UpstreamRequest = { method: ctx.method, path: wanted, headers }
+    const given = body ?? ctx.body.collected
+    const model = given === null || given.byteLength === 0 ? null : (attempts?.entry.model ?? null)
+    const out: UpstreamRequest = { method: ctx.method, path: wanted, headers, model: model ?? undefined }
     responder.forwarding(out)
     ctx.trace?.forwarding(ctx.method, target.origin, headers)
     const { path } = out
+    if (model !== null && given !== null) {
+      const changed = withModel(out.body ?? given, model)
+      // It would be served at another model's price.
+      if (changed === null) throw badGateway(target, 'The request cannot go to another model.', 'its body is not JSON')
+      out.body = changed
+    }
     if (out.body !== undefined) describe(out.body, headers)
     refuseUnsendable(path, headers, target)
     this.breakers.enter(ctx, target)
@@ -278,20 +326,7 @@ export class Forwarder {
     const body = other ?? (attempts === null ? bodyOf(ctx) : (attempts.body ??= bodyOf(ctx)))
     const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
     const stream = isStream(body) ? body : null
-    const elsewhere = attempts === null ? null : () => this.#elsewhere(ctx, responder, other, attempts)
-    new Sink(ctx, responder, target, upstream, this.#deadlines, request, stream, this.breakers, elsewhere).start()
-  }
-
-  /** What sends the request to another address; null where there is none. */
-  #elsewhere(ctx: Context, responder: Responder, body: Uint8Array | null, attempts: Attempts): (() => void) | null {
-    if (!attempts.next()) return null
-    return () => {
-      try {
-        void this.#forwardTo(ctx, responder, attempts.entry, body, attempts)
-      } catch (error) {
-        responder.fail(error instanceof Error ? error : new Error(String(error)))
-      }
-    }
+    new Sink(ctx, responder, target, upstream, this.#deadlines, request, stream, this.breakers, attempts).start()
   }
 
   async #tunnel(
@@ -330,22 +365,13 @@ export class Forwarder {
   }
 }
 
-/** Throws for what must not be sent: 400 for a path, which is the client's fault, and 500 for headers. */
-function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTarget): void {
-  const refusal = refusedByClient(path, headers)
-  if (refusal === null) return
-  if (refusal.startsWith('the path'))
-    throw new LongError(
-      REQUEST_MALFORMED,
-      'Bad request',
-      `The request cannot be forwarded: ${refusal}.`,
-      target.errorMembers
-    )
-  throw new Error(`the request cannot be forwarded: ${refusal}`)
+function isKept(ctx: Context): boolean {
+  return IDEMPOTENT.has(ctx.method) && fits(ctx, REPLAYED)
 }
 
-function isKept({ method, body: { length, collected } }: Context): boolean {
-  return length !== null && length > 0 && length <= REPLAYED && collected === null && IDEMPOTENT.has(method)
+/** Not yet collected, and small enough for that. */
+function fits({ body: { length, collected } }: Context, most: number): boolean {
+  return length !== null && length > 0 && length <= most && collected === null
 }
 
 function bodyOf(ctx: Context): Uint8Array | Readable | null {

@@ -1,9 +1,11 @@
-import type { Context } from '../message/context.ts'
+import type { Context, UpstreamTarget } from '../message/context.ts'
 import { NameTable, tableOf } from '../message/header-names.ts'
 import { trimmed, type HeaderList } from '../message/headers.ts'
 import { withoutOwnCookies } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
 import { MACAROON_FIELDS, mayCarryPreimage, paidKey, paymentScheme, X402_FIELD } from '../message/payment-headers.ts'
+import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
+import { LongError } from '../operations/errors.ts'
 import { pathFault } from './request-head.ts'
 
 /**
@@ -57,7 +59,8 @@ export const OURS_ON_RESPONSES = [
   'x-balance-msat',
   'x-free-calls-remaining',
   'x-free-calls-reset',
-  'x-idempotency-replayed'
+  'x-idempotency-replayed',
+  'x-fallback'
 ]
 
 /** Tells the upstream about the payment; a client's own fields are dropped. */
@@ -343,4 +346,18 @@ export function refusedByClient(path: string, headers: HeaderList): string | nul
     }
   }
   return null
+}
+
+/** Throws for what must not be sent: 400 for a path, which is the client's fault, and 500 for headers. */
+export function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTarget): void {
+  const refusal = refusedByClient(path, headers)
+  if (refusal === null) return
+  if (refusal.startsWith('the path'))
+    throw new LongError(
+      REQUEST_MALFORMED,
+      'Bad request',
+      `The request cannot be forwarded: ${refusal}.`,
+      target.errorMembers
+    )
+  throw new Error(`the request cannot be forwarded: ${refusal}`)
 }

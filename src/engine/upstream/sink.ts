@@ -1,16 +1,24 @@
 import type { Readable } from 'node:stream'
 import type { Context, UpstreamTarget } from '../message/context.ts'
 import { clientNetwork } from '../message/addresses.ts'
-import { REQUEST_TIMEOUT } from '../operations/error-kinds.ts'
-import { ClientGone, GatewayError, LongError, ResponseTooLarge } from '../operations/errors.ts'
+import { ClientGone, type GatewayError, ResponseTooLarge } from '../operations/errors.ts'
 import type { Responder } from '../pipeline/plugin.ts'
 import { HeaderList } from '../message/headers.ts'
 import { Deadlines, type Waiting } from './deadlines.ts'
 import type { UpstreamBreakers } from './breakers.ts'
-import { badGateway, faultCode, gatewayTimeout, isOfUpstream, isUnreachable, upstreamFailure } from './failure.ts'
+import {
+  faultCode,
+  gatewayTimeout,
+  isOfUpstream,
+  isUnreachable,
+  tooSlow,
+  unusable,
+  upstreamFailure
+} from './failure.ts'
 import { responseHeaders, responseTrailers } from './response-policy.ts'
 import type { CallController, CallHandler } from './connection.ts'
 import type { Upstream } from './pool.ts'
+import { CLOSED, IDEMPOTENT, type Attempts, type Trouble } from './route-upstream.ts'
 import type { UpstreamCall } from './request-head.ts'
 
 /** Most interim responses passed on; more mean a broken upstream. */
@@ -25,10 +33,6 @@ const LONG_PAUSE = 10
 const LONG_PAUSES = 50
 /** Largest announced body of a paid response held until complete, so that its failure can be answered. */
 const HELD_BODY = 16 * 1024
-const STILL_GOOD = 'The payment is still good: send the request again with the same credential.'
-/** Retryable requests (RFC 9110 9.2.2). */
-export const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
-const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UPSTREAM_CLOSED'])
 
 /**
  * Streams one response from an upstream to the client, piece by piece. Only the client's back-pressure pauses the
@@ -44,8 +48,14 @@ export class Sink implements CallHandler, Waiting {
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
   readonly #breakers: UpstreamBreakers | null
-  /** Chooses another address, and returns what sends the request there; null where there is none. */
-  readonly #elsewhere: (() => (() => void) | null) | null
+  /** Null where no other address may serve. */
+  readonly #attempts: Attempts | null
+  /** The head waits for the first byte of the body. */
+  #holdsHead = false
+  /** The status counts as a failure. */
+  #isFailing = false
+  /** A small paid body is complete before its head is sent. */
+  #isHeldWhole = false
   /** Null once answered: a long response would keep its headers and body alive. */
   #request: UpstreamCall | null
   readonly #body: Readable | null
@@ -81,7 +91,7 @@ export class Sink implements CallHandler, Waiting {
     request: UpstreamCall,
     body: Readable | null,
     breakers: UpstreamBreakers | null = null,
-    elsewhere: (() => (() => void) | null) | null = null
+    attempts: Attempts | null = null
   ) {
     this.#ctx = ctx
     this.#responder = responder
@@ -89,7 +99,7 @@ export class Sink implements CallHandler, Waiting {
     this.#upstream = upstream
     this.#deadlines = deadlines
     this.#breakers = breakers
-    this.#elsewhere = elsewhere
+    this.#attempts = attempts
     this.#request = request
     this.#body = body
     this.touched = deadlines.tick
@@ -119,12 +129,11 @@ export class Sink implements CallHandler, Waiting {
   }
 
   expire(): void {
-    this.#stop(
-      gatewayTimeout(
-        this.#target,
-        this.#headSeen ? 'the upstream fell silent in the middle of its answer' : 'no answer came in time'
-      )
+    const error = gatewayTimeout(
+      this.#target,
+      this.#headSeen ? 'the upstream fell silent in the middle of its answer' : 'no answer came in time'
     )
+    if (!this.#move('idle', error)) this.#stop(error)
   }
 
   get over(): boolean {
@@ -144,19 +153,12 @@ export class Sink implements CallHandler, Waiting {
   }
 
   giveUp(): void {
-    this.#stop(
-      new LongError(
-        REQUEST_TIMEOUT,
-        'Request Timeout',
-        'The request body arrived too slowly while others waited for the upstream.',
-        this.#target.errorMembers
-      )
-    )
+    this.#stop(tooSlow(this.#target))
   }
 
   onRequestStart(controller: CallController): void {
     this.#controller = controller
-    if (!controller.isStale && this.#elsewhere === null) this.#request = null
+    if (!controller.isStale && this.#attempts === null) this.#request = null
     this.touched = this.#startedAt = this.#deadlines.tick
   }
 
@@ -178,18 +180,14 @@ export class Sink implements CallHandler, Waiting {
     }
     this.#headSeen = true
     this.#ctx.trace?.answered(status)
-    if (this.#target.isPooled === true && status >= 502 && status <= 504)
-      this.#breakers?.failed(this.#ctx, this.#target, false)
-    else this.#breakers?.answered(this.#ctx, this.#target)
+    this.#isFailing = this.#target.isPooled === true && status >= 502 && status <= 504
+    if (this.#isFailing) this.#breakers?.failed(this.#ctx, this.#target, false)
+    else if (this.#attempts?.hasFallbacks !== true) this.#breakers?.answered(this.#ctx, this.#target)
     this.touched = this.#deadlines.tick
+    if (status === 429 && this.#move('429', null)) return
+    if (status >= 500 && this.#move('5xx', null)) return
     if (head.undecodable) {
-      this.#stop(
-        badGateway(
-          this.#target,
-          'The upstream did not give a usable answer.',
-          'its answer has a transfer coding other than chunked'
-        )
-      )
+      this.#stop(unusable(this.#target, 'its answer has a transfer coding other than chunked'))
       return
     }
     const limit = this.#target.responseLimit
@@ -200,13 +198,15 @@ export class Sink implements CallHandler, Waiting {
     const headers = new HeaderList(head.pairs)
     const set = this.#target.responseHeaders
     for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
-    if (this.#ctx.payment === null) {
+    this.#holdsHead = this.#body === null && this.#attempts?.holdsHead === true
+    if (this.#ctx.payment === null && !this.#holdsHead) {
       const pending = this.#responder.head(status, headers)
       if (pending !== undefined) void this.#await(pending, controller)
       return
     }
     this.#heldHead = { status, headers }
-    if (head.length < 0 || head.length > HELD_BODY)
+    if (this.#ctx.payment !== null && head.length >= 0 && head.length <= HELD_BODY) this.#isHeldWhole = true
+    else if (!this.#holdsHead)
       process.nextTick(() => {
         this.#sendHead(controller)
       })
@@ -224,13 +224,12 @@ export class Sink implements CallHandler, Waiting {
 
   #interim(status: number, headers: readonly string[]): void {
     if (++this.#interims > MAX_INTERIM) {
-      this.#stop(
-        badGateway(this.#target, 'The upstream did not give a usable answer.', 'it sent too many interim answers')
-      )
+      this.#stop(unusable(this.#target, 'it sent too many interim answers'))
       return
     }
-    // HTTP/1.0 has no interim responses (RFC 9110 15.2).
-    if ((status === 102 || status === 103) && this.#ctx.httpVersion === '1.1') this.#responder.interim(status, headers)
+    // HTTP/1.0 has no interim responses (RFC 9110 15.2), and another address would not stand by one.
+    const isPassedOn = (status === 102 || status === 103) && this.#ctx.httpVersion === '1.1' && this.#attempts === null
+    if (isPassedOn) this.#responder.interim(status, headers)
   }
 
   #tooLarge(): GatewayError {
@@ -265,13 +264,21 @@ export class Sink implements CallHandler, Waiting {
   onResponseData(controller: CallController, piece: Uint8Array): void {
     if (this.#over) return
     this.touched = this.#deadlines.tick
+    if (this.#received === 0) this.#hasBegun()
     this.#received += piece.byteLength
     if (this.#received > this.#target.responseLimit) {
       this.#stop(this.#tooLarge())
       return
     }
-    if (this.#waiting || this.#heldHead !== null) this.#held.push(piece)
-    else if (!this.#responder.write(piece)) this.#pause(controller)
+    if (this.#waiting || this.#heldHead !== null) {
+      this.#held.push(piece)
+      if (this.#holdsHead && !this.#isHeldWhole) this.#sendHead(controller)
+    } else if (!this.#responder.write(piece)) this.#pause(controller)
+  }
+
+  /** Before fallbacks a head alone proves nothing. */
+  #hasBegun(): void {
+    if (this.#attempts?.hasFallbacks === true && !this.#isFailing) this.#breakers?.answered(this.#ctx, this.#target)
   }
 
   #pause(controller: CallController): void {
@@ -299,6 +306,7 @@ export class Sink implements CallHandler, Waiting {
 
   onResponseEnd(controller: CallController): void {
     if (this.#over) return
+    if (this.#received === 0) this.#hasBegun()
     // From here on the connection may carry another request.
     this.#controller = null
     this.#trailers = this.#ctx.httpVersion === '1.1' ? responseTrailers(controller.rawTrailers) : null
@@ -318,27 +326,28 @@ export class Sink implements CallHandler, Waiting {
     const request = this.#request
     const code = faultCode(error)
     const isRepeatable = this.#body === null && IDEMPOTENT.has(this.#ctx.method)
-    if (request === null) this.#stop(error)
-    else if (isRepeatable && !this.#retried && controller?.isStale === true && CLOSED.has(code)) {
+    if (request === null) {
+      if (!this.#move('unanswered', error)) this.#stop(error)
+    } else if (isRepeatable && !this.#retried && controller?.isStale === true && CLOSED.has(code)) {
       this.#retried = true
       this.#upstream.pool.redispatch(request, this)
-    } else if (this.#elsewhere !== null) {
-      // Without a connection, nothing of the request was sent.
-      const mayMove = controller === null ? isUnreachable(error) : isRepeatable && CLOSED.has(code)
-      if (!mayMove || !this.#move(error)) this.#stop(error)
-    } else if (isRepeatable && !this.#retried && controller === null && code === 'ECONNREFUSED') {
+    } else if (this.#move(controller === null ? 'connect' : 'unanswered', error)) return
+    else if (isRepeatable && !this.#retried && controller === null && code === 'ECONNREFUSED') {
       this.#retried = true
       this.#upstream.pool.dispatch(request, this)
     } else this.#stop(error)
   }
 
-  /** Sends the request to another address; false where there is none. */
-  #move(error: Error): boolean {
-    const send = this.#elsewhere?.()
-    if (send === undefined || send === null) return false
+  /** Sends the request to another address, if there is one and the client got nothing. `error`: null for a response. */
+  #move(trouble: Trouble, error: Error | null): boolean {
+    const attempts = this.#attempts
+    if (attempts === null || this.#over || this.#waiting || this.#received > 0 || this.#responder.gone) return false
+    if (this.#headSeen && this.#heldHead === null && error !== null) return false
+    if ((trouble !== 'connect' && this.#body !== null) || !attempts.next(trouble, error)) return false
     this.#leave()
-    this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
-    send()
+    if (error !== null) this.#breakers?.failed(this.#ctx, this.#target, trouble === 'connect')
+    this.#controller?.abort()
+    attempts.sendAgain(this.#responder)
     return true
   }
 
@@ -357,20 +366,12 @@ export class Sink implements CallHandler, Waiting {
       ? new ClientGone(error)
       : isBreak
         ? upstreamFailure(error, this.#target)
-        : this.#failure(error)
-    if (!this.#headSeen)
+        : upstreamFailure(error, this.#target, this.#ctx.payment !== null)
+    if (!this.#headSeen || (this.#attempts?.hasFallbacks === true && this.#received === 0))
       if (!isOfClient && isOfUpstream(error)) this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
       else this.#breakers?.left(this.#ctx, this.#target)
     this.#responder.fail(failure)
     this.#controller?.abort()
-  }
-
-  /** For a paid request the error states whether the payment is released. */
-  #failure(error: Error): GatewayError {
-    const failure = upstreamFailure(error, this.#target)
-    if (this.#ctx.payment === null || !(failure instanceof LongError) || failure.status < 500) return failure
-    const { kind, error: title, message, more, headers, cause } = failure
-    return new LongError(kind, title, `${message} ${STILL_GOOD}`, more, headers, cause)
   }
 
   /**
@@ -385,7 +386,7 @@ export class Sink implements CallHandler, Waiting {
 
   #close(): void {
     if (this.#over) return
-    if (!this.#headSeen) this.#breakers?.left(this.#ctx, this.#target)
+    if (this.#received === 0) this.#breakers?.left(this.#ctx, this.#target)
     this.#leave()
     this.#controller?.abort()
   }

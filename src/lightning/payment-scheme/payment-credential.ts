@@ -279,6 +279,8 @@ export function optionalTextIn(object: JsonFields, name: string): string | null 
 /** `reference`: the payment hash (64 lower-case hex), never the preimage. `timestamp`: RFC 3339. */
 export interface Receipt {
   readonly challengeId: string
+  /** The fallback that served (`X-Fallback`). */
+  readonly fallback?: string
   readonly method: string
   readonly reference: string
   readonly status: string
@@ -290,11 +292,12 @@ export interface Receipt {
  * Unix seconds.
  * @throws TypeError for an invalid `paymentHash`
  */
-export function encodeReceipt(challengeId: string, paymentHash: string, settledAt: number): string {
+export function encodeReceipt(challengeId: string, paymentHash: string, settledAt: number, fallback?: string): string {
   if (!isHex32(paymentHash))
     throw new TypeError('The reference of a receipt must be a payment hash of 64 lower-case hex characters')
   const receipt: Receipt = {
     challengeId,
+    ...(fallback === undefined ? {} : { fallback }),
     method: 'lightning',
     reference: paymentHash,
     status: 'success',

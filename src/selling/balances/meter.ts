@@ -1,6 +1,7 @@
 import {
   geminiMembers,
   outputLimits,
+  pricesByModel,
   type MeterConfig,
   type UnitPart,
   type UnitPrices
@@ -9,7 +10,7 @@ import type { FieldTable } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { FiatCurrency, Quotes } from '../../lightning/money/prices.ts'
 import { readField, readItems, refuseOverrides, unreadable } from '../prices/request-field.ts'
-import { FieldChoice } from '../prices/table.ts'
+import { FieldChoice, type Chosen } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import { apiForm, memberForm, type UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
@@ -17,15 +18,21 @@ import { Tariff, type Rates } from '../usage/tariff.ts'
 
 /** Amounts in millisatoshis. */
 export interface Metering {
-  /** Value that selects the price; null if prices do not depend on one, or it is not listed. */
+  /**
+   * Value that selects the price; null if prices do not depend on one, or it is not listed. A fallback's model in any
+   * case.
+   */
   readonly model: string | null
   /** See `Use`. */
   readonly markup: number | null
+  /** Of the dearest that may serve. */
   readonly reservedMsat: number
   /** Estimated input units. */
   readonly input: number
   /** Rounded up. */
   cost(usage: Usage): number
+  /** Has the price of a fallback's model; undefined for the request's own. */
+  serve?(model: string | undefined): void
 }
 
 const NO_RATES: Rates = new Map()
@@ -44,6 +51,8 @@ export class Meter {
   readonly #currencies: readonly FiatCurrency[]
   readonly #hasInput: boolean
   readonly #markup: number | null
+  /** The tariffs of fallbacks by their models. */
+  readonly #fallbacks: ReadonlyMap<string, Chosen<Tariff>>
   /** For every request alike; null if it depends on one. */
   readonly #always: Metering | null
 
@@ -58,8 +67,15 @@ export class Meter {
     this.#currencies = [...new Set(all.flatMap(({ currencies }) => currencies))]
     this.#markup = config.catalog === undefined ? null : 1 + Number(config.catalog.markup.slice(0, -1)) / 100
     this.#hasInput = all.some(({ hasInput }) => hasInput)
+    const tariffs = pricesByModel(prices) ? this.#tariffs : null
+    this.#fallbacks = new Map(
+      tariffs === null ? [] : (config.fallbackModels ?? []).map(model => [model, tariffs.of(model)])
+    )
     this.#always =
-      this.#fixed !== null && this.#currencies.length === 0 && (usage === 'requests' || usage === 'pieces')
+      config.fallbackModels === undefined &&
+      this.#fixed !== null &&
+      this.#currencies.length === 0 &&
+      (usage === 'requests' || usage === 'pieces')
         ? this.#metering(null, this.#fixed, NO_RATES, { input: 0, output: 1 })
         : null
   }
@@ -87,15 +103,26 @@ export class Meter {
   }
 
   #metering(model: string | null, tariff: Tariff, rates: Rates, estimate: Usage): Metering {
-    const reservedMsat = Math.max(1, tariff.most(estimate, rates))
+    const mayServe = [tariff, ...[...this.#fallbacks.values()].map(({ entry }) => entry)]
+    const reservedMsat = Math.max(1, ...mayServe.map(each => each.most(estimate, rates)))
+    let serving = tariff
     const cost = (usage: Usage): number => {
-      const asOutput = tariff.cost(usage, rates)
+      const asOutput = serving.cost(usage, rates)
       if (usage.isTotal !== true) return asOutput
-      const asInput = tariff.cost({ input: usage.output, output: 0 }, rates)
+      const asInput = serving.cost({ input: usage.output, output: 0 }, rates)
       return Math.min(reservedMsat, Math.max(asInput, asOutput))
     }
     // A model that the table does not list has no price of the catalog.
-    return { model, markup: model === null ? null : this.#markup, reservedMsat, input: estimate.input, cost }
+    const markup = model === null ? null : this.#markup
+    const metering = { model, markup, reservedMsat, input: estimate.input, cost }
+    if (this.config.fallbackModels === undefined) return metering
+    const serve = (other: string | undefined): void => {
+      const fallback = other === undefined ? undefined : this.#fallbacks.get(other)
+      serving = fallback?.entry ?? tariff
+      metering.model = other ?? model
+      metering.markup = fallback === undefined ? markup : fallback.value === null ? null : this.#markup
+    }
+    return Object.assign(metering, { serve })
   }
 
   async #estimate(ctx: Context): Promise<Usage> {

@@ -68,6 +68,7 @@ export class MeteredRequest {
   forwarding(out: UpstreamRequest): void {
     const { clock, ctx, usage, form } = this.#options
     this.#charge.forwardedAt = clock.monotonic()
+    this.#options.metering.serve?.(out.model)
     if (readsBody(this.#options)) out.headers.set('Accept-Encoding', 'identity')
     // A partial response has no usage.
     if (form !== null) out.headers.delete('range')

@@ -162,10 +162,9 @@ export class PaidResponses {
     if (isSuccess && paid.x402Network !== undefined)
       head.headers.set('PAYMENT-RESPONSE', x402Header(settlement(paid.payment.paymentHash, paid.x402Network)))
     if (paid.challengeId === null || !isSuccess) return
-    head.headers.set(
-      'Payment-Receipt',
-      encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#clock.now() / 1000))
-    )
+    const now = Math.floor(this.#clock.now() / 1000)
+    const fallback = head.source === 'upstream' ? head.headers.get('x-fallback') : undefined
+    head.headers.set('Payment-Receipt', encodeReceipt(paid.challengeId, paid.payment.paymentHash, now, fallback))
   }
 }
 

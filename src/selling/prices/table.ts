@@ -42,6 +42,11 @@ export class FieldChoice<T> {
     return value instanceof Promise ? value.then(later => this.#of(later)) : this.#of(value)
   }
 
+  /** @throws as `choose` */
+  of(value: string): Chosen<T> {
+    return this.#of(value)
+  }
+
   /**
    * Refuses a value without an entry, and leaves a request without the field to `choose`, since it may be a probe.
    * @throws as `choose`

@@ -7,7 +7,7 @@ import { integer, moment, optional, records, text } from '../../platform/databas
 import { freeBytes } from '../../platform/database/write-probe.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { addressesOf } from '../../engine/sections/upstream.ts'
+import { allAddressesOf } from '../../engine/sections/upstream.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
 import type { Jobs } from '../../platform/jobs/jobs.ts'
 import type { State } from '../../platform/state/state.ts'
@@ -125,7 +125,7 @@ function isLive(
     ({ name, upstream }) =>
       name === route &&
       upstream.kind === 'url' &&
-      addressesOf(upstream).some(address => new URL(address).origin === origin)
+      allAddressesOf(upstream).some(address => new URL(address).origin === origin)
   )
 }
 

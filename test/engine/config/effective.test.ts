@@ -39,7 +39,9 @@ const SECRETS: Readonly<Record<string, string>> = {
   'billing.webhookSecret': 'SECRET-webhook',
   'pages.home': 'SECRET-home',
   'upstreams.*.headers.*': 'SECRET-shared-header',
+  'upstreams.*.fallback[].headers.*': 'SECRET-shared-fallback',
   'routes[].upstream.headers.*': 'SECRET-header',
+  'routes[].upstream.fallback[].headers.*': 'SECRET-fallback',
   'routes[].price.from': 'SECRET-price-server'
 }
 /** Others that only people know for secrets. */
@@ -65,11 +67,11 @@ billing: { kind: stripe, key: SECRET-billing, webhookSecret: SECRET-webhook, pri
 pages: { home: "https://example.com/?key=SECRET-home" }
 discovery: { icon: "https://example.com/icon.png?key=SECRET-icon" }
 operators: ada@example.com
-upstreams: { shared: { url: "https://shared.example.com", headers: { X-Key: SECRET-shared-header } } }
+upstreams: { shared: { url: "https://shared.example.com", headers: { X-Key: SECRET-shared-header }, fallback: [ { url: "https://b.example.com", headers: { X-Key: SECRET-shared-fallback } } ] } }
 chains:
   mine: [ { throttle: { policy: read } }, { "${pluginFile}": { token: SECRET-plugin, kind: loud, size: 3, deep: { SECRET-name: SECRET-nested } }, when: { method: GET } } ]
 routes:
-  - { match: { path: /a }, chain: paid, price: ${price}, upstream: { url: "https://a.example.com/v1", headers: { Authorization: "Bearer SECRET-header" } } }
+  - { match: { path: /a }, chain: paid, price: ${price}, upstream: { url: "https://a.example.com/v1", headers: { Authorization: "Bearer SECRET-header" }, fallback: [ { url: "https://b.example.com", headers: { X-Key: SECRET-fallback } } ] } }
   - { match: { path: /b }, chain: paid, price: { from: "https://price.example.com/?key=SECRET-price-server" }, upstream: shared }
   - { match: { path: /c }, chain: paid, price: { by: { query: key }, of: { SECRET-query: 5 sats } }, upstream: shared }
   - { match: { path: /d }, chain: mine, upstream: shared }

@@ -5,7 +5,7 @@ import type { UrlUpstreamConfig } from '../../../src/engine/sections/upstream.ts
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
-import type { RouteUpstream } from '../../../src/engine/upstream/route-upstream.ts'
+import { withModel, type RouteUpstream } from '../../../src/engine/upstream/route-upstream.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
 import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness.ts'
@@ -226,4 +226,20 @@ t.test('health: an address is left out after its checks failed, and comes back',
   clock.advance(10_000)
   await ask()
   t.equal(checks, before, 'a released upstream is not checked')
+})
+
+t.test('fallback: the model of a JSON body is replaced, and the rest stays byte for byte', async t => {
+  for (const [body, changed] of [
+    ['{"model":"a","n":1.0, "é":"\\u00e9"}', '{"model":"b","n":1.0, "é":"\\u00e9"}'],
+    [' { "x" : {"model":"a"}, "mod\\u0065l" : {"a":[1]} } ', ' { "x" : {"model":"a"}, "mod\\u0065l" : "b" } '],
+    ['{}', '{"model":"b"}'],
+    ['{"n":9007199254740993}', '{"model":"b","n":9007199254740993}'],
+    ['{"model":"a","model":"c"}', null],
+    ['{"Model":"a"}', null],
+    ['{"model":"a","MODEL":"c"}', null],
+    ['[{"model":"a"}]', null],
+    ['model=a', null],
+    ['{"model":"a"', null]
+  ] as const)
+    t.equal(withModel(Buffer.from(body), 'b')?.toString() ?? null, changed, body)
 })

@@ -1,0 +1,197 @@
+/** An API of models whose servers fail one after the other; each request is charged by the one that served it. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import t, { type Test as T } from 'tap'
+import { decodeReceipt } from '../../../src/lightning/payment-scheme/payment-credential.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
+import { startModelServer, startTroubledModel, type ModelServer } from '../../fakes/model.ts'
+import {
+  buy,
+  challengeOf,
+  credentialOf,
+  defaultYaml,
+  loadText,
+  startGateway,
+  type Answer,
+  type TestGateway
+} from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+import { serve } from '../../support/serve.ts'
+
+const PRICES =
+  '{ small: { input: 2 msat, output: 8 msat }, large: { input: 20 msat, output: 80 msat }, "a/tiny": { input: 1 msat, output: 1 msat } }'
+
+function yaml(upstream: string, prices = PRICES): string {
+  return defaultYaml({
+    replace: [
+      [
+        'routes:\n',
+        `routes:
+  - match: { path: /v1/* }
+    chain: paid
+    upstream: ${upstream}
+    meter:
+      unit: token
+      bundle: 100 sats
+      prices: { by: { json: model }, of: ${prices}, else: refuse }
+      usage: openai
+      estimate: { json: max_tokens, else: 100 }
+  - match: { path: /plain/* }
+    chain: paid
+    price: 5 sats
+    upstream: ${upstream}
+`
+      ]
+    ]
+  })
+}
+
+interface Shop {
+  readonly gateway: TestGateway
+  readonly store: BalanceStore
+  readonly authorization: string
+  chat(authorization?: string, more?: object): Promise<Answer>
+}
+
+async function openShop(t: T, upstream: string): Promise<Shop> {
+  const gateway = await startGateway(t, { yaml: yaml(upstream) })
+  const chat = (authorization = '', more: object = {}): Promise<Answer> =>
+    gateway.send('POST', '/v1/chat/completions', {
+      headers: authorization === '' ? {} : { authorization },
+      body: { messages: [{ role: 'user', content: 'hello' }], max_tokens: 20, model: 'small', ...more }
+    })
+  const challenge = challengeOf(await chat(), 'payment')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  return { gateway, chat, authorization, store: new BalanceStore(gateway.database) }
+}
+
+/** Where nothing listens. */
+async function dead(t: T): Promise<string> {
+  const server = createServer()
+  const port = await serve(t, server)
+  server.close()
+  await once(server, 'close')
+  return `http://127.0.0.1:${port}`
+}
+
+async function spent({ store }: Shop, msat: number): Promise<void> {
+  await eventually(`${msat} millisatoshis are spent`, async () => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    return one?.spentMsat === msat ? one : null
+  })
+}
+
+const priced = (call: ModelServer['calls'][number] | undefined, input: number, output: number): number =>
+  (call?.prompt ?? 0) * input + (call?.completion ?? 0) * output
+
+t.test('fallback: POST goes past a dead server and one that limits, at the price of the model that served', async t => {
+  const limiting = await startTroubledModel(t, 'limit')
+  const good = await startModelServer(t)
+  const shop = await openShop(
+    t,
+    `{ url: "${await dead(t)}", headers: { X-Key: first }, fallback: [{ url: "${limiting.url}", model: large, headers: { X-Key: second } }, { url: "${good.url}", model: a/tiny }] }`
+  )
+  const answer = await shop.chat(shop.authorization)
+  t.equal(answer.status, 200)
+  t.equal(answer.headers['x-fallback'], 'a/tiny')
+  t.equal(limiting.requests[0]?.headers['x-key'], 'second', 'each server gets its own headers')
+  t.match(JSON.parse(limiting.requests[0]?.body ?? ''), { model: 'large', max_tokens: 20 })
+  t.equal(good.calls[0]?.model, 'a/tiny')
+  const cost = priced(good.calls[0], 1, 1)
+  t.ok(cost > 0)
+  await spent(shop, cost)
+  const streamed = await shop.chat(shop.authorization, { stream: true })
+  t.match(streamed.text, /"charged_msat":/)
+  await spent(shop, cost + priced(good.calls[1], 1, 1))
+  const receipt = decodeReceipt(String(answer.headers['payment-receipt']))
+  t.equal(receipt?.status, 'success')
+  t.match(JSON.parse(Buffer.from(String(answer.headers['payment-receipt']), 'base64url').toString()), {
+    fallback: 'a/tiny'
+  })
+})
+
+t.test('fallback: without one the price is that of the own model', async t => {
+  const good = await startModelServer(t)
+  const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${await dead(t)}", model: large }] }`)
+  const answer = await shop.chat(shop.authorization)
+  t.equal(answer.headers['x-fallback'], undefined)
+  t.equal(good.calls[0]?.model, 'small')
+  await spent(shop, priced(good.calls[0], 2, 8))
+})
+
+t.test('fallback: what the dearest may cost is reserved', async t => {
+  const good = await startModelServer(t)
+  const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`)
+  // 100,000 msat are enough for 5,000 tokens of small, and for 1,250 of large.
+  const refused = await shop.chat(shop.authorization, { max_tokens: 5000 })
+  t.equal(refused.status, 400)
+  t.match(refused.json(), { error: 'Beyond a balance' })
+  t.equal((await shop.chat(shop.authorization, { max_tokens: 1000 })).status, 200)
+})
+
+t.test('fallback: a POST is not repeated where the server may have served it, and nothing is charged', async t => {
+  const good = await startModelServer(t)
+  for (const trouble of ['hang', 'fail'] as const) {
+    const troubled = await startTroubledModel(t, trouble)
+    const shop = await openShop(
+      t,
+      `{ url: "${troubled.url}", timeout: 200ms, fallback: [{ url: "${good.url}", model: large }] }`
+    )
+    const answer = await shop.chat(shop.authorization).catch(() => null)
+    t.notOk(answer?.status === 200 && answer.text !== '', trouble)
+    t.equal(good.calls.length, 0, trouble)
+    t.equal(troubled.requests.length, 1)
+    await spent(shop, 0)
+  }
+})
+
+t.test('fallback: a GET goes on after a 5xx, and after a head without a body', async t => {
+  const good = await startTroubledModel(t, 'none')
+  for (const trouble of ['hang', 'fail', 'limit'] as const) {
+    const troubled = await startTroubledModel(t, trouble)
+    const upstream = `{ url: "${troubled.url}", timeout: 200ms, fallback: [{ url: "${good.url}/other" }] }`
+    const { gateway } = await openShop(t, upstream)
+    const credential = await buy(gateway, '/plain/item', 'payment')
+    const answer = await gateway.send('GET', '/plain/item', { headers: { authorization: credential } })
+    t.equal(answer.text, 'served /other/plain/item', trouble)
+    t.equal(answer.headers['x-fallback'], '1')
+    t.equal(troubled.requests.length, 1)
+    t.equal((await gateway.send('GET', '/plain/item', { headers: { authorization: credential } })).status, 402)
+  }
+})
+
+t.test('fallback: `on` names what leads there', async t => {
+  const good = await startTroubledModel(t, 'none')
+  const limiting = await startTroubledModel(t, 'limit')
+  const { gateway } = await openShop(t, `{ url: "${limiting.url}", on: connect, fallback: [{ url: "${good.url}" }] }`)
+  const credential = await buy(gateway, '/plain/item', 'payment')
+  const answer = await gateway.send('GET', '/plain/item', { headers: { authorization: credential } })
+  t.equal(answer.status, 429)
+  t.equal(good.requests.length, 0)
+})
+
+t.test('fallback: a dead server is left out, and nothing is sold once the fallbacks are away too', async t => {
+  const good = await startModelServer(t)
+  const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${await dead(t)}" }] }`
+  const shop = await openShop(t, upstream)
+  for (let request = 0; request < 12; request++) t.equal((await shop.chat(shop.authorization)).status, 200)
+  t.equal((await shop.chat()).status, 402, 'is sold')
+  const alone = await openShop(t, `{ url: "${await dead(t)}", fallback: [{ url: "${await dead(t)}" }] }`)
+  for (let request = 0; request < 5; request++) t.equal((await alone.chat(alone.authorization)).status, 502)
+  const answer = await alone.chat()
+  t.equal(answer.status, 503)
+  t.ok(Number(answer.headers['retry-after']) > 0)
+  await spent(alone, 0)
+})
+
+t.test('check: a fallback whose model has no price, and `on` without a fallback', async t => {
+  await t.rejects(
+    loadText(yaml('{ url: "http://a.example", fallback: [{ url: "http://b.example", model: huge }] }'), {}),
+    {
+      message: /found a fallback with the model "huge", which has no price; allowed: a model of meter.prices/
+    }
+  )
+  await t.rejects(loadText(yaml('{ url: "http://a.example", on: [connect, 429] }'), {}), {
+    message: /found on beside url; allowed: on only beside fallback/
+  })
+})
