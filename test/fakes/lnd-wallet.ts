@@ -76,6 +76,8 @@ export class LndWallet {
   outcome: PaymentOutcome = 'SUCCEEDED'
   /** Its channels, announced or not. */
   channels: Array<{ readonly isPrivate: boolean }> = [{ isPrivate: false }]
+  /** Satoshis that they can receive. */
+  inbound = 1_000_000
   /** Satoshis that can be sent over the chain. */
   funds = 1_000_000
   readonly #clock: Clock

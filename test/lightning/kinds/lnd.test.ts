@@ -156,6 +156,11 @@ for (const older of [false, true]) {
         ['GET /v1/getinfo', 'GET /v1/invoices?num_max_invoices=1&reversed=true', 'POST /v1/invoices']
       )
       t.match(node.requests[2], { body: { value: '1', expiry: '60' } })
+      node.wallet.inbound = 2_100
+      t.match(await lnd.validateKey(key), {
+        isValid: true,
+        message: /pays with it\. Its channels can receive 2100 sats at most/
+      })
       t.match(
         await lnd.validateKey(keyOf(node, 'invoices:read', 'invoices:write')),
         {

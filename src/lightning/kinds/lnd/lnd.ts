@@ -7,7 +7,15 @@ import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } f
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
-import { InvoiceLine, LndChannels, NewInvoice, readFault, readInvoice, readLndNetwork } from './responses.ts'
+import {
+  InvoiceLine,
+  LndBalance,
+  LndChannels,
+  NewInvoice,
+  readFault,
+  readInvoice,
+  readLndNetwork
+} from './responses.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
@@ -59,6 +67,7 @@ const capabilities: Capabilities = Object.freeze({
 const GRPC_PORT = '10009'
 const AT_GRPC = `The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
 const MAX_SHOWN = 12
+const LITTLE_INBOUND = 100_000
 
 /** Milliseconds for which the need of route hints is cached. */
 const HINTS_TTL = 600_000
@@ -185,8 +194,24 @@ async function tried(call: CallProvider): Promise<KeyVerdict> {
     'The node',
     agreedNetwork(named, network),
     lightning.length === 0 ? null : `a macaroon with ${lightning.join(' and ')}`,
-    chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]
+    [
+      ...(chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]),
+      ...(await lowInbound(call))
+    ]
   )
+}
+
+/** A remark where the channels can receive little, as far as the macaroon may know. */
+async function lowInbound(call: CallProvider): Promise<string[]> {
+  const request = { method: 'GET', path: '/v1/balance/channels', scope: 'offchain:read' } as const
+  const sats = await ask(call, request)
+    .then(response => readResponse(LndBalance, ok(response).body)?.remote_balance.sat ?? Infinity)
+    .catch((error: unknown) => {
+      // The key is good without it.
+      if (error instanceof ProviderRefused || error instanceof ProviderUnavailable) return Infinity
+      throw error
+    })
+  return sats >= LITTLE_INBOUND ? [] : [`Its channels can receive ${sats} sats at most: have some opened towards it.`]
 }
 
 function mistaken(error: unknown, { origin, macaroon }: LndConnection): unknown {

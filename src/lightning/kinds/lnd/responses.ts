@@ -116,6 +116,9 @@ export function readLndNetwork(body: unknown): string | null {
   return readResponse(LndInfo, body)?.chains?.[0]?.network ?? null
 }
 
+/** Response to `GET /v1/balance/channels`. */
+export const LndBalance = Type.Object({ remote_balance: Type.Object({ sat: Whole }) })
+
 export const LndChannels = Type.Object({ channels: orNull(Type.Array(Type.Unknown())) })
 
 const REASONS: Readonly<Record<string, string>> = Object.freeze({
