@@ -51,12 +51,14 @@ t.test('doctor: a running gateway tells its own checks, and the proxy in front i
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [sessions] }) })
   let largest = 3000
   let isOther = false
+  let isCut = false
   // As nginx with a buffer that is too small: invoices of real nodes are longer than the sandbox's.
   const pass: http.RequestListener = (asked, answer) => {
     const { headers, method, url } = asked
     const inner = http.request(new URL(url ?? '', gateway.url), { method, headers }, told => {
       const status = isOther ? 404 : told.rawHeaders.join('..').length > largest ? 502 : null
-      if (status === null) told.pipe(answer.writeHead(told.statusCode ?? 0, told.rawHeaders))
+      if (isCut) answer.writeHead(200, { 'content-length': 9 }).write('x', () => answer.destroy())
+      else if (status === null) told.pipe(answer.writeHead(told.statusCode ?? 0, told.rawHeaders))
       else answer.writeHead(status).end()
     })
     asked.pipe(inner)
@@ -90,7 +92,9 @@ t.test('doctor: a running gateway tells its own checks, and the proxy in front i
   t.match(await doctor(t, yaml(url)), { code: 0, out: /^ok +402 heads +.*\/demo\/.* \d{4} bytes/m })
   isOther = true
   t.match((await doctor(t, yaml(url))).out, /^FAILED +public URL +.* 404.*\n +→ /m)
-  isOther = false
+  isCut = true
+  t.match((await doctor(t, yaml(url))).out, /^FAILED +public URL +.*aborted.*\n +→ /m)
+  isOther = isCut = false
   t.match((await doctor(t, yaml('http://127.0.0.1:1'))).out, /^FAILED +public URL +.*ECONNREFUSED.*\n +→ /m)
   const secured = `https://localhost:${portOf(secure)}`
   t.match((await doctor(t, yaml(secured))).out, /^FAILED +public URL +.*self.signed.*\n +→ /m)
