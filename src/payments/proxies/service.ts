@@ -292,11 +292,19 @@ export class ProxyService {
   }
 }
 
-/** @throws ShortError 400 for another document than OpenAPI 3 */
+/** Characters of a document as it is kept: anyone may read it, and each answer is written again. */
+const MAX_DOCUMENT = 262_144
+
+/** @throws ShortError 400 for another document than OpenAPI 3, or a larger one */
 function documentIn({ openapi }: ProxyChange): ApiFile | null | undefined {
   if (openapi === undefined || openapi === null) return openapi
   const api = apiOf(openapi, 'api_')
   if (api === null) throw new ShortError(VALIDATION, 'openapi: Must be an OpenAPI 3 document with paths.')
+  if (JSON.stringify(api).length > MAX_DOCUMENT)
+    throw new ShortError(
+      VALIDATION,
+      `openapi: Must not exceed ${MAX_DOCUMENT} characters; parameters of a path count for each of its methods.`
+    )
   return api
 }
 

@@ -81,6 +81,12 @@ t.test('openapi of a proxy: other documents are refused, and deep ones are cut',
   t.equal((await change('3.0.0')).status, 400)
   for (const odd of ['%00', '..%2fa', 'x'.repeat(500)])
     t.equal((await gateway.send('GET', `/api/openapi/${odd}.json`)).status, 404, odd.slice(0, 9))
+  const methods = Object.fromEntries(['get', 'post', 'put', 'patch'].map(method => [method, {}]))
+  const shared = {
+    openapi: '3.0.0',
+    paths: { '/a': { parameters: [{ description: 'x'.repeat(70_000) }], ...methods } }
+  }
+  t.match((await change(shared)).json(), { error: /^openapi: Must not exceed / }, 'each of four operations has them')
   const deep = `${'{"a":'.repeat(5_000)}{}${'}'.repeat(5_000)}`
   const { status } = await gateway.send('PUT', `/api/proxy/${proxyId}`, {
     headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'application/json' },
