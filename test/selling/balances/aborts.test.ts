@@ -1,7 +1,7 @@
 /** Clients, upstreams and gateways that leave in any phase of a metered request, in an order of chance. */
 import { randomInt } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as passing } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
@@ -66,7 +66,28 @@ const SOLD = new Set(['whole', 'slow', 'stream'])
 /** When a client leaves: within its body, after it, after some bytes of the response, or never. */
 const PHASES = ['body', 'sent', 'read', 'never'] as const
 
-async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai', bundle = 90_000) {
+const SWITCHES = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+
+const tunnels: Readonly<Record<string, (socket: Socket) => Promise<void> | void>> = {
+  echo: socket => {
+    socket.write(SWITCHES)
+    socket.pipe(socket)
+  },
+  late: async socket => {
+    await shortly(30)
+    socket.end(SWITCHES)
+  },
+  refuses: socket => void socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno'),
+  breaks: socket => void socket.destroy(),
+  breaksLater: async socket => {
+    socket.write(SWITCHES)
+    await shortly(30)
+    socket.resetAndDestroy()
+  },
+  hangs: () => undefined
+}
+
+async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai') {
   let calls = 0
   const gate = Promise.withResolvers<void>()
   const upstream = createServer((request, response) => {
@@ -78,8 +99,12 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
       else void acts[act]?.(response)
     })
   })
+  upstream.on('upgrade', (request, socket: Socket) => {
+    socket.on('error', () => undefined)
+    void tunnels[new URL(request.url ?? '/', 'http://upstream').searchParams.get('act') ?? '']?.(socket)
+  })
   const port = await serve(t, upstream)
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: unit, bundle: ${bundle} sats, prices: 1 sat, usage: ${usage}${usage === 'openai' ? ', estimate: { else: 4 }' : ''} }\n`
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: unit, bundle: 90000 sats, prices: 1 sat, usage: ${usage}${usage === 'openai' ? ', estimate: { else: 4 }' : ''} }\n`
   const yaml = defaultYaml({
     replace: [
       ['routes:\n', route],
@@ -92,7 +117,12 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
   const address = Number(new URL(gateway.url).port)
   let nth = 0
   /** Its correlation id says what it was. */
-  const one = async (act: string, phase: (typeof PHASES)[number], method = 'POST'): Promise<void> => {
+  const one = async (
+    act: string,
+    phase: (typeof PHASES)[number],
+    method = 'POST',
+    more: readonly string[] = ['Connection: close']
+  ): Promise<void> => {
     const body = JSON.stringify({ model: 'm', stream: act.includes('tream'), pad: 'x'.repeat(randomInt(3000)) })
     const socket = connect(address, '127.0.0.1')
     const closed = new Promise(resolve => socket.on('close', resolve))
@@ -108,15 +138,15 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
     const lines = [
       `${method} /v1/a?act=${act} HTTP/1.1`,
       'Host: a',
-      'Connection: close',
+      ...more,
       `Authorization: ${authorization}`,
       'Content-Type: application/json',
       `X-Correlation-Id: ${act}-${method}-${phase}-${nth++}`,
-      ...(method === 'HEAD' ? [] : [`Content-Length: ${body.length}`]),
+      ...(method !== 'POST' ? [] : [`Content-Length: ${body.length}`]),
       ...(randomInt(5) === 0 ? ['Expect: 100-continue'] : [])
     ]
     socket.write(`${lines.join('\r\n')}\r\n\r\n`)
-    if (method !== 'HEAD') socket.write(phase === 'body' ? body.slice(0, randomInt(body.length)) : body)
+    if (method === 'POST') socket.write(phase === 'body' ? body.slice(0, randomInt(body.length)) : body)
     if (phase === 'body' || phase === 'sent') await shortly(40).then(leave)
     await closed
   }
@@ -168,6 +198,27 @@ t.test('requests that break off anywhere: nothing stays reserved, no place is lo
   await eventually('each place is free', async () => (shop.calls() - before === 16 ? true : null), 60_000)
   shop.open()
   await Promise.all(held)
+})
+
+t.test('upgrades that break off anywhere: nothing stays reserved, and what was not switched is free', async t => {
+  const shop = await openShop(t, {}, 'seconds')
+  const names = Object.keys(tunnels)
+  const upgrade = ['Connection: Upgrade', 'Upgrade: websocket']
+  for (let round = 0; round < ROUNDS; round++)
+    await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const act = names[randomInt(names.length)] ?? 'echo'
+        const isEndless = act === 'echo' || act === 'hangs'
+        await shop.one(act, isEndless ? 'sent' : (PHASES[1 + randomInt(3)] ?? 'never'), 'GET', upgrade)
+      })
+    )
+  const store = new BalanceStore(shop.gateway.database)
+  const balance = await atRest(store)
+  for (const { request, msat } of await store.entries(balance.id, { skip: 0, take: 10_000 })) {
+    const [act = '', , phase] = request.split('-')
+    if (phase === 'never' && (act === 'refuses' || act === 'breaks')) t.equal(msat, 0, request)
+    else t.ok(msat <= 2_000, `${request} cost ${msat}`)
+  }
 })
 
 t.test('a gateway that closes in any phase: no part of a balance stays with it', async t => {
