@@ -124,9 +124,8 @@ export interface RouteDefaults {
   readonly publicHost: string
   /** Satoshis, for routes without a price. */
   readonly defaultPrice: number
-  /** Milliseconds. */
+  /** Milliseconds, as `invoiceExpiry`. */
   readonly tokenValidity: number
-  /** Milliseconds. */
   readonly invoiceExpiry: number
 }
 
@@ -156,7 +155,7 @@ export class RouteOffers {
   readonly #source: 'route' | 'ping'
   readonly #meter: MeterConfig | null
   readonly #sessions: SessionsConfig | null
-  readonly #keys: boolean
+  readonly takesKeys: boolean
   /** Of requests with a key, which on a route without a meter pay by it alone; null without keys. */
   readonly #keyMeter: MeterConfig | null
   readonly #keepsAuthorization: boolean
@@ -184,7 +183,7 @@ export class RouteOffers {
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#meter = route.meter ?? null
     this.#sessions = route.sessions ?? null
-    this.#keys = route.keys
+    this.takesKeys = route.keys
     this.#keyMeter = keyMeterOf(route)
     this.#keepsAuthorization = route.keepAuthorization
     this.#service = serviceCaveat(defaults.serviceName, false)
@@ -294,7 +293,7 @@ export class RouteOffers {
       source: this.#source,
       meter,
       sessions: this.#sessions,
-      keys: this.#keys,
+      keys: this.takesKeys,
       keepsAuthorization: this.#keepsAuthorization,
       service: meter === null ? this.#service : this.#balanceService,
       merchantId: null,

@@ -3,6 +3,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import { request as fetched } from 'undici'
 import { passing } from '../balances/fixture.ts'
+import { buy } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import {
@@ -68,6 +69,18 @@ t.test('a response that failed has no receipt', async t => {
     const answer = await shop.get(bearer)
     t.same([answer.status, answer.headers['payment-receipt']], [status, undefined])
   }
+})
+
+t.test('a session beside a paid key is two credentials', async t => {
+  const shop = await openShop(t, 'price: 2 sats\n    sessions: { deposit: 100 sats }\n    keys: true')
+  const { bearer } = await shop.open()
+  const authorization = await buy(shop.gateway, '/l402/keys', 'l402', { method: 'POST' })
+  const bought = await shop.gateway.send('POST', '/l402/keys', { headers: { authorization } })
+  const { key } = bought.json() as { key: string }
+  t.equal((await shop.get(bearer, '/v1/a', { 'x-api-key': key })).status, 400)
+  t.equal((await shop.get(`Bearer ${key}`)).status, 200)
+  t.equal((await shop.get(bearer)).status, 200)
+  t.equal(await left(shop, bearer, 96_000), 96_000, 'the opening and one request')
 })
 
 t.test('a deposit opens a session, which serves until it is closed and what is left is paid back', async t => {
