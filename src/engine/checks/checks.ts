@@ -22,7 +22,6 @@ import { sells, sellsCalls } from './sale.ts'
 import {
   checkBilling,
   checkDatabase,
-  checkLargeHeads,
   checkProduction,
   checkListen,
   checkProxyUrl,
@@ -87,7 +86,6 @@ const CHECKS: readonly Check[] = [
   ...simple(['state'], checkState),
   ...simple(['server'], checkProxyUrl),
   ...simple(['server'], checkListen),
-  ...simple(['server', 'routes'], checkLargeHeads),
   ...simple([], checkSettings),
   ...simple([], checkBilling),
   {

@@ -43,22 +43,6 @@ export function checkDatabase({ database }: FileConfig, findings: Findings): voi
     )
 }
 
-/**
- * Warns of 402s over nginx's and ingress-nginx's default buffers of 4 KB: two challenge lines and one for a session do
- * not fit.
- */
-export function checkLargeHeads({ server, routes }: FileConfig, findings: Findings): void {
-  if (server.trustedProxies.length === 0) return
-  for (const [index, { sessions }] of routes.entries())
-    if (sessions !== undefined)
-      findings.warn(
-        'BG_CONFIG_CONFLICT',
-        ['routes', index, 'sessions'],
-        'found sessions behind a proxy: the head of this 402 is about 4.5 KB; nginx needs proxy_buffer_size 16k',
-        'key'
-      )
-}
-
 /** A public address can be derived from a port, not from a Unix socket. */
 export function checkListen({ server: { listen, publicUrl } }: FileConfig, findings: Findings): void {
   if (publicUrl === '' && listen.every(text => text.startsWith('unix:')))

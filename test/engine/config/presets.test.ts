@@ -193,22 +193,6 @@ t.test('a file that has none of an API is not told of it', async t => {
   t.same(warnings, [])
 })
 
-t.test('check: sessions behind a proxy are warned about, since their 402 exceeds the buffers of nginx', async t => {
-  const file = (proxies: string): string => `
-server: { trustedProxies: [ ${proxies} ] }
-routes:
-  - match: { path: /v1/* }
-    price: 1
-    chain: paid
-    sessions: {}
-    upstream: { url: "http://127.0.0.1:9" }
-`
-  const warned = async (proxies: string): Promise<string[]> =>
-    (await mount(file(proxies))).warnings.map(({ path, message }) => `${path}: ${message}`)
-  t.match(await warned('10.0.0.0/8'), [/^routes\[0\]\.sessions: .*proxy_buffer_size/])
-  t.same(await warned(''), [])
-})
-
 t.test('a mistake in a chain that replaces a built-in one is one problem, however many routes it is of', async t => {
   await t.rejects(
     mount('use: [ merchant-api ]\nchains: { settings-read: [ { auth: { as: merchant } }, forward ] }\nroutes: []\n'),
