@@ -168,8 +168,17 @@ t.test('agents learn of x402 where it is on, and only there', async t => {
     t.equal(text.includes('PAYMENT-SIGNATURE: '), isOn)
     t.equal(text.includes('PAYMENT-REQUIRED'), isOn)
     for (const path of ['/openapi.json', '/api/openapi.json']) {
-      const { info } = (await gateway.send('GET', path)).json() as { info: { description: string } }
+      const answer = await gateway.send('GET', path)
+      const { info, components, paths } = answer.json() as {
+        info: { description: string }
+        components: { responses: { PaymentRequired: { headers: object } } }
+        paths: Readonly<Record<string, { get?: { responses: { 200: { headers: object } } } }>>
+      }
       t.equal(info.description.includes('x402 version 2'), isOn, path)
+      const { headers } = components.responses.PaymentRequired
+      t.same(['PAYMENT-REQUIRED' in headers, 'PAYMENT-RESPONSE' in headers], [isOn, isOn], `402 of ${path}`)
+      const isSold = Object.values(paths).some(({ get }) => 'PAYMENT-RESPONSE' in (get?.responses[200].headers ?? {}))
+      t.equal(isSold, isOn, `200 of ${path}`)
     }
   }
 })

@@ -1,11 +1,12 @@
 /** @x402/fetch as published, with a Lightning scheme of its own, against a running gateway. */
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
-import { fetch402, fetchWithX402 } from '@getalby/lightning-tools/402'
+import { fetch402, fetchWithL402, fetchWithMpp, fetchWithX402 } from '@getalby/lightning-tools/402'
 import t, { type Test as T } from 'tap'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { freePort } from '../support/free-port.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { lightningMethod, loadMppx, mppxProgram } from './mppx-client.ts'
 import { sandboxWallet } from './setting.ts'
 import { countingUpstream } from '../security/shop.ts'
 
@@ -113,17 +114,37 @@ t.test('@x402/fetch pays by the third challenge of a 402', { skip }, async t => 
   })
 })
 
-t.test('fetchWithX402 of Alby as published pays without a preimage', async t => {
-  const { gateway, upstream, url } = await openShop(t)
-  const wallet = sandboxWallet(gateway)
-  for (const call of [fetchWithX402, fetch402]) {
-    const response = await call(`${url}/paid/item?by=${call.name}`, {}, { wallet })
-    t.equal(response.status, 200, call.name)
-    t.equal(await response.text(), 'sold')
+t.test(
+  'other clients as published pay as before beside the third challenge, and Alby by its older dialect',
+  async t => {
+    const { gateway, upstream, url } = await openShop(t)
+    const wallet = sandboxWallet(gateway)
+    const clients: ReadonlyArray<readonly [string, (url: string) => Promise<Response>]> = [
+      ['fetchWithX402', async to => await fetchWithX402(to, {}, { wallet })],
+      ['fetch402', async to => await fetch402(to, {}, { wallet })],
+      ['fetchWithL402', async to => await fetchWithL402(to, {}, { wallet })],
+      [
+        'fetchWithMpp',
+        async to => await fetchWithMpp(to, { headers: { 'accept-payment': 'lightning/charge' } }, { wallet })
+      ]
+    ]
+    const mppx = mppxProgram() === null ? null : await loadMppx()
+    const method = mppx && lightningMethod(mppx, async invoice => (await wallet.payInvoice({ invoice })).preimage)
+    const all =
+      mppx && method
+        ? [...clients, ['mppx', mppx.Mppx.create({ methods: [method], polyfill: false }).fetch] as const]
+        : clients
+    for (const [name, pay] of all) {
+      const response = await pay(`${url}/paid/item?by=${name}`)
+      t.equal(response.status, 200, name)
+      t.equal(await response.text(), 'sold')
+      t.equal(response.headers.has('payment-response'), name === 'fetchWithX402', name)
+      t.equal(response.headers.has('payment-receipt'), name === 'fetchWithMpp' || name === 'mppx', name)
+    }
+    t.equal(wallet.paid.length, all.length, 'each pays once')
+    t.equal(upstream.hits.length, all.length)
   }
-  t.equal(wallet.paid.length, 2)
-  t.equal(upstream.hits.length, 2)
-})
+)
 
 t.test('with two routing hints, the head of a 402 with three schemes stays below 5,000 bytes', async t => {
   const { port } = await openShop(t)

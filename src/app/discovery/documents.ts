@@ -47,6 +47,7 @@ export function openApiText(
         : which === 'sale'
           ? paid.filter(route => route.price !== null || route.calls !== undefined)
           : [],
+    sellsByX402: config.payment.schemes.includes('x402'),
     priceOf,
     examples,
     service: {
@@ -74,7 +75,8 @@ export function apiText(
       title: name,
       description: `${description}. ${aboutOf({ ...config, discovery: { ...config.discovery, description: '' } })}`,
       publicUrl,
-      pricedRoutes: routes
+      pricedRoutes: routes,
+      sellsByX402: config.payment.schemes.includes('x402')
     })
   )
 }

@@ -29,10 +29,24 @@ export const headerComponents = Object.freeze({
   PaymentReceipt: {
     description: 'base64url of JSON {challengeId, method, reference, status, timestamp}; after a Payment credential.',
     schema: { type: 'string' }
+  },
+  X402Required: {
+    description: 'base64 of PaymentRequired of x402 version 2; left out where this request is not sold by it.',
+    schema: { type: 'string' }
+  },
+  X402Response: {
+    description: 'base64 of SettlementResponse, after PAYMENT-SIGNATURE: the payment hash, or an `errorReason`.',
+    schema: { type: 'string' }
   }
 } satisfies Record<string, Json>)
 
 const reference = (name: keyof typeof headerComponents): Json => ({ $ref: `#/components/headers/${name}` })
+
+/** Of a 402 and of a sale, where x402 is on. */
+export const x402Headers = Object.freeze({
+  required: { 'PAYMENT-REQUIRED': reference('X402Required'), 'PAYMENT-RESPONSE': reference('X402Response') },
+  sold: { 'PAYMENT-RESPONSE': reference('X402Response') }
+})
 
 /** On every response, errors too (contract, Versioning 1; decisions 13 and 14). */
 export const commonHeaders: Json = Object.freeze({

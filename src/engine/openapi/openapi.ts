@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type RefusalName } from './errors.ts'
-import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
+import { headerComponents, commonHeaders, refusalHeaders, successHeaders, x402Headers } from './headers.ts'
 import { addPaidRoutes, pathItemOf, SECURITY, shared } from './paid-paths.ts'
 import { openApiPath, paymentInfo, type PricedRoute } from './paid.ts'
 import type { DocumentedPrice, AnyOperation, OperationResponse } from '../operations/operation.ts'
@@ -19,6 +19,7 @@ interface DocumentFacts {
   readonly publicUrl: string
   /** Routes with a price; those of operators' and merchants' APIs get their own paths. */
   readonly pricedRoutes: readonly PricedRoute[]
+  readonly sellsByX402?: boolean
   readonly priceOf?: (operation: AnyOperation) => DocumentedPrice | null
   readonly examples?: Readonly<Record<string, OperationExample>>
   /** Requests that the gateway sends, by event name (OpenAPI `webhooks`). */
@@ -254,7 +255,7 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
       priceOf(operation)
     )
   }
-  addPaidRoutes(paths, facts.pricedRoutes)
+  addPaidRoutes(paths, facts.pricedRoutes, facts.sellsByX402 === true)
   const webhooks = Object.fromEntries(
     Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)])
   )
@@ -270,6 +271,11 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
       ),
       Upstream: UPSTREAM
     }
+  }
+  if (facts.sellsByX402 === true) {
+    const { PaymentRequired } = components['responses'] ?? {}
+    if (PaymentRequired !== undefined)
+      PaymentRequired['headers'] = { ...(PaymentRequired['headers'] as Json), ...x402Headers.required } // set above
   }
   for (const { api } of facts.pricedRoutes)
     for (const [kind, named] of Object.entries(api?.components ?? {}))

@@ -1,5 +1,5 @@
 import { type Json, type RefusalName } from './errors.ts'
-import { commonHeaders } from './headers.ts'
+import { commonHeaders, x402Headers } from './headers.ts'
 import { paymentInfo, type PricedRoute, type RouteExample } from './paid.ts'
 import { schemaOf } from './schemas.ts'
 import type { Access } from '../operations/operation.ts'
@@ -21,15 +21,15 @@ export function pathItemOf(paths: Record<string, Json>, path: string): Json {
 }
 
 /** The paths of paid routes, behind those of operations. */
-export function addPaidRoutes(paths: Record<string, Json>, routes: readonly PricedRoute[]): void {
+export function addPaidRoutes(paths: Record<string, Json>, routes: readonly PricedRoute[], byX402: boolean): void {
   // Each method of a path is described once: by the route for all its requests, if there is one.
   const wideFirst = [...routes].sort((a, b) => Number(a.parameters !== undefined) - Number(b.parameters !== undefined))
   for (const route of wideFirst) {
     if (route.own === true) continue
-    for (const example of route.examples) addExample(paths, route, example)
+    for (const example of route.examples) addExample(paths, route, example, byX402)
     const item = pathItemOf(paths, route.path)
     const methods = route.methods.length === 0 ? ANY_METHOD : route.methods.filter(name => METHODS.has(name))
-    for (const method of methods) item[method] ??= paid(route, method)
+    for (const method of methods) item[method] ??= paid(route, method, byX402)
     for (const [, name] of route.path.matchAll(/\{([^{}]+)\}/g)) {
       const list = (item['parameters'] ??= []) as Json[]
       if (!list.some(entry => entry['name'] === name))
@@ -44,13 +44,14 @@ const DETAILS = 'The API behind says what it takes and gives; this gateway asks 
 function addExample(
   paths: Record<string, Json>,
   route: PricedRoute,
-  { method, target, body, response }: RouteExample
+  { method, target, body, response }: RouteExample,
+  byX402: boolean
 ): void {
   const [path = '', query = ''] = target.split('?', 2)
   const verb = method.toLowerCase()
   const item = pathItemOf(paths, path)
   if (!METHODS.has(verb) || item[verb] !== undefined) return
-  const operation = paid({ ...route, path }, verb)
+  const operation = paid({ ...route, path }, verb, byX402)
   const parameters = [...new URLSearchParams(query)].map(([name, example]) => ({
     name,
     in: 'query',
@@ -80,7 +81,7 @@ function addExample(
   }
 }
 
-function paid(route: PricedRoute, method: string): Json {
+function paid(route: PricedRoute, method: string, byX402: boolean): Json {
   const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
   const body = ['post', 'put', 'patch'].includes(method)
     ? { requestBody: { description: 'What the API behind takes.', content: { '*/*': {} } } }
@@ -100,7 +101,11 @@ function paid(route: PricedRoute, method: string): Json {
     responses: {
       200: {
         description: 'What was paid for.',
-        headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } },
+        headers: {
+          ...commonHeaders,
+          'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' },
+          ...(byX402 && route.calls === undefined ? x402Headers.sold : {})
+        },
         content: { '*/*': {} }
       },
       ...(theirs as Json) /* `readApi` takes objects only */,
