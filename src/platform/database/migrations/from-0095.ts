@@ -1,0 +1,25 @@
+import type { Migration } from '../migrations.ts'
+
+/** Cost of requests at a price list's prices, and its sums by day and model up to an entry. */
+const margins: Migration = {
+  name: '0095-margins',
+  async up(sql) {
+    await sql`alter table balance_entries add column cost_msat bigint`
+    await sql`
+      create table model_sums (
+        at timestamptz not null, model text not null, requests bigint not null, msat bigint not null, cost_msat bigint not null,
+        primary key (at, model))`
+    await sql`
+      create table model_sums_until (
+        id integer primary key check (id = 1), entry bigint not null, seen bigint not null, seen_at timestamptz not null)`
+    await sql`
+      insert into model_sums_until select 1, coalesce(max(id), 0), coalesce(max(id), 0), to_timestamp(0) from balance_entries`
+  }
+}
+
+const proxyApis: Migration = {
+  name: '0096-proxy-apis',
+  sql: 'alter table proxies add column openapi text'
+}
+
+export const from0095: readonly Migration[] = [margins, proxyApis]
