@@ -9,7 +9,7 @@ import {
 import type { FieldTable } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { FiatCurrency, Quotes } from '../../lightning/money/prices.ts'
-import { readField, readItems, refuseOverrides, unreadable } from '../prices/request-field.ts'
+import { readField, readItems, unreadable } from '../prices/request-field.ts'
 import { FieldChoice, type Chosen } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import { apiForm, memberForm, type UsageForm } from '../usage/forms.ts'
@@ -129,7 +129,6 @@ export class Meter {
     const { usage, estimate } = this.config
     if (usage === 'requests' || usage === 'pieces') return { input: 0, output: 1 }
     if (usage === 'gemini') requireGeneration(ctx)
-    else if (usage === 'openai' || usage === 'anthropic') await refuseOverrides(ctx)
     if (this.config.catalog !== undefined) await requireListed(ctx)
     const lists = await this.#lists(ctx)
     const { limits, others } = outputLimits(this.config, lists.hasInput)

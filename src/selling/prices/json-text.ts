@@ -28,6 +28,9 @@ const MISSING: NothingRead = Object.freeze({ kind: 'missing' })
 
 const read = new WeakMap<Uint8Array, JsonText | string>()
 
+/** Members by which LiteLLM takes other values than those beside them, or leaves those out. */
+const OVERRIDES = ['extra_body', 'additional_drop_params']
+
 /**
  * Reads members of a JSON body so that no upstream reads another value: duplicate keys, also in another case or
  * escaped, are faults.
@@ -36,6 +39,8 @@ export class JsonText {
   /** Cache of outlines by offset, since several fields are read. */
   readonly #outlines = new Map<number, Outline>()
   readonly #root: Outline
+  /** Undefined until it is looked for. */
+  #overrides: NothingRead | null | undefined
 
   private constructor(root: Outline) {
     this.#root = root
@@ -70,6 +75,12 @@ export class JsonText {
 
   get whole(): Span {
     return this.#root
+  }
+
+  /** A fault where others may take another value than this member's; null for none. */
+  overridden([first = '']: readonly string[]): NothingRead | null {
+    if (this.#overrides === undefined) this.#overrides = this.refuseFilled(OVERRIDES)
+    return OVERRIDES.includes(first) ? null : this.#overrides
   }
 
   /** Where a member's value stands. */

@@ -12,12 +12,10 @@ import { trimmed, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 /** Default body limit in bytes. */
 const MAX_BODY = 1_048_576
 
-/** Members by which LiteLLM takes other values than those beside them, or leaves those out. */
-const OVERRIDES = ['extra_body', 'additional_drop_params']
 /**
  * Members by which OpenRouter and LiteLLM take other models than `model`. They would serve one at the price of another.
  */
-const OTHER_MODELS = ['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks', ...OVERRIDES]
+const FALLBACK_MODELS = ['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks'] as const
 
 export function nameOf(field: FieldSelector): string {
   if ('json' in field) return field.json
@@ -48,19 +46,11 @@ export async function readItems(name: string, ctx: Context): Promise<RequestItem
   return read
 }
 
-/**
- * Refuses a body with members that override others.
- * @throws as `readField`
- */
-export async function refuseOverrides(ctx: Context): Promise<void> {
-  const read = await ofBody('model', ctx, text => text.refuseFilled(OVERRIDES))
-  if (read !== null) taken(read)
-}
-
 function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {
   const read = ofBody(json, ctx, text => {
-    const other = json === 'model' ? text.refuseFilled(OTHER_MODELS) : null
-    return other ?? text.member(json.split('.'))
+    const names = json.split('.')
+    const other = json === 'model' ? text.refuseFilled(FALLBACK_MODELS) : null
+    return other ?? text.overridden(names) ?? text.member(names)
   })
   if (read instanceof Promise) return read.then(later => (later === null ? null : taken(later)))
   return read === null ? null : taken(read)

@@ -2,8 +2,10 @@ import t from 'tap'
 import { Money } from '../../../src/engine/config/units.ts'
 import { TableBy } from '../../../src/engine/checks/price.ts'
 import { readConfig } from '../../../src/engine/config/read.ts'
+import type { Context } from '../../../src/engine/message/context.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import { headerValue, queryParameter } from '../../../src/selling/prices/request-field.ts'
+import { errorLike } from '../../support/error-like.ts'
+import { headerValue, queryParameter, readField } from '../../../src/selling/prices/request-field.ts'
 
 t.test('a parameter of the query is read once decoded', async t => {
   for (const [query, value] of [
@@ -77,6 +79,23 @@ t.test('a header is read where it stands once and goes on to the upstream', asyn
     ['X-Tier', 'gold', 'Connection', 'close, X-Tier']
   ])
     t.match(read(...pairs), { kind: 'fault' }, pairs.join(' '))
+})
+
+t.test('a member is refused beside members that may override it, unless it is in one of them', async t => {
+  const read = async (body: string, json = 'size'): Promise<unknown> => {
+    const bytes = Buffer.from(body)
+    // No more of it is asked for.
+    const ctx = {
+      headers: new HeaderList(['Content-Type', 'application/json']),
+      body: { length: bytes.byteLength, collected: bytes },
+      bodyUnits: 0
+    } as unknown as Context
+    return await readField({ json }, ctx)
+  }
+  t.equal(await read('{"size":"small","extra_body":{},"additional_drop_params":[]}'), 'small')
+  for (const other of ['"extra_body":{"size":"large"}', '"Extra_Body":{"n":1}', '"additional_drop_params":["size"]'])
+    await t.rejects(async () => read(`{"size":"small",${other}}`), errorLike({ status: 400 }), other)
+  t.equal(await read('{"extra_body":{"size":"large"}}', 'extra_body.size'), 'large')
 })
 
 t.test('a table of the file says where it is nonsense', async t => {
