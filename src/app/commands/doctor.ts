@@ -16,8 +16,7 @@ import { Sealer } from '../../platform/keys/secrets.ts'
 import { openState } from '../../platform/state/url.ts'
 import { systemClock } from '../../platform/system/clock.ts'
 import { silentLog } from '../../platform/telemetry/log.ts'
-import { platformFacts, type AdminHealth } from '../../web/admin/health.ts'
-import { expiry, judgePlatform } from '../../web/admin/problems.ts'
+import type { AdminHealth } from '../../web/admin/health.ts'
 import { addressOf, adminKeyOf } from '../cli/admin-call.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import { dryRun, noDatabase } from '../cli/dry-run.ts'
@@ -103,6 +102,10 @@ async function storageLines(config: GatewayConfig, known: AdminHealth['checks'] 
     : await openDatabase({ ...config.database, dataDir: config.data, log, clock })
   const state = await openState(config.state.url, { clock, log, cluster: config.state.cluster })
   try {
+    const [{ platformFacts }, { judgePlatform }] = await Promise.all([
+      import('../../web/admin/health.ts'),
+      import('../../web/admin/problems.ts')
+    ])
     const facts = await platformFacts({ clock, database, state }, config)
     const checks = known ?? judgePlatform(facts).filter(({ name }) => name !== 'database' || !isEmbedded)
     if (facts.database.status === 'unhealthy') return checks
@@ -180,6 +183,8 @@ async function gatewayLines(config: GatewayConfig, operations: readonly AnyOpera
       line('bad', 'public URL', `${publicUrl}/ready answers ${found.status}, not this gateway.`, wayOut)
     ]
   const words = `${publicUrl} leads to the gateway`
+  // No page is loaded by other commands.
+  const { expiry } = await import('../../web/admin/problems.ts')
   const reached = found.until === null ? good('', `${words}.`) : expiry(`${words}; its`, found.until, systemClock.now())
   const renew = reached.state === 'good' ? null : tls.length > 0 ? reached.wayOut : "Renew the proxy's certificate."
   return [

@@ -6,7 +6,8 @@ import type { AssetNames } from '../kit/assets.ts'
 import { merchantLine, pictures } from '../kit/pictures.ts'
 import { momentText, amountText, bitcoinAmount } from '../kit/amounts.ts'
 import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.ts'
-import { bitcoinUri, qrContent, qrCode } from '../kit/qr-code.ts'
+import { codeToScan, copyField, timeLeft, waiting, walletLink } from './payable.ts'
+import { bitcoinUri, qrContent } from '../kit/qr-code.ts'
 import { randomUUID } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
@@ -292,53 +293,3 @@ function linkPage(link: PaymentLink, payee: string, typed: string, problem: stri
 }
 
 /** Shared parts of pages with an invoice; `assets/invoice.js` animates them. */
-
-/** Heading with a pulsing dot while the page waits. `beside` is at its end. */
-export function waiting(heading: string, beside: VNode | null): VNode {
-  return html`
-    <div class="state">
-      <h2 id="state" class="state-heading" tabindex="-1"><span class="pulse" aria-hidden="true"></span>${heading}</h2>
-      ${beside}
-    </div>`
-}
-
-/** Countdown. All times in milliseconds since the epoch. */
-export function timeLeft({
-  createdAt,
-  expiresAt,
-  now
-}: {
-  readonly createdAt: number
-  readonly expiresAt: number
-  readonly now: number
-}): VNode {
-  const left = Math.max(0, expiresAt - now)
-  const until = new Date(expiresAt).toISOString()
-  return html`
-    <p class="clock" role="timer" aria-live="off">
-      <span class="unseen">Expires </span>
-      <time datetime=${until} data-left=${left}>until ${until.slice(11, 16)} UTC</time>
-    </p>
-    <progress class="remaining" aria-hidden="true" max=${Math.max(1, expiresAt - createdAt)} value=${left}></progress>`
-}
-
-/** QR code, always on white. */
-export function codeToScan(content: string, label: string): VNode {
-  return html`<div class="code">${qrCode(content, label)}</div>`
-}
-
-export function walletLink(invoice: string): VNode {
-  return html`<a class="button" href=${`lightning:${invoice}`}>Open in wallet</a>`
-}
-
-/** A selectable line with a copy button. */
-export function copyField(label: string, text: string): VNode {
-  return html`
-    <div class="field">
-      <span class="field-label">${label}</span>
-      <div class="field-row">
-        <code class="field-text" tabindex="0" dir="ltr">${text}</code>
-        <button class="copy" type="button" aria-label=${t`Copy: ${label}`} hidden>Copy</button>
-      </div>
-    </div>`
-}
