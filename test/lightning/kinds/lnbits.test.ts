@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
@@ -154,4 +156,17 @@ t.test('what is wrong is said in its own words, in each form that they have', t 
   t.equal(lnbitsMessage({ error: 'Rate limit exceeded' }), 'Rate limit exceeded')
   t.equal(lnbitsMessage('text'), null)
   t.end()
+})
+
+t.test('a refused or dropped hash is told apart from a bad key', async t => {
+  const { fake, provider, key } = await setUp(t)
+  const hashed = { text: 'a text', hash: hash('sha256', 'a text') }
+  fake.wallet.hashes = 'refused'
+  await t.rejects(
+    provider.createCharge(key, { ...request, hashed }),
+    errorLike({ name: 'ProviderRefused', reason: 'request' })
+  )
+  fake.wallet.hashes = 'ignored'
+  const { invoice } = await provider.createCharge(key, { ...request, hashed })
+  t.equal(decodeInvoice(invoice).descriptionHash, null)
 })

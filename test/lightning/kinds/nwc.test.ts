@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { createHash, hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
@@ -506,4 +507,17 @@ t.test('a relay whose certificate nobody vouches for is told as what is wrong wi
   const text = new Secret(fake.key())
   for (let count = 0; count < 4; count++)
     t.match(await provider.validateKey(text), { isValid: false, message: /No authority that is trusted here signed/ })
+})
+
+t.test('a refused or dropped hash is told apart from a bad key', async t => {
+  const { fake, provider, key } = await setUp(t)
+  const hashed = { text: 'a text', hash: hash('sha256', 'a text') }
+  fake.wallet.hashes = 'refused'
+  await t.rejects(
+    provider.createCharge(key, { ...request, hashed }),
+    errorLike({ name: 'ProviderRefused', reason: 'request' })
+  )
+  fake.wallet.hashes = 'ignored'
+  const { invoice } = await provider.createCharge(key, { ...request, hashed })
+  t.equal(decodeInvoice(invoice).descriptionHash, null)
 })

@@ -211,14 +211,20 @@ async function newInvoice(
   wallet: NwcWallet,
   { amountSats, description, expirySeconds, hashed }: ChargeRequest
 ): Promise<Charge> {
-  const response = await wallet.ask('make_invoice', {
-    amount: amountSats * 1000,
-    ...(hashed === undefined
-      ? { description: shortDescription(description.toWellFormed()) }
-      : { description_hash: hashed.hash }),
-    expiry: expirySeconds
-  })
-  const { invoice, payment_hash } = requireResponse(NwcInvoice, 'result' in response ? response.result : null)
+  const response = await wallet.ask(
+    'make_invoice',
+    {
+      amount: amountSats * 1000,
+      ...(hashed === undefined
+        ? { description: shortDescription(description.toWellFormed()) }
+        : { description_hash: hashed.hash }),
+      expiry: expirySeconds
+    },
+    code => hashed !== undefined && code === 'NOT_IMPLEMENTED'
+  )
+  if ('error' in response)
+    throw new ProviderRefused('request', 'The wallet makes no invoices with the hash of a description.')
+  const { invoice, payment_hash } = requireResponse(NwcInvoice, response.result)
   return lightningCharge(invoice, payment_hash, amountSats)
 }
 
