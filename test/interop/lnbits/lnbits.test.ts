@@ -9,6 +9,7 @@ import type { PayoutRequest } from '../../../src/lightning/provider-calls/provid
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { listed } from '../../lightning/providers/listed.ts'
+import { freePort } from '../../support/free-port.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { findLnbits, startLnbits } from './instance.ts'
@@ -145,6 +146,30 @@ t.test('a real LNbits', { skip }, async t => {
       const authorization = credentialOf(challengeOf(asked, scheme), await pay(invoice))
       t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200, scheme)
     }
+  })
+
+  await t.test('through the gateway by x402, whose payment LNbits must confirm', async t => {
+    const port = await freePort()
+    const url = `http://127.0.0.1:${port}`
+    const gateway = await startGateway(t, {
+      yaml: defaultYaml({
+        replace: [
+          ['primary:   { kind: sandbox }', 'primary: { kind: lnbits, key: "${KEY}" }'],
+          ['chains:\n', 'payment: { schemes: [ l402, payment, x402 ] }\nchains:\n']
+        ]
+      }),
+      env: { KEY: seller.invoiceKey, PORT: String(port), PUBLIC_URL: url }
+    })
+    const asked = await gateway.send('GET', '/demo/quote')
+    const { accepts } = JSON.parse(Buffer.from(String(asked.headers['payment-required']), 'base64').toString()) as {
+      readonly accepts: readonly [{ readonly extra: { readonly invoice: string } }]
+    }
+    const [accepted] = accepts
+    const payload = { preimage: await pay(accepted.extra.invoice) }
+    const credential = Buffer.from(JSON.stringify({ x402Version: 2, accepted, payload })).toString('base64')
+    const headers = { 'payment-signature': credential }
+    t.equal((await gateway.send('GET', '/demo/quote', { headers })).status, 200)
+    t.equal((await gateway.send('GET', '/demo/quote', { headers })).status, 402)
   })
 
   await t.test('300 invoices, 16 at once', async t => {
