@@ -82,6 +82,11 @@ export default definePlugin({
         ['route']
       )
       .cell(labels)
+    const attempts = metrics.counterCells(
+      'boltgate_upstream_attempts_total',
+      'Requests sent to an address of an upstream with several, or with fallbacks; one may be sent to more than one.',
+      ['route', 'origin']
+    )
     const inFlight = metrics.gaugeCells('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
     const bytesIn = metrics
       .counterCells('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route'])
@@ -120,8 +125,9 @@ export default definePlugin({
       request(ctx) {
         if (!ctx.internal) inFlight.add(1)
       },
-      upstream(ctx) {
+      upstream(ctx, { origin }) {
         ctx.set(forwarded, clock.monotonic())
+        if (origin !== undefined) attempts.cell({ route: name, origin }).add(1)
       },
       response(ctx, head) {
         const since = ctx.get(forwarded)

@@ -17,6 +17,8 @@ export interface UpstreamRequest {
   body?: Uint8Array
   /** The model that a fallback is asked for instead of the request's own. */
   readonly model?: string | undefined
+  /** Origin of the upstream where it has several or fallbacks. */
+  readonly origin?: string | undefined
 }
 
 /**

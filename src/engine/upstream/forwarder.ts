@@ -296,7 +296,8 @@ export class Forwarder {
   ): void | Promise<void> {
     const given = body ?? ctx.body.collected
     const model = given === null || given.byteLength === 0 ? null : (attempts?.entry.model ?? null)
-    const out: UpstreamRequest = { method: ctx.method, path: wanted, headers, model: model ?? undefined }
+    const origin = attempts === null ? undefined : target.origin
+    const out: UpstreamRequest = { method: ctx.method, path: wanted, headers, model: model ?? undefined, origin }
     responder.forwarding(out)
     ctx.trace?.forwarding(ctx.method, target.origin, headers)
     const { path } = out

@@ -166,6 +166,30 @@ t.test('pool: an address that keeps failing is left out until its pause ends', a
   t.same(forwarder.breakers.report(), [])
 })
 
+t.test('pool: a server that dies and returns under load costs no request that may be repeated', async t => {
+  let served = 0
+  let isDying = false
+  const dying = await named(t, 'a', (_req, res) => {
+    isDying ||= ++served === 200
+    // The requests of its other connections are lost with it.
+    if (isDying) dying.server.closeAllConnections()
+    else res.end('a')
+  })
+  const other = await named(t, 'b')
+  const { ask, clock } = await open(t, [dying.origin, other.origin])
+  const statuses = new Set<number>()
+  for (let round = 0; round < 20; round++) {
+    if (round === 15) {
+      isDying = false
+      clock.advance(30_000)
+    }
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask()))
+    for (const { status } of answers) statuses.add(status)
+  }
+  t.same([...statuses], [200])
+  t.ok(served > 250, 'the server that returned serves again')
+})
+
 t.test('pool: with every address away nothing is sold, and the shortest pause is the answer', async t => {
   const { ask, clock, context, forwarder } = await open(t, [await closed(t), await closed(t)])
   for (let request = 0; request < 5; request++) t.equal((await ask()).failure?.status, 502)

@@ -176,6 +176,14 @@ t.test('fallback: a dead server is left out, and nothing is sold once the fallba
   const shop = await openShop(t, upstream)
   for (let request = 0; request < 12; request++) t.equal((await shop.chat(shop.authorization)).status, 200)
   t.equal((await shop.chat()).status, 402, 'is sold')
+  const { text } = await shop.gateway.send('GET', '/metrics', { headers: { 'x-api-key': shop.gateway.adminKey } })
+  const attempts = [...text.matchAll(/^boltgate_upstream_attempts_total\{.*origin="(.*)"\} (\d+)$/gm)]
+  t.equal(attempts.find(([, origin]) => origin === good.url)?.[2], '12')
+  t.equal(
+    attempts.find(([, origin]) => origin !== good.url)?.[2],
+    '5',
+    'the dead server was tried until it was left out'
+  )
   const alone = await openShop(t, `{ url: "${await dead(t)}", fallback: [{ url: "${await dead(t)}" }] }`)
   for (let request = 0; request < 5; request++) t.equal((await alone.chat(alone.authorization)).status, 502)
   const answer = await alone.chat()
