@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import type { SealedValue } from '../lightning/providers/account.ts'
+import type { SealedValue } from '../lightning/providers/slot-keys.ts'
 import type { StorePlatformKind } from './platform.ts'
 import { inUnits, jsonNumber, readDecimal, type RawJson } from '../lightning/money/decimal.ts'
 

@@ -7,7 +7,7 @@ import type { RouteConfig } from '../../src/engine/config/schema.ts'
 import { ConfigurationMissing } from '../../src/index.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../src/engine/pipeline/harness.ts'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
-import { contentDigest } from '../../src/lightning/payment-scheme/content-digest.ts'
+import { contentDigest } from '../../src/lightning/payment-scheme/payment-challenge.ts'
 import { ProviderKeyRequired, ProviderUnavailable } from '../../src/lightning/provider-calls/errors.ts'
 import {
   fixture,

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { contentDigest } from '../../src/lightning/payment-scheme/content-digest.ts'
-import { paymentId } from '../../src/lightning/payment-scheme/payment-challenge.ts'
+import { contentDigest, paymentId } from '../../src/lightning/payment-scheme/payment-challenge.ts'
 import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { buy, challengeOf, credentialOf } from '../support/gateway.ts'

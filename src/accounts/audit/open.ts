@@ -1,7 +1,6 @@
 import type { Database } from '../../platform/database/database.ts'
 import { periodic } from '../../platform/jobs/jobs.ts'
-import { auditOperations } from './operations.ts'
-import { SqlAuditStore, type ActorKind, type AuditEntry } from './store.ts'
+import { auditOperations, SqlAuditStore, type ActorKind, type AuditEntry } from './operations.ts'
 import type { Principal } from '../../engine/message/context.ts'
 import type { Change, Trail } from '../../engine/operations/trail.ts'
 import type { Clock } from '../../platform/system/clock.ts'

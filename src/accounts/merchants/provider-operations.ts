@@ -4,7 +4,7 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import { BODY_REQUIRED } from '../../engine/operations/validation.ts'
 import { FIELD_REQUIRED } from '../../engine/operations/field-errors.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
-import { keyInSlot, providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
+import { keyInSlot, providerOf, type ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { KeyVerdict } from '../../lightning/provider-calls/provider.ts'
 import type { Merchant } from './schema.ts'

@@ -1,6 +1,6 @@
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
-import { keyInSlot, providerOf } from '../../lightning/providers/account.ts'
+import { keyInSlot, providerOf } from '../../lightning/providers/slot-keys.ts'
 import type { Merchant } from './schema.ts'
 
 const Step = Type.Object(

@@ -1,4 +1,4 @@
-import type { ProviderSlot, SealedValue } from '../../lightning/providers/account.ts'
+import type { ProviderSlot, SealedValue } from '../../lightning/providers/slot-keys.ts'
 import type { PlanCaps, PlanTier } from './plans.ts'
 
 /** Flags of an account, set by events and never derived from the plan afterward (decision 77). */

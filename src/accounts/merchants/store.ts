@@ -19,7 +19,7 @@ import {
 } from '../../platform/database/rows.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
-import type { ProviderSlot, SealedValue } from '../../lightning/providers/account.ts'
+import type { ProviderSlot, SealedValue } from '../../lightning/providers/slot-keys.ts'
 import { resolveTier, type PlanCaps } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
 

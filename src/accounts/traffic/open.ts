@@ -4,11 +4,11 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { merchantTrafficOperations, trafficOperations } from './operations.ts'
-import { ProxyTraffic } from './proxy-traffic.ts'
 import { TrafficRecorder } from './recorder.ts'
 import { RequestLogStore, RequestLogWriter } from './request-log.ts'
 import { KEPT, TrafficStore } from './store.ts'
 import { Traffic } from './traffic.ts'
+import { ProxyTraffic } from './proxy-traffic.ts'
 
 const HOUR = 3_600_000
 

@@ -1,6 +1,6 @@
 import type { Database } from '../../platform/database/database.ts'
 import { amount, column, integer, moment, records, text, type Column } from '../../platform/database/rows.ts'
-import type { FaultSum } from '../../platform/telemetry/faults.ts'
+import type { FaultSum } from '../../platform/telemetry/tallies.ts'
 import { summed, type MeasuredStep } from './measured.ts'
 
 const MINUTE = 60_000

@@ -2,7 +2,7 @@ import { invalidField } from '../../engine/operations/field-errors.ts'
 import { requireWritable } from '../../engine/formats/iso-time.ts'
 import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import type { FaultSum } from '../../platform/telemetry/faults.ts'
+import type { FaultSum } from '../../platform/telemetry/tallies.ts'
 import { summed, totalOf, type Measured, type MeasuredStep } from './measured.ts'
 import { GRAINS, KEPT, type Grain, type TrafficProcess, type TrafficStore } from './store.ts'
 

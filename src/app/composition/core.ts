@@ -8,7 +8,6 @@ import { openPrices } from '../../lightning/money/open.ts'
 import { openProviders } from '../../lightning/providers/open.ts'
 import { DatabaseJobs } from '../../platform/jobs/queue.ts'
 import { Sealer } from '../../platform/keys/secrets.ts'
-import { openState } from '../../platform/state/url.ts'
 import { systemRandom } from '../../platform/system/ids.ts'
 import { Metrics } from '../../platform/telemetry/metrics.ts'
 import { openBalances } from '../../selling/balances/open.ts'
@@ -18,6 +17,7 @@ import { openSales } from '../../selling/sales/open.ts'
 import { openSessions } from '../../selling/sessions/open.ts'
 import type { Closers } from './closers.ts'
 import type { Open, Running, GatewayEnvironment } from './domains.ts'
+import { openState } from '../../platform/state/url.ts'
 
 /** What every gateway opens: the pay-per-request core. */
 export type Core = Awaited<ReturnType<typeof openCore>>

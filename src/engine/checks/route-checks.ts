@@ -1,12 +1,11 @@
 import { internalPlugin, terminalOf, type ReadEntry } from './chains.ts'
 import { didYouMean, formatNames, nearest, quote, type Path, type Findings } from '../config/diagnose.ts'
-import { leastReservedMsat, type MeterConfig } from './meter.ts'
+import { leastReservedMsat, type MeterConfig, keyMeterOf } from './meter.ts'
 import { takes, valueWords } from '../config/presets.ts'
 import type { FoundReference } from '../config/read.ts'
 import { isTable } from './price.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
-import { keyMeterOf } from './sessions.ts'
 import { addressesOf } from '../sections/upstream.ts'
 import type { PluginFacts, RouteConfig } from '../config/schema.ts'
 

@@ -3,11 +3,12 @@
  * parameters that detects edits.
  */
 import type { Invoice, InvoiceNetwork } from '../codecs/bolt11.ts'
-import { equalDigests, hmacSha256 } from '../codecs/hmac.ts'
+import { equalDigests, hmacSha256, sha256 } from '../codecs/hmac.ts'
 import { canonicalize } from './jcs.ts'
 import type { DerivedKey } from '../l402/root-key.ts'
 import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
+import { createHash } from 'node:crypto'
 
 /** The id's slots in order. A null digest or opaque becomes the empty string. */
 export interface PaymentIdSlots {
@@ -149,4 +150,25 @@ export function encodeRequest(amount: string, invoice: string, network: string, 
   const details = `{"invoice":${canonicalize(invoice)},"network":${canonicalize(network)},"paymentHash":${canonicalize(paymentHash)}}`
   const json = `{"amount":${canonicalize(amount)},"currency":"sat","methodDetails":${details}}`
   return Buffer.from(json, 'utf8').toString('base64url')
+}
+
+/** The `sha-256` Content-Digest (RFC 9530), which binds a Payment challenge to a body. */
+/** `sha-256=:<standard base64>:`, as in `digest` and `Content-Digest`. */
+export function contentDigest(body: Uint8Array): string {
+  return `sha-256=:${sha256(body).toString('base64')}:`
+}
+
+/** Incremental digest; null for an empty body. */
+export class DigestOfPieces {
+  readonly #hash = createHash('sha256')
+  #empty = true
+
+  add(piece: Uint8Array): void {
+    if (piece.byteLength > 0) this.#empty = false
+    this.#hash.update(piece)
+  }
+
+  end(): string | null {
+    return this.#empty ? null : `sha-256=:${this.#hash.digest('base64')}:`
+  }
 }

@@ -13,7 +13,7 @@ import {
   unusableResponse,
   type ProviderFault
 } from './errors.ts'
-import { firstLine, linesOf, readLines, type LinesRead } from './json-lines.ts'
+import { firstLine, linesOf, readLines, type LinesRead } from './web-socket.ts'
 
 /** Custom connecting; see `engine/upstream/connector.ts`. */
 export type ConnectHow = NonNullable<Pool.Options['connect']>

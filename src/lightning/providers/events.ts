@@ -1,4 +1,4 @@
-import type { ProviderAccount, ProviderSlot } from './account.ts'
+import type { ProviderAccount, ProviderSlot } from './slot-keys.ts'
 import type { KindName } from '../provider-calls/provider.ts'
 
 export interface ChargedAccount extends ProviderAccount {

@@ -1,9 +1,9 @@
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
-import type { ProviderSlot } from './account.ts'
+import type { ProviderSlot } from './slot-keys.ts'
 import { ProviderRefused } from '../provider-calls/errors.ts'
 import type { Polling } from '../kinds/kind.ts'
-import { requireNetwork } from '../provider-calls/network.ts'
+import { requireNetwork } from '../provider-calls/lightning-charge.ts'
 import type {
   Capabilities,
   Charge,

@@ -5,15 +5,23 @@ import { createHash } from 'node:crypto'
 import { quietly, type State } from '../../platform/state/state.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
 import { isPassedOver, type Payee, type ProviderSeat, type SeatView, type Seat, SeatedPayee } from './payee.ts'
-import { keyInSlot, providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
+import {
+  keyInSlot,
+  providerOf,
+  type ProviderAccount,
+  type ProviderSlot,
+  type SealedValue,
+  readSlotKeys,
+  SlotKeysError,
+  type SlotKey
+} from './slot-keys.ts'
 import {
   ProviderKeyRequired,
   ProviderRefused,
   ProviderUnavailable,
   type ProviderFault
 } from '../provider-calls/errors.ts'
-import { OtherNetwork, verdictOn } from '../provider-calls/network.ts'
-import { readSlotKeys, SlotKeysError, type SlotKey } from './slot-keys.ts'
+import { OtherNetwork, verdictOn } from '../provider-calls/lightning-charge.ts'
 import type { KeyVerdict, Provider, KindName } from '../provider-calls/provider.ts'
 
 declare module '../../engine/pipeline/services.ts' {

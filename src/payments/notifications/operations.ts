@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Notifications } from './service.ts'
 
 /** Limit of an unauthenticated body, in bytes; real notifications have some 3,000. */

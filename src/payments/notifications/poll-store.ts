@@ -1,6 +1,6 @@
 import type { Database } from '../../platform/database/database.ts'
 import type { JsonValue } from '../../platform/jobs/jobs.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import { FIRST_STATE, type PollState, recovered, resting, woken } from './poll-plan.ts'
 import type { Clock } from '../../platform/system/clock.ts'

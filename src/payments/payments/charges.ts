@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../../platform/database/database.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentStatus } from './schema.ts'
 

@@ -7,7 +7,7 @@ import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import { CURRENCIES, type Currency } from '../../lightning/money/prices.ts'
 import { jsonNumber, type RawJson } from '../../lightning/money/decimal.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */

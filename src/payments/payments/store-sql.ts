@@ -19,7 +19,7 @@ import {
   type Records,
   type Row
 } from '../../platform/database/rows.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentKey } from './changes.ts'
 import type { Payment, PaymentStatus } from './schema.ts'

@@ -1,7 +1,7 @@
 import type { KeysetPage, ListTotal, TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Idempotency, Kept } from '../../engine/message/idempotency.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 

@@ -15,7 +15,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { choosePrice, type ChosenAmount } from './price.ts'
 import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
-import { keyInSlot } from '../../lightning/providers/account.ts'
+import { keyInSlot } from '../../lightning/providers/slot-keys.ts'
 import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { defineError } from '../../platform/system/errors.ts'
 

@@ -21,7 +21,7 @@ import { exampleOf, type PricedRoute } from '../../engine/openapi/paid.ts'
 import type { ApiFile } from '../../engine/checks/api-file.ts'
 import { pathAllowed, priceOf } from './pricing.ts'
 import { isProxyId } from '../../accounts/merchants/holdings.ts'
-import { keyInSlot } from '../../lightning/providers/account.ts'
+import { keyInSlot } from '../../lightning/providers/slot-keys.ts'
 
 export function openProxies(
   dependencies: Pick<ProxyServiceDependencies, 'production' | 'publicUrl'> & {

@@ -7,7 +7,7 @@ import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds
 import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import { comparablePath } from '../../engine/message/path.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
-import { keyInSlot } from '../../lightning/providers/account.ts'
+import { keyInSlot } from '../../lightning/providers/slot-keys.ts'
 import { overCap, type PlanCaps } from '../../accounts/merchants/plans.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'

@@ -2,7 +2,7 @@ import { pageQuery } from '../../engine/operations/keyset.ts'
 import { PLAIN_EMAIL } from '../payments/input.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import {
   REFUND_STATUSES,

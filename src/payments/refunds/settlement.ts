@@ -19,7 +19,7 @@ import {
 import type { RefundStore } from './store.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import { ProviderRefused, ProviderUnavailable, PROVIDER_REFUSED } from '../../lightning/provider-calls/errors.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Payee } from '../../lightning/providers/payee.ts'
 import type { Payout, PayoutRequest } from '../../lightning/provider-calls/provider.ts'

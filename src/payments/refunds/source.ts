@@ -2,7 +2,7 @@ import { canBecome, statusAt } from '../payments/changes.ts'
 import { REFUNDABLE_STATUSES, type Payment, type PaymentStatus } from '../payments/schema.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
 /** Refundable money: a payment of a merchant, or an order of its store. */

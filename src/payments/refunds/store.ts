@@ -1,6 +1,5 @@
-import type { PageRange } from '../../engine/operations/keyset.ts'
+import type { PageRange, ListTotal } from '../../engine/operations/keyset.ts'
 import { KEY_LIFETIME, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
-import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { sumOf } from '../../platform/database/own-plan.ts'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import {
@@ -16,7 +15,7 @@ import {
   type Records,
   type Row
 } from '../../platform/database/rows.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'

@@ -1,7 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics, type Metric } from 'prom-client'
 import { systemClock, type Clock } from '../system/clock.ts'
-import { Faults } from './faults.ts'
-import { Tallies } from './tallies.ts'
+import { Faults, Tallies } from './tallies.ts'
 import { LATENCY_SPLIT, partOf, type Split } from './latency.ts'
 
 export type { Counter, Gauge, Histogram } from 'prom-client'

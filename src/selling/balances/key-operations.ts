@@ -1,7 +1,7 @@
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type } from 'typebox'
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
-import { keyMeterOf } from '../../engine/checks/sessions.ts'
+import { keyMeterOf } from '../../engine/checks/meter.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { Context } from '../../engine/message/context.ts'

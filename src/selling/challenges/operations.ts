@@ -6,10 +6,8 @@ import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { ValidationError } from '../../engine/operations/errors.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { priceList } from './pricing.ts'
-import { invalidInput } from './problems.ts'
-import { Producer, type ProducerDependencies } from './producer.ts'
-import { ProducerVerifier, type ProducerVerifierDependencies } from './producer-verify.ts'
 import {
+  invalidInput,
   ChallengeInput,
   ChallengePage,
   ChallengeQuery,
@@ -25,6 +23,8 @@ import {
   TokenStatus,
   TokenVerdict
 } from './schema.ts'
+import { Producer, type ProducerDependencies } from './producer.ts'
+import { ProducerVerifier, type ProducerVerifierDependencies } from './producer-verify.ts'
 
 interface ChallengeOperationDependencies extends ProducerDependencies, ProducerVerifierDependencies {
   config(): GatewayConfig

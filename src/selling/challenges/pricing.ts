@@ -1,7 +1,6 @@
 import { callPlace, routeCallPrices } from '../../engine/checks/call-prices.ts'
 import { freeWords } from '../../engine/checks/route-words.ts'
-import { meterWords } from '../../engine/checks/meter.ts'
-import { sessionWords } from '../../engine/checks/sessions.ts'
+import { meterWords, sessionWords } from '../../engine/checks/meter.ts'
 import { audienceWords, isFree, isTable, priceWords, type PriceConfig } from '../../engine/checks/price.ts'
 import { routePrice, type Priced } from '../../engine/checks/sale.ts'
 import { routePlace } from '../offers/offer.ts'

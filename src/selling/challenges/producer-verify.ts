@@ -8,8 +8,13 @@ import { isHex32 } from '../../lightning/codecs/hmac.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { PRODUCER_SERVICE } from './producer.ts'
-import { ProducerProblem } from './problems.ts'
-import type { CredentialInput, VerifyCredentialView, TokenStatus, TokenVerdict } from './schema.ts'
+import {
+  ProducerProblem,
+  type CredentialInput,
+  type VerifyCredentialView,
+  type TokenStatus,
+  type TokenVerdict
+} from './schema.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'

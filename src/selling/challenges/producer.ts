@@ -9,11 +9,8 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { isConnectionFault, type Database, type Sql } from '../../platform/database/database.ts'
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { UNROUTED, type Offer } from '../offers/offer.ts'
-import { ProducerProblem } from './problems.ts'
-import { countEndpoints } from '../../accounts/merchants/holdings.ts'
-import { ProducerStore } from './producer-store.ts'
-import { paymentLine } from '../minting/replies.ts'
 import {
+  ProducerProblem,
   challengeAt,
   isPayableAt,
   MAX_KEY_CHARS,
@@ -25,6 +22,9 @@ import {
   type EndpointPage,
   type EndpointQuery
 } from './schema.ts'
+import { countEndpoints } from '../../accounts/merchants/holdings.ts'
+import { ProducerStore } from './producer-store.ts'
+import { paymentLine } from '../minting/replies.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Minting } from '../minting/minting.ts'

@@ -4,7 +4,7 @@ import { hasOwnAuthorization } from '../../engine/message/payment-headers.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { URI_TOO_LONG } from '../../engine/operations/error-kinds.ts'
 import { LongError, RateLimited, Unavailable } from '../../engine/operations/errors.ts'
-import { DigestOfPieces } from '../../lightning/payment-scheme/content-digest.ts'
+import { DigestOfPieces } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Settlements } from '../holding/settlements.ts'
 import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
@@ -31,8 +31,7 @@ import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
 import type { RequestBinding } from '../../lightning/codecs/x402.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
-import { meterWords } from '../../engine/checks/meter.ts'
-import type { SessionsConfig } from '../../engine/checks/sessions.ts'
+import { meterWords, type SessionsConfig } from '../../engine/checks/meter.ts'
 import { depositSats, type SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
 
 export interface MintRequest {

@@ -1,6 +1,6 @@
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { InvoiceStock, Payee, InOrder } from '../../lightning/providers/payee.ts'
 import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'

@@ -1,5 +1,5 @@
 import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '../../engine/checks/call-prices.ts'
-import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
+import { contentDigest } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { Offer } from '../offers/offer.ts'
 import { MAX_CREDENTIAL_CHARS } from '../../lightning/codecs/credential.ts'
 import { isMoreFiat } from '../prices/fiat.ts'

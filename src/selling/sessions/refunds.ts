@@ -4,7 +4,7 @@ import type { Database } from '../../platform/database/database.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import type { SessionRefund } from '../../lightning/payment-scheme/session-challenge.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Payee } from '../../lightning/providers/payee.ts'
 import type { Capabilities, Payout } from '../../lightning/provider-calls/provider.ts'
@@ -22,7 +22,7 @@ import {
 import type { Clock } from '../../platform/system/clock.ts'
 import { numericId, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { SessionCounters } from './counters.ts'
+import type { SessionCounters } from './open.ts'
 import {
   afterSilence,
   afterUnsent,

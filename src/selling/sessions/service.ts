@@ -27,7 +27,7 @@ import {
   TOPPED_UP
 } from '../../lightning/payment-scheme/session-challenge.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
-import type { SessionCounters } from './counters.ts'
+import type { SessionCounters } from './open.ts'
 import {
   networkOf,
   paidDeposit,

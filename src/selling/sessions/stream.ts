@@ -6,7 +6,7 @@ import { EventReader, type Boundary } from '../../engine/formats/event-reader.ts
 import { encodeEvent } from '../../engine/formats/event-stream.ts'
 import { receiptEvent, shortageEvent } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
-import type { SessionCounters } from './counters.ts'
+import type { SessionCounters } from './open.ts'
 import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 

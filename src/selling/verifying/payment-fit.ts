@@ -1,5 +1,5 @@
 import type { Context } from '../../engine/message/context.ts'
-import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
+import { contentDigest } from '../../lightning/payment-scheme/payment-challenge.ts'
 import { parseTimestamp } from '../../lightning/codecs/timestamp.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'

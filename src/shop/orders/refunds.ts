@@ -1,7 +1,7 @@
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { RefundSource, RefundSources } from '../../payments/refunds/source.ts'
 import { isOrderId, type OrderStore } from './store.ts'

@@ -28,7 +28,7 @@ import {
   together,
   type Records
 } from '../../platform/database/rows.ts'
-import type { SealedValue } from '../../lightning/providers/account.ts'
+import type { SealedValue } from '../../lightning/providers/slot-keys.ts'
 import { claimTokenPlace } from './claims.ts'
 
 export interface OrderRecord extends Order {

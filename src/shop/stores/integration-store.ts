@@ -1,6 +1,5 @@
-import { isRowId } from '../../platform/database/rows.ts'
-import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import {
+  isRowId,
   amount,
   flag,
   group,
@@ -14,7 +13,8 @@ import {
   type Records,
   type Row
 } from '../../platform/database/rows.ts'
-import type { SealedValue } from '../../lightning/providers/account.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
+import type { SealedValue } from '../../lightning/providers/slot-keys.ts'
 import type { StorePlatformKind } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 

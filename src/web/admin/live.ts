@@ -6,7 +6,7 @@ import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/c
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import type { FaultSum } from '../../platform/telemetry/faults.ts'
+import type { FaultSum } from '../../platform/telemetry/tallies.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import { RouteTrafficView, routeTrafficView } from '../../accounts/traffic/operations.ts'
 import type { RunningConfiguration } from './schema.ts'

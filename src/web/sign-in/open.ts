@@ -14,8 +14,7 @@ import { Passkeys } from './passkeys/service.ts'
 import { SqlPasskeyStore } from './passkeys/store.ts'
 import { sessionOperations } from './session-operations.ts'
 import { Sessions } from './sessions.ts'
-import { SqlSessionStore } from './session-store.ts'
-import { SqlSignInStore } from './store.ts'
+import { SqlSessionStore, SqlSignInStore } from './store.ts'
 
 export function openSignIn(
   dependencies: Omit<SignInDependencies, 'store' | 'sessions' | 'operators'> & {

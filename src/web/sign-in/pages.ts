@@ -4,7 +4,7 @@ import { shownStatus } from '../../accounts/merchants/account.ts'
 import { planNames } from '../../accounts/merchants/plans.ts'
 import type { PageAssets } from '../kit/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../kit/document.ts'
-import type { Membership } from './session-store.ts'
+import type { Membership } from './store.ts'
 import type { CurrentSession } from './sessions.ts'
 
 /** Same response to every request for a link (decision 170). */

@@ -3,7 +3,7 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import { shownStatus } from '../../accounts/merchants/account.ts'
 import { ROLES } from '../../engine/operations/operation.ts'
 import { ADDRESS } from '../mail/mail.ts'
-import type { Membership } from './session-store.ts'
+import type { Membership } from './store.ts'
 import type { CurrentSession } from './sessions.ts'
 
 /** Body of `POST /api/auth/magic-link` (decision 170). */

@@ -1,6 +1,6 @@
 /** The audit trail as a list: by who, what and when, page by page, and as CSV. */
 import t from 'tap'
-import { SqlAuditStore, type AuditEntry } from '../../../src/accounts/audit/store.ts'
+import { SqlAuditStore, type AuditEntry } from '../../../src/accounts/audit/operations.ts'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
 import { startGateway } from '../../support/gateway.ts'
 

@@ -8,7 +8,7 @@ import { merchantsChannel, SqlMerchantStore } from '../../../src/accounts/mercha
 import { generateApiKey } from '../../../src/platform/keys/api-key.ts'
 import { DatabaseStopped, type Database } from '../../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
-import { providerOf } from '../../../src/lightning/providers/account.ts'
+import { providerOf } from '../../../src/lightning/providers/slot-keys.ts'
 import { answered } from '../../support/answered.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

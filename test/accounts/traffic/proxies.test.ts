@@ -4,12 +4,12 @@ import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { TrafficRecorder } from '../../../src/accounts/traffic/recorder.ts'
 import { TrafficStore, type TrafficBatch } from '../../../src/accounts/traffic/store.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { ProxyTraffic } from '../../../src/accounts/traffic/proxy-traffic.ts'
 import { countingUpstream } from '../../security/shop.ts'
 import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { buy, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { nothingMeasured, percentileMs } from '../../../src/accounts/traffic/measured.ts'
+import { ProxyTraffic } from '../../../src/accounts/traffic/proxy-traffic.ts'
 
 const MINUTE = 60_000
 const DAY = 1440 * MINUTE

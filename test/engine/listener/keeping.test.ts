@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
-import { DigestOfPieces, contentDigest } from '../../../src/lightning/payment-scheme/content-digest.ts'
+import { DigestOfPieces, contentDigest } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { openDoor, reply, watchWire } from './support.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { challengeSchemes, paymentPreference } from '../../../src/selling/offers/accept-payment.ts'
-import { contentDigest } from '../../../src/lightning/payment-scheme/content-digest.ts'
+import { contentDigest } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import { formatTimestamp, parseTimestamp } from '../../../src/lightning/codecs/timestamp.ts'
 
 t.test('the digest of RFC 9530, appendix B', async t => {

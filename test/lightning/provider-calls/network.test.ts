@@ -1,6 +1,6 @@
 import t from 'tap'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
-import { agreedNetwork } from '../../../src/lightning/provider-calls/network.ts'
+import { agreedNetwork } from '../../../src/lightning/provider-calls/lightning-charge.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { errorLike } from '../../support/error-like.ts'

@@ -5,7 +5,7 @@ import {
   resolveProvider,
   type AccountFacts,
   type ProviderSlot
-} from '../../../src/lightning/providers/account.ts'
+} from '../../../src/lightning/providers/slot-keys.ts'
 
 const slots: ProviderSlot[] = ['primary', 'alternate']
 const facts = fc.record({

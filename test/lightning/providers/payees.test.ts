@@ -1,6 +1,6 @@
 import t from 'tap'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
-import type { ProviderAccount, ProviderSlot, SealedValue } from '../../../src/lightning/providers/account.ts'
+import type { ProviderAccount, ProviderSlot, SealedValue } from '../../../src/lightning/providers/slot-keys.ts'
 import {
   ProviderKeyRequired,
   ProviderRefused,

@@ -19,7 +19,7 @@ import { systemRandom } from '../../../src/platform/system/ids.ts'
 import type { EnqueueOptions, JobDeclaration, Jobs, JsonObject } from '../../../src/platform/jobs/jobs.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
-import type { ProviderSlot } from '../../../src/lightning/providers/account.ts'
+import type { ProviderSlot } from '../../../src/lightning/providers/slot-keys.ts'
 import { ProviderNotificationError } from '../../../src/lightning/provider-calls/errors.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
 import type {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { LATENCY_BOUNDS, LATENCY_PART_BOUNDS, percentile } from '../../../src/platform/telemetry/latency.ts'
-import { Faults } from '../../../src/platform/telemetry/faults.ts'
+import { Faults } from '../../../src/platform/telemetry/tallies.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 
 const NAME = 'took_seconds'

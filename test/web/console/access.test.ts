@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
-import { SqlSessionStore } from '../../../src/web/sign-in/session-store.ts'
+import { SqlSessionStore } from '../../../src/web/sign-in/store.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'
 

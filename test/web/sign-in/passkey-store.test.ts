@@ -1,7 +1,6 @@
 import tap from 'tap'
 import { SqlPasskeyStore, type StoredPasskey } from '../../../src/web/sign-in/passkeys/store.ts'
-import { SqlSessionStore } from '../../../src/web/sign-in/session-store.ts'
-import { SqlSignInStore } from '../../../src/web/sign-in/store.ts'
+import { SqlSessionStore, SqlSignInStore } from '../../../src/web/sign-in/store.ts'
 import { digestOf } from '../../../src/web/sign-in/cookie.ts'
 import { verifyCreation } from '../../../src/web/sign-in/passkeys/webauthn.ts'
 import { openAnyDatabase } from '../../support/database.ts'

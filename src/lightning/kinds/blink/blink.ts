@@ -6,12 +6,11 @@ import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
 import { headerKeyFault } from '../../provider-calls/address-key.ts'
 import { NO_LIMIT } from '../../provider-calls/budgets.ts'
-import { unusableResponse } from '../../provider-calls/errors.ts'
+import { unusableResponse, Hash, requireResponse } from '../../provider-calls/errors.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { hasToken, parseNotification, receiverToken, requireSubject } from '../../provider-calls/notifications.ts'
 import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
 import type { CallProvider } from '../../provider-calls/provider-call.ts'
-import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import type {
   Capabilities,
   Charge,

@@ -4,9 +4,15 @@ import { readResponse } from '../../../engine/formats/response-schema.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
 import { noBudget, type CallBudget, type CallPriority } from '../../provider-calls/budgets.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  NothingSent,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  requireResponse,
+  type JsonRecord
+} from '../../provider-calls/errors.ts'
 import { ProviderHttp, type CallProvider } from '../../provider-calls/provider-call.ts'
-import { requireResponse, type JsonRecord } from '../../provider-calls/responses.ts'
 import { BlinkData, BlinkResponse, PayloadErrors, type BlinkError } from './responses.ts'
 import { WALLETS } from './documents.ts'
 

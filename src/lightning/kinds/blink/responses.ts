@@ -2,7 +2,7 @@ import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, orNull, part, Text } from '../../../engine/formats/response-schema.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { Hash, JsonRecord, Seconds } from '../../provider-calls/responses.ts'
+import { Hash, JsonRecord, Seconds } from '../../provider-calls/errors.ts'
 import type { ChargeState, SettledCharge } from '../../provider-calls/provider.ts'
 
 /**

@@ -4,7 +4,7 @@ import { orNull, readResponse, Text } from '../../../engine/formats/response-sch
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { btcOf, lightningCharge } from '../../provider-calls/lightning-charge.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
@@ -29,7 +29,6 @@ import type {
   SettledList,
   SettledSince
 } from '../../provider-calls/provider.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   btcpayError,

@@ -1,7 +1,7 @@
 import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, mapped, orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
+import { Hash, Seconds, Whole } from '../../provider-calls/errors.ts'
 import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**

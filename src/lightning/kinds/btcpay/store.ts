@@ -1,8 +1,7 @@
 import { lightningCharge } from '../../provider-calls/lightning-charge.ts'
-import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
 import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
 import type { Charge, ChargeRequest, ChargeState } from '../../provider-calls/provider.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import type { BtcpayKey } from './key.ts'
 import { btcpayError, BtcpayNodeInvoice } from './responses.ts'
 

@@ -2,7 +2,13 @@ import { accountLimits } from '../../provider-calls/budgets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  NothingSent,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  requireResponse
+} from '../../provider-calls/errors.ts'
 import {
   KeyedCalls,
   type KeyedCall,
@@ -10,8 +16,7 @@ import {
   type KeyedOptions,
   type KeyedServer
 } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { agreedNetwork } from '../../provider-calls/network.ts'
+import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import {
   payable,
   secondsToPay,
@@ -31,7 +36,6 @@ import type {
   SettledList,
   SettledSince
 } from '../../provider-calls/provider.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   ClnInfo,

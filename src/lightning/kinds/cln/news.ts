@@ -1,7 +1,6 @@
 import type { Clock } from '../../../platform/system/clock.ts'
-import { unusableResponse } from '../../provider-calls/errors.ts'
+import { unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
 import type { CallProvider } from '../../provider-calls/provider-call.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import type { SettledCharge, SettledList } from '../../provider-calls/provider.ts'
 import { ClnInvoiceState } from './responses.ts'
 import { CLN_CODES, rpc } from './rpc.ts'

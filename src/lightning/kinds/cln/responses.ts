@@ -2,7 +2,7 @@ import { Type, type StaticDecode } from 'typebox'
 import { mapped, orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { Hash, JsonRecord, wholeOf } from '../../provider-calls/responses.ts'
+import { Hash, JsonRecord, wholeOf } from '../../provider-calls/errors.ts'
 
 /**
  * Responses of Core Lightning's RPC over clnrest (docs.corelightning.org). Amounts are millisatoshis, times seconds.

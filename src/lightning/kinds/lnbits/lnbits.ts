@@ -12,7 +12,7 @@ import {
   readAddressKey,
   type AddressKeyForm
 } from '../../provider-calls/address-key.ts'
-import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse, Hash, requireResponse } from '../../provider-calls/errors.ts'
 import {
   KeyedCalls,
   type KeyedCall,
@@ -37,7 +37,6 @@ import type {
   SettledList,
   SettledSince
 } from '../../provider-calls/provider.ts'
-import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   lnbitsMessage,

@@ -2,7 +2,7 @@ import { Type, type StaticDecode } from 'typebox'
 import { mapped, orNull, readResponse, SafeInteger, Text } from '../../../engine/formats/response-schema.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { Hash } from '../../provider-calls/responses.ts'
+import { Hash } from '../../provider-calls/errors.ts'
 import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**

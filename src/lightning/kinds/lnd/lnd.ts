@@ -3,10 +3,15 @@ import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { addressKeyHost, addressKeyFault } from '../../provider-calls/address-key.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  NothingSent,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  requireResponse
+} from '../../provider-calls/errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { agreedNetwork } from '../../provider-calls/network.ts'
+import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import {
   InvoiceLine,
   LndBalance,
@@ -34,7 +39,6 @@ import type {
   SettledList,
   SettledSince
 } from '../../provider-calls/provider.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
 import { accountLimits } from '../../provider-calls/budgets.ts'
 import type { ProviderKind } from '../kind.ts'

@@ -3,7 +3,7 @@ import type { Clock } from '../../../platform/system/clock.ts'
 import { InvoiceLines, LndInvoices, readInvoice, type InvoiceState } from './responses.ts'
 import { ask, ok } from './calls.ts'
 import { OversizedResponse, StreamSilent, type CallProvider } from '../../provider-calls/provider-call.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
+import { requireResponse } from '../../provider-calls/errors.ts'
 import type { SettledCharge, SettledList, SettledSince } from '../../provider-calls/provider.ts'
 
 /** A settled invoice after which the node is asked for news. */

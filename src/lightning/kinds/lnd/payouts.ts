@@ -1,5 +1,11 @@
 import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  PayoutUncertain,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  requireResponse
+} from '../../provider-calls/errors.ts'
 import {
   CODE_UNAVAILABLE,
   LndPayment,
@@ -11,7 +17,6 @@ import {
 import { ask, isUnknown, ok } from './calls.ts'
 import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
 import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../provider-calls/provider.ts'
 
 /** Blocks until expected confirmation. */

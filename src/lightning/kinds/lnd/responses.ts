@@ -3,7 +3,7 @@ import { fittingItems, mapped, orNull, part, readResponse, Text } from '../../..
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
+import { Hash, Seconds, Whole } from '../../provider-calls/errors.ts'
 import type { ChargeState } from '../../provider-calls/provider.ts'
 
 /**

@@ -1,9 +1,9 @@
-import { everyBatch } from '../../../platform/jobs/jobs.ts'
+import { everyBatch, periodic } from '../../../platform/jobs/jobs.ts'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../../platform/database/database.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { accountLimits, type CallPriority } from '../../provider-calls/budgets.ts'
-import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
 import { readKeyForCall, addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { invoiceOrNull, lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
@@ -16,12 +16,10 @@ import type {
   KeyVerdict,
   Provider
 } from '../../provider-calls/provider.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../../provider-calls/wallet-provider.ts'
 import { isLnurlError, lnurlMessage, LnurlInvoice, LnurlTerms, readLnurlVerify } from './responses.ts'
 import { lnurlPlace, readLnurlKey, type LnurlKey, type LnurlPlace } from './key.ts'
 import { LnurlStore } from './store.ts'
-import { periodic } from '../../../platform/jobs/jobs.ts'
 import type { ProviderKind } from '../kind.ts'
 
 interface LnurlOptions extends KeyedOptions {

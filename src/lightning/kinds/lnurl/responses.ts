@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Type, type StaticDecode } from 'typebox'
 import { mapped, orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import { invoiceOrNull } from '../../provider-calls/lightning-charge.ts'
-import { JsonRecord, Whole } from '../../provider-calls/responses.ts'
+import { JsonRecord, Whole } from '../../provider-calls/errors.ts'
 import { lnurlPlace } from './key.ts'
 
 /** Responses of LNURL servers (LUD-06, -12, -18 and -21). Errors have status 200. Amounts are millisatoshis. */

@@ -4,8 +4,14 @@ import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, part, Text } from '../../../engine/formats/response-schema.ts'
 import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
 import { noBudget, type CallBudget, type CallPriority } from '../../provider-calls/budgets.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
-import { JsonRecord, requireResponse } from '../../provider-calls/responses.ts'
+import {
+  NothingSent,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  JsonRecord,
+  requireResponse
+} from '../../provider-calls/errors.ts'
 import {
   inOurTerms,
   KeyUnusable,

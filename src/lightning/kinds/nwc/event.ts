@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { signSchnorr, verifySchnorr, xOnlyPointFromScalar } from 'tiny-secp256k1'
 import { Type } from 'typebox'
 import { readResponse, SafeInteger } from '../../../engine/formats/response-schema.ts'
-import { Hash } from '../../provider-calls/responses.ts'
+import { Hash } from '../../provider-calls/errors.ts'
 
 /** NIP-01. */
 export interface NostrEvent {

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../../platform/system/clock.ts'
-import { JsonRecord } from '../../provider-calls/responses.ts'
+import { JsonRecord } from '../../provider-calls/errors.ts'
 import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { readNwcTransaction } from './responses.ts'

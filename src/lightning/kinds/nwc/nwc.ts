@@ -3,10 +3,9 @@ import { LRUCache } from 'lru-cache'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
 import type { KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { agreedNetwork } from '../../provider-calls/network.ts'
+import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
 import type {
   Capabilities,
@@ -19,7 +18,6 @@ import type {
   SettledList,
   SettledSince
 } from '../../provider-calls/provider.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   NwcInfo,

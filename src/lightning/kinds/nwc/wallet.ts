@@ -5,8 +5,7 @@ import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { systemClock } from '../../../platform/system/clock.ts'
 import { decodeInvoice } from '../../codecs/bolt11.ts'
-import { unusableResponse } from '../../provider-calls/errors.ts'
-import { Hash } from '../../provider-calls/responses.ts'
+import { unusableResponse, Hash } from '../../provider-calls/errors.ts'
 import { NwcCalls } from './calls.ts'
 
 const PAYMENT_MS = 60_000

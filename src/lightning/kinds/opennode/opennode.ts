@@ -5,17 +5,17 @@ import type { Invoice, InvoiceNetwork } from '../../codecs/bolt11.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { invoiceOrNull, requireSats } from '../../provider-calls/lightning-charge.ts'
 import { isSigned } from '../../provider-calls/notifications.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
-import type { Clock } from '../../../platform/system/clock.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
-import { noBudget, type CallBudget } from '../../provider-calls/budgets.ts'
 import {
+  requireResponse,
   PayoutUncertain,
   ProviderNotificationError,
   ProviderRefused,
   ProviderUnavailable,
   unusableResponse
 } from '../../provider-calls/errors.ts'
+import type { Clock } from '../../../platform/system/clock.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { noBudget, type CallBudget } from '../../provider-calls/budgets.ts'
 import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
 import { OpenNodeCharge, openNodeErrorMessage, OpenNodeWithdrawal, unwrap } from './responses.ts'
 import type {

@@ -13,7 +13,7 @@ import {
   requireVisible,
   type AddressKeyForm
 } from '../../provider-calls/address-key.ts'
-import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse, Hash, requireResponse } from '../../provider-calls/errors.ts'
 import {
   KeyedCalls,
   type KeyedCall,
@@ -21,8 +21,7 @@ import {
   type KeyedOptions,
   type KeyedServer
 } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { agreedNetwork } from '../../provider-calls/network.ts'
+import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
 import {
   payable,
@@ -44,7 +43,6 @@ import type {
   SettledList,
   SettledSince
 } from '../../provider-calls/provider.ts'
-import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   PhoenixdIncoming,

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { mapped, orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { Hash, Whole } from '../../provider-calls/responses.ts'
+import { Hash, Whole } from '../../provider-calls/errors.ts'
 
 /**
  * Responses of phoenixd (ACINQ/phoenixd, Api.kt at 0.8). Amounts are satoshis, fees millisatoshis, times milliseconds;

@@ -1,10 +1,15 @@
 import { hash } from 'node:crypto'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  PayoutUncertain,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  requireResponse
+} from '../../provider-calls/errors.ts'
 import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
 import type { CallProvider, ProviderCall } from '../../provider-calls/provider-call.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../provider-calls/provider.ts'
 import { btcAmount, ChainTiers, PaymentQuote, readError, StrikeId, StrikePayment, type ChainTier } from './responses.ts'
 

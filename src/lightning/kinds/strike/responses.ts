@@ -10,7 +10,7 @@ import {
 } from '../../../engine/formats/response-schema.ts'
 import { inUnits, readDecimal } from '../../money/decimal.ts'
 import { btcOf, invoiceOrNull, nothingReceived } from '../../provider-calls/lightning-charge.ts'
-import { JsonRecord } from '../../provider-calls/responses.ts'
+import { JsonRecord } from '../../provider-calls/errors.ts'
 import type { ChargeState, Payout } from '../../provider-calls/provider.ts'
 
 /** Responses of Strike. Amounts are decimal strings with up to 11 places (millisatoshis); no floats. */

@@ -6,8 +6,12 @@ import type { Secret } from '../../../platform/keys/secrets.ts'
 import { noBudget, type CallBudget, NO_LIMIT, type CallLimits } from '../../provider-calls/budgets.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
 import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
-import { requireResponse } from '../../provider-calls/responses.ts'
-import { ProviderNotificationError, ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  requireResponse,
+  ProviderNotificationError,
+  ProviderRefused,
+  unusableResponse
+} from '../../provider-calls/errors.ts'
 import { ProviderHttp, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,

@@ -1,14 +1,29 @@
 import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { type PaymentView, PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../../payments/payments/schema.ts'
-import type { PaymentPage } from '../../../payments/payments/listing.ts'
+import type { PaymentPage, CustomerView } from '../../../payments/payments/listing.ts'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import { html } from '../../kit/document.ts'
 import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, choice, copyable, danger, days, facts, field, live, pager, table, type TableColumn } from '../parts.ts'
-import { may, status, amountIn, timeOf, sats } from '../words.ts'
+import {
+  action,
+  choice,
+  copyable,
+  danger,
+  days,
+  facts,
+  field,
+  live,
+  pager,
+  table,
+  type TableColumn,
+  offsetOf,
+  offsetPager,
+  ROWS
+} from '../parts.ts'
+import { may, status, amountIn, timeOf, sats, count } from '../words.ts'
 import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
@@ -316,4 +331,50 @@ function refundForm({ ctx, form, problem }: PageRequest, left: number): VNode {
         <button class="button" type="submit">Refund</button>
       </form>
     </details>`
+}
+
+export const customersPage: ConsolePage = {
+  id: 'getConsoleCustomers',
+  console: 'merchant',
+  path: 'customers',
+  summary: 'Customers, with what they paid',
+  async show(asked) {
+    const { api, link, query } = asked
+    const text = query.get('text')
+    const offset = offsetOf(query)
+    const read = await api.get<readonly CustomerView[]>(
+      `/api/merchant/customers${queryOf({ text, skip: offset, take: ROWS + 1 })}`
+    )
+    const value = await valued(
+      asked,
+      read.map(({ sats }) => sats)
+    )
+    return {
+      title: 'Customers',
+      content: html`
+        <form method="get" class="filter" role="search" aria-label="Customers">
+          ${field({ name: 'text', label: 'Name or email', value: text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          <button class="button small" type="submit">Show</button>
+        </form>
+        ${table(
+          'Customers',
+          [
+            {
+              title: 'Customer',
+              cell: ({ email, name }: CustomerView) =>
+                html`<a href=${link(`payments${queryOf({ text: email ?? name })}`)}><bdi>${name ?? email}</bdi></a>`
+            },
+            { title: 'Email', cell: ({ email }) => html`<bdi>${email ?? '–'}</bdi>` },
+            { title: 'Last payment', cell: ({ lastAt }) => timeOf(lastAt) },
+            { title: 'Payments', cell: ({ payments }) => count(payments), isNumber: true },
+            { title: 'Received', cell: ({ sats }) => value(sats), isNumber: true }
+          ],
+          read.slice(0, ROWS),
+          text
+            ? html`<p>No customers match this filter. <a href=${link('customers')}>Show all</a></p>`
+            : html`<p>No payments with a customer's name or email yet. <a href=${link('till')}>Take a payment</a></p>`
+        )}
+        ${offsetPager(at => link(`customers${queryOf({ text, offset: at })}`), offset, read.length > ROWS)}`
+    }
+  }
 }

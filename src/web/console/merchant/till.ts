@@ -1,7 +1,7 @@
 import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
-import type { PaymentLinkView } from '../../../payments/payments/link-operations.ts'
+import type { PaymentLinkView } from '../../../payments/payments/links.ts'
 import type { PaymentView } from '../../../payments/payments/schema.ts'
 import { bitcoinAmount } from '../../kit/amounts.ts'
 import { html } from '../../kit/document.ts'

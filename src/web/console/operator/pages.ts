@@ -11,10 +11,10 @@ import { ALL_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 import { status, count, sats, short, timeOf } from '../words.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
 import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
-import { problemsSection } from './health.ts'
+import { problemsSection } from './providers.ts'
 import { keyPage, merchantPage } from './merchant.ts'
-import { settlementOf, settlementSection } from './settlement.ts'
-import { trafficSection } from './traffic.ts'
+import { settlementOf, settlementSection } from './sessions.ts'
+import { trafficSection } from './routes.ts'
 
 /** Earnings of all merchants and the gateway's own routes. */
 const overview: ConsolePage = {

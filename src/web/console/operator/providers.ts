@@ -1,8 +1,11 @@
 import { t } from '../../../engine/formats/language.ts'
 import { html } from '../../kit/document.ts'
 import type { ProviderState } from '../../admin/overview.ts'
-import type { ConsolePage } from '../page.ts'
-import { badge, table } from '../parts.ts'
+import type { ConsolePage, PageRequest } from '../page.ts'
+import { badge, table, live, type Tone } from '../parts.ts'
+import type { VNode } from 'preact'
+import type { AdminHealth } from '../../admin/health.ts'
+import { timeOf } from '../words.ts'
 
 export const operatorProviders: ConsolePage = {
   id: 'getOperatorProviders',
@@ -53,4 +56,76 @@ function hosts({ hosts: all }: ProviderState) {
         ({ host, failures, isLeftAlone, retryAfter }) =>
           html`<li><bdi>${host ?? t('configured host')}</bdi>: ${badge(`${failures} failures${isLeftAlone ? `, paused${wait(retryAfter)}` : ''}`, isLeftAlone ? 'bad' : 'wait')}</li>`
       )}</ul>`
+}
+
+type Check = AdminHealth['checks'][number]
+
+/** Title of each check, and the page that shows more. */
+const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: string]>> = {
+  database: ['Database', 'health'],
+  state: ['Counters and idempotency', 'health'],
+  upstreams: ['Upstreams', 'routes'],
+  providers: ['Payment providers', 'providers'],
+  reload: ['Configuration', 'configuration'],
+  errors: ['Errors', 'routes'],
+  refunds: ['Refunds', 'refunds'],
+  sessions: ['Sessions', 'sessions'],
+  orders: ['Orders', 'orders'],
+  subscriptions: ['Subscriptions', 'subscriptions'],
+  webhooks: ['Webhooks', 'merchants'],
+  jobs: ['Background jobs', 'jobs'],
+  certificate: ['TLS certificate', 'health'],
+  disk: ['Disk', 'health'],
+  files: ['Open files', 'health'],
+  clock: ['Clock', 'health'],
+  processes: ['Processes', 'health']
+}
+
+const STATES: Readonly<Record<Check['state'], readonly [words: string, tone: Tone]>> = {
+  good: ['good', 'good'],
+  warning: ['warning', 'wait'],
+  bad: ['failing', 'bad']
+}
+
+/** Everything that is wrong: since when, the effect on sales, and the fix. Kept current by the script. */
+export function problemsSection({ checks, ready }: AdminHealth, link: PageRequest['link']): VNode {
+  const problems = checks.filter(({ state }) => state !== 'good')
+  const isBad = !ready || problems.some(({ state }) => state === 'bad')
+  return live(
+    'problems',
+    problems.length === 0 && ready
+      ? html`<p class="notice good">Nothing needs attention.</p>`
+      : html`<section class=${`notice ${isBad ? 'bad' : 'wait'}`} aria-labelledby="open"><h2 id="open">Needs attention</h2>
+          <ul>
+            ${ready ? null : html`<li>Not accepting traffic: /ready tells load balancers to skip this process.</li>`}
+            ${problems.map(check => {
+              const [title, page] = CHECKS[check.name]
+              const [words, tone] = STATES[check.state]
+              return html`<li>${badge(words, tone)} <a href=${link(page)}>${title}</a>: <bdi>${check.says}</bdi> Since ${timeOf(check.since)}. <span class="soft">Effect: ${check.effect}</span> <strong>${check.wayOut}</strong></li>`
+            })}
+          </ul></section>`
+  )
+}
+
+export const operatorHealth: ConsolePage = {
+  id: 'getOperatorHealth',
+  console: 'operator',
+  path: 'health',
+  summary: 'Health checks of the gateway and what it depends on, with fixes',
+  async show({ api, isRenewal, link }) {
+    const health = await api.get<AdminHealth>('/api/admin/health')
+    const problems = problemsSection(health, link)
+    return {
+      title: 'Health',
+      content: isRenewal
+        ? problems
+        : html`
+        ${problems}
+        <dl class="facts">${health.checks.map(({ name, says, state }) => {
+          const [words, tone] = STATES[state]
+          return html`<div><dt>${CHECKS[name][0]}</dt><dd>${badge(words, tone)} <bdi>${says}</bdi></dd></div>`
+        })}</dl>
+        <p class="soft">Seen by the process that served this page, ${timeOf(health.at)}. See also <a href=${link('jobs')}>Jobs</a>, <a href=${link('providers')}>Providers</a>.</p>`
+    }
+  }
 }
