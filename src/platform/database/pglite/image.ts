@@ -17,11 +17,11 @@ import zlib from 'node:zlib'
  * An image: the compressed folder of a new, migrated and closed embedded database. A first start unpacks it, which
  * saves seconds.
  */
-const FORMAT = 3
+const FORMAT = 4
 
 /** Named by the migrations' digest (`shape`) and PGlite's version: another version may not read it. */
 export function imageName(shape: string): string {
-  return `pglite-${pgliteVersion()}-${hash('sha256', `${FORMAT} ${shape}`).slice(0, 16)}.tar.zst`
+  return `pglite-${pgliteVersion()}-${hash('sha256', `${FORMAT} ${shape}`).slice(0, 16)}.tar.br`
 }
 
 function pgliteVersion(): string {
@@ -32,11 +32,12 @@ function pgliteVersion(): string {
 
 /** The image's tar. Throws the system's error, or zlib's when the file is damaged. */
 export function readImage(file: string): Buffer {
-  return zlib.zstdDecompressSync(readFileSync(file))
+  return zlib.brotliDecompressSync(readFileSync(file))
 }
 
 export function writeImage(file: string, folder: string): void {
-  const bytes = zlib.zstdCompressSync(packFolder(folder), { params: { [zlib.constants.ZSTD_c_compressionLevel]: 19 } })
+  // Seconds, once for each set of migrations; it is the largest part of the package.
+  const bytes = zlib.brotliCompressSync(packFolder(folder), { params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 24 } })
   mkdirSync(dirname(file), { recursive: true })
   const unique = `${file}.${randomBytes(6).toString('hex')}`
   const handle = openSync(unique, 'wx', 0o644)

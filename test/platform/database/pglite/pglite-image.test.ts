@@ -116,7 +116,7 @@ t.test(
 
 t.test('an image that cannot be read costs the time of making a database, and is told', async t => {
   const dataDir = temporaryFolder(t)
-  const image = join(dataDir, 'broken.tar.zst')
+  const image = join(dataDir, 'broken.tar.br')
   writeFileSync(image, 'no image')
   const { log, warnings } = recordingLog()
   const database = await openAt(t, 'pglite:', { dataDir, log, image })
