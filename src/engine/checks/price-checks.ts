@@ -1,7 +1,6 @@
-import type { CallPrices } from './call-prices.ts'
+import { type CallPrices, isFree, isTable, type FieldSelector } from './price.ts'
 import type { ReadEntry } from './chains.ts'
 import { formatNames, quote, type Path, type Findings } from '../config/diagnose.ts'
-import { isFree, isTable, type FieldSelector } from './price.ts'
 import type { RouteConfig } from '../config/schema.ts'
 
 /** Requests without a body that a price could depend on. */

@@ -1,6 +1,5 @@
-import { routeCallPrices } from './call-prices.ts'
+import { routeCallPrices, isFree, priceWords } from './price.ts'
 import { addressesOf } from '../sections/upstream.ts'
-import { isFree, priceWords } from './price.ts'
 import type { GatewayConfig, RouteConfig, FreeCallsConfig } from '../config/schema.ts'
 import { formatDuration } from '../config/units.ts'
 

@@ -1,8 +1,16 @@
-import { routeCallPrices, type CallPrice } from '../checks/call-prices.ts'
+import {
+  routeCallPrices,
+  type CallPrice,
+  amountsOf,
+  audienceWords,
+  isFree,
+  isTable,
+  priceWords,
+  type PriceConfig
+} from '../checks/price.ts'
 import { freeWords } from '../checks/route-words.ts'
 import type { ApiFile, ApiOperation } from '../checks/api-file.ts'
 import { meterWords, sessionWords, type SessionsConfig } from '../checks/meter.ts'
-import { amountsOf, audienceWords, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'
 import { routePrice, type Priced } from '../checks/sale.ts'
 import type { FiatText } from '../checks/money-text.ts'
 import type { RouteConfig } from '../config/schema.ts'

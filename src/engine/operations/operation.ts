@@ -3,9 +3,8 @@ import type { PresetName } from '../config/presets.ts'
 import type { Context } from '../message/context.ts'
 import type { Reply } from '../message/reply.ts'
 import { type GatewayError, type ValidationError, LongError } from './errors.ts'
-import type { CallPrice } from '../checks/call-prices.ts'
+import type { CallPrice, PriceConfig } from '../checks/price.ts'
 import type { MeterConfig, SessionsConfig } from '../checks/meter.ts'
-import type { PriceConfig } from '../checks/price.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 /** Who may call an operation. The chain enforces it; OpenAPI and the authorization tests read it. */

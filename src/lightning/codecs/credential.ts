@@ -5,7 +5,7 @@
 import { decodeMacaroonBase64, decodeMacaroonHex, encodeMacaroon, MacaroonError } from '../l402/macaroon.ts'
 import { readHexMacaroon, readL402Value } from '../l402/l402-header.ts'
 import { readPaymentValue } from '../payment-scheme/payment-credential.ts'
-import { decodePaidKey } from '../l402/paid-key.ts'
+import { decodePaidKey } from '../l402/root-key.ts'
 import {
   credentialField,
   mayCarryPreimage,

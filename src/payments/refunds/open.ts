@@ -4,7 +4,7 @@ import type { PaymentStore } from '../payments/store.ts'
 import { refundAdminOperations, refundOperations } from './operations.ts'
 import { Refunds, type RefundsDependencies } from './service.ts'
 import { RefundSettlements } from './settlement.ts'
-import { allSources, paymentSources, type RefundSources } from './source.ts'
+import { allSources, paymentSources, type RefundSources } from './destination.ts'
 import { SqlRefundStore } from './store.ts'
 
 export function openRefunds(

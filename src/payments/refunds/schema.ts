@@ -1,5 +1,5 @@
 import { pageQuery } from '../../engine/operations/keyset.ts'
-import { PLAIN_EMAIL } from '../payments/input.ts'
+import { PLAIN_EMAIL } from '../payments/creator.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'

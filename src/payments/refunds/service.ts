@@ -1,5 +1,4 @@
-import { pageRange } from '../../engine/operations/keyset.ts'
-import type { ListTotal } from '../../engine/operations/keyset.ts'
+import { pageRange, type ListTotal } from '../../engine/operations/keyset.ts'
 import { INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
@@ -16,10 +15,10 @@ import {
   readDestination,
   requireSameAmount,
   withInvoice,
-  type InvoiceFor
+  type InvoiceFor,
+  type RefundSource
 } from './destination.ts'
 import { isRefundId, type Refund, type RefundInput, type RefundQuery, adviceOn, LOOKED_UP_FOR } from './schema.ts'
-import type { RefundSource } from './source.ts'
 import { isOpen, nextCheck, SEND_WITHIN } from '../../lightning/providers/payout-states.ts'
 import { namesIn, RefundPayouts, type PayoutDependencies } from './settlement.ts'
 import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX } from './store.ts'

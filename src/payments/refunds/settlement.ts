@@ -5,7 +5,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { isRefundId, type Refund } from './schema.ts'
-import type { RefundSources, RefundSource } from './source.ts'
+import { type RefundSources, type RefundSource, payoutDestination, REFUND_REFUSED } from './destination.ts'
 import {
   isOpen,
   UNKNOWN_GRACE,
@@ -23,7 +23,6 @@ import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Payee } from '../../lightning/providers/payee.ts'
 import type { Payout, PayoutRequest } from '../../lightning/provider-calls/provider.ts'
-import { payoutDestination, REFUND_REFUSED } from './destination.ts'
 
 export type SettlementOutcome = 'sent' | 'not-sent'
 

@@ -1,7 +1,14 @@
-import { callPlace, routeCallPrices } from '../../engine/checks/call-prices.ts'
+import {
+  callPlace,
+  routeCallPrices,
+  audienceWords,
+  isFree,
+  isTable,
+  priceWords,
+  type PriceConfig
+} from '../../engine/checks/price.ts'
 import { freeWords } from '../../engine/checks/route-words.ts'
 import { meterWords, sessionWords } from '../../engine/checks/meter.ts'
-import { audienceWords, isFree, isTable, priceWords, type PriceConfig } from '../../engine/checks/price.ts'
 import { routePrice, type Priced } from '../../engine/checks/sale.ts'
 import { routePlace } from '../offers/offer.ts'
 import { choicePlace } from '../offers/request-price.ts'

@@ -11,7 +11,7 @@ import type { Minting } from '../minting/minting.ts'
 import { classicRefused, detailOf, paymentRequired } from '../minting/replies.ts'
 import type { FreeCalls, Offers } from '../offers/offers.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
-import { SoldModels } from '../offers/sold-models.ts'
+import { SoldModels } from '../offers/request-price.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Paywall } from '../paywall/paywall.ts'
 import {

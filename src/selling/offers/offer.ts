@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import { callPlace } from '../../engine/checks/call-prices.ts'
+import { callPlace, MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { type MeterConfig, keyMeterOf, type SessionsConfig } from '../../engine/checks/meter.ts'
-import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { isCaveatPath } from '../../engine/checks/route-checks.ts'
 import type { RouteConfig } from '../../engine/config/schema.ts'
 import { parseUnit } from '../../engine/config/units.ts'

@@ -1,4 +1,4 @@
-import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '../../engine/checks/call-prices.ts'
+import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '../../engine/checks/price.ts'
 import { contentDigest } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { Offer } from '../offers/offer.ts'
 import { MAX_CREDENTIAL_CHARS } from '../../lightning/codecs/credential.ts'

@@ -1,4 +1,4 @@
-import type { CallPrices } from '../../engine/checks/call-prices.ts'
+import type { CallPrices } from '../../engine/checks/price.ts'
 import type { RouteConfig } from '../../engine/config/schema.ts'
 import { RouteOffers, type Offer } from '../offers/offer.ts'
 import { challengeLines, offeredSchemes } from '../minting/replies.ts'

@@ -10,7 +10,7 @@ import {
   type TokenIdentifier
 } from '../../lightning/l402/macaroon.ts'
 import { preimageMatches } from '../../lightning/codecs/hmac.ts'
-import { isKeyProof } from '../../lightning/l402/paid-key.ts'
+import { isKeyProof } from '../../lightning/l402/root-key.ts'
 import type { Offer } from '../offers/offer.ts'
 import { buys, isOfPrice } from '../offers/price-grace.ts'
 import type { Challenge, ClaimCondition } from '../holding/challenge.ts'

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
-import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/paid-key.ts'
+import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
 import { startModelServer } from '../../fakes/model.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 

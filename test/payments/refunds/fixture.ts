@@ -17,7 +17,7 @@ import { refundAdminOperations, refundOperations } from '../../../src/payments/r
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { Refunds } from '../../../src/payments/refunds/service.ts'
 import { RefundSettlements } from '../../../src/payments/refunds/settlement.ts'
-import { paymentSources } from '../../../src/payments/refunds/source.ts'
+import { paymentSources } from '../../../src/payments/refunds/destination.ts'
 import { SqlRefundStore, type RefundStore } from '../../../src/payments/refunds/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'

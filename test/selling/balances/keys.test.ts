@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
-import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/paid-key.ts'
+import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
