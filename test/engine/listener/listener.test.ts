@@ -6,7 +6,7 @@ import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { admit } from '../../../src/engine/listener/front-door.ts'
 import { createListener } from '../../../src/engine/listener/listener.ts'
-import { defaultLimits, sweepInterval } from '../../../src/engine/listener/deadlines.ts'
+import { defaultLimits, enforce, sweepInterval, Watch, type Watched } from '../../../src/engine/listener/deadlines.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { doors, openDoor, reply, replyError, watchWire } from './support.ts'
 
@@ -423,6 +423,42 @@ t.test('connections are looked at often enough for the shortest deadline', async
   t.equal(sweepInterval({ ...defaultLimits, headerDeadline: 100 }), 25)
   t.equal(sweepInterval({ ...defaultLimits, keepAlive: 0 }), 10)
 })
+
+t.test(
+  'deadlines: a client is cut for a pause or a low rate, and a half-closed one is probed at each silence',
+  async t => {
+    let cuts = 0
+    let probes = 0
+    const connection = (more: object): Watched & { taken: number } =>
+      ({
+        socket: { writableLength: 1, bytesWritten: 0, readableEnded: false, resetAndDestroy: () => cuts++ },
+        watch: new Watch(0),
+        current: { body: { waiting: false }, probe: () => ++probes > 0 },
+        taken: 0,
+        ...more
+      }) as unknown as Watched & { taken: number } // All that `enforce` uses of one.
+    const limits = { ...defaultLimits, floorWindow: 20_000, downloadFloor: 64, idleWriteDeadline: 15_000 }
+    const reading = connection({})
+    for (let now = 0; now <= 60_000; now += 10_000, reading.taken += 640) enforce(reading, now, limits)
+    t.equal(cuts, 0, 'as fast as it has to be')
+    reading.taken -= 640
+    for (const now of [65_000, 74_000]) enforce(reading, now, { ...limits, downloadFloor: 0 })
+    t.equal(cuts, 0)
+    enforce(reading, 75_000, { ...limits, downloadFloor: 0 })
+    t.equal(cuts, 1, 'a pause alone ends it')
+
+    const socket = { writableLength: 0, bytesWritten: 0, readableEnded: true }
+    const half = connection({ socket })
+    for (const [now, expected] of [
+      [0, 1],
+      [399, 1],
+      [400, 2]
+    ] as const) {
+      enforce(half, now, limits)
+      t.equal(probes, expected, `${now} ms`)
+    }
+  }
+)
 
 t.test('what a client sends ahead is left in the system once some requests wait, whoever reads it', async t => {
   const accepted = Promise.withResolvers<Socket>()

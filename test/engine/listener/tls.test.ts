@@ -1,10 +1,11 @@
 import { once } from 'node:events'
-import { copyFileSync } from 'node:fs'
+import { copyFileSync, writeFileSync } from 'node:fs'
 import { connect as connectPlainly } from 'node:net'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import t from 'tap'
 import { Tls } from '../../../src/engine/listener/tls.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
+import { selfSigned } from '../../fakes/certificate.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { certificateFiles, openDoor, reply, tlsOptions } from './support.ts'
 
@@ -151,10 +152,12 @@ t.test('tls: files that cannot be used are named at startup', t => {
   })
   t.throws(() => open(files.cert, certificateFiles(['a.example']).key), { message: /key values mismatch/ })
   t.throws(() => open(files.key, files.key), { code: 'BG_TLS_CERTIFICATE' })
-  t.equal(
-    new Tls({ ...tlsOptions(files), clock: systemClock, http2: false }, () => undefined).notAfter.getTime() >
-      Date.now(),
-    true
-  )
+  const soon = certificateFiles(['b.example'])
+  const until = Math.floor(Date.now() / 1000) * 1000 + 3_600_000
+  const { certificate, key } = selfSigned({ names: ['b.example'], until })
+  writeFileSync(soon.cert, certificate)
+  writeFileSync(soon.key, key)
+  const both = new Tls({ ...tlsOptions(files, soon), clock: systemClock, http2: false }, () => undefined)
+  t.equal(both.notAfter.getTime(), until, 'the first end of all certificates')
   t.end()
 })
