@@ -211,13 +211,11 @@ export function refuseRequest(
   reply: { readonly status: number; readonly headers: string[]; readonly body: string }
 ): void {
   connection.lastResponse()
-  if (!req.complete) {
-    let left = DISCARD
-    req.on('data', (chunk: Buffer) => {
-      left -= chunk.byteLength
-      if (left < 0) req.pause()
-    })
-  }
+  let left = DISCARD
+  req.on('data', (chunk: Buffer) => {
+    left -= chunk.byteLength
+    if (left < 0) req.pause()
+  })
   res.writeHead(reply.status, reply.headers)
   res.end(reply.body)
 }
