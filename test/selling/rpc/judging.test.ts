@@ -15,6 +15,7 @@ t.test('a request ends only when each of its calls is judged, also where one fai
   const paid = { kind: 'paid', payment: { paymentHash: '0', amountSats: 5 }, lease: { id: '1' }, challengeId: '2' }
   // As much of it as a sale asks for.
   const challenges = {
+    settings: { x402Origin: null },
     routeOffers: () => ({ ofCall: () => ({ description: 'tools' }) }),
     verify: () => verdicts.shift()
   } as unknown as Challenges
