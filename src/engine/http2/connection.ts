@@ -15,8 +15,9 @@ const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_ENHANCE_YOUR_CALM } = constants
 
 /** Requests of one connection at a time. */
 const STREAMS = 100
-/** Unread bytes of one upload, and of all of a connection. */
-const STREAM_WINDOW = 256 * 1024
+/** Unread bytes of one upload. */
+const STREAM_WINDOW = 64 * 1024
+/** Bytes on their way. Node gives this window back as bytes arrive, so it limits none that are unread. */
 const CONNECTION_WINDOW = 1024 * 1024
 /** Resets that a client may send together, and for each second (CVE-2023-44487). */
 const RESETS = { streamResetBurst: 200, streamResetRate: 33 }
@@ -113,8 +114,10 @@ export class Http2Connection {
     const head = readStreamHead(raw, hasBody)
     const admission = admit(head, this.#host.rules)
     const isRefused = admission instanceof FrontDoorRefusal
-    const body = isRefused || admission.length === 0 ? new EmptyBody() : this.#body(stream, admission)
-    const wire = new StreamWire(stream, this.#host, body, head.method, () => {
+    const upload = hasBody ? new StreamSource(stream) : null
+    const body =
+      upload === null || isRefused || admission.length === 0 ? new EmptyBody() : this.#body(stream, upload, admission)
+    const wire = new StreamWire(stream, this.#host, upload, body, head.method, () => {
       this.#streams.delete(wire)
       this.#hasServed = true
       this.#idleSince = this.#host.monotonic()
@@ -124,16 +127,16 @@ export class Http2Connection {
     else this.#host.receive(this, admission, body, wire)
   }
 
-  #body(stream: ServerHttp2Stream, { length, expectsContinue }: Admission): WireBody {
+  #body(stream: ServerHttp2Stream, upload: StreamSource, { length, expectsContinue }: Admission): WireBody {
     const inviter = {
       get headersSent() {
         return stream.headersSent
       },
       writeContinue() {
-        if (!stream.destroyed) stream.additionalHeaders({ ':status': 100 })
+        if (!stream.closed) stream.additionalHeaders({ ':status': 100 })
       }
     }
-    return new IncomingBody(new StreamSource(stream), inviter, length, expectsContinue, this.#host.keeping)
+    return new IncomingBody(upload, inviter, length, expectsContinue, this.#host.keeping)
   }
 
   #refuse(wire: StreamWire, { status, message }: FrontDoorRefusal, offered: string | null): void {

@@ -17,13 +17,14 @@ export class StreamSource implements BodySource {
     this.#stream = stream
   }
 
-  /** The client has sent all of it. */
+  /** The client has sent all of it. Node also ends a stream that the client has reset, or whose connection broke. */
   get complete(): boolean {
+    if (this.#stream.aborted) return false
     const { state } = this.#stream.state
     return (
       this.#stream.readableEnded ||
       state === NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE ||
-      (state === NGHTTP2_STREAM_STATE_CLOSED && !this.#stream.aborted)
+      state === NGHTTP2_STREAM_STATE_CLOSED
     )
   }
 
@@ -62,10 +63,11 @@ export class StreamWire implements Wire {
   #trailers: readonly string[] = []
   #bytesOut = 0
 
-  /** `ended` is called once, when the stream is closed. */
+  /** `upload` is null for a request that ended with its head. `ended` is called once, when the stream is closed. */
   constructor(
     stream: ServerHttp2Stream,
     host: { readonly draining: Stopping },
+    upload: StreamSource | null,
     body: WireBody,
     method: string,
     ended: () => void
@@ -80,7 +82,7 @@ export class StreamWire implements Wire {
     })
     // The rest of an upload is not wanted (RFC 9113, section 8.1).
     stream.on('finish', () => {
-      if (body.unfinished) stream.close(NGHTTP2_NO_ERROR)
+      if (upload?.complete === false) stream.close(NGHTTP2_NO_ERROR)
       else stream.resume()
     })
     stream.on('close', () => {

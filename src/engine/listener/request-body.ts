@@ -287,6 +287,10 @@ export class IncomingBody implements WireBody {
       else take(chunk)
     }
     this.#onEnd = () => {
+      if (!req.complete) {
+        this.#gone()
+        return
+      }
       this.leave()
       ended()
     }

@@ -184,12 +184,75 @@ t.test('HTTP/2: a response before the end of the upload resets the rest of it', 
     }
   })
   const session = await dial(t, secure(door))
-  const stream = session.request({ ':method': 'POST', ':path': '/' })
-  stream.write('begin')
-  const answer = await answerOf(stream)
-  t.match(answer, { status: 402, body: 'pay' })
-  t.equal(stream.rstCode, constants.NGHTTP2_NO_ERROR)
+  for (const [headers, status] of [
+    [{}, 402],
+    [{ 'content-length': '0' }, 402],
+    [{ 'x-api-key': ['a', 'b'] }, 400]
+  ] satisfies [OutgoingHttpHeaders, number][]) {
+    const stream = session.request({ ':method': 'POST', ':path': '/', ...headers })
+    const closed = once(stream, 'close')
+    if (headers['content-length'] === undefined) stream.write('begin')
+    t.match(await answerOf(stream), { status })
+    await closed
+    t.equal(stream.rstCode, constants.NGHTTP2_NO_ERROR)
+  }
 })
+
+/** Node's client ends a stream before it resets it, others do not. */
+function frame(type: number, flags: number, stream: number, body: Uint8Array = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9)
+  head.writeUIntBE(body.length, 0, 3)
+  head.writeUInt8(type, 3)
+  head.writeUInt8(flags, 4)
+  head.writeUInt32BE(stream, 5)
+  return Buffer.concat([head, body])
+}
+
+const [DATA, HEADERS, RST_STREAM, SETTINGS] = [0, 1, 3, 4]
+
+/** POST of http at / and host a: of the static table, but the host. */
+const POST_HEAD = Buffer.from([0x83, 0x86, 0x84, 0x41, 1, 0x61])
+
+for (const how of ['whole', 'as a stream', 'late'] as const)
+  t.test(`HTTP/2: an upload that breaks off is not complete when it is read ${how}`, async t => {
+    for (const [why, last] of [
+      ['NO_ERROR', frame(RST_STREAM, 0, 1, Buffer.from([0, 0, 0, 0]))],
+      ['CANCEL', frame(RST_STREAM, 0, 1, Buffer.from([0, 0, 0, 8]))],
+      ['the connection', null]
+    ] as const) {
+      const read = Promise.withResolvers<unknown>()
+      const arrived = Promise.withResolvers<null>()
+      const door = await openDoor(t, {
+        tls: null,
+        http2: true,
+        trustedProxies: ['127.0.0.1'],
+        handle: ({ body }, wire) => {
+          const { closed } = watchWire(wire)
+          const begin = (): Promise<unknown> => (how === 'as a stream' ? body.stream().toArray() : body.bytes())
+          read.resolve(
+            (how === 'late' ? closed.then(begin) : begin()).then(
+              () => 'complete',
+              (error: Error) => error.message
+            )
+          )
+          arrived.resolve(null)
+        }
+      })
+      const client = await door.connect()
+      client.socket.write(
+        Buffer.concat([
+          Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+          frame(SETTINGS, 0, 0),
+          frame(HEADERS, 4, 1, POST_HEAD),
+          frame(DATA, 0, 1, Buffer.from('begin'))
+        ])
+      )
+      await arrived.promise
+      if (last === null) client.socket.destroy()
+      else client.socket.write(last)
+      t.equal(await read.promise, 'The client closed the connection.', why)
+    }
+  })
 
 t.test('HTTP/2: an upload that stops, and a download that is not read, end after their deadlines', async t => {
   const clock = new ManualClock()
