@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { join } from 'node:path'
 import postgres from 'postgres'
@@ -315,6 +316,21 @@ t.test(
     t.equal((await gateway.merchantSend('GET', '/api/merchant/me')).status, 200, 'whose key is there')
   }
 )
+
+t.test('workers listen at a Unix socket whose file a killed gateway left', async t => {
+  const env = await shared(t)
+  if (env === null) return
+  const path = join(temporaryFolder(t), 'http.sock')
+  const killed = spawn(process.execPath, ['-e', `require('net').createServer().listen('${path}', () => console.log())`])
+  await once(killed.stdout, 'data')
+  killed.kill('SIGKILL')
+  await once(killed, 'exit')
+  t.ok(existsSync(path))
+  const server = `server:\n  workers: 2\n  listen: ['127.0.0.1:0', 'unix:${path}']\n`
+  const yaml = shopYaml('http://127.0.0.1:9', { replace: [['server:\n', server]] })
+  const gateway = await spawnGateway(t, { yaml, env, workers: 2 })
+  t.equal(new Set(gateway.serving).size, 2)
+})
 
 t.test('workers that cannot listen are not tried for ever: one clear line, and exit 1', async t => {
   const env = await shared(t)

@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { removeUnserved } from '../../engine/listener/acceptors.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 
 /** Delay before a worker is replaced, so that crashes do not spin. */
@@ -66,6 +67,8 @@ export async function superviseWorkers(config: GatewayConfig, log: Log, firstWor
     process.once(name, () => {
       end('stopped')
     })
+  // A worker cannot tell such a file from the socket of another worker.
+  for (const address of config.server.addresses) await removeUnserved(address)
   for (let index = 0; index < config.server.workers; index++) fork()
   log.info({ workers: config.server.workers, publicUrl: config.server.publicUrl }, 'workers started')
   return await promise

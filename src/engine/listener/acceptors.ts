@@ -83,7 +83,8 @@ export class Acceptors {
   async listen(): Promise<void> {
     const address = this.#address
     try {
-      if (address.kind === 'unix') await this.#openSocket(address.path)
+      if (!cluster.isWorker) await removeUnserved(address)
+      if (address.kind === 'unix') await this.#open({ path: address.path })
       // The primary accepts for its workers.
       else if (cluster.isWorker) await this.#open(address)
       else await this.#openShared(address)
@@ -123,12 +124,6 @@ export class Acceptors {
     }
   }
 
-  /** A gateway that was killed leaves the file of its socket. */
-  async #openSocket(path: string): Promise<void> {
-    if (!cluster.isWorker && isSocket(path) && !(await isServed(path))) rmSync(path)
-    await this.#open({ path })
-  }
-
   async #open(where: ListenOptions): Promise<void> {
     // As in node:http, which ends our side independently of the client's.
     const server = createServer({ allowHalfOpen: true, noDelay: true }, this.#accept)
@@ -138,6 +133,11 @@ export class Acceptors {
     server.on('error', this.#failed)
     this.#servers.push(server)
   }
+}
+
+/** A gateway that was killed leaves the file of its socket. */
+export async function removeUnserved(address: ListenAddress): Promise<void> {
+  if (address.kind === 'unix' && isSocket(address.path) && !(await isServed(address.path))) rmSync(address.path)
 }
 
 function isSocket(path: string): boolean {
