@@ -28,14 +28,36 @@ process.setUncaughtExceptionCaptureCallback(error => {
 /** The file that is open: its `t`, the tests it declared, and what ends it. */
 let open
 
-/** `test` of tap, which notes the subtests it is given in `tests` and runs none. */
-function recorder(test, tests) {
+/** `test` of tap, each method of which `call` calls. */
+function calling(test, call) {
   return new Proxy(test, {
     get(target, name) {
-      if (name === 'test') return (...given) => Promise.resolve(tests.push(given))
       const value = Reflect.get(target, name)
-      return typeof value === 'function' ? value.bind(target) : value
-    }
+      return typeof value === 'function' ? (...given) => call(value.bind(target), given, name) : value
+    },
+    set: (target, name, value) => Reflect.set(target, name, value)
+  })
+}
+
+/** `test`, which notes the subtests it is given in `tests` and runs none. */
+function recorder(test, tests) {
+  return calling(test, (method, given, name) =>
+    name === 'test' ? Promise.resolve(tests.push(given)) : method(...given)
+  )
+}
+
+/** An assertion returns false, or a promise of it, and a subtest a promise of its results. */
+function goesOn(result) {
+  if (result === false || result?.ok === false) throw new Error('an assertion failed')
+  return result
+}
+
+/** `test`, which throws at its first failed assertion. `bail` of tap would end the process. */
+function stopping(test) {
+  return calling(test, (method, given, name) => {
+    const stops = each => (name === 'test' && typeof each === 'function' ? t => each(stopping(t)) : each)
+    const result = method(...given.map(stops))
+    return result instanceof Promise ? result.then(goesOn) : goesOn(result)
   })
 }
 
@@ -68,7 +90,7 @@ async function runTest(at, mutant, timeout) {
   if (mutant !== undefined) switches.activeMutant = mutant
   const covered = covering()
   const began = performance.now()
-  const result = open.t.test(name, { ...options, timeout }, run)
+  const result = open.t.test(name, { ...options, timeout }, t => run(stopping(t)))
   running = result.subtest
   await result
   running = undefined

@@ -234,34 +234,37 @@ async function measure(file) {
   reached.push({ file, tests: found, ms: found[Math.floor(found.length / 2)]?.ms ?? 0 })
 }
 
-/** Whether the test passes without a mutant in a new process. One that does not says nothing of mutants. */
-async function passesAlone(file, test) {
+/** The milliseconds of the test without a mutant in a new process. One that fails there says nothing of mutants. */
+async function alone(file, test) {
   await restart(file)
   // The first test of a process is slow.
-  const passes = (await runTest(test, '', LOADING_MS))?.passed === true
-  if (!passes) test.covered.clear()
-  return passes
+  const result = await runTest(test, '', LOADING_MS)
+  if (result?.passed === true) return result.ms
+  test.covered.clear()
+  return undefined
 }
 
-/** Whether the test fails with the mutant. Load makes a test run out of time too, so it gets a second, longer try. */
-async function failsWith(file, test, id) {
-  let result = await runTest(test, id)
-  if (result === undefined || result.ms >= limitOf(test)) {
-    await restart(file)
-    result = await runTest(test, id, 2 * limitOf(test))
-  }
-  return { fails: result?.passed !== true, answers: result !== undefined }
+/** Whether the test fails with the mutant, and passes without it right after. */
+async function failsFor(file, test, id) {
+  const limit = limitOf(test)
+  const result = await runTest(test, id)
+  if (result?.passed === true) return false
+  const isLate = result === undefined || result.ms >= limit
+  // A process that the mutant left in disorder would fail the next one too.
+  if (!isLate && (await runTest(test, ''))?.passed === true) return true
+  const ms = await alone(file, test)
+  if (ms === undefined) return false
+  if (!isLate || ms < limit / 2) return true
+  // The machine is busy, and a test without a mutant is late too.
+  test.ms = ms
+  return await failsFor(file, test, id)
 }
 
 async function isKilled(file, of, id) {
   let left = 1_000 * Number(values.seconds)
   for (const test of of.filter(({ covered }) => covered.has(id))) {
     if ((left -= test.ms) < 0) break
-    const { fails, answers } = await failsWith(file, test, id)
-    if (!fails) continue
-    // A process that the mutant left in disorder would fail the next one too.
-    if (answers && (await runTest(test, ''))?.passed === true) return true
-    if (await passesAlone(file, test)) return true
+    if (await failsFor(file, test, id)) return true
   }
   return false
 }
@@ -308,7 +311,7 @@ async function isKilledWhileLoading(id) {
     for (const test of tests) {
       if ((left -= test.ms) < 0) break
       if ((await runTest(test, undefined, 2 * limitOf(test)))?.passed === true) continue
-      test.passesAlone ??= await passesAlone(file, test)
+      test.passesAlone ??= (await alone(file, test)) !== undefined
       return test.passesAlone || (await isKilledWhileLoading(id))
     }
   }
