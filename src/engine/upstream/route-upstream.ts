@@ -164,9 +164,11 @@ export class Attempts {
     return this.#breakers.wait(this.#ctx, target) > 0
   }
 
-  /** Another model can be asked for. */
+  /** Another model can be asked for, and a narrowed key allows it. */
   #takes({ model }: UpstreamEntry): boolean {
     const { collected, length } = this.#ctx.body
+    const models = this.#ctx.payment?.limits?.models ?? null
+    if (model !== null && models !== null && !models.includes(model)) return false
     const body = this.#given ?? collected
     if (model === null || (length === 0 && body === null)) return true
     return body !== null && (body.byteLength === 0 || withModel(body, model) !== null)

@@ -25,7 +25,7 @@ export interface Metering {
   readonly model: string | null
   /** See `Use`. */
   readonly markup: number | null
-  /** Of the dearest that may serve. */
+  /** The most that the estimate may cost: of the dearest that may serve, then of the one that does. */
   readonly reservedMsat: number
   /** Estimated input units. */
   readonly input: number
@@ -103,14 +103,14 @@ export class Meter {
   }
 
   #metering(model: string | null, tariff: Tariff, rates: Rates, estimate: Usage): Metering {
-    const mayServe = [tariff, ...[...this.#fallbacks.values()].map(({ entry }) => entry)]
-    const reservedMsat = Math.max(1, ...mayServe.map(each => each.most(estimate, rates)))
+    const most = (tariffs: readonly Tariff[]): number => Math.max(1, ...tariffs.map(each => each.most(estimate, rates)))
+    const reservedMsat = most([tariff, ...[...this.#fallbacks.values()].map(({ entry }) => entry)])
     let serving = tariff
     const cost = (usage: Usage): number => {
       const asOutput = serving.cost(usage, rates)
       if (usage.isTotal !== true) return asOutput
       const asInput = serving.cost({ input: usage.output, output: 0 }, rates)
-      return Math.min(reservedMsat, Math.max(asInput, asOutput))
+      return Math.min(metering.reservedMsat, Math.max(asInput, asOutput))
     }
     // A model that the table does not list has no price of the catalog.
     const markup = model === null ? null : this.#markup
@@ -119,6 +119,7 @@ export class Meter {
     const serve = (other: string | undefined): void => {
       const fallback = other === undefined ? undefined : this.#fallbacks.get(other)
       serving = fallback?.entry ?? tariff
+      metering.reservedMsat = most([serving])
       metering.model = other ?? model
       metering.markup = fallback === undefined ? markup : fallback.value === null ? null : this.#markup
     }

@@ -2,6 +2,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import t, { type Test as T } from 'tap'
+import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
+import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
 import { decodeReceipt } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { startModelServer, startTroubledModel, type ModelServer } from '../../fakes/model.ts'
@@ -21,7 +23,7 @@ import { serve } from '../../support/serve.ts'
 const PRICES =
   '{ small: { input: 2 msat, output: 8 msat }, large: { input: 20 msat, output: 80 msat }, "a/tiny": { input: 1 msat, output: 1 msat } }'
 
-function yaml(upstream: string, prices = PRICES): string {
+function yaml(upstream: string, prices = PRICES, keys = false): string {
   return defaultYaml({
     replace: [
       [
@@ -30,6 +32,7 @@ function yaml(upstream: string, prices = PRICES): string {
   - match: { path: /v1/* }
     chain: paid
     upstream: ${upstream}
+    keys: ${keys}
     meter:
       unit: token
       bundle: 100 sats
@@ -53,8 +56,8 @@ interface Shop {
   chat(authorization?: string, more?: object): Promise<Answer>
 }
 
-async function openShop(t: T, upstream: string): Promise<Shop> {
-  const gateway = await startGateway(t, { yaml: yaml(upstream) })
+async function openShop(t: T, upstream: string, keys = false): Promise<Shop> {
+  const gateway = await startGateway(t, { yaml: yaml(upstream, PRICES, keys) })
   const chat = (authorization = '', more: object = {}): Promise<Answer> =>
     gateway.send('POST', '/v1/chat/completions', {
       headers: authorization === '' ? {} : { authorization },
@@ -127,6 +130,38 @@ t.test('fallback: what the dearest may cost is reserved', async t => {
   t.equal(refused.status, 400)
   t.match(refused.json(), { error: 'Beyond a balance' })
   t.equal((await shop.chat(shop.authorization, { max_tokens: 1000 })).status, 200)
+})
+
+t.test('fallback: without a usage report the reservation of the model that served is charged', async t => {
+  const good = await startModelServer(t)
+  const messages = [{ role: 'user', content: 'silent' }]
+  const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`)
+  const { text } = await shop.chat(shop.authorization, { messages, max_tokens: 20 })
+  t.match(text, /chat.completion/)
+  const [balance] = await shop.store.list({ skip: 0, take: 1 })
+  const input = Math.ceil(Buffer.byteLength(JSON.stringify({ messages, max_tokens: 20, model: 'small' })) / 3)
+  t.ok(balance)
+  await spent(shop, input * 2 + 20 * 8)
+})
+
+t.test('fallback: a key narrowed to models is not served by another', async t => {
+  const good = await startModelServer(t)
+  const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${good.url}", model: a/tiny }] }`
+  const shop = await openShop(t, upstream, true)
+  const { gateway } = shop
+  const sold = challengeOf(await gateway.send('POST', '/l402/keys', { body: {} }), 'l402')
+  const credential = credentialOf(sold, await gateway.pay(sold.parameters.get('invoice') ?? ''))
+  const answer = await gateway.send('POST', '/l402/keys', { body: {}, headers: { authorization: credential } })
+  const { proof, macaroon } = decodePaidKey((answer.json() as { key: string }).key) ?? { proof: '', macaroon: '' }
+  const limited = (models: string): string => {
+    const narrowed = encodeMacaroon(addCaveat(decodeMacaroonBase64(macaroon), `model=${models}`))
+    return `Bearer ${encodePaidKey(Buffer.from(proof, 'hex'), narrowed)}`
+  }
+  t.equal((await shop.chat(limited('small'))).status, 502)
+  t.equal(good.calls.length, 0)
+  const allowed = await shop.chat(limited('small,a/tiny'))
+  t.equal(allowed.headers['x-fallback'], 'a/tiny', 'past one that is not allowed')
+  t.equal(good.calls[0]?.model, 'a/tiny')
 })
 
 t.test('fallback: a POST is not repeated where the server may have served it, and nothing is charged', async t => {
