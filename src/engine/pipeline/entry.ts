@@ -38,7 +38,7 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
 /** What conditions compare of a request before its chain runs. */
 export type RequestValues = Pick<Context, 'headers' | 'query'>
 
-export function valueTests({ header, query }: ValueConfig): Array<(request: RequestValues) => boolean> {
+function valueTests({ header, query }: ValueConfig): Array<(request: RequestValues) => boolean> {
   const tests: Array<(request: RequestValues) => boolean> = []
   if (header !== undefined) {
     const wanted = header.map(nameAndValue).map(([name, value]) => [name.toLowerCase(), value] as const)

@@ -1,6 +1,6 @@
 import { Chain } from './chain.ts'
 import { type Context, NO_ROUTE, type RouteInfo } from '../message/context.ts'
-import { methodNotAllowed, notFound } from '../operations/errors.ts'
+import { GatewayError, methodNotAllowed, notFound } from '../operations/errors.ts'
 import { Exchange, type ExchangeEvents } from './exchange.ts'
 import { replyInProcess, type InternalContext } from './in-process.ts'
 import type { InternalUpstream } from './internal.ts'
@@ -29,6 +29,16 @@ function take(ctx: Context, { params, value: { chain, info } }: Match<CompiledRo
   ctx.params = params
   if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
   return chain
+}
+
+/** Null also where a compared value is unreadable, which the chain without a route answers. */
+function find(router: Router<CompiledRoute>, ctx: Context, method: string): Match<CompiledRoute> | null {
+  try {
+    return router.find(ctx.host, method, ctx.path, ctx)
+  } catch (error) {
+    if (error instanceof GatewayError) return null
+    throw error
+  }
 }
 
 /**
@@ -118,7 +128,7 @@ export class Snapshot implements ExchangeEvents {
   /** Answers a request of one of the gateway's own pages. Never rejects. */
   async ask(ctx: InternalContext): Promise<WholeReply> {
     this.#active++
-    const found = this.#routerOf(ctx.host).find(ctx.host, ctx.method, ctx.path, ctx)
+    const found = find(this.#routerOf(ctx.host), ctx, ctx.method)
     if (found !== null) take(ctx, found)
     try {
       return await replyInProcess(ctx, found?.value ?? this.#noRoute, this)
@@ -156,10 +166,10 @@ export class Snapshot implements ExchangeEvents {
    */
   #find(ctx: Context): Match<CompiledRoute> | null {
     const router = this.#routerOf(ctx.host)
-    const found = router.find(ctx.host, ctx.method, ctx.path, ctx)
+    const found = find(router, ctx, ctx.method)
     const announced = announcedMethod(ctx)
     if (announced === null) return found
-    const asked = router.find(ctx.host, announced, ctx.path, ctx)
+    const asked = find(router, ctx, announced)
     const namesOptions = found?.value.info.config?.match.method?.includes('OPTIONS') === true
     if (!namesOptions && asked?.value.chain.answersPreflights === true) {
       ctx.preflight = 'own'

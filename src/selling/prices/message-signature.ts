@@ -1,5 +1,5 @@
 import type { Context } from '../../engine/message/context.ts'
-import { headerValue } from './request-field.ts'
+import { headerValue } from '../../engine/message/request-values.ts'
 
 /** A signature with the tag `web-bot-auth` (RFC 9421), not verified. Times in seconds. */
 export interface MessageSignature {

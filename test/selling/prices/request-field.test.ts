@@ -5,7 +5,8 @@ import { readConfig } from '../../../src/engine/config/read.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { errorLike } from '../../support/error-like.ts'
-import { headerValue, queryParameter, readField } from '../../../src/selling/prices/request-field.ts'
+import { headerValue, queryParameter } from '../../../src/engine/message/request-values.ts'
+import { readField } from '../../../src/selling/prices/request-field.ts'
 
 t.test('a parameter of the query is read once decoded', async t => {
   for (const [query, value] of [
