@@ -13,6 +13,7 @@ import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../supp
 import { ManualClock } from '../../support/manual-clock.ts'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
 import { newBalance, use } from '../balances/fixture.ts'
@@ -120,9 +121,13 @@ t.test('margins: the console shows revenue, cost and margin of models that a pri
   t.equal((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).status, 200)
   const get = (path: string) => gateway.send('GET', path, { headers: { 'x-api-key': gateway.adminKey } })
   // A dollar is 1,666.67 satoshis here; 1762.5 millionths of one, with the markup.
-  const { points, ...sum } = (await get('/api/admin/margins')).json() as {
-    readonly points: ReadonlyArray<{ readonly model: string; readonly msat: number; readonly costMsat: number }>
-  }
+  const { points, ...sum } = await eventually('both requests are written', async () => {
+    const margins = (await get('/api/admin/margins')).json() as {
+      readonly requests: number
+      readonly points: ReadonlyArray<{ readonly model: string; readonly msat: number; readonly costMsat: number }>
+    }
+    return margins.requests === 2 ? margins : null
+  })
   t.match(points, [{ model: name, requests: 2 }])
   const [{ msat, costMsat } = { msat: 0, costMsat: 0 }] = points
   t.ok(msat > 0)
