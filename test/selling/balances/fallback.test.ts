@@ -195,6 +195,22 @@ t.test('fallback: a GET goes on after a 5xx, and after a head without a body', a
   }
 })
 
+t.test('fallback: a credential for one request comes back once where every server fails', async t => {
+  const hanging = await startTroubledModel(t, 'hang')
+  const failing = await startTroubledModel(t, 'fail')
+  const { gateway } = await openShop(
+    t,
+    `{ url: "${hanging.url}", timeout: 200ms, fallback: [{ url: "${failing.url}" }] }`
+  )
+  const authorization = await buy(gateway, '/plain/item', 'payment')
+  const ask = async (): Promise<number> =>
+    (await gateway.send('GET', '/plain/item', { headers: { authorization } })).status
+  t.equal(await ask(), 500)
+  t.strictSame([hanging.requests.length, failing.requests.length], [1, 1])
+  t.strictSame((await Promise.all([ask(), ask(), ask()])).sort(), [402, 402, 500], 'it pays for one at a time')
+  t.equal(await ask(), 500, 'and is not spent')
+})
+
 t.test('fallback: `on` names what leads there', async t => {
   const good = await startTroubledModel(t, 'none')
   const limiting = await startTroubledModel(t, 'limit')

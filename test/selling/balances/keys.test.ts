@@ -380,4 +380,8 @@ t.test('keys: on a route with sessions alone each response or event takes the pr
     201,
     'tokens are as they were'
   )
+  t.equal((await gateway.send('GET', '/v1/x', { headers: { authorization } })).status, 401, 'a balance is no token')
+  const [macaroon = '', preimage = ''] = once.slice('L402 '.length).split(':')
+  const made = encodePaidKey(Buffer.from(preimage, 'hex'), Buffer.from(macaroon, 'base64'))
+  t.equal((await ask('/v1/x', made)).status, 401, 'and a token is no key')
 })
