@@ -326,8 +326,10 @@ t.test('workers listen at a Unix socket whose file a killed gateway left', async
   killed.kill('SIGKILL')
   await once(killed, 'exit')
   t.ok(existsSync(path))
-  const server = `server:\n  workers: 2\n  listen: ['127.0.0.1:0', 'unix:${path}']\n`
-  const yaml = shopYaml('http://127.0.0.1:9', { replace: [['server:\n', server]] })
+  const listen = '"${HOST:-127.0.0.1}:${PORT:-8080}"'
+  const yaml = shopYaml('http://127.0.0.1:9', {
+    replace: [[`listen: ${listen}`, `workers: 2\n  listen: [${listen}, 'unix:${path}']`]]
+  })
   const gateway = await spawnGateway(t, { yaml, env, workers: 2 })
   t.equal(new Set(gateway.serving).size, 2)
 })
