@@ -45,7 +45,7 @@ const RELOAD_MS = 30_000
 export class Tls {
   readonly #options: TlsOptions
   readonly #server: Server
-  /** With the client's address, by address and port of the peer: Node hands on another socket than it was given. */
+  /** With the client's address, by both ends of the connection: Node hands on another socket than it was given. */
   readonly #handshaking = new Map<string, { readonly socket: Socket; readonly address: string }>()
   #certificates: readonly [Certificate, ...Certificate[]]
   #hour = Number.NaN
@@ -70,8 +70,8 @@ export class Tls {
       }
     })
     this.#server.on('secureConnection', socket => {
-      const address = this.#handshaking.get(clientOf(socket))?.address ?? ''
-      this.#handshaking.delete(clientOf(socket))
+      const address = this.#handshaking.get(endsOf(socket))?.address ?? ''
+      this.#handshaking.delete(endsOf(socket))
       accept(socket, address)
     })
     // The client's handshake failed; Node closes the socket only for some causes.
@@ -87,10 +87,10 @@ export class Tls {
   /** `address` is the client's, which a proxy may have told. */
   handshake(socket: Socket, address: string): void {
     this.#rotateTicketKeys()
-    const client = clientOf(socket)
-    this.#handshaking.set(client, { socket, address })
+    const ends = endsOf(socket)
+    this.#handshaking.set(ends, { socket, address })
     socket.on('close', () => {
-      if (this.#handshaking.get(client)?.socket === socket) this.#handshaking.delete(client)
+      if (this.#handshaking.get(ends)?.socket === socket) this.#handshaking.delete(ends)
     })
     this.#server.emit('connection', socket)
   }
@@ -138,8 +138,8 @@ export class Tls {
   }
 }
 
-function clientOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress ?? ''} ${remotePort ?? ''}`
+function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress ?? ''} ${remotePort ?? ''} ${localAddress ?? ''} ${localPort ?? ''}`
 }
 
 function readCertificates(files: TlsOptions['certificates']): readonly [Certificate, ...Certificate[]] {

@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { connect as connectSecurely } from 'node:tls'
 import { request, Agent } from 'undici'
 import t, { type Test as T } from 'tap'
-import type { ListenAddress } from '../../../src/engine/config/listen-address.ts'
+import { portOf, type ListenAddress } from '../../../src/engine/config/listen-address.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Acceptors } from '../../../src/engine/listener/acceptors.ts'
 import { readProxyHeader } from '../../../src/engine/listener/proxy-header.ts'
@@ -107,6 +107,25 @@ for (const isSecure of [false, true])
     t.equal(await ask('PROXY TCP4 203.0.113.9 10.0.0.1 8080 80\r\n'), `203.0.113.9 203.0.113.9 ${isSecure}`)
     t.equal(await ask('PROXY UNKNOWN\r\n'), `127.0.0.1 127.0.0.1 ${isSecure}`)
   })
+
+t.test('a PROXY header: is of its own connection, when a proxy uses one port for two addresses', async t => {
+  const address: ListenAddress = { kind: 'tcp', host: '127.0.0.1', port: 0, isPlain: false }
+  const door = await openWho(t, { tls: tlsOptions(certificateFiles(['localhost'])), addresses: [address, address] })
+  const localPort = await freePort()
+  const sockets = door.listener.addresses.map((at, index) => {
+    const socket = connect({ port: portOf([at]), host: '127.0.0.1', localPort })
+    t.teardown(() => {
+      socket.destroy()
+    })
+    socket.write(`PROXY TCP4 203.0.113.${index} 10.0.0.1 8080 443\r\n`)
+    return socket
+  })
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
+  const clients = sockets.map(socket => new RawClient(connectSecurely({ socket, rejectUnauthorized: false })))
+  for (const client of clients) client.send(GET)
+  const bodies = await Promise.all(clients.map(async client => (await client.response()).body))
+  t.same(bodies, ['203.0.113.0 203.0.113.0 true', '203.0.113.1 203.0.113.1 true'])
+})
 
 t.test('a PROXY header: its client is not trusted because its proxy is', async t => {
   const door = await openWho(t, { limits: { ...defaultLimits, connectionsPerAddress: 1 } })
