@@ -154,7 +154,7 @@ async function examined(name: string, check: () => Promise<Line>): Promise<Line>
 
 /** How the gateway answers here and at its public address. */
 async function gatewayLines(config: GatewayConfig, operations: readonly AnyOperation[]): Promise<readonly Line[]> {
-  const { publicUrl, tls, trustedProxies } = config.server
+  const { publicUrl, tls, trustedProxies, addresses } = config.server
   const here = addressOf(config)
   const isReady = config.routes.some(route => takes(route, 'GET', '/ready') && route.upstream.kind === 'internal')
   const local = await reach(new URL('/ready', here))
@@ -163,7 +163,7 @@ async function gatewayLines(config: GatewayConfig, operations: readonly AnyOpera
   if (publicUrl === '') return [good('gateway', `${here} answers.`)]
   const isProxied = publicUrl.startsWith('https:') && tls.length === 0
   const proxy =
-    isProxied && trustedProxies.length === 0
+    isProxied && trustedProxies.length === 0 && addresses.some(({ kind }) => kind !== 'unix')
       ? [
           line(
             'warning',

@@ -106,6 +106,8 @@ t.test('doctor: a running gateway tells its own checks, and the proxy in front i
   t.match(soon.out, /^warning +public URL +.*expires on 20.*\n +→ /m)
   t.match(soon.out, /^warning +proxy +.*trustedProxies.*\n +→ /m)
   t.notMatch((await doctor(t, yaml(secured, 'trustedProxies: [127.0.0.1]'))).out, /^warning +proxy/m)
+  const local = yaml(secured).replace(/listen: .*/, 'listen: unix:./http.sock')
+  t.match((await doctor(t, local)).out, /^(?:(?!warning +proxy).*\n)*warning +public URL/, 'a Unix socket')
 })
 
 t.test('doctor: PostgreSQL, its schema, and the master secret that it was sealed with', async t => {
