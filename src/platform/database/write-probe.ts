@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import postgres from 'postgres'
 import type { Clock } from '../system/clock.ts'
 import type { TransactionSql } from './database.ts'
@@ -65,7 +67,8 @@ export function folderProbe(
 }
 
 export async function freeBytes(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder)
+  // The first start creates the folder; its parent is on the same disk.
+  const { bavail, bsize } = await statfs(existsSync(folder) ? folder : dirname(folder))
   return bavail * bsize
 }
 

@@ -1,7 +1,8 @@
+import { join } from 'node:path'
 import t from 'tap'
 import { healthOperations } from '../../../src/app/discovery/health.ts'
-import { folderProbe } from '../../../src/platform/database/write-probe.ts'
-import { openAnyDatabase } from '../../support/database.ts'
+import { folderProbe, freeBytes } from '../../../src/platform/database/write-probe.ts'
+import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const MIB = 1024 * 1024
@@ -66,3 +67,8 @@ t.test(
     t.match(await database.health(), { status: 'healthy' })
   }
 )
+
+t.test('freeBytes: before the first start, the disk of the parent counts', async t => {
+  const folder = temporaryFolder(t)
+  t.ok((await freeBytes(join(folder, 'data'))) > 0)
+})
