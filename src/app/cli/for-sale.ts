@@ -1,8 +1,9 @@
 import { readdirSync } from 'node:fs'
-import { isFree, priceWords } from '../../engine/checks/price.ts'
+import { isFree, priceWords, routeCallPrices } from '../../engine/checks/price.ts'
 import { takes } from '../../engine/config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { nameAndValue } from '../../engine/sections/when.ts'
+import { exampleOf } from '../../engine/openapi/paid.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 
 /** Slug of the initial store. */
@@ -12,16 +13,25 @@ export const FIRST_STORE = 'demo'
 export interface ForSale {
   /** Such as `/v1/* for 10 sats`. */
   readonly line: string
-  /** Arguments of `boltgate pay` that buy it once. */
-  readonly order: string
+  /** Arguments of `boltgate pay` that buy it once; null for calls, which are paid inside their messages. */
+  readonly order: string | null
 }
 
 /** Offers of the configured routes in file order, without merchants' proxies. */
 export function forSale(config: GatewayConfig, publicUrl: string, operations: readonly AnyOperation[]): ForSale[] {
-  return soldRoutes(config).map(({ route, price }) => ({
-    line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' per prepaid balance'}`,
-    order: orderOf(route, publicUrl, operations)
-  }))
+  const sold = new Map(soldRoutes(config).map(({ route, price }) => [route, price]))
+  return config.routes.flatMap((route): ForSale[] => {
+    const price = sold.get(route)
+    const calls = routeCallPrices(config, route)
+    const place = `${route.match.host ?? ''}${route.match.path.join(', ')}`
+    if (calls !== null && calls.length > 0) {
+      const each = calls.map(({ operation, amount }) => `${operation} ${priceWords(amount)}`)
+      return [{ line: `${place}: ${each.join(', ')}`, order: null }]
+    }
+    if (price === undefined) return []
+    const each = route.meter === undefined ? '' : ' per prepaid balance'
+    return [{ line: `${place} for ${priceWords(price)}${each}`, order: orderOf(route, publicUrl, operations) }]
+  })
 }
 
 export function soldRoutes(config: GatewayConfig) {
@@ -45,21 +55,30 @@ export function hasWallet(config: GatewayConfig): boolean {
 function fileBelow({ match, upstream }: RouteConfig): string | undefined {
   const [pattern = ''] = match.path
   if (upstream.kind !== 'files' || !pattern.endsWith('/*')) return undefined
-  const file = readdirSync(upstream.path, { withFileTypes: true }).find(
-    entry => entry.isFile() && !entry.name.startsWith('.')
-  )
-  return file === undefined ? undefined : pattern.slice(0, -1) + encodeURIComponent(file.name)
+  const file = firstFile(upstream.path)
+  return file === undefined ? undefined : pattern.slice(0, -1) + encodeURIComponent(file)
+}
+
+export function firstFile(folder: string): string | undefined {
+  return readdirSync(folder, { withFileTypes: true }).find(entry => entry.isFile() && !entry.name.startsWith('.'))?.name
 }
 
 function orderOf(route: RouteConfig, publicUrl: string, operations: readonly AnyOperation[]): string {
-  const { headers, host, method, path } = sampleOf(route, operations)
+  const { headers, host, ...usual } = sampleOf(route, operations)
+  const [example] = route.examples.map(exampleOf)
+  const { method, target: path, body } = example ?? { ...usual, target: usual.path }
   const url = publicUrl + path
   return [
     path.includes('?') ? `'${url}'` : url,
-    ...(method === 'GET' ? [] : [`-X ${method}`]),
+    ...(method === (body === undefined ? 'GET' : 'POST') ? [] : [`-X ${method}`]),
     ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`]),
-    ...Object.entries(headers).map(([name, value]) => `-H '${name}: ${value.replaceAll("'", `'\\''`)}'`)
+    ...Object.entries(headers).map(([name, value]) => `-H ${shellQuoted(`${name}: ${value}`)}`),
+    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${shellQuoted(JSON.stringify(body))}`])
   ].join(' ')
+}
+
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
 /** A request that the route takes; without a body. */

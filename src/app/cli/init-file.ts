@@ -21,6 +21,8 @@ export interface InitChoices {
   readonly production: boolean
   /** OpenAPI file of the API, seen from the file that is written. */
   readonly openapi?: string
+  /** What an example asks for: the name of a file, or of a model. */
+  readonly sample?: string
 }
 
 export const KEY_VARIABLE = 'LIGHTNING_KEY'
@@ -48,10 +50,24 @@ export function plainUpstream({ upstream, path }: Pick<InitChoices, 'upstream' |
   return URL.canParse(upstream) ? (doubledPath(upstream, path)?.without ?? upstream) : upstream
 }
 
+/** A request for `sample`, which agents copy; a comment with what to fill in where it is unknown. */
+function exampleLines({ sell, path, sample }: InitChoices): string {
+  if (!/^\/(?:[\w./-]*\/)?\*$/.test(path)) return ''
+  const below = path.slice(0, -1)
+  const name = sample === undefined ? '…' : quoted(sample)
+  const example =
+    sell === 'llm'
+      ? `{ request: POST ${below}chat/completions, body: { model: ${name}, messages: [ { role: user, content: Hello } ] } }`
+      : `{ request: ${quoted(`GET ${below}${sample === undefined ? '…' : encodeURIComponent(sample)}`)} }`
+  return sample === undefined
+    ? `    # For agents, a request that works: examples: [ ${example} ]\n`
+    : `    examples:           # requests that work, for agents\n      - ${example}\n`
+}
+
 /** Content of the file. */
 export function gatewayYaml(choices: InitChoices): string {
-  return `# Every setting is explained in docs/reference/configuration.md. \`boltgate check\` finds mistakes, with line and column;
-# \`boltgate routes\` shows what is served, and through which plugins.
+  return `# \`npx boltgate docs\` explains every setting. \`boltgate check\` finds mistakes, with line and column; \`boltgate routes\` shows
+# what is served, and through which plugins.
 ${[modeLines(choices), lightningLines(choices), ownLines(choices), productLines(choices)].filter(text => text !== '').join('\n')}`
 }
 
@@ -102,23 +118,24 @@ function productLines(choices: InitChoices): string {
     chain: paid         # includes the policy \`global\`: 100 requests a minute for each client, paid ones too (see policies)
     renewal: 402        # clients that keep tokens buy again on a 402 only
     upstream: { url: ${upstream} }
-${openapi === undefined ? '' : `    openapi: ${quoted(openapi)}     # published with the price\n`}`
+${openapi === undefined ? exampleLines(choices) : `    openapi: ${quoted(openapi)}     # published with the price\n`}`
     case 'files':
       return `routes:
   - match: { path: ${matched} }
-    price: ${cost}      # of each file; a token is good for its path
+    price: ${cost}      # per file; a token is valid for its path
     chain: paid
     renewal: 402
     upstream: { files: ${upstream} }
-`
+${exampleLines(choices)}`
     case 'llm':
       return `routes:
   - match: { method: POST, path: ${matched} }
     description: Tokens of a language model
     meter:
-      bundle: ${cost}     # what one payment buys; a balance that tokens are taken from
+      bundle: ${cost}     # one payment buys this balance
+      unit: token
       usage: openai
-      per: 1000           # prices are those of 1,000 tokens
+      per: 1000           # prices are per 1,000 tokens
       prices: { input: 2 sats, output: 8 sats }
       estimate: { else: 1000 }
     keys: true            # clients that know a base URL and an API key can pay; sold at /l402/keys
@@ -127,7 +144,7 @@ ${openapi === undefined ? '' : `    openapi: ${quoted(openapi)}     # published 
     upstream:
       url: ${upstream}
       headers: { authorization: "Bearer \${${UPSTREAM_KEY_VARIABLE}}" }
-`
+${exampleLines(choices)}`
     case 'mcp':
       return `chains:
   tools:

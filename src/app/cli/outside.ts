@@ -21,6 +21,22 @@ export async function testUpstream(url: URL): Promise<string | null> {
   }
 }
 
+/** The first model that an OpenAI-compatible API lists; undefined without an answer that names one. */
+export async function firstModel(url: string, key: string | undefined): Promise<string | undefined> {
+  try {
+    const response = await fetch(url, {
+      headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+      signal: AbortSignal.timeout(PATIENCE_MS)
+    })
+    const list = (await response.json()) as { data?: Array<{ id?: unknown }> } | null // checked below
+    const id = list?.data?.[0]?.id
+    return typeof id === 'string' && id.length <= 200 ? id : undefined
+  } catch {
+    // An example is optional: `testUpstream` reports an upstream that is down.
+    return undefined
+  }
+}
+
 export interface TestedKey {
   readonly isValid: boolean
   /** The provider gave no verdict. */

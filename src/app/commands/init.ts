@@ -1,9 +1,10 @@
 import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ConfigError, didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import { loadConfigText } from '../../engine/config/load.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
+import { firstFile } from '../cli/for-sale.ts'
 import type { Help } from '../cli/help.ts'
 import { withPlugins } from '../cli/configuration.ts'
 import {
@@ -17,7 +18,7 @@ import {
   type Product,
   type InitChoices
 } from '../cli/init-file.ts'
-import { testKey, testUpstream } from '../cli/outside.ts'
+import { firstModel, testKey, testUpstream } from '../cli/outside.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 import { dryRun } from '../cli/dry-run.ts'
 import { createInterface } from 'node:readline/promises'
@@ -116,7 +117,7 @@ export async function init(args: readonly string[], out: Output): Promise<number
   const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : null
   let keyFile: string | null = null
   try {
-    const answers = await complete(values, file, terminal?.ask ?? null, out)
+    const answers = await withSample(await complete(values, file, terminal?.ask ?? null, out), folder)
     keyFile = await confirmed(answers, join(folder, 'lightning-key'), terminal?.ask ?? null, out)
     await dryRunResult(answers, file)
     // Fails if the file was created meanwhile.
@@ -187,7 +188,7 @@ export async function complete(
   }
   const plain = sell === 'files' ? answers.upstream : plainUpstream(answers)
   if (plain !== answers.upstream)
-    out.print(`  The path ${answers.path} has the end of this address already, so the file says ${plain}.`)
+    out.print(`  Using ${plain} as the upstream, because the path ${answers.path} adds the rest of the address.`)
   if (production && given.provider === undefined && ask === null)
     throw new UsageError(`--production needs --provider, one of ${FOR_MONEY.join(', ')}.`)
   const provider = await choice({
@@ -200,6 +201,21 @@ export async function complete(
     out
   })
   return { ...answers, upstream: plain, provider }
+}
+
+/** With a file or a model that an example can name. */
+async function withSample(answers: InitChoices, folder: string): Promise<InitChoices> {
+  const { sell, upstream, path } = answers
+  const sample =
+    sell === 'files'
+      ? firstFile(resolve(folder, upstream))
+      : sell === 'llm'
+        ? await firstModel(
+            `${upstream.replace(/\/$/, '')}${path.slice(0, -1)}models`,
+            process.env[UPSTREAM_KEY_VARIABLE]
+          )
+        : undefined
+  return sample === undefined ? answers : { ...answers, sample }
 }
 
 const ABOUT: Readonly<Record<string, string>> = {
@@ -314,7 +330,9 @@ function report(answers: InitChoices, file: string, isNamed: boolean, keyFile: s
   out.print(
     sell === 'shop'
       ? '  Then:      open /storefront/demo, /console and /operator in a browser.'
-      : '  Then:      run the `boltgate pay` command that it prints, and open /operator in a browser.'
+      : sell === 'mcp'
+        ? `  Then:      connect an MCP client to ${path}, and open /operator in a browser.`
+        : '  Then:      run the `boltgate pay` command that it prints, and open /operator in a browser.'
   )
   out.print('  For money: npx boltgate init --production --config gateway.production.yaml')
 }

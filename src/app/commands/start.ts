@@ -288,7 +288,7 @@ class Process {
         this.#out.print(
           `  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes${named})`}`
         )
-        if (hasWallet(config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
+        if (first.order !== null && hasWallet(config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
       }
       if (config.storefront.kind === 'sandbox' && serves(`/storefront/${FIRST_STORE}`))
         this.#out.print(`  Shop:    ${this.#publicUrl}/storefront/${FIRST_STORE}`)

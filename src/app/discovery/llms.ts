@@ -61,6 +61,10 @@ Address: ${publicUrl}
      sellsByX402
        ? '\n   - PAYMENT-SIGNATURE: <base64 of {"x402Version":2,"accepted":{...},"payload":{"preimage":"..."}}> (good once)'
        : ''
+   }${
+     pricedRoutes.some(({ calls }) => calls !== undefined)
+       ? '\n   A JSON-RPC call is paid inside its message: error -32042 has the challenge with the invoice in error.data.challenges. Send the call again with\n   params._meta["org.paymentauth/credential"] = {"challenge":{...},"payload":{"preimage":"..."}} (good once).'
+       : ''
    }
    Where the price buys a balance, either is good until that is used up; \`GET ${publicUrl}/l402/balance\` with it says what is left.
 A 503 means that nothing was charged: wait as long as Retry-After says.

@@ -264,7 +264,7 @@ const MOST_SAID = 12
 
 /** For people: `a balance, from which each 1000 tokens take 2 msat in and 8 msat out`. */
 export function meterWords({ prices, catalog, unit, per }: MeterConfig): string {
-  const each = per === 1 ? `each ${unit} takes` : `each ${per} of the unit ${unit} take`
+  const each = per === 1 ? `each ${unit} takes` : `each ${per} ${unit}s take`
   if (!isByField(prices)) return `a balance, from which ${each} ${unitWords(prices)}`
   const { by, of, else: rest } = prices
   // A catalog's prices have no markup.

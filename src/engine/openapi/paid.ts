@@ -57,7 +57,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
     const price = calls === null ? priceOf(config, route) : null
     if (price !== null && isFree(price)) continue
     const about = route.description ?? route.name
-    const methods = calls === null ? (route.match.method ?? []) : ['POST']
+    const methods = calls === null ? (route.match.method ?? (route.upstream.kind === 'files' ? ['GET'] : [])) : ['POST']
     const examples = route.examples.map(exampleOf)
     for (const [at, path] of route.match.path.entries()) {
       const sold: PricedRoute = {

@@ -66,6 +66,53 @@ t.test('what init writes starts as it stands, says what it sells, and sells it',
   }
 })
 
+t.test('init: an agent finds in /llms.txt what to send and how to pay, for each kind of product', async t => {
+  const models = '{"data":[{"id":"tiny"}]}'
+  const upstream = await RawUpstream.serve(
+    `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${models.length}\r\n\r\n${models}`
+  ).listen()
+  t.teardown(() => upstream.close())
+  const folder = temporaryFolder(t)
+  writeFileSync(join(folder, "it's.txt"), 'sold')
+  const body = '{"model":"tiny","messages":[{"role":"user","content":"Hello"}]}'
+  for (const { sell, from, banner, llms } of [
+    {
+      sell: 'files',
+      from: folder,
+      banner: ['  Sells:   /files/* for 100 sats', "  Try it:  npx boltgate pay URL/files/it's.txt"],
+      llms: ['- /files/{path} (GET): 100 sats', "  - Example: GET URL/files/it's.txt"]
+    },
+    {
+      sell: 'llm',
+      from: `${upstream.origin}/v1`,
+      banner: [
+        '  Sells:   /v1/* for 2000 sats per prepaid balance',
+        `  Try it:  npx boltgate pay URL/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`
+      ],
+      llms: [
+        'each 1000 tokens take 2000 msat in and 8000 msat out',
+        `  - Example: POST URL/v1/chat/completions with the body ${body}`
+      ]
+    },
+    {
+      sell: 'mcp',
+      from: `${upstream.origin}/mcp`,
+      banner: ['  Sells:   /mcp: tools/call * 5 sats'],
+      llms: ['params._meta["org.paymentauth/credential"]', 'tools/call * 5 sats']
+    }
+  ]) {
+    const file = join(temporaryFolder(t), 'gateway.yaml')
+    t.match(await run('init', '--sell', sell, '--upstream', from, '-c', file), { code: 0 }, sell)
+    const yaml = OWN + readFileSync(file, 'utf8').replace('${OPENAI_API_KEY}', 'k')
+    const gateway = await spawnGateway(t, { yaml, documented: false })
+    const text = (await gateway.send('GET', '/llms.txt')).text
+    for (const line of banner) t.ok(gateway.said.includes(line.replace('URL', gateway.url)), `${sell}: ${line}`)
+    for (const line of llms) t.ok(text.includes(line.replace('URL', gateway.url)), `${sell}: ${line}`)
+    gateway.kill('SIGTERM')
+    t.match(await gateway.ended, { code: 0 })
+  }
+})
+
 t.test('init takes a bare number as satoshis', async t => {
   const file = join(temporaryFolder(t), 'gateway.yaml')
   t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '10', '-c', file), {
@@ -178,7 +225,7 @@ t.test('init: a mistake is explained and asked for again, and the other answers 
   const text = said.join('\n')
   t.match(text, /--sell must be one of api, llm, mcp, files, shop, not "lmm"\. Did you mean "llm"\?/)
   t.match(text, /found "api\.openai\.com\/v1".*Did you mean "https:\/\/api\.openai\.com\/v1"\?/)
-  t.match(text, /has the end of this address already, so the file says https:\/\/api\.openai\.com\./)
+  t.match(text, /Using https:\/\/api\.openai\.com as the upstream, because the path \/v1\/\* adds the rest/)
   t.match(text, /found "10 shells"/)
   t.match(text, / 2 {2}strike +account at Strike/)
 })
