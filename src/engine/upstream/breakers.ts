@@ -180,7 +180,7 @@ function carriesPayment({ headers }: Context): boolean {
     const field = credentialField(pairs[at] ?? '')
     if (field === null) continue
     const value = pairs[at + 1] ?? ''
-    if (field === 'macaroon' || field === 'payment' || paidKey(value) !== null) return true
+    if (field === 'macaroon' || field === 'payment' || field === 'x402' || paidKey(value) !== null) return true
     if (field === 'authorization' && paymentScheme(value) !== null) return true
   }
   return false

@@ -68,7 +68,12 @@ t.test('bodies: an unpaid one counts in every limit by its size and pieces, one 
       [2, units]
     ]
     t.same(await read(length, pieces), [inEach, 0], 'once, though it is read twice')
-    t.same(await read(length, pieces, { headers: ['Authorization', 'x'] }), [[], units])
+    for (const headers of [
+      ['Authorization', 'x'],
+      ['PAYMENT-SIGNATURE', 'x'],
+      ['x-api-key', `bg_${'A'.repeat(200)}`]
+    ])
+      t.same(await read(length, pieces, { headers }), [[], units], headers.join(' '))
     t.same(await read(length, pieces, { credential: true }), [[], units])
   }
 })
