@@ -158,3 +158,19 @@ t.test('audit log: failed sign-ins from many networks share a bounded number of 
   await fail(0)
   t.same(rows.slice(21), [{ address: '10.0.0.0', attempts: 1 }], 'a new minute, a new row')
 })
+
+t.test('audit log: a failed sign-in that cannot be written is logged', async t => {
+  const error = new Error('the table is gone')
+  const logged: unknown[] = []
+  const record = new SignInRecord({
+    clock: new ManualClock(),
+    log: { debug() {}, info() {}, warn() {}, error: fields => logged.push(fields) },
+    trail: {
+      begin: async () => {
+        throw error
+      }
+    }
+  })
+  await record.failed({ clientAddress: '192.0.2.1' }, 'signInWithKey', 401)
+  t.same(logged, [{ err: error, operation: 'signInWithKey' }])
+})

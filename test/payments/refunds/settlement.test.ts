@@ -1,6 +1,8 @@
 /** Refunds whose fate only the provider's records show: who may settle them, when, and what that changes. */
 import t, { type Test as T } from 'tap'
+import { allSources, type RefundSource, type RefundSources } from '../../../src/payments/refunds/destination.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
+import { namesIn } from '../../../src/payments/refunds/settlement.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { addressOf, fixtureOn, type Json } from './fixture.ts'
 
@@ -272,4 +274,28 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
       })
     }
   )
+})
+
+t.test('an error names the providers of a slot in their order', async t => {
+  const provider = (name: string) => ({ name }) as never /* The name is all that is read. */
+  t.equal(namesIn({ inOrder: () => [provider('cln'), provider('lnbits')] }, 'primary'), 'cln or lnbits')
+})
+
+t.test('refundable money is looked up in each source, and its own source hears of the refund', async t => {
+  const money = { invoiceId: 'order-1', merchantId: 1 } as RefundSource /* The rest is the source's. */
+  const heard: string[] = []
+  const source = (name: string, found: RefundSource | null): RefundSources => ({
+    get: async () => found,
+    lock: async () => found,
+    refunded: async (_sql, { invoiceId }) => void heard.push(`${name} ${invoiceId}`)
+  })
+  const [empty, orders] = [source('payments', null), source('orders', money)]
+  const all = allSources(empty, orders)
+  const sql = null as never /* These sources read nothing. */
+  t.equal(await all.get(1, 'order-1', 0), money)
+  t.equal(await allSources(empty).get(1, 'order-1', 0), null)
+  const locked = await all.lock(sql, 1, 'order-1', 0)
+  t.equal(locked, money)
+  await all.refunded(sql, money)
+  t.same(heard, ['orders order-1'])
 })

@@ -22,6 +22,24 @@ t.test('a session at rest is closed by the running gateway, and what is left is 
   t.match(refused.json(), { type: /lightning\/session-closed$/ })
 })
 
+t.test('a use of a session is noted once a tenth of its idle time has passed', async t => {
+  const clock = new ManualClock(Date.now())
+  const shop = await openShop(t, undefined, { clock })
+  const session = await shop.open()
+  const { usedAt } = (await shop.store.find(session.id)) ?? { usedAt: 0 }
+  for (const [ms, noted] of [
+    [29_000, usedAt],
+    [1_000, usedAt + 30_000]
+  ] as const) {
+    clock.leap(ms)
+    const answer = await eventually('connections at rest are closed', () => shop.get(session.bearer).catch(() => null))
+    t.equal(answer.status, 200)
+    await eventually(`the use ${ms} ms later is noted`, async () =>
+      (await shop.store.find(session.id))?.usedAt === noted ? true : null
+    )
+  }
+})
+
 t.test('a metered route takes from a session what was used, whole and streamed', async t => {
   const model = await startModelServer(t)
   const meter =

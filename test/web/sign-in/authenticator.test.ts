@@ -144,5 +144,8 @@ t.test('passkeys and sessions by HTTP, with an authenticator in software', async
     const own = new Authenticator()
     const { handle } = await add(operatorCookie, own)
     t.match((await use(own, handle)).json(), { page: 'operator' })
+    const sessions = (await send(operatorCookie, 'GET', '/api/auth/sessions')).json() as Array<{ sessionId: string }>
+    t.match(sessions, [{ isCurrent: false }, { isCurrent: true }])
+    t.equal((await send(operatorCookie, 'DELETE', `/api/auth/sessions/${sessions[0]?.sessionId}`)).status, 204)
   })
 })
