@@ -192,7 +192,7 @@ export function RequestPrice(options: { readonly description?: string } = {}): T
 const pricesOf = (what: string) =>
   Type.Optional(
     Type.Record(Type.String({ minLength: 1 }), Money({ maximum: '1000000000 sats' }), {
-      description: `${what} A name that ends in \`*\` is the beginning of others, \`*\` alone all that have no price of their own. What has none is free.`
+      description: `${what} A name that ends in \`*\` matches by prefix; \`*\` alone sets the default price. Names without a price are free.`
     })
   )
 

@@ -62,7 +62,7 @@ export class Balancer {
     this.#breakers = breakers
   }
 
-  /** An address that was not tried; where all are away, the one with the shortest pause. Ties go in turn. */
+  /** Returns an untried address; if all are ejected, the one that is retried first. Breaks ties round-robin. */
   choose(ctx: Context, tried: ReadonlySet<UpstreamEntry>): UpstreamEntry | null {
     const all = this.#entries
     let best: UpstreamEntry | null = null

@@ -116,7 +116,7 @@ export interface State {
   delete(key: string): Maybe<void>
   /** Never rejects. */
   healthy(): Promise<boolean>
-  /** What its server reports: the eviction policy, and its time in ms since the epoch. Rejects while it is away. */
+  /** Reads the server's eviction policy and clock (milliseconds since the epoch). Rejects if it is unreachable. */
   inspect(): Promise<{ readonly policy: string; readonly at: number }>
   close(): Promise<void>
 }

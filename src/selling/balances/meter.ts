@@ -25,7 +25,7 @@ export interface Metering {
   readonly model: string | null
   /** See `Use`. */
   readonly markup: number | null
-  /** The most that the estimate may cost: of the dearest that may serve, then of the one that does. */
+  /** Highest cost of the estimate: of the most expensive allowed model, then of the model that served. */
   readonly reservedMsat: number
   /** Estimated input units. */
   readonly input: number

@@ -5,8 +5,8 @@ import { hasBoundBody, type Offer } from './offer.ts'
 import type { ChallengeSettings } from './settings.ts'
 
 /**
- * What an x402 invoice for this request is bound to. Null where x402 cannot sell it: a balance, a call inside a message
- * that is none of a tool, another host than the public one, or a body whose digest is not known.
+ * Binding of an x402 invoice to this request. Null if x402 cannot sell it: prepaid balances, JSON-RPC calls other than
+ * tool calls, hosts other than the public one, and bodies without a known digest.
  * @param digest `sha-256=:…:` of the body, or null
  */
 export function x402Binding(
