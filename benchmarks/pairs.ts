@@ -171,6 +171,7 @@ try {
         name,
         ...servers,
         checkout: checkout === '' ? here : checkout,
+        keyed: scenarios.some(({ id }) => id === 'keyed'),
         flags: flags === '' ? [] : flags.split(',')
       }
     )

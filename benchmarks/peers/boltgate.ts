@@ -35,6 +35,8 @@ export interface GatewayOptions {
   readonly shares?: string
   /** Options of Node beside the usual ones. */
   readonly flags?: readonly string[]
+  /** A route that takes paid keys, which checkouts before 0.2 have no word for. */
+  readonly keyed?: boolean
 }
 
 /** A gateway that runs. */
@@ -77,7 +79,11 @@ function configuration(folder: string, port: number, upstream: string, options: 
       `routes:\n${[
         `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
         `  - { match: { path: /metered/* }, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
-        `  - { match: { path: /keyed/* }, keys: true, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+        ...(options.keyed === true
+          ? [
+              `  - { match: { path: /keyed/* }, keys: true, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`
+            ]
+          : []),
         `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
         `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
         `  - { match: { path: /shared/* }, chain: passed, upstream: { url: "${upstream}" } }`
