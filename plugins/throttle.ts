@@ -15,9 +15,11 @@ import {
   type LimitVerdict
 } from '../src/index.ts'
 
-/** Counter key: the account, else the client's address, IPv6 by /64 (decision 32). */
+/** Counter key: the payment, the account, else the client's address, IPv6 by /64 (decision 32). */
 function subject(ctx: Context, by: PolicyConfig['by']): string {
-  const { principal } = ctx
+  const { payment, principal } = ctx
+  // Before it is verified anybody could name another payment with each request.
+  if (by === 'token' && payment !== null) return `payment ${payment.paymentHash}`
   if (by === 'address' || principal === null) return clientNetwork(ctx.clientAddress)
   return `${principal.kind} ${principal.id}`
 }
@@ -35,7 +37,7 @@ function take(state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdi
 export default definePlugin({
   name: 'throttle',
   description:
-    'Counts requests under a policy and answers 429 with Retry-After above its limit. Each policy has one counter per principal: the merchant or administrator if auth precedes it in the chain, else the client address (IPv6 by /64). Policies by address always use the address. Rejected requests are not counted. A body that is read before payment counts as one more request for each 64 KiB, and for each 1,024 chunks. Each throttle in a chain counts separately, so several can be stacked. Put it before anything that costs money, such as challenge.',
+    'Counts requests under a policy and answers 429 with Retry-After above its limit. Each policy has one counter per principal: the merchant or administrator if auth precedes it in the chain, else the client address (IPv6 by /64). Policies by address always use the address, those by token the payment. Rejected requests are not counted. A body that is read before payment counts as one more request for each 64 KiB, and for each 1,024 chunks. Each throttle in a chain counts separately, so several can be stacked. Put it before anything that costs money, such as challenge.',
   config: Type.Object(
     {
       policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' }),

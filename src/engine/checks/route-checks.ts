@@ -369,8 +369,10 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
       )
     }
     // One report per wrong pair, whichever plugin declares it. A missing provider was already reported.
+    // A further throttle may follow what a first one protects: it counts by the payment.
+    const isFurther = facts.provides?.includes('throttle') === true && provided.has('throttle')
     const wrong = active
-      .slice(0, index)
+      .slice(0, isFurther ? 0 : index)
       .find(
         earlier =>
           (facts.before?.includes(earlier.entry.plugin) === true ||

@@ -14,10 +14,10 @@ export const PolicySchema = Type.Object(
         description: 'Slide the window in this many segments. A fixed window when left out.'
       })
     ),
-    by: Type.Union([Type.Literal('principal'), Type.Literal('address')], {
+    by: Type.Union([Type.Literal('principal'), Type.Literal('address'), Type.Literal('token')], {
       default: 'principal',
       description:
-        'Whom a counter belongs to: the authenticated principal (the address where there is none), or always the client address.'
+        'Whom a counter belongs to: the authenticated principal (the address where there is none), always the client address, or the payment of the request. The latter needs a throttle after `credential` in the chain, and before it another one.'
     })
   },
   described('A rate limit.')
