@@ -97,6 +97,18 @@ export const RouteSchema = Type.Object(
       default: 'exact',
       description: "Whether a paid token is good for the request's own path or for the whole pattern."
     }),
+    service: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9._-]{1,64}$',
+        description:
+          'Name of a service. A token bought on one of its routes is good for all of them that have the same price, whatever their paths; `payment.serviceName` and `tokenPath` do not apply.'
+      })
+    ),
+    invoices: Type.Boolean({
+      default: true,
+      description:
+        'Whether requests that are not paid get an invoice. Without, they are answered 401: clients buy their token on another route of the same `service`.'
+    }),
     tokenValidity: Type.Optional(
       Duration({
         minimum: '1s',

@@ -156,7 +156,8 @@ export class Challenges {
 
   /** Predicts the status of `answer`, for an entry that only observes: no invoice, no waiting, no body. */
   observe(offer: Offer, refusal: CredentialRefusal): Reply {
-    const status = refusal.kind === 'classic' ? refusal.status : offer.closed === null ? 402 : 503
+    const unpaid = offer.closed !== null ? 503 : offer.tokensOnly === true ? 401 : 402
+    const status = refusal.kind === 'classic' ? refusal.status : unpaid
     if (status === 402) this.#options.offers.observed(offer)
     return { status, headers: [], body: null }
   }

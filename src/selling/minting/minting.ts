@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import { hasOwnAuthorization } from '../../engine/message/payment-headers.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { URI_TOO_LONG } from '../../engine/operations/error-kinds.ts'
+import { UNAUTHORIZED, URI_TOO_LONG } from '../../engine/operations/error-kinds.ts'
 import { LongError, RateLimited, Unavailable } from '../../engine/operations/errors.ts'
 import { DigestOfPieces } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { ChallengeCounters } from '../holding/counters.ts'
@@ -157,12 +157,19 @@ export class Minting {
   /**
    * A new challenge, or the client's newest if it holds too many for the same request. @throws Unavailable 503 with
    * Retry-After: provider or database down, or offer closed
+   * @throws LongError 401: this route makes no invoices
    * @throws RateLimited 429: too many open invoices in this place
    * @throws LongError 414: path too long for a challenge
    */
   async mint(offer: Offer, request: MintRequest): Promise<Minted> {
     const { closed, errorMembers } = offer
     if (closed !== null) throw new Unavailable(PROXY_UNAVAILABLE, closed, 60, errorMembers)
+    if (offer.tokensOnly === true)
+      throw new LongError(
+        UNAUTHORIZED,
+        'Unauthorized',
+        'Send a token of this service. It is not sold here: buy it on another path.'
+      )
     if (offer.tokenPath.length > MAX_PRICED_PATH) {
       throw new LongError(
         URI_TOO_LONG,

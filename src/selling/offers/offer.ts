@@ -91,6 +91,8 @@ declare module '../../engine/message/context.ts' {
     readonly afterCrash: AfterCrash
     /** Message of the 503 instead of challenges while the proxy cannot sell; paid requests are served. */
     readonly closed: string | null
+    /** No invoices: 401 instead of challenges. */
+    readonly tokensOnly?: boolean
     /** Further members of its 503 bodies, such as `proxy_id`. */
     readonly errorMembers: Readonly<Record<string, unknown>>
   }
@@ -161,6 +163,7 @@ export class RouteOffers {
   readonly #balanceService: string
   readonly #place: string
   readonly #pattern: string | null
+  readonly #tokensOnly: boolean
   readonly #tokenValiditySeconds: number
   readonly #balanceValiditySeconds: number
   readonly #invoiceExpirySeconds: number
@@ -184,10 +187,12 @@ export class RouteOffers {
     this.takesKeys = route.keys
     this.#keyMeter = keyMeterOf(route)
     this.#keepsAuthorization = route.keepAuthorization
-    this.#service = serviceCaveat(defaults.serviceName, false)
-    this.#balanceService = serviceCaveat(defaults.serviceName, true)
+    const service = route.service ?? defaults.serviceName
+    this.#service = serviceCaveat(service, false)
+    this.#balanceService = serviceCaveat(service, true)
+    this.#tokensOnly = !route.invoices
     this.#place = routePlace(route)
-    this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
+    this.#pattern = route.service !== undefined ? '/*' : route.tokenPath === 'pattern' ? patternOf(route) : null
     this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
     const price = requestPricer(route.price ?? defaults.defaultPrice, {
       grace: this.#grace,
@@ -315,6 +320,7 @@ export class RouteOffers {
       releaseOn: this.#releaseOn,
       afterCrash: this.#afterCrash,
       closed: null,
+      tokensOnly: this.#tokensOnly,
       errorMembers: NO_MEMBERS
     }
   }
