@@ -3,6 +3,7 @@ import { check, checkHelp } from './commands/check.ts'
 import { docs, docsHelp } from './commands/docs.ts'
 import { doctor, doctorHelp } from './commands/doctor.ts'
 import { endProcess } from './cli/end.ts'
+import { importFrom, importHelp } from './commands/import.ts'
 import { init, initHelp } from './commands/init.ts'
 import { key, keyHelp } from './commands/key.ts'
 import { keys, keysHelp } from './commands/keys.ts'
@@ -52,6 +53,7 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
   ['mint', { help: mintHelp, run: mint }],
   ['openapi', { help: openapiHelp, run: openapi }],
   ['prices', { help: pricesHelp, run: prices }],
+  ['import', { help: importHelp, run: importFrom }],
   ['publish', { help: publishHelp, run: publish }],
   ['docs', { help: docsHelp, run: docs }],
   ['completion', { help: completionHelp, run: completion }]

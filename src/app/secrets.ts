@@ -1,8 +1,18 @@
 import type { GatewayConfig } from '../engine/config/schema.ts'
 import { TokenKeyRing } from '../lightning/l402/root-key.ts'
 import { randomToken } from '../platform/system/ids.ts'
-import { loadMasters, readKeys, writeKeys, type Keys } from '../platform/keys/keyfile.ts'
+import { ApertureKeys } from '../lightning/l402/aperture-tokens.ts'
+import {
+  aperturePath,
+  KEY_FILE,
+  loadMasters,
+  readApertureKeys,
+  readKeys,
+  writeKeys,
+  type Keys
+} from '../platform/keys/keyfile.ts'
 import { KeyRing, Secret } from '../platform/keys/secrets.ts'
+import { CodedError } from '../platform/system/errors.ts'
 
 export interface Secrets {
   readonly ring: KeyRing
@@ -30,7 +40,18 @@ export function loadRings(config: GatewayConfig): Omit<Secrets, 'adminKey'> {
   const former = [...previous, ...configured]
   return {
     ring: new KeyRing(current, former),
-    macaroonKeys: new TokenKeyRing(bytes(current), former.map(bytes))
+    macaroonKeys: new TokenKeyRing(bytes(current), former.map(bytes), apertureKeysOf(config))
+  }
+}
+
+function apertureKeysOf({ data }: GatewayConfig): ApertureKeys | null {
+  const text = readApertureKeys(data)
+  if (text === null) return null
+  try {
+    return new ApertureKeys(text)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new CodedError(KEY_FILE, `${aperturePath(data)}: ${error.message}; run boltgate import again`)
   }
 }
 

@@ -7,6 +7,7 @@
  * fail its signature before its 403 (decision 117).
  */
 import { hkdfSha256, equalDigests, hmacSha256 } from '../codecs/hmac.ts'
+import type { ApertureKeys } from './aperture-tokens.ts'
 import { MASTER_SECRET } from '../../platform/keys/secrets.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
@@ -41,12 +42,16 @@ export class TokenKeyRing {
   /** Keys of Payment challenge ids, current first; all verify. */
   readonly paymentIdKeys: readonly [DerivedKey, ...DerivedKey[]]
 
+  /** Of tokens that were sold before by Aperture; null for none. */
+  readonly aperture: ApertureKeys | null
+
   /**
    * @param current the master secret for new keys, at least 32 bytes
    * @param previous master secrets that still verify
    * @throws CodedError when one is too short, or two are equal
    */
-  constructor(current: Uint8Array, previous: readonly Uint8Array[] = []) {
+  constructor(current: Uint8Array, previous: readonly Uint8Array[] = [], aperture: ApertureKeys | null = null) {
+    this.aperture = aperture
     const generations: [Generation, ...Generation[]] = [generationOf(current)]
     for (const master of previous) {
       const generation = generationOf(master)

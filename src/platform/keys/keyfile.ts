@@ -30,6 +30,7 @@ export interface Keys {
 
 const keysName = 'keys.json'
 const masterName = 'master.key'
+const apertureName = 'aperture.keys'
 
 export function keysPath(dataDir: string): string {
   return join(dataDir, keysName)
@@ -37,6 +38,20 @@ export function keysPath(dataDir: string): string {
 
 export function masterPath(dataDir: string): string {
   return join(dataDir, masterName)
+}
+
+export function aperturePath(dataDir: string): string {
+  return join(dataDir, apertureName)
+}
+
+/** The text of `aperture.keys`, which `boltgate import` writes. @throws CodedError when others could read it */
+export function readApertureKeys(dataDir: string): string | null {
+  return readPrivate(aperturePath(dataDir))
+}
+
+/** Replaces `aperture.keys` atomically. */
+export function writeApertureKeys(dataDir: string, text: string): void {
+  writePrivate(aperturePath(dataDir), text, 'replace')
 }
 
 /**

@@ -12,10 +12,12 @@ import type { Claims } from '../holding/claims.ts'
 import type { AmbiguousLease } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 import type { Revocations } from '../verifying/revocations.ts'
+import type { VerifierOptions } from '../verifying/verify.ts'
 
 interface RevocationDependencies {
   readonly claims: Pick<Claims, 'find'>
   readonly revocations: Pick<Revocations, 'revoke'>
+  readonly keys: VerifierOptions['keys']
   /** Null for an unknown proxy. */
   ownerOf(proxyId: string): Promise<number | null>
   isMerchant(merchantId: number): Promise<boolean>
@@ -163,12 +165,14 @@ function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
 
 /** @param merchantId required owner of the payment; null for the operator, who may revoke any */
 async function revokePayment(
-  { claims, revocations }: RevocationDependencies,
+  { claims, revocations, keys }: RevocationDependencies,
   paymentHash: string,
   merchantId: number | null
 ): Promise<void> {
   const challenge = isHex32(paymentHash) ? await claims.find(paymentHash) : null
-  if (challenge === null || (merchantId !== null && challenge.merchantId !== String(merchantId)))
+  // What Aperture sold has no row.
+  const isKnown = challenge !== null || (merchantId === null && isHex32(paymentHash) && keys().aperture !== null)
+  if (!isKnown || (merchantId !== null && challenge?.merchantId !== String(merchantId)))
     throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
   await revocations.revoke('payment', paymentHash)
 }

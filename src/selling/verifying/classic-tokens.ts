@@ -9,6 +9,7 @@ import {
   type Macaroon,
   type TokenIdentifier
 } from '../../lightning/l402/macaroon.ts'
+import { apertureRefusal } from '../../lightning/l402/aperture-tokens.ts'
 import { preimageMatches } from '../../lightning/codecs/hmac.ts'
 import { isKeyProof } from '../../lightning/l402/root-key.ts'
 import type { Offer } from '../offers/offer.ts'
@@ -49,12 +50,16 @@ export class ClassicTokens {
   }
 
   /**
-   * Verifies a token for an offer and gives a valid one to `remember`. Synchronous if its bytes refuse it.
+   * Verifies a token for an offer and gives a valid one to `remember`. Synchronous if its bytes decide.
    * @throws Unavailable (in the promise)
    */
-  verify(offer: Offer, credential: Classic, remember: Remember): ClassicRefused | Promise<Paid | ClassicRefused> {
+  verify(
+    offer: Offer,
+    credential: Classic,
+    remember: Remember
+  ): Paid | ClassicRefused | Promise<Paid | ClassicRefused> {
     const token = this.#off() ?? this.genuine(credential)
-    if ('kind' in token) return token
+    if ('kind' in token) return token.reason === 'signature' ? (this.#ofAperture(offer, credential) ?? token) : token
     // Revocations of proxy or merchant are checked by the claim, which knows the issuance.
     return (
       this.#revoked(token.paymentHash, offer, Infinity) ??
@@ -68,10 +73,7 @@ export class ClassicTokens {
     let macaroon: Macaroon
     let identifier: TokenIdentifier
     try {
-      macaroon =
-        credential.encoding === 'hex'
-          ? decodeMacaroonHex(credential.macaroon)
-          : decodeMacaroonBase64(credential.macaroon)
+      macaroon = macaroonOf(credential)
       identifier = decodeIdentifier(macaroon.identifier)
     } catch (error) {
       if (error instanceof MacaroonError)
@@ -92,6 +94,29 @@ export class ClassicTokens {
       issuedPath: issuedPath(macaroon),
       grant: readGrant(macaroon.caveats, credential.preimage)
     }
+  }
+
+  /**
+   * Judges a token that Aperture sold, whose preimage was verified; null for others. It has no row here, and pays for
+   * requests alone.
+   */
+  #ofAperture(offer: Offer, credential: Classic): Paid | ClassicRefused | null {
+    const { aperture } = this.#options.keys()
+    if (aperture === null) return null
+    const macaroon = macaroonOf(credential)
+    if (!aperture.isGenuine(macaroon)) return null
+    const { paymentHash } = decodeIdentifier(macaroon.identifier)
+    if (this.#revoked(paymentHash, offer, -Infinity)) return revoked()
+    if (offer.merchantId !== null || offer.meter !== null)
+      return invalidToken('services', 'A token of Aperture pays for no balance and no API of a merchant')
+    const service = offer.service.replace(/:0$/, '')
+    const refused = apertureRefusal(macaroon, service, offer.path, this.#options.clock.now() / 1000)
+    if (refused !== null)
+      return refused.caveat === 'services'
+        ? invalidToken('services', refused.message)
+        : caveatRefused({ ...refused, status: 403, caveat: 'expires' })
+    // What it cost is not known, and nothing is earned again.
+    return { kind: 'paid', payment: { scheme: 'l402', paymentHash, amountSats: 0 }, lease: null, challengeId: null }
   }
 
   /** Payment hash of our macaroon; else null. */
@@ -232,6 +257,11 @@ export class ClassicTokens {
 /** A merchant's service caveat has its proxy's id (decision 113). */
 function proxyOf({ grant }: GenuineToken): string | null {
   return grant.merchantId === null ? null : (grant.service?.replace(/:[01]$/, '') ?? null)
+}
+
+/** @throws MacaroonError */
+function macaroonOf({ encoding, macaroon }: Classic): Macaroon {
+  return encoding === 'hex' ? decodeMacaroonHex(macaroon) : decodeMacaroonBase64(macaroon)
 }
 
 function revoked(): ClassicRefused {
