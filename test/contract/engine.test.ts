@@ -126,7 +126,11 @@ t.test('routes are found by what an upstream would take the path for', t => {
 })
 
 /** Runs hooks in front of an answer. */
-async function run(hooks: Hooks, request: { method?: string; target?: string }, answer: HarnessAnswer = {}) {
+async function run(
+  hooks: Hooks,
+  request: { method?: string; target?: string; headers?: string[] },
+  answer: HarnessAnswer = {}
+) {
   const plugin = definePlugin({ name: 'p', config: Type.Object({}), setup: () => hooks })
   return (await harness([{ plugin }], { answer })).run(request)
 }
@@ -150,6 +154,67 @@ t.test('a condition cannot be got round by another spelling of path or method', 
     const result = await run(conditional(refusing, condition, { index: 0, name: 'taken' }), { method, target })
     t.equal(result.status, status, `${JSON.stringify(when)} at ${method} ${target}`)
   }
+})
+
+t.test('a condition on query and headers cannot be got round by what an upstream reads alike', async t => {
+  const refusing: Hooks = { request: () => ({ status: 403, headers: [], body: null }) }
+  const pdf = { query: ['format=pdf'] }
+  const gold = { header: ['x-plan=gold'] }
+  const rows: ReadonlyArray<readonly [when: object, target: string, headers: string[], status: number]> = [
+    [pdf, '/?format=pdf', [], 403],
+    [pdf, '/?format=%70df', [], 403],
+    [pdf, '/?form%61t=pdf', [], 403],
+    [pdf, '/?a=1&format=html', [], 200],
+    [pdf, '/', [], 200],
+    [pdf, '/?Format=pdf', [], 400],
+    [pdf, '/?FORMAT=html&a', [], 400],
+    [pdf, '/?format=html&format=pdf', [], 400],
+    [pdf, '/?format=pdf&format=x', [], 400],
+    [pdf, '/?format[]=pdf', [], 400],
+    [pdf, '/?format%00=pdf', [], 400],
+    [pdf, '/?a=1;format=pdf', [], 400],
+    [pdf, '/?format=%ff', [], 400],
+    [{ query: ['format'] }, '/?format', [], 403],
+    [{ query: ['format'] }, '/?format=a&format=b', [], 403],
+    [{ query: ['format'] }, '/?Format=a', [], 400],
+    [gold, '/', ['X-PLAN', ' gold '], 403],
+    [gold, '/', ['x-plan', 'free'], 200],
+    [gold, '/', [], 200],
+    [gold, '/', ['x-plan', 'free', 'x-plan', 'gold'], 400],
+    [gold, '/', ['x_plan', 'gold'], 400],
+    [gold, '/', ['x-plan', 'gold', 'Connection', 'x-plan'], 400],
+    [{ header: ['x-plan'] }, '/', ['x-plan', 'a', 'x-plan', 'b'], 403],
+    [{ header: ['x-plan'] }, '/', ['x_plan', 'a'], 400]
+  ]
+  for (const [when, target, headers, status] of rows) {
+    const condition = conditionOf(when)
+    if (condition === null) throw new Error('no condition')
+    const result = await run(conditional(refusing, condition, { index: 0, name: 'taken' }), { target, headers })
+    t.equal(result.status, status, `${JSON.stringify(when)} at ${target} with ${headers.join(': ')}`)
+  }
+  const said: string[] = []
+  const entry = {
+    plugin: 'p',
+    config: {},
+    disabled: false,
+    mode: 'observe',
+    at: { file: 'f', line: 1, column: 1 }
+  } as const
+  const log: Log = { ...silentLog, warn: (_fields: unknown, text?: string) => void said.push(text ?? '') }
+  const condition = conditionOf(pdf)
+  if (condition === null) throw new Error('no condition')
+  for (const target of ['/?Format=pdf', '/?format=pdf', '/'])
+    t.equal(
+      (await run(observing(conditional(refusing, condition, { index: 0, name: 'taken' }), entry, log), { target }))
+        .status,
+      200,
+      'an entry that observes refuses nothing'
+    )
+  t.match(said, [
+    /^observe: would have answered 400: "Format" stands in the query/,
+    /^observe: would have answered 403/
+  ])
+  t.equal(said.length, 2)
 })
 
 t.test('an entry that observes decides and logs, and changes nothing', async t => {

@@ -200,10 +200,9 @@ async function setUp(
 }
 
 function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: CompileOptions): Hooks {
-  let hooks = made
-  if (entry.mode === 'observe') hooks = observing(hooks, entry, around.services.log)
   const condition = conditionOf(entry.when)
-  return condition === null ? hooks : conditional(hooks, condition, slots.take<boolean>(`${entry.plugin} taken`))
+  const hooks = condition === null ? made : conditional(made, condition, slots.take<boolean>(`${entry.plugin} taken`))
+  return entry.mode === 'observe' ? observing(hooks, entry, around.services.log) : hooks
 }
 
 /** What answers on a route without an upstream server. */

@@ -1,9 +1,11 @@
 import type { ChainEntryConfig } from '../config/schema.ts'
 import { nameAndValue, type ValueConfig, type WhenConfig } from '../sections/when.ts'
 import type { Context, Slot } from '../message/context.ts'
-import { asGatewayError } from '../operations/errors.ts'
+import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
+import { asGatewayError, LongError } from '../operations/errors.ts'
 import { HeaderList } from '../message/headers.ts'
 import { routedPath } from '../message/path.ts'
+import { headerValue, queryParameter, type ValueRead } from '../message/request-values.ts'
 import type { Hooks, HookResult } from './plugin.ts'
 import type { Reply } from '../message/reply.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -38,23 +40,25 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
 /** What conditions compare of a request before its chain runs. */
 export type RequestValues = Pick<Context, 'headers' | 'query'>
 
-function valueTests({ header, query }: ValueConfig): Array<(request: RequestValues) => boolean> {
-  const tests: Array<(request: RequestValues) => boolean> = []
-  if (header !== undefined) {
-    const wanted = header.map(nameAndValue).map(([name, value]) => [name.toLowerCase(), value] as const)
-    // A repeated header may be read by either of its values, so that any of them counts.
-    tests.push(({ headers }) =>
-      wanted.every(([name, value]) => (value === null ? headers.has(name) : headers.all(name).includes(value)))
-    )
-  }
-  if (query !== undefined) {
-    const wanted = query.map(nameAndValue)
-    tests.push(request => {
-      const given = new URLSearchParams(request.query)
-      return wanted.every(([name, value]) => given.has(name, value ?? undefined))
+/**
+ * Compares headers and query by what every upstream reads there. The tests throw LongError 400 where an upstream could
+ * read another value, which may be sold at another price or not at all.
+ */
+export function valueTests({ header = [], query = [] }: ValueConfig): Array<(request: RequestValues) => boolean> {
+  return [
+    ...header.map(nameAndValue).map(([name, value]) => ({ headers }: RequestValues) => {
+      return (value === null && headers.has(name.toLowerCase())) || isSaid(headerValue(headers, name), value)
+    }),
+    ...query.map(nameAndValue).map(([name, value]) => (request: RequestValues) => {
+      const isThere = value === null && new URLSearchParams(request.query).has(name)
+      return isThere || isSaid(queryParameter(request.query, name), value)
     })
-  }
-  return tests
+  ]
+}
+
+function isSaid(read: ValueRead, value: string | null): boolean {
+  if (read.kind === 'fault') throw new LongError(REQUEST_MALFORMED, 'Bad request', `${read.message}.`)
+  return read.kind === 'value' && (value === null || read.value === value)
 }
 
 /** Hooks that run only when the condition held on the way down; `taken` remembers the result for the way up. */
@@ -66,6 +70,12 @@ export function conditional(hooks: Hooks, condition: Condition, taken: Slot<bool
       return hooks.request?.(ctx)
     }
   }
+  if (hooks.observe !== undefined)
+    out.observe = ctx => {
+      if (!condition(ctx)) return
+      ctx.set(taken, true)
+      return hooks.observe?.(ctx)
+    }
   if (hooks.upstream !== undefined)
     out.upstream = (ctx, request) => {
       if (ctx.get(taken) === true) hooks.upstream?.(ctx, request)

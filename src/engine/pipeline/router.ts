@@ -2,11 +2,8 @@ import { METHODS } from 'node:http'
 import findMyWay from 'find-my-way'
 import type { Config, HTTPMethod, HTTPVersion } from 'find-my-way'
 import { comparablePath } from '../message/path.ts'
-import { headerValue, queryParameter, type ValueRead } from '../message/request-values.ts'
-import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
-import { LongError } from '../operations/errors.ts'
-import { nameAndValue, type ValueConfig } from '../sections/when.ts'
-import type { RequestValues } from './entry.ts'
+import type { ValueConfig } from '../sections/when.ts'
+import { valueTests, type RequestValues } from './entry.ts'
 
 /** Longest route parameter; an order id of 100 characters may be percent-encoded to 1,200. */
 const MAX_PARAM_LENGTH = 4096
@@ -39,30 +36,16 @@ function hit(): void {}
 class Narrowing {
   readonly conditions: number
   /** Functions, by which find-my-way, which compares members, knows two routes for different ones. */
-  readonly tests: ReadonlyArray<(request: RequestValues) => boolean>
+  readonly tests: ReturnType<typeof valueTests>
 
-  constructor({ header = [], query = [] }: ValueConfig) {
-    this.conditions = header.length + query.length
-    this.tests = [
-      ...header.map(nameAndValue).map(([name, value]) => ({ headers }: RequestValues) => {
-        return (value === null && headers.has(name.toLowerCase())) || isSaid(headerValue(headers, name), value)
-      }),
-      ...query.map(nameAndValue).map(([name, value]) => (request: RequestValues) => {
-        const isThere = value === null && new URLSearchParams(request.query).has(name)
-        return isThere || isSaid(queryParameter(request.query, name), value)
-      })
-    ]
+  constructor(config: ValueConfig) {
+    this.tests = valueTests(config)
+    this.conditions = this.tests.length
   }
 
   holds(request: RequestValues): boolean {
     return this.tests.every(test => test(request))
   }
-}
-
-/** @throws LongError 400 where the upstream could read another value, which may be sold at another price */
-function isSaid(read: ValueRead, value: string | null): boolean {
-  if (read.kind === 'fault') throw new LongError(REQUEST_MALFORMED, 'Bad request', `${read.message}.`)
-  return read.kind === 'value' && (value === null || read.value === value)
 }
 
 /** find-my-way's store of the routes at one path that compare values: the first that holds, most conditions first. */
