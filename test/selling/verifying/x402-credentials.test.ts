@@ -309,3 +309,45 @@ t.test(
     t.equal((await s.ask({ headers: paid(s, first) })).status, 402, 'nor by the preimage')
   }
 )
+
+t.test(
+  'x402: behind one address, an invoice that a neighbor was handed too counts for the first client alone',
+  async t => {
+    const charges = {
+      isShared: () => false,
+      countedOf: () => 'one',
+      lookUp: async () => ({ status: 'paid', receivedSats: null, settledAt: null }) as const
+    }
+    const s = await shop(t, { maxPerClient: 1 }, { charges })
+    const unproven = (accepted: Required['accepts'][number] | undefined): string[] => [
+      'PAYMENT-SIGNATURE',
+      Buffer.from(JSON.stringify({ x402Version: 2, payload: { invoice: accepted?.extra.invoice }, accepted })).toString(
+        'base64'
+      )
+    ]
+    const before = required(await s.ask())
+    s.clock.advance(3_600_000)
+    const victim = await s.ask()
+    const [accepted] = required(victim).accepts
+    if (accepted === undefined) throw new Error('there is nothing to accept')
+    const neighbor = await s.askOther()
+    const { invoice } = l402Parameters(neighbor.headers.all('www-authenticate'))
+    t.equal(invoice, accepted.extra.invoice, 'the same request is handed the same invoice')
+    t.notOk(neighbor.headers.has('payment-required'))
+    // All but the invoice is published, or in an earlier 402 of the neighbor.
+    const [own] = before.accepts
+    if (own === undefined) throw new Error('there is nothing to accept')
+    s.payee.pay(invoice)
+    const forged = [
+      { ...own, extra: { ...own.extra, invoice } },
+      ...[undefined, '', 'x', 7, null].map(nonce => ({ ...own, extra: { ...own.extra, invoice, nonce } }))
+    ]
+    for (const [at, guess] of forged.entries()) {
+      const ask = at % 2 === 0 ? s.ask : s.askOther
+      const refused = await ask({ headers: unproven(guess) })
+      t.equal(refused.status, 402, `guess ${at}`)
+      t.equal(json(refused, 'payment-response')['errorReason'], 'invalid_exact_lnbtc_preimage_missing')
+    }
+    t.equal((await s.askOther({ headers: unproven(accepted) })).status, 200, 'at either gateway')
+  }
+)
