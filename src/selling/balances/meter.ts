@@ -99,12 +99,20 @@ export class Meter {
     const tariff = chosen?.entry ?? this.#fixed
     if (tariff === null) throw new TypeError('a meter has prices')
     const estimate = await this.#estimate(ctx)
-    return this.#metering(chosen?.value ?? null, tariff, await this.#rates(), estimate)
+    return this.#metering(chosen?.value ?? null, tariff, await this.#rates(), estimate, ctx.payment?.limits?.models)
   }
 
-  #metering(model: string | null, tariff: Tariff, rates: Rates, estimate: Usage): Metering {
+  /** `models`: those that a narrowed key allows, which no other serves. */
+  #metering(
+    model: string | null,
+    tariff: Tariff,
+    rates: Rates,
+    estimate: Usage,
+    models: readonly string[] | null = null
+  ): Metering {
     const most = (tariffs: readonly Tariff[]): number => Math.max(1, ...tariffs.map(each => each.most(estimate, rates)))
-    const reservedMsat = most([tariff, ...[...this.#fallbacks.values()].map(({ entry }) => entry)])
+    const fallbacks = [...this.#fallbacks].filter(([name]) => models === null || models.includes(name))
+    const reservedMsat = most([tariff, ...fallbacks.map(([, { entry }]) => entry)])
     let serving = tariff
     const cost = (usage: Usage): number => {
       const asOutput = serving.cost(usage, rates)

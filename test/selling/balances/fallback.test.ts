@@ -144,24 +144,40 @@ t.test('fallback: without a usage report the reservation of the model that serve
   await spent(shop, input * 2 + 20 * 8)
 })
 
-t.test('fallback: a key narrowed to models is not served by another', async t => {
-  const good = await startModelServer(t)
-  const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${good.url}", model: a/tiny }] }`
-  const shop = await openShop(t, upstream, true)
-  const { gateway } = shop
+/** Buys a key, and narrows it by caveats as its holder does. */
+async function boughtKey({ gateway }: Shop): Promise<(...caveats: string[]) => string> {
   const sold = challengeOf(await gateway.send('POST', '/l402/keys', { body: {} }), 'l402')
   const credential = credentialOf(sold, await gateway.pay(sold.parameters.get('invoice') ?? ''))
   const answer = await gateway.send('POST', '/l402/keys', { body: {}, headers: { authorization: credential } })
   const { proof, macaroon } = decodePaidKey((answer.json() as { key: string }).key) ?? { proof: '', macaroon: '' }
-  const limited = (models: string): string => {
-    const narrowed = encodeMacaroon(addCaveat(decodeMacaroonBase64(macaroon), `model=${models}`))
+  return (...caveats) => {
+    const narrowed = encodeMacaroon(caveats.reduce(addCaveat, decodeMacaroonBase64(macaroon)))
     return `Bearer ${encodePaidKey(Buffer.from(proof, 'hex'), narrowed)}`
   }
-  t.equal((await shop.chat(limited('small'))).status, 502)
+}
+
+t.test('fallback: a key narrowed to models is not served by another', async t => {
+  const good = await startModelServer(t)
+  const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${good.url}", model: a/tiny }] }`
+  const shop = await openShop(t, upstream, true)
+  const limited = await boughtKey(shop)
+  t.equal((await shop.chat(limited('model=small'))).status, 502)
   t.equal(good.calls.length, 0)
-  const allowed = await shop.chat(limited('small,a/tiny'))
+  const allowed = await shop.chat(limited('model=small,a/tiny'))
   t.equal(allowed.headers['x-fallback'], 'a/tiny', 'past one that is not allowed')
   t.equal(good.calls[0]?.model, 'a/tiny')
+})
+
+t.test('fallback: a key narrowed to models reserves nothing for one that it excludes', async t => {
+  const good = await startModelServer(t)
+  const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`, true)
+  const limited = await boughtKey(shop)
+  // 5,000 tokens cost 40,000 msat of small and 400,000 of large; the balance has 100,000.
+  const asked = { max_tokens: 5000 }
+  t.equal((await shop.chat(limited('model=small'), asked)).status, 200)
+  t.equal((await shop.chat(limited('model=small', 'budget_msat=50000'), asked)).status, 200, 'nor of its budget')
+  t.equal((await shop.chat(limited('model=small,large', 'budget_msat=50000'), asked)).status, 402, 'large is allowed')
+  t.equal((await shop.chat(limited('model=small,large', 'budget_msat=50000'), { max_tokens: 1000 })).status, 403)
 })
 
 t.test('fallback: a POST is not repeated where the server may have served it, and nothing is charged', async t => {
