@@ -1,4 +1,5 @@
 import { EACH_ENTRY } from '../balances/statements.ts'
+import { OWN_TESTS } from '../holding/challenge.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 
@@ -28,13 +29,19 @@ const marginRows: Records<ModelMargin> = records({
 
 const untilRow = records({ entry: amount(), seen: amount(), seenAt: moment() })
 
-/** Sums of the entries that follow in `where`. `more` is read only where an entry in it has a cost. */
+/**
+ * Sums of the entries that follow in `where`. `more` is read only where an entry in it has a cost. By a scalar subquery,
+ * since the planner may scan all challenges for a join.
+ */
 const SUMMED = `
   select date_trunc('day', made_at, 'UTC') as at, model, count(*) as requests, sum(msat)::bigint as msat,
     sum(cost_msat)::bigint as cost_msat
   from ${EACH_ENTRY.replace(
     'from balance_entries as row',
-    `from (select * from balance_entries where cost_msat is not null or strpos(more, '"cost"') > 0) as row`
+    `from (
+      select * from balance_entries
+      where (cost_msat is not null or strpos(more, '"cost"') > 0)
+        and (select client_key from challenges where payment_hash = balance_id) is distinct from '${OWN_TESTS}') as row`
   )}
   where cost_msat is not null and model is not null`
 

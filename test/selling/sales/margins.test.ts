@@ -13,6 +13,10 @@ import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../supp
 import { ManualClock } from '../../support/manual-clock.ts'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { AdminKey } from '../../../src/accounts/merchants/admin-key.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
+import { TEST_BOUND, TEST_HEADER } from '../../../src/selling/minting/probes.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
@@ -141,4 +145,15 @@ t.test('margins: the console shows revenue, cost and margin of models that a pri
   t.match(words, new RegExp(`Revenue ${(msat / 1000).toLocaleString('en')} sats`))
   t.match(words, /Margin [0-9.]+ sats 20%/)
   t.equal((await get('/api/admin/margins?from=2026-11-02&to=2026-11-01')).status, 400)
+  const test = new AdminKey(new Secret(gateway.adminKey)).session(Date.now() + 60_000, TEST_BOUND)
+  const tested = challengeOf(await send({ [TEST_HEADER]: test }), 'l402')
+  const invoice = tested.parameters.get('invoice') ?? ''
+  const own = credentialOf(tested, await gateway.pay(invoice))
+  t.equal((await send({ authorization: own })).status, 200)
+  await eventually('the request of the own test is written', async () => {
+    const [row] = await gateway.database
+      .sql`select cost_msat from balance_entries where balance_id = ${decodeInvoice(invoice).paymentHash}`
+    return row ?? null
+  })
+  t.match((await get('/api/admin/margins')).json(), { requests: 2, msat, costMsat }, 'an own test is no revenue')
 })
