@@ -184,7 +184,7 @@ async function gatewayLines(config: GatewayConfig, operations: readonly AnyOpera
     ]
   const words = `${publicUrl} leads to the gateway`
   // No page is loaded by other commands.
-  const { expiry } = await import('../../web/admin/problems.ts')
+  const { expiry } = await import('../../web/admin/platform-checks.ts')
   const reached = found.until === null ? good('', `${words}.`) : expiry(`${words}; its`, found.until, systemClock.now())
   const renew = reached.state === 'good' ? null : tls.length > 0 ? reached.wayOut : "Renew the proxy's certificate."
   return [

@@ -15,7 +15,8 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { RunningConfiguration } from './schema.ts'
 import type { ProviderState } from './overview.ts'
-import { Check, judge, type PlatformFacts } from './problems.ts'
+import type { PlatformFacts } from './platform-checks.ts'
+import { Check, judge } from './problems.ts'
 import { stuck } from '../../selling/sessions/store.ts'
 
 const HealthView = Type.Object(

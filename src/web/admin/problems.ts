@@ -4,8 +4,16 @@ import type { TrafficProcess } from '../../accounts/traffic/store.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
 import { isDown } from '../../lightning/providers/open.ts'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import type { Health } from '../../platform/database/database.ts'
 import type { QueueView } from '../../platform/jobs/jobs.ts'
+import {
+  bad,
+  good,
+  PLATFORM_RULES,
+  UNKNOWN,
+  warning,
+  type CheckFinding,
+  type PlatformFacts
+} from './platform-checks.ts'
 import type { ReloadNote } from './schema.ts'
 import type { ProviderState } from './overview.ts'
 import type { OpenWork, OpenWorkName } from './health.ts'
@@ -59,47 +67,6 @@ export interface HealthFacts extends PlatformFacts {
   readonly processes: readonly TrafficProcess[] | null
 }
 
-/** Known without a running gateway. */
-export interface PlatformFacts {
-  readonly now: number
-  readonly database: Health
-  readonly isEmbedded: boolean
-  /** Major version of PostgreSQL. */
-  readonly version: number | null
-  /** Settings of PostgreSQL that are not fit for production. */
-  readonly flaws: readonly string[]
-  /** Null for memory, false while it does not respond; `ahead`: milliseconds that its clock is ahead. */
-  readonly redis: { readonly policy: string; readonly ahead: number } | false | null
-  /** Free bytes of the data folder. */
-  readonly free: number | null
-  readonly openFiles: number | undefined
-  /** End of validity of the certificate of `server.tls` that expires first; undefined without TLS. */
-  readonly certificateUntil: Date | null | undefined
-  /** Milliseconds that the database's clock is ahead. */
-  readonly clockOff: number | null
-}
-
-interface Finding {
-  readonly state: Check['state']
-  readonly says: string
-  readonly wayOut: string | null
-  /** Milliseconds since the epoch; absent where the start is unknown. */
-  readonly since?: number | null | undefined
-}
-
-const MiB = 1024 ** 2
-/** Warning and error thresholds; the embedded database becomes read-only at 16 MiB. */
-const DISK_LOW = 1024 * MiB
-const DISK_FULL = 64 * MiB
-/** Open files below which a warning is due: a request needs two connections. */
-const FILES_FEW = 4096
-const DAY = 86_400_000
-/** Days of validity below which a certificate should have been renewed: certbot renews at 30. */
-const CERTIFICATE_SOON = 14
-const CERTIFICATE_LAST = 3
-/** Tolerated clock skew of the database in milliseconds. */
-const CLOCK_OFF = 2_000
-const CLOCK_BAD = 30_000
 /** Missed intervals after which a periodic job is late. */
 const LATE = 5
 const LATE_AT_LEAST = 300_000
@@ -109,17 +76,6 @@ const DOWN_AFTER = 2
 const ERRORS_SOME = 0.05
 const ERRORS_MANY = 0.25
 const ERRORS_OF = 20
-
-const good = (says: string): Finding => ({ state: 'good', says, wayOut: null })
-const warning = (says: string, wayOut: string, since?: number | null): Finding => ({
-  state: 'warning',
-  says,
-  wayOut,
-  since
-})
-const bad = (says: string, wayOut: string, since?: number | null): Finding => ({ state: 'bad', says, wayOut, since })
-
-const UNKNOWN = warning('This check failed.', 'Check the database first, then reload the page.')
 
 /**
  * Judges everything that can go wrong, worst first. `firstSeen` remembers when a check without a known start stopped
@@ -158,7 +114,8 @@ export function judgePlatform(facts: PlatformFacts): Check[] {
     queues: null,
     processes: null
   }
-  return judge({ ...facts, ...none }, new Map(), ['database', 'state', 'disk', 'certificate', 'files', 'clock'])
+  const names = Object.keys(PLATFORM_RULES) as ReadonlyArray<keyof typeof PLATFORM_RULES> /* its own keys */
+  return judge({ ...facts, ...none }, new Map(), names)
 }
 
 const RANK = { bad: 0, warning: 1, good: 2 } as const
@@ -178,7 +135,7 @@ const NEED_DATABASE: ReadonlySet<CheckName> = new Set<CheckName>([
 /** Work that people must see to; null without any. */
 const work =
   (name: OpenWorkName, state: 'bad' | 'warning', words: (count: number) => string, wayOut: string) =>
-  ({ work: open }: HealthFacts): Finding => {
+  ({ work: open }: HealthFacts): CheckFinding => {
     if (open === null) return UNKNOWN
     const { count, since } = open[name]
     return count === 0 ? good('None needs attention.') : { state, says: words(count), wayOut, since }
@@ -186,49 +143,8 @@ const work =
 
 const several = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
 
-/** Judges the end of validity of the certificate that `whose` begins a sentence with. */
-export function expiry(whose: string, until: Date, now: number): Finding {
-  const days = Math.floor((until.getTime() - now) / DAY)
-  const words = `${whose} certificate ${days < 0 ? 'expired' : 'expires'} on ${until.toISOString().slice(0, 10)}.`
-  if (days >= CERTIFICATE_SOON) return good(words)
-  return (days < CERTIFICATE_LAST ? bad : warning)(
-    words,
-    'Renew the files of `server.tls`. The gateway uses them within 30 seconds.'
-  )
-}
-
-const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding | null>> = {
-  database({ database: { error, ms, status }, flaws, isEmbedded, version }) {
-    const kind = isEmbedded ? 'The embedded database' : `PostgreSQL${version === null ? '' : ` ${version}`}`
-    if (status === 'healthy' && flaws.length > 0)
-      return warning(
-        `${kind} responds, but ${flaws.join('; ')}.`,
-        'Correct it in postgresql.conf and restart PostgreSQL; workers times database.connections must fit.'
-      )
-    if (status === 'healthy') return good(`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
-    if (status === 'degraded')
-      return warning(
-        `${kind} responds slowly: ${Math.round(ms)} ms.`,
-        'Check its load and disk. Above 3 seconds the gateway responds 503 and sells nothing.'
-      )
-    return bad(
-      `${kind} is unavailable. ${error ?? ''}`.trim(),
-      isEmbedded
-        ? 'Free disk space for the data folder. If its process has exited, restart the gateway.'
-        : 'Start PostgreSQL or correct database.url. No data is lost; the gateway reconnects automatically.'
-    )
-  },
-  state({ redis }) {
-    if (redis === null) return good('Counters and idempotency records are in the memory of this process.')
-    if (redis === false)
-      return bad('Redis does not respond.', 'Start Redis or correct state.url. The gateway reconnects automatically.')
-    return redis.policy === 'noeviction'
-      ? good('Redis responds.')
-      : warning(
-          `maxmemory-policy is ${redis.policy}: a full Redis drops counters and idempotency records.`,
-          'Set maxmemory-policy to noeviction, and enough maxmemory.'
-        )
-  },
+const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => CheckFinding | null>> = {
+  ...PLATFORM_RULES,
   upstreams({ upstreams }) {
     const own = upstreams.filter(({ tenant }) => tenant === '')
     const down = own.filter(({ client, failures }) => failures >= DOWN_AFTER && client === null)
@@ -344,38 +260,6 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => Finding | null>>
       `${several(count, 'failed job')}, which ${count === 1 ? 'is' : 'are'} not retried: ${failed.map(({ title }) => title).join('; ')}.`,
       'The Jobs page shows the reason. Fix it, then retry them there.',
       Math.min(...failed.map(({ lastFailed }) => lastFailed ?? now))
-    )
-  },
-  disk({ free }) {
-    if (free === null) return UNKNOWN
-    const words = `${free >= DISK_LOW ? `${Math.floor(free / (1024 * MiB))} GiB` : `${Math.floor(free / MiB)} MiB`} free on the disk of the data folder.`
-    if (free >= DISK_LOW) return good(words)
-    return (free < DISK_FULL ? bad : warning)(
-      words,
-      'Free disk space. Mail and the embedded database, if used, are written there.'
-    )
-  },
-  certificate({ certificateUntil, now }) {
-    if (certificateUntil === undefined) return null
-    if (certificateUntil === null) return UNKNOWN
-    return expiry('The first TLS', certificateUntil, now)
-  },
-  files({ openFiles }) {
-    if (openFiles === undefined) return null
-    const words = `This process may open ${openFiles} files.`
-    return openFiles >= FILES_FEW
-      ? good(words)
-      : warning(words, 'Raise LimitNOFILE of the systemd unit, or the nofile limit of the container, to 65536.')
-  },
-  clock({ clockOff, redis }) {
-    if (clockOff === null) return UNKNOWN
-    const ofRedis = redis ? redis.ahead : 0
-    const [off, whose] = Math.abs(ofRedis) > Math.abs(clockOff) ? [ofRedis, 'Redis'] : [clockOff, 'the database']
-    const words = `This machine's clock is ${Math.abs(off)} ms ${off > 0 ? 'behind' : 'ahead of'} ${whose}.`
-    if (Math.abs(off) <= CLOCK_OFF) return good(words)
-    return (Math.abs(off) > CLOCK_BAD ? bad : warning)(
-      words,
-      'Sync the clocks with NTP. Tokens, invoices and leases expire by them.'
     )
   },
   processes({ processes: all }) {

@@ -1,0 +1,137 @@
+import type { Health } from '../../platform/database/database.ts'
+
+/** Known without a running gateway. */
+export interface PlatformFacts {
+  readonly now: number
+  readonly database: Health
+  readonly isEmbedded: boolean
+  /** Major version of PostgreSQL. */
+  readonly version: number | null
+  /** Settings of PostgreSQL that are not fit for production. */
+  readonly flaws: readonly string[]
+  /** Null for memory, false while it does not respond; `ahead`: milliseconds that its clock is ahead. */
+  readonly redis: { readonly policy: string; readonly ahead: number } | false | null
+  /** Free bytes of the data folder. */
+  readonly free: number | null
+  readonly openFiles: number | undefined
+  /** End of validity of the certificate of `server.tls` that expires first; undefined without TLS. */
+  readonly certificateUntil: Date | null | undefined
+  /** Milliseconds that the database's clock is ahead. */
+  readonly clockOff: number | null
+}
+
+export interface CheckFinding {
+  readonly state: 'good' | 'warning' | 'bad'
+  readonly says: string
+  readonly wayOut: string | null
+  /** Milliseconds since the epoch; absent where the start is unknown. */
+  readonly since?: number | null | undefined
+}
+
+const MiB = 1024 ** 2
+/** Warning and error thresholds; the embedded database becomes read-only at 16 MiB. */
+const DISK_LOW = 1024 * MiB
+const DISK_FULL = 64 * MiB
+/** Open files below which a warning is due: a request needs two connections. */
+const FILES_FEW = 4096
+const DAY = 86_400_000
+/** Days of validity below which a certificate should have been renewed: certbot renews at 30. */
+const CERTIFICATE_SOON = 14
+const CERTIFICATE_LAST = 3
+/** Tolerated clock skew of the database in milliseconds. */
+const CLOCK_OFF = 2_000
+const CLOCK_BAD = 30_000
+
+export const good = (says: string): CheckFinding => ({ state: 'good', says, wayOut: null })
+export const warning = (says: string, wayOut: string, since?: number | null): CheckFinding => ({
+  state: 'warning',
+  says,
+  wayOut,
+  since
+})
+export const bad = (says: string, wayOut: string, since?: number | null): CheckFinding => ({
+  state: 'bad',
+  says,
+  wayOut,
+  since
+})
+
+export const UNKNOWN = warning('This check failed.', 'Check the database first, then reload the page.')
+
+/** Judges the end of validity of the certificate that `whose` begins a sentence with. */
+export function expiry(whose: string, until: Date, now: number): CheckFinding {
+  const days = Math.floor((until.getTime() - now) / DAY)
+  const words = `${whose} certificate ${days < 0 ? 'expired' : 'expires'} on ${until.toISOString().slice(0, 10)}.`
+  if (days >= CERTIFICATE_SOON) return good(words)
+  return (days < CERTIFICATE_LAST ? bad : warning)(
+    words,
+    'Renew the files of `server.tls`. The gateway uses them within 30 seconds.'
+  )
+}
+
+/** The checks that need no running gateway. */
+export const PLATFORM_RULES = {
+  database({ database: { error, ms, status }, flaws, isEmbedded, version }) {
+    const kind = isEmbedded ? 'The embedded database' : `PostgreSQL${version === null ? '' : ` ${version}`}`
+    if (status === 'healthy' && flaws.length > 0)
+      return warning(
+        `${kind} responds, but ${flaws.join('; ')}.`,
+        'Correct it in postgresql.conf and restart PostgreSQL; workers times database.connections must fit.'
+      )
+    if (status === 'healthy') return good(`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
+    if (status === 'degraded')
+      return warning(
+        `${kind} responds slowly: ${Math.round(ms)} ms.`,
+        'Check its load and disk. Above 3 seconds the gateway responds 503 and sells nothing.'
+      )
+    return bad(
+      `${kind} is unavailable. ${error ?? ''}`.trim(),
+      isEmbedded
+        ? 'Free disk space for the data folder. If its process has exited, restart the gateway.'
+        : 'Start PostgreSQL or correct database.url. No data is lost; the gateway reconnects automatically.'
+    )
+  },
+  state({ redis }) {
+    if (redis === null) return good('Counters and idempotency records are in the memory of this process.')
+    if (redis === false)
+      return bad('Redis does not respond.', 'Start Redis or correct state.url. The gateway reconnects automatically.')
+    return redis.policy === 'noeviction'
+      ? good('Redis responds.')
+      : warning(
+          `maxmemory-policy is ${redis.policy}: a full Redis drops counters and idempotency records.`,
+          'Set maxmemory-policy to noeviction, and enough maxmemory.'
+        )
+  },
+  disk({ free }) {
+    if (free === null) return UNKNOWN
+    const words = `${free >= DISK_LOW ? `${Math.floor(free / (1024 * MiB))} GiB` : `${Math.floor(free / MiB)} MiB`} free on the disk of the data folder.`
+    if (free >= DISK_LOW) return good(words)
+    return (free < DISK_FULL ? bad : warning)(
+      words,
+      'Free disk space. Mail and the embedded database, if used, are written there.'
+    )
+  },
+  certificate({ certificateUntil, now }) {
+    if (certificateUntil === undefined) return null
+    if (certificateUntil === null) return UNKNOWN
+    return expiry('The first TLS', certificateUntil, now)
+  },
+  files({ openFiles }) {
+    if (openFiles === undefined) return null
+    const words = `This process may open ${openFiles} files.`
+    return openFiles >= FILES_FEW
+      ? good(words)
+      : warning(words, 'Raise LimitNOFILE of the systemd unit, or the nofile limit of the container, to 65536.')
+  },
+  clock({ clockOff, redis }) {
+    if (clockOff === null) return UNKNOWN
+    const ofRedis = redis ? redis.ahead : 0
+    const [off, whose] = Math.abs(ofRedis) > Math.abs(clockOff) ? [ofRedis, 'Redis'] : [clockOff, 'the database']
+    const words = `This machine's clock is ${Math.abs(off)} ms ${off > 0 ? 'behind' : 'ahead of'} ${whose}.`
+    if (Math.abs(off) <= CLOCK_OFF) return good(words)
+    return (Math.abs(off) > CLOCK_BAD ? bad : warning)(
+      words,
+      'Sync the clocks with NTP. Tokens, invoices and leases expire by them.'
+    )
+  }
+} satisfies Record<string, (facts: PlatformFacts) => CheckFinding | null>
