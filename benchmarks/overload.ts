@@ -22,7 +22,7 @@ writeFileSync(
   readFileSync(new URL('../gateway.yaml', import.meta.url), 'utf8')
     .replace('policies: {}', `policies:\n${policies}`)
     .replace('mode: development', `${limits}\nmode: development`)
-    .replace('server:\n', 'server:\n  limits: { connectionsPerAddress: 50000 }\n  trustedProxies: [ 127.0.0.1 ]\n')
+    .replace('server:\n', 'server:\n  trustedProxies: [ 127.0.0.1 ]\n')
 )
 const gateway = spawn(process.execPath, ['src/app/cli/boltgate.mjs', 'start', '--config', file], {
   cwd: new URL('..', import.meta.url),

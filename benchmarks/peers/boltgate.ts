@@ -61,7 +61,7 @@ const UNLIMITED = '{ limit: 1000000000, window: 1m }'
 function configuration(folder: string, port: number, upstream: string, options: GatewayOptions): string {
   const { servers, workers = 1, primary = '{ kind: sandbox }' } = options
   const settings = [
-    `server: { listen: "127.0.0.1:${port}", workers: ${workers}, trustedProxies: [ 127.0.0.0/8 ], limits: { connectionsPerAddress: 20000 } }`,
+    `server: { listen: "127.0.0.1:${port}", workers: ${workers}, trustedProxies: [ 127.0.0.0/8 ] }`,
     `data: ${JSON.stringify(folder)}`,
     `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }`,
     'payment: { maxOutstanding: { address: 10000, place: 10000 } }',

@@ -72,13 +72,9 @@ export async function openCounter(t: T): Promise<Counter> {
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
   const yaml = defaultYaml({
-    replace: [
-      ['storefront: { kind: sandbox }', `storefront: { kind: shopify, url: "${fake.url}" }`],
-      // Longer than a catalog is served.
-      ['server:', 'server:\n  limits: { keepAlive: 1h }']
-    ]
+    replace: [['storefront: { kind: sandbox }', `storefront: { kind: shopify, url: "${fake.url}" }`]]
   })
-  const gateway = await startGateway(t, { yaml, clock })
+  const gateway = await startGateway(t, { yaml, clock, closesConnections: true })
   const jobs = new JobTable(gateway.database)
   json(
     await gateway.merchantSend('POST', '/api/merchant/storefront', {

@@ -45,6 +45,8 @@ export function defaultYaml(
 
 /** How a gateway under test is made. */
 export interface TestGatewayOptions {
+  /** Each request has a connection of its own: where the clock passes the 75 s for which an idle one is kept. */
+  readonly closesConnections?: boolean
   /** Its gateway.yaml; the default deployment with raised policies unless said. */
   readonly yaml?: string
   readonly env?: Readonly<Record<string, string>>
@@ -223,7 +225,11 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
   if (url === '') url = address
   await options.listening?.(address, readKeys(data)?.merchant?.apiKey.reveal() ?? '')
   await app.follow()
-  const agent = new Agent({ keepAliveTimeout: 1000, connections: 256 })
+  const agent = new Agent({
+    keepAliveTimeout: 1000,
+    connections: 256,
+    ...(options.closesConnections === true ? { pipelining: 0 } : {})
+  })
   let closed: Promise<void> | null = null
   const close = (): Promise<void> =>
     (closed ??= (async () => {

@@ -43,8 +43,7 @@ export async function openTestRedis(
   clock: ManualClock,
   prefix = `test:${randomBytes(6).toString('hex')}:`
 ): Promise<RedisState> {
-  const cluster = testClusterUrl() !== null
-  const state = await openRedisState(url, { clock, log: silentLog, prefix, time: 'clock', cluster })
+  const state = await openRedisState(url, { clock, log: silentLog, prefix, time: 'clock' })
   t.teardown(async () => {
     await state.close()
     await removeKeys(url, prefix)

@@ -45,7 +45,7 @@ export async function dryRun({ config, plugins }: Loaded): Promise<DryRun> {
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))
   const warnings: Problem[] = []
   try {
-    const dryRunResult = { ...config, data, state: { url: 'memory:', cluster: false } }
+    const dryRunResult = { ...config, data, state: { url: 'memory:' } }
     const app = await compose(dryRunResult, {
       clock: systemClock,
       log: silentLog,

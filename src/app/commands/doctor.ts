@@ -100,7 +100,7 @@ async function storageLines(config: GatewayConfig, known: AdminHealth['checks'] 
   const database: Database = isEmbedded
     ? { ...noDatabase, kind: 'pglite', health: async () => ({ status: 'unhealthy', ms: 0, error: null }) }
     : await openDatabase({ ...config.database, dataDir: config.data, log, clock })
-  const state = await openState(config.state.url, { clock, log, cluster: config.state.cluster })
+  const state = await openState(config.state.url, { clock, log })
   try {
     const [{ platformFacts }, { judgePlatform }] = await Promise.all([
       import('../../web/admin/health.ts'),

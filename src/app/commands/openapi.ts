@@ -29,7 +29,7 @@ export async function openapi(args: readonly string[], out: Output): Promise<num
     ...file,
     data,
     mode: 'development',
-    state: { url: 'memory:', cluster: false },
+    state: { url: 'memory:' },
     server: { ...file.server, addresses: [localAddress()], tls: [] }
   } as const
   const [{ compose }, { prepare }] = await Promise.all([import('../compose.ts'), import('../first-start.ts')])

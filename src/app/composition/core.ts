@@ -28,9 +28,7 @@ async function openGround(running: Running, environment: GatewayEnvironment, clo
   const production = config.mode === 'production'
   const metrics = new Metrics(clock)
   metrics.measureProcess()
-  const state = closers.add(await openState(config.state.url, { clock, log, cluster: config.state.cluster }), part =>
-    part.close()
-  )
+  const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
   const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
   const one = (value: number) => [{ labels: {}, value }]
   metrics.sampled('boltgate_database_up', '1 while the database responds and accepts writes, else 0.', [], async () =>

@@ -48,7 +48,10 @@ export function TableBy<const Entry extends TSchema>(
   // typebox cannot type a key such as `else` beside a record.
   return Type.Object(
     {
-      by: RequestField({ description: 'The field whose value is looked up.' }),
+      by: RequestField({
+        description:
+          "The field whose value is looked up: `json`, a member of the JSON body, where a dot leads into an object, as in `metadata.tier`; `header`; `query`, a parameter of the query; or `path`, one of the route's path, without its colon."
+      }),
       of: Type.Record(Type.String({ pattern: '^.{1,200}$' }), entry, {
         minProperties: 1,
         'x-allowed': 'a mapping with an entry for at least one value of the field, such as { small: 1 sat }',

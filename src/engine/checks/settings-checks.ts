@@ -71,18 +71,15 @@ export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileCon
     )
 }
 
-/** Only a cluster selects the server among several addresses, and a cluster has no numbered databases. */
-export function checkState({ state: { url, cluster } }: FileConfig, findings: Findings): void {
+/** Several addresses are a cluster, which has no numbered databases. */
+export function checkState({ state: { url } }: FileConfig, findings: Findings): void {
   const addresses = url.split(/,(?=rediss?:\/\/)/)
-  const problem =
-    !cluster && addresses.length > 1
-      ? 'found several addresses; allowed: one, or several beside cluster: true'
-      : cluster && url === 'memory:'
-        ? 'found memory: beside cluster: true; allowed: the addresses of nodes of a Redis Cluster'
-        : cluster && addresses.some(address => !['', '/', '/0'].includes(new URL(address).pathname))
-          ? 'found the number of a database beside cluster: true; allowed: addresses such as redis://host:6379'
-          : null
-  if (problem !== null) findings.report('BG_CONFIG_CONFLICT', ['state', 'url'], problem)
+  if (addresses.length > 1 && addresses.some(address => !['', '/', '/0'].includes(new URL(address).pathname)))
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['state', 'url'],
+      'found the number of a database of a cluster; allowed: addresses such as redis://host:6379'
+    )
 }
 
 function isPlainAndAway(address: string): boolean {

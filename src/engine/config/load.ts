@@ -12,6 +12,7 @@ import { readBuiltInChains, readChains, readRoutes, readUpstreams, resolvePlugin
 import { fileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts } from './schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import { builtInPolicies } from '../sections/policy.ts'
+import { plansOf } from '../sections/suite.ts'
 import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 
@@ -137,6 +138,7 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
       proxyUrl: config.server.proxyUrl === '' ? '' : new URL(config.server.proxyUrl).origin
     },
     payment: { ...config.payment, realm },
+    plans: plansOf(config.plans),
     policies: { ...builtInPolicies, ...config.policies },
     chains: compiled,
     upstreams,

@@ -105,7 +105,8 @@ function objectsOf(schema: Keywords): ReadonlyArray<{ readonly object: Keywords;
   if (record !== undefined && schema.properties === undefined) return withSuffix(record, '.<name>')
   if (schema.type === 'array' && schema.items !== undefined && !Array.isArray(schema.items))
     return withSuffix(keywordsOf(schema.items), '[]')
-  return (schema.anyOf ?? []).flatMap(objectsOf)
+  // The type and the description tell a mapping with a single key, such as { json: model }.
+  return (schema.anyOf ?? []).filter(form => Object.keys(form.properties ?? {}).length !== 1).flatMap(objectsOf)
 }
 
 function withSuffix(schema: Keywords, suffix: string): ReturnType<typeof objectsOf> {

@@ -8,6 +8,7 @@ import { PRESET_NAMES, type PresetName } from './presets.ts'
 import {
   BillingSchema,
   PlansSchema,
+  type plansOf,
   StorefrontSchema,
   MailSchema,
   DiscoverySchema,
@@ -71,11 +72,7 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
             default: 'memory:',
             'x-format': 'state-url',
             description:
-              '`memory:`, or the address of a Redis server; of a cluster the addresses of some nodes, with commas between them.'
-          }),
-          cluster: Type.Boolean({
-            default: false,
-            description: 'Whether `url` names nodes of a Redis Cluster; all others are learnt from them.'
+              '`memory:`, or the address of a Redis server. Of a Redis Cluster the addresses of at least two nodes, with commas between them, or its only address twice; the others are discovered.'
           })
         },
         described('Where counters and replays are kept.')
@@ -177,7 +174,7 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
 
 /** The whole configuration, checked and frozen. Milliseconds, bytes, satoshis; `data` is absolute. */
 export type GatewayConfig = DeepReadonly<
-  Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies' | 'use'>
+  Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'plans' | 'policies' | 'use'>
 > & {
   readonly use: readonly PresetName[]
   readonly usesNamed: boolean
@@ -187,6 +184,7 @@ export type GatewayConfig = DeepReadonly<
     readonly listen: HostAndPort
     readonly addresses: readonly ListenAddress[]
   }
+  readonly plans: ReturnType<typeof plansOf>
   /** Built-in policies (contract, Limits) and the file's own. */
   readonly policies: Readonly<Record<string, PolicyConfig>>
   readonly chains: Readonly<Record<string, readonly ChainEntryConfig[]>>

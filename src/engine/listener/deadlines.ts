@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { WireBody } from './request-body.ts'
 
-/** Limits per client; `server.limits` sets three of them. Milliseconds and bytes. */
+/** Limits per client; `server.limits` sets `drainTimeout`. Milliseconds and bytes. */
 export interface ListenerLimits {
   /** From the first byte of a request head to its last. */
   readonly headerDeadline: number

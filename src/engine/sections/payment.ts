@@ -72,29 +72,24 @@ export const PaymentSchema = Type.Object(
   described('How payments are asked for and checked.')
 )
 
-const source = (name: string) =>
-  Type.Optional(
-    Type.String({
-      'x-format': 'upstream-url',
-      description: `Address of ${name}'s API, where it is not the public one; https in production, unless it is this machine.`
-    })
-  )
+const SOURCES = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'] as const
+
 export const PricesSchema = Type.Object(
   {
-    sources: Type.Array(Type.Enum(['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']), {
-      default: ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'],
+    sources: Type.Array(Type.Enum([...SOURCES]), {
+      default: [...SOURCES],
       minItems: 2,
       uniqueItems: true,
       description: 'Who is asked what a bitcoin costs. The price is the median of at least two answers.'
     }),
-    urls: Type.Object(
+    urls: Type.Record(
+      Type.String({ pattern: `^(${SOURCES.join('|')})$` }),
+      Type.String({ 'x-format': 'upstream-url' }),
       {
-        coinbase: source('Coinbase'),
-        'coinbase-exchange': source('Coinbase Exchange'),
-        kraken: source('Kraken'),
-        coingecko: source('CoinGecko')
-      },
-      described('Addresses of the sources, for mirrors and for tests.')
+        default: {},
+        description:
+          'Addresses by source, where they are not the public ones: mirrors, and fakes for tests; https in production, unless it is this machine.'
+      }
     )
   },
   described(

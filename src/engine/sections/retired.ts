@@ -5,6 +5,9 @@ import type { Path } from '../config/diagnose.ts'
  */
 export const RETIRED: Readonly<Record<string, string>> = {
   'routes.rechallenge': 'no client pays on a 401 or 403, whatever lines it has; write `renewal: 402` instead',
+  'server.limits.keepAlive': 'an idle client connection is kept for 75 seconds; delete the line',
+  'server.limits.connectionsPerAddress':
+    'one client address may open 1,024 connections; name proxies and load generators, which may open more, in server.trustedProxies',
   'server.limits.headerDeadline': 'a request head may take 10 seconds; delete the line',
   'server.limits.idleReadDeadline': 'a request body may pause for a minute; delete the line',
   'server.limits.idleWriteDeadline': 'a client may leave a response unread for a minute; delete the line',
@@ -15,6 +18,7 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'server.limits.floorWindow': 'the slowest upload and reading are measured over 20 seconds; delete the line',
   'server.limits.buffer': 'boltgate keeps up to 256 KiB for a slow client; delete the line',
   'server.limits.buffers': 'boltgate keeps up to 64 MiB for all slow clients of a worker together; delete the line',
+  'state.cluster': 'several addresses in `url` are those of a cluster; delete the line',
   metrics: 'boltgate always measures its process too; delete the section',
   'database.pooler': '`listenUrl` says the same; delete the line',
   'upstreams.*.connectTimeout': 'a connection to an upstream must open within 5 seconds; delete the line',

@@ -80,7 +80,7 @@ export const RouteSchema = Type.Object(
               default: 'address',
               'x-allowed': 'address, network or a mapping such as { header: x-api-key }',
               description:
-                'Whose they are: of a client address (IPv6 by /64), of a network (IPv4 by /24, IPv6 by /48), or of the value of a header, for which the chain must check it: anybody can make one up.'
+                'Whose they are: of a client address (IPv6 by /64), of a network (IPv4 by /24, IPv6 by /48), or of the value of a `header`, for which the chain must check it: anybody can make one up.'
             }
           )
         },

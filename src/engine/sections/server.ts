@@ -4,21 +4,12 @@ import { Duration } from '../config/units.ts'
 
 const limits = Type.Object(
   {
-    keepAlive: Duration({
-      default: '75s',
-      description: 'How long an idle client connection is kept between two requests.'
-    }),
-    connectionsPerAddress: Type.Integer({
-      default: 1024,
-      minimum: 1,
-      description: 'Most open connections from one client address.'
-    }),
     drainTimeout: Duration({
       default: '30s',
       description: 'How long running requests may go on after SIGTERM before they are cut.'
     })
   },
-  described('What a single client may take from the listener.')
+  described('Limits of the listener.')
 )
 
 export const ServerSchema = Type.Object(

@@ -1,5 +1,5 @@
-import { Type } from 'typebox'
-import { described, SecretText } from '../config/fields.ts'
+import { Type, type Static } from 'typebox'
+import { described, SecretText, strict } from '../config/fields.ts'
 
 export const BillingSchema = Type.Object(
   {
@@ -39,42 +39,32 @@ export const BillingSchema = Type.Object(
   described('How merchants pay for their plans.')
 )
 
-const paidCaps = {
-  endpoints: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })
-  ),
-  challengesPerMonth: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })
-  ),
-  maxPriceSats: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      description: 'Highest price of one challenge, in satoshis. Unlimited when left out.'
-    })
-  ),
-  webhookEndpoints: Type.Integer({ minimum: 0, default: 5, description: 'Most webhook endpoints.' })
-}
+const most = (description: string) => Type.Optional(Type.Integer({ minimum: 0, description }))
 
-export const PlansSchema = Type.Object(
+const CapsSchema = Type.Object(
   {
-    free: Type.Object(
-      {
-        endpoints: Type.Integer({ minimum: 0, default: 3, description: 'Most distinct endpoints.' }),
-        challengesPerMonth: Type.Integer({ minimum: 0, default: 200, description: 'Most challenges in a UTC month.' }),
-        maxPriceSats: Type.Integer({
-          minimum: 0,
-          default: 1000,
-          description: 'Highest price of one challenge, in satoshis.'
-        }),
-        webhookEndpoints: Type.Integer({ minimum: 0, default: 1, description: 'Most webhook endpoints.' })
-      },
-      described('Caps of the plan free.')
-    ),
-    individual: Type.Object(paidCaps, described('Caps of the plan individual.')),
-    l402: Type.Object(paidCaps, described('Caps of the plan l402.'))
+    endpoints: most('Most distinct endpoints. 3 on free, else unlimited when left out.'),
+    challengesPerMonth: most('Most challenges in a UTC month. 200 on free, else unlimited when left out.'),
+    maxPriceSats: most('Highest price of one challenge, in satoshis. 1000 on free, else unlimited when left out.'),
+    webhookEndpoints: most('Most webhook endpoints. 1 on free, else 5 when left out.')
   },
-  described('What each plan allows.')
+  strict
 )
+type Caps = Readonly<Static<typeof CapsSchema>> & { readonly webhookEndpoints: number }
+
+export const PlansSchema = Type.Record(Type.String({ pattern: '^(free|individual|l402)$' }), CapsSchema, {
+  default: {},
+  description: 'What the plans `free`, `individual` and `l402` allow.'
+})
+
+/** The file's caps over those of the contract. */
+export function plansOf({ free, individual, l402 }: Static<typeof PlansSchema>) {
+  return {
+    free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1, ...free },
+    individual: { webhookEndpoints: 5, ...individual },
+    l402: { webhookEndpoints: 5, ...l402 }
+  } satisfies Record<string, Caps>
+}
 
 export const StorefrontSchema = Type.Object(
   {
@@ -140,12 +130,6 @@ export const PagesSchema = Type.Object(
   described('Pages for people.')
 )
 
-function proofText(directory: string) {
-  return Type.Optional(
-    Type.String({ minLength: 1, maxLength: 1000, description: `What ${directory} gave you to prove the domain.` })
-  )
-}
-
 export const DiscoverySchema = Type.Object(
   {
     categories: Type.Array(
@@ -170,12 +154,14 @@ export const DiscoverySchema = Type.Object(
       Type.String({ 'x-format': 'email', description: 'Email address for questions; it is published.' })
     ),
     icon: Type.Optional(Type.String({ 'x-format': 'http-url', description: 'Address of a picture for directories.' })),
-    verify: Type.Object(
+    verify: Type.Record(
+      Type.String({ pattern: '^(402index-verify\\.txt|satring-verify)$' }),
+      Type.String({ minLength: 1, maxLength: 1000 }),
       {
-        '402index-verify.txt': proofText('402index'),
-        'satring-verify': proofText('Satring')
-      },
-      described('Texts by which directories prove that the domain is yours, served below `/.well-known/`.')
+        default: {},
+        description:
+          'Texts that directories gave you to prove that the domain is yours, by their file below `/.well-known/`: `402index-verify.txt` or `satring-verify`.'
+      }
     )
   },
   described('What agents and registries learn about this gateway.')

@@ -20,7 +20,6 @@ import {
 interface RedisStateOptions {
   clock: Clock
   log: Log
-  cluster?: boolean
   /** Prefix of every key; default `bg:`. */
   prefix?: string
   /**
@@ -44,8 +43,9 @@ export function redisAddresses(url: string): string[] {
  * The client of one Redis, or of a cluster by some of its nodes. Fails fast while Redis is down: a request must not
  * queue for it.
  */
-function clientOf(url: string, cluster: boolean): Redis | Cluster {
-  if (!cluster)
+function clientOf(url: string): Redis | Cluster {
+  const addresses = redisAddresses(url)
+  if (addresses.length === 1)
     return new Redis(url, {
       lazyConnect: true,
       connectTimeout: connectTimeoutMs,
@@ -55,7 +55,7 @@ function clientOf(url: string, cluster: boolean): Redis | Cluster {
       retryStrategy: retryAfter,
       scripts
     })
-  const nodes = redisAddresses(url).map(address => new URL(address))
+  const nodes = addresses.map(address => new URL(address))
   const [first] = nodes
   return new Cluster(
     nodes.map(({ hostname, port }) => ({ host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 6379) })),
@@ -86,7 +86,7 @@ function clientOf(url: string, cluster: boolean): Redis | Cluster {
  * StateUnavailable.
  */
 export async function openRedisState(url: string, options: RedisStateOptions): Promise<RedisState> {
-  const redis = clientOf(url, options.cluster ?? false)
+  const redis = clientOf(url)
   let away = false
   const gone = (reason: string): void => {
     if (!away) options.log.error({ reason }, 'The state (Redis) is away; trying again')
@@ -333,7 +333,7 @@ export class RedisState implements State {
       const reason = error instanceof Error ? error.message : String(error)
       const isNode = this.#redis instanceof Redis && reason.startsWith('MOVED ')
       throw new StateUnavailable(
-        `The state (Redis) is away: ${isNode ? 'it is a node of a cluster, say state.cluster: true' : reason}`,
+        `The state (Redis) is away: ${isNode ? 'it is a node of a cluster, name another beside it in state.url' : reason}`,
         { cause: error }
       )
     }

@@ -9,7 +9,6 @@ export type { State } from './state.ts'
 interface StateOptions {
   clock: Clock
   log: Log
-  cluster?: boolean
   prefix?: string
 }
 

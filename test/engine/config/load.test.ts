@@ -39,7 +39,7 @@ database:  { url: "\${DATABASE_URL:-pglite:}" }
 state:     { url: "\${REDIS_URL:-memory:}" }
 lightning: { primary: { kind: sandbox }, alternate: { kind: sandbox } }
 payment:   { realm: boltgate.local, schemes: [l402, payment] }
-plans:     { free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000 } }
+plans:     { free: { endpoints: 4 } }
 policies:  { global: { limit: 50, window: 1m }, burst: { limit: 10, window: 1m, sliding: 4, by: address } }
 chains:
   merchant-read: [ correlation, { auth: { as: merchant } }, { throttle: { policy: read } }, internal ]
@@ -70,14 +70,14 @@ t.test('a file with every kind of setting loads with its defaults', async t => {
   const config = await load(example)
   t.same(config.server.listen, { host: '127.0.0.1', port: 8080 })
   t.equal(config.server.publicUrl, 'http://127.0.0.1:8080', 'derived from listen (decision 21)')
-  t.equal(config.server.limits.keepAlive, 75_000)
+  t.equal(config.server.limits.drainTimeout, 30_000)
   t.equal(config.data, '/srv/gateway/data')
   t.equal(config.database.url, 'pglite:')
   t.equal(config.state.url, 'memory:')
   t.equal(config.payment.tokenValidity, 3_600_000)
   t.equal(config.payment.invoiceExpiry, 600_000)
   t.equal(config.payment.defaultPrice, 10)
-  t.same(config.plans.free, { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 })
+  t.same(config.plans.free, { endpoints: 4, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 })
   t.same(config.plans.l402, { webhookEndpoints: 5 }, 'paid plans are unlimited (decision 88)')
 })
 

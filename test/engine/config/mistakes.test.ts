@@ -519,22 +519,10 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:6:24: database.listenUrl: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
   },
   {
-    name: 'several Redis that are no cluster',
-    from: 'workers: 1',
-    to: 'workers: 1\nstate: { url: "redis://a,redis://b" }',
-    line: 'gateway.yaml:6:15: state.url: found several addresses; allowed: one, or several beside cluster: true [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a cluster in memory',
-    from: 'workers: 1',
-    to: 'workers: 1\nstate: { cluster: true }',
-    line: 'gateway.yaml:6:1: state.url: found memory: beside cluster: true; allowed: the addresses of nodes of a Redis Cluster [BG_CONFIG_CONFLICT]'
-  },
-  {
     name: 'a numbered database of a cluster',
     from: 'workers: 1',
-    to: 'workers: 1\nstate: { url: "redis://a:7001,redis://b/3", cluster: true }',
-    line: 'gateway.yaml:6:15: state.url: found the number of a database beside cluster: true; allowed: addresses such as redis://host:6379 [BG_CONFIG_CONFLICT]'
+    to: 'workers: 1\nstate: { url: "redis://a:7001,redis://b/3" }',
+    line: 'gateway.yaml:6:15: state.url: found the number of a database of a cluster; allowed: addresses such as redis://host:6379 [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a secret that is too short',
@@ -762,8 +750,8 @@ const settings: readonly (readonly [name: string, text: string, line: string])[]
   ],
   [
     'yes, which YAML 1.2 reads as a text',
-    'state: { cluster: yes }',
-    'gateway.yaml:1:19: state.cluster: found "yes"; allowed: true or false. Did you mean true? [BG_CONFIG_VALUE]'
+    'pages: { signUp: yes }',
+    'gateway.yaml:1:18: pages.signUp: found "yes"; allowed: true or false. Did you mean true? [BG_CONFIG_VALUE]'
   ],
   [
     'an address without its scheme',

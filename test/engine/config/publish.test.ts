@@ -74,7 +74,7 @@ t.test('the reference page has every key, its type and its default', async t => 
   const page = referencePage(pluginFacts.values())
   for (const row of [
     '| `mode` | `development`, `production` | `development` |',
-    '| `server.limits.keepAlive` | duration | `75s` |',
+    '| `server.limits.drainTimeout` | duration | `30s` |',
     '| `payment.defaultPrice` | price | `10 sats` |',
     '| `secrets.master` | text (secret) | empty |',
     '| `policies.<name>.limit` | a whole number of at least 1 | *required* |',

@@ -435,7 +435,6 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     const state = await openState(url, {
       clock: systemClock,
       log: silentLog,
-      cluster,
       prefix: `test:${process.pid}-stood:`
     })
     t.teardown(() => state.close())
@@ -451,7 +450,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
 
   await t.test('windows follow the time of Redis itself unless said otherwise', async t => {
     const prefix = `test:${process.pid}-time:`
-    const state = await openState(url, { clock: systemClock, log: silentLog, prefix, cluster })
+    const state = await openState(url, { clock: systemClock, log: silentLog, prefix })
     t.equal(state.kind, 'redis')
     t.match(await state.takeFixed('k', 10, 200), { allowed: true, remaining: 9 })
     t.match(await state.takeSliding('k', 10, 200, 4), { allowed: true, remaining: 9 })
@@ -465,7 +464,7 @@ await t.test('on a cluster', { skip: cluster ? false : 'TEST_REDIS_CLUSTER_URL i
 
   await t.test('one address finds the keys of all nodes', async t => {
     const prefix = `test:${process.pid}-nodes:`
-    const state = await openState(first, { clock: systemClock, log: silentLog, prefix, cluster: true })
+    const state = await openState(`${first},${first}`, { clock: systemClock, log: silentLog, prefix })
     t.teardown(() => state.close())
     const keys = Array.from({ length: 60 }, (_, index) => `{${index}}`)
     await Promise.all(keys.map(key => state.set(key, key, minute)))
@@ -479,7 +478,7 @@ await t.test('on a cluster', { skip: cluster ? false : 'TEST_REDIS_CLUSTER_URL i
     const looks = Array.from({ length: 60 }, async (_, index) => state.get(String(index)))
     await t.rejects(Promise.all(looks), {
       name: 'StateUnavailable',
-      message: 'The state (Redis) is away: it is a node of a cluster, say state.cluster: true'
+      message: 'The state (Redis) is away: it is a node of a cluster, name another beside it in state.url'
     })
   })
 })

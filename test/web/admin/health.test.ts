@@ -55,7 +55,7 @@ const folder = mkdtempSync(join(tmpdir(), 'boltgate-health-'))
 function withTls(...certs: readonly string[]): never {
   const server = { tls: certs.map(cert => ({ cert, key: cert })) }
   return {
-    config: { data: '/', server, state: { url: 'redis://x', cluster: false }, routes: [route] },
+    config: { data: '/', server, state: { url: 'redis://x' }, routes: [route] },
     reload: null
   } as never
 }
