@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
+import { encodePaidKey } from '../../src/lightning/l402/root-key.ts'
 import { challengeOf, credentialOf, rootFolder } from '../support/gateway.ts'
 import { eventually, spawnGateway } from '../support/gateway-process.ts'
 import { serve } from '../support/serve.ts'
@@ -33,6 +34,7 @@ routes:
   - match: { path: /v1/* }
     chain: paid
     upstream: { url: "http://127.0.0.1:${port}" }
+    keys: true
     meter: { bundle: 100 sats, prices: 1 sat, usage: openai, estimate: { else: 9 } }
 `
   })
@@ -77,7 +79,37 @@ routes:
   )
   t.match(call, { kind: 2, attributes: { 'http.response.status_code': 200 } })
   t.same(seen[0]?.['traceparent'], `00-${traceId}-${call?.spanId}-01`)
+  const [macaroon = '', preimage = ''] = authorization.replace(/^L402 /, '').split(':')
+  const key = encodePaidKey(Buffer.from(preimage, 'hex'), Buffer.from(macaroon, 'base64'))
+  const forms = {
+    'x-api-key': key,
+    'api-key': `${key}A`,
+    authorization: `Bearer ${key}B`,
+    'payment-authorization': `Payment ${Buffer.from('{"challenge":{}}').toString('base64url')}`,
+    'payment-signature': Buffer.from('{"x402Version":2}').toString('base64'),
+    'grpc-metadata-macaroon': Buffer.from(macaroon, 'base64').toString('hex'),
+    cookie: 'boltgate_pass=a-secret-of-a-browser',
+    'proxy-authorization': 'Basic dXNlcjphLXNlY3JldA==',
+    'x-goog-api-key': 'AIza-a-secret-of-an-upstream'
+  }
+  const late = 'f'.repeat(32)
+  const sent = Object.entries(forms)
+  for (const [name, value] of sent)
+    await gateway.send('POST', `/v1/${name}?key=${encodeURIComponent(value)}`, {
+      headers: { traceparent: `00-${late}-b7ad6b7169203331-01`, [name]: value, 'content-type': 'application/json' },
+      body: { api_key: value, messages: [] }
+    })
+  await eventually('all have ended', async () => {
+    const ended = spansOf().filter(({ kind, traceId: of }) => of === late && kind === 1)
+    return ended.length === sent.length ? ended : null
+  })
   const all = JSON.stringify(spansOf())
-  for (const secret of ['secret=1', ...authorization.replace(/^L402 /, '').split(':')])
-    t.notOk(all.includes(secret), 'no credential and no query')
+  for (const secret of [
+    'secret=1',
+    '?key',
+    macaroon,
+    preimage,
+    ...sent.map(([, value]) => value.split(' ').at(-1) ?? '')
+  ])
+    t.notOk(all.includes(secret) || all.includes(encodeURIComponent(secret)), 'no credential and no query')
 })

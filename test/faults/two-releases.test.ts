@@ -97,10 +97,10 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
     if (status !== 200 && status !== 402) wrong.push(`${method} ${path} ${status} ${text.slice(0, 200)}`)
     return status
   }
-  let isOver = false
+  const over = new AbortController()
   let onBought = (): void => {}
   const client = async (nth: number): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       tokens.push(await at(gateway => buy(gateway, PATH)))
       const method = nth % 2 === 0 ? 'GET' : 'POST'
       const authorization = await at(gateway => buy(gateway, PATH, 'payment', { method }))
@@ -145,7 +145,7 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
   before.kill('SIGTERM')
   t.equal((await before.ended).code, 0)
   await until(12)
-  isOver = true
+  over.abort()
   await clients
 
   t.same(wrong, [])
