@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import tap from 'tap'
 
 /** Milliseconds after which a file hangs. It is far from what any takes on a slow machine. */
-const timeout = 600_000
+const timeout = 300_000
 /** Milliseconds in which a file that is at its end, and the last file's process, must have closed all they opened. */
 const rest = 30_000
 

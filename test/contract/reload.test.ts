@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { startGateway } from '../support/gateway.ts'
 import { release, told, waitingNow } from './stage-plugin.ts'
+import { until } from '../support/until.ts'
 
 function yaml(generation: string): string {
   return `chains:
@@ -12,14 +13,6 @@ routes:
     chain: c
     upstream: { internal: api }
 `
-}
-
-/** Waits until something has come about, for at most half a minute. */
-async function until(holds: () => boolean): Promise<void> {
-  for (let tries = 0; !holds(); tries++) {
-    if (tries > 3_000) throw new Error('it has not come about')
-    await pause(10)
-  }
 }
 
 t.test(

@@ -1,5 +1,5 @@
 /** A server that speaks OpenAI's chat completions, JSON and streamed, and counts what it used by itself. */
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout, setImmediate } from 'node:timers/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import type { Test as T } from 'tap'
@@ -134,7 +134,7 @@ async function stream(
     send({ ...common, choices: [{ index: 0, delta: { content: 'x ' }, finish_reason: null }], usage: null })
     if (token === 1 && said === 'hang') return
     if (token === 1 && said === 'break') {
-      await new Promise(resolve => setImmediate(resolve))
+      await setImmediate()
       response.destroy()
       return
     }

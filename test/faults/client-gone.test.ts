@@ -3,6 +3,7 @@ import t from 'tap'
 import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'
 import { buy } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { until } from '../support/until.ts'
 
 const path = '/paid/order'
 
@@ -36,7 +37,9 @@ for (const [method, executions] of [
         await refused
         if (first === 'refused') break
         // Its lease is given up in the background.
-        while ((await gateway.database.sql`select 1 from challenges where state = 'leased'`).length > 0);
+        await until(
+          async () => (await gateway.database.sql`select 1 from challenges where state = 'leased'`).length === 0
+        )
       }
       t.equal(upstream.hits.length, executions)
       const metrics = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
@@ -60,7 +63,9 @@ void t.test(
     const authorization = await buy(gateway, path, 'payment', { method: 'POST' })
     for (let time = 0; time < 6; time++) {
       await gateway.send('POST', path, { headers: { authorization } }).catch(() => null)
-      while ((await gateway.database.sql`select 1 from challenges where state = 'leased'`).length > 0);
+      await until(
+        async () => (await gateway.database.sql`select 1 from challenges where state = 'leased'`).length === 0
+      )
     }
     t.equal(upstream.hits.length, 6)
   }

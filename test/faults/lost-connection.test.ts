@@ -5,6 +5,7 @@
 import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import {
@@ -17,6 +18,7 @@ import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { behindGate, type TcpGate } from './tcp-gate.ts'
 import { openAt } from '../support/database.ts'
+import { until } from '../support/until.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
@@ -46,10 +48,7 @@ function uncaught(t: T): unknown[] {
  * next turn.
  */
 async function turns(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  for (let turn = 0; turn < 5; turn++) await setImmediate()
 }
 
 interface Moment {
@@ -119,14 +118,14 @@ for (const { name, run } of moments) {
               gate.open()
               // The only connection of the pool. Not awaited by a statement of the transaction, which may not use the
               // outer handle.
-              while ((await database.health()).status !== 'healthy');
+              await until(async () => (await database.health()).status === 'healthy')
             })
           })
           .catch((error: unknown) => error)
         gate.open()
         await turns()
         t.ok(isConnectionFault(fault), String(fault))
-        while ((await database.health()).status !== 'healthy');
+        await until(async () => (await database.health()).status === 'healthy')
         t.same(await database.sql`select n from written`, [], 'nothing of it was written')
         t.same(await database.transaction(async tx => tx`select 3 as n`), [{ n: 3 }], 'the next one works')
         t.same(errors, [])

@@ -1,4 +1,5 @@
 import { createServer, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { buy, type TestGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
@@ -23,7 +24,7 @@ async function bareUpstream(t: T): Promise<{ readonly origin: string; say: reado
       for (const piece of upstream.say) {
         if (piece === CLOSE) socket.end()
         else socket.write(piece)
-        await new Promise(setImmediate)
+        await setImmediate()
       }
     })
   })

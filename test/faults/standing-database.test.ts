@@ -12,6 +12,7 @@ import { declareQueue, openJobs, plain } from '../platform/jobs/jobs.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { stopwatch } from '../support/passing-time.ts'
 import { behindGate, type TcpGate } from './tcp-gate.ts'
+import { until } from '../support/until.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
@@ -109,7 +110,7 @@ void onEmbedded(
     // Twice its time for each round, and some more; without a bound neither would end.
     t.ok(took() < 10 * silence, `${took()} ms`)
     process.kill(pid, 'SIGCONT')
-    while ((await database.health()).status !== 'healthy');
+    await until(async () => (await database.health()).status === 'healthy')
     t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
     const rows = await Promise.all(
       Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`)
@@ -171,7 +172,7 @@ void onEmbedded(
       t.equal(answer.headers['retry-after'], '5', `the ${place} request`)
     }
     process.kill(pid, 'SIGCONT')
-    while ((await database.health()).status !== 'healthy');
+    await until(async () => (await database.health()).status === 'healthy')
     t.equal((await ask()).status, 200, 'and goes on with the database')
   }
 )

@@ -8,6 +8,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import net from 'node:net'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Test as T } from 'tap'
 import type { SelfSigned } from '../fakes/certificate.ts'
 import { defaultYaml, rootFolder, startGateway, type TestGateway } from '../support/gateway.ts'
@@ -288,9 +289,7 @@ async function answers(port: number): Promise<boolean> {
     return true
   } catch {
     // Not yet: leave the processor to nginx for a moment.
-    await new Promise(resolve => {
-      setTimeout(resolve, 10)
-    })
+    await setTimeout(10)
     return false
   } finally {
     socket.destroy()

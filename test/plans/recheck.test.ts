@@ -6,6 +6,7 @@ import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { DAY, fixture, subId } from './fixture.ts'
+import { until } from '../support/until.ts'
 
 t.test(
   'Trialing past period end? Also "period expired"; the gate asks billing once more before refusing (decision 83)',
@@ -93,18 +94,12 @@ t.test(
         const before = provider.asked
         provider.answering = () => slow.promise
         const asked = refusal(one)
-        while (provider.asked === before)
-          await new Promise(resolve => {
-            setImmediate(resolve)
-          })
+        await until(() => provider.asked !== before)
         clock.advance(3_000)
         t.match(await asked, expired)
         slow.resolve()
         provider.answering = async () => {}
-        while ((await merchant(one.id)).currentPeriodEnd === one.currentPeriodEnd)
-          await new Promise(resolve => {
-            setImmediate(resolve)
-          })
+        await until(async () => (await merchant(one.id)).currentPeriodEnd !== one.currentPeriodEnd)
         t.equal(await refusal(await merchant(one.id)), null)
       }
     )

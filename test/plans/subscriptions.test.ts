@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import { gate } from '../../src/accounts/merchants/gate.ts'
@@ -5,6 +6,7 @@ import { Administration } from '../../src/web/admin/service.ts'
 import { LookupsOvertaken } from '../../src/plans/subscriptions.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { DAY, fixture, subId } from './fixture.ts'
+import { until } from '../support/until.ts'
 
 t.test('subscriptions by card', async t => {
   const database = await openAnyDatabase(t)
@@ -337,10 +339,7 @@ t.test('subscriptions by card', async t => {
       if (look === first) await slow.promise
     }
     const early = cards.refresh(subscriptionId)
-    while (provider.asked < first)
-      await new Promise(resolve => {
-        setImmediate(resolve)
-      })
+    await until(() => provider.asked >= first)
     // Both looks have been taken, the older saw `active`.
     stands({ subscriptionId, status: 'canceled' })
     await cards.refresh(subscriptionId)
@@ -362,10 +361,7 @@ t.test('subscriptions by card', async t => {
     await cards.refresh(subscriptionId)
     let turn = 0
     provider.answering = async () => {
-      for (let wait = (turn++ * 7) % 5; wait > 0; wait--)
-        await new Promise(resolve => {
-          setImmediate(resolve)
-        })
+      for (let wait = (turn++ * 7) % 5; wait > 0; wait--) await setImmediate()
     }
     const looks: Array<Promise<unknown>> = []
     for (const status of ['active', 'past_due', 'active', 'past_due', 'active', 'canceled']) {

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import challenge from '../../plugins/challenge.ts'
 import credential from '../../plugins/credential.ts'
@@ -26,6 +27,7 @@ import {
   route,
   type Fixture
 } from '../selling/challenges/fixture.ts'
+import { until } from '../support/until.ts'
 
 interface Gate extends Fixture {
   readonly chain: Harness
@@ -386,7 +388,7 @@ t.test('a client that leaves before the head has its payment back, also while it
   g.watched.slow.set('lease', verifying.promise)
   g.watched.calls.length = 0
   const early = g.chain.begin({ target: '/v1/quote', ...auth(modern(lines, preimage)) })
-  while (!g.watched.calls.includes('lease')) await new Promise(resolve => setImmediate(resolve))
+  await until(() => g.watched.calls.includes('lease'))
   early.leave()
   verifying.resolve()
   await early.result
@@ -397,7 +399,7 @@ t.test('a client that leaves before the head has its payment back, also while it
 
 /** Waits until no lease is open; a lease that was forgotten makes the test time out. */
 async function allSettled(g: Gate): Promise<void> {
-  while (g.challenges.leases.open > 0) await new Promise(resolve => setImmediate(resolve))
+  await until(() => g.challenges.leases.open === 0)
 }
 
 /** Waits for the writes that nobody waits for. */
@@ -405,7 +407,7 @@ async function settled(g: Gate, paymentHash: string): Promise<void> {
   for (;;) {
     const found = await g.selling.claims.find(paymentHash)
     if (g.challenges.leases.open === 0 && found?.state === 'unspent') return
-    await new Promise(resolve => setImmediate(resolve))
+    await setImmediate()
   }
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import idempotency from '../../plugins/idempotency.ts'
 import {
@@ -194,9 +195,7 @@ t.test('a second request waits for the first and then gets its answer', async t 
     return created(n)
   })
   const both = [chain.run(post('k')), chain.run(post('k')), chain.run(post('k'))]
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
   gate.resolve()
   const results = await Promise.all(both)
   t.equal(ran(), 1)
@@ -215,9 +214,7 @@ t.test('when the first fails, one of those that waited runs', async t => {
     return created(n)
   })
   const both = [chain.run(post('k')), chain.run(post('k'))]
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
   gate.resolve()
   t.same(
     (await Promise.all(both)).map(result => result.status),
@@ -234,9 +231,7 @@ t.test('after 30 seconds of waiting the answer is 503 with Retry-After', async t
   })
   const first = chain.run(post('k'))
   const second = chain.run(post('k'))
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
   services.clock.advance(30_000)
   const late = await second
   t.equal(late.status, 503)
@@ -263,10 +258,10 @@ t.test('a request keeps its key however long it runs', async t => {
     return created(n)
   })
   const first = chain.run(post('k'))
-  await new Promise(setImmediate)
+  await setImmediate()
   for (let second = 0; second < 600; second++) services.clock.advance(1_000)
   const second = chain.run(post('k'))
-  await new Promise(setImmediate)
+  await setImmediate()
   t.equal(ran(), 1)
   gate.resolve()
   t.same([(await first).text, (await second).text], ['{"run":1}', '{"run":1}'])
@@ -300,15 +295,11 @@ t.test('an operation whose client has left is not run a second time', async t =>
     return created(n)
   })
   const first = chain.begin(post('k'))
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
   t.equal(ran(), 1)
   first.leave()
   const retry = chain.run(post('k'))
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
   gate.resolve()
   t.equal((await first.result).outcome.status, 499)
   const second = await retry
@@ -365,8 +356,6 @@ t.test('a state that goes away while the operation runs is logged, and the answe
   } as unknown as State
   const chain = await harness(idempotency, { services: { ...services, state }, answer: () => created(1) })
   t.equal((await chain.run(post('k'))).status, 201)
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
   t.match(services.lines, [{ level: 'warn', message: /could not be kept/ }])
 })

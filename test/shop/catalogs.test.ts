@@ -1,5 +1,6 @@
 import t from 'tap'
 import { openShop, PUBLIC_URL } from './fixture.ts'
+import { until } from '../support/until.ts'
 
 const TTL = 300_000
 
@@ -60,7 +61,7 @@ t.test(
     const gate = Promise.withResolvers<void>()
     shop.platform.gates.set('catalog', gate.promise)
     const answers = Array.from({ length: 50 }, get)
-    while (asked() === 0) await shop.database.sql`select 1`
+    await until(() => asked() > 0)
     gate.resolve()
     t.ok((await Promise.all(answers)).every(answer => answer.status === 200))
     t.equal(asked(), 1)
@@ -123,7 +124,7 @@ t.test('a catalog that was on its way when it was invalidated is not taken for a
   const gate = Promise.withResolvers<void>()
   shop.platform.gates.set('catalog', gate.promise)
   const old = shop.send('GET', `${shop.base}/catalog`)
-  while (!shop.platform.calls.includes('catalog')) await shop.database.sql`select 1`
+  await until(() => shop.platform.calls.includes('catalog'))
   shop.platform.gates.clear()
   shop.platform.goods = { ...shop.platform.goods, storeName: 'New name' }
   shop.storefront.catalogs.invalidate(shop.integration.id)

@@ -14,6 +14,7 @@ import {
   type Shop
 } from './fixture.ts'
 import { errorLike } from '../support/error-like.ts'
+import { until } from '../support/until.ts'
 
 async function statusOf(shop: Shop, orderId: string): Promise<string | null> {
   return (await shop.orders.get(orderId))?.status ?? null
@@ -262,7 +263,7 @@ t.test('concurrent claims at two gateways over one database make one order', asy
   const claims = Array.from({ length: 100 }, (_, index) =>
     (index % 2 === 0 ? shop.send : other.send)('POST', `${shop.base}/claim`, { body: claimBody(claimToken) })
   )
-  while (shop.platform.made.length === 0) await shop.database.sql`select 1`
+  await until(() => shop.platform.made.length > 0)
   const foreign = await Promise.race(claims)
   t.match(
     foreign.data,
@@ -400,7 +401,7 @@ t.test(
       const dead = Promise.withResolvers<void>()
       shop.platform.gates.set('createOrder', dead.promise)
       const dying = shop.claim(claimBody(claimToken))
-      while (shop.platform.made.length === 0) await shop.database.sql`select 1`
+      await until(() => shop.platform.made.length > 0)
       shop.platform.gates.delete('createOrder')
       const other = await shop.another()
       const claim = (): Promise<Answered> => other.send('POST', `${shop.base}/claim`, { body: claimBody(claimToken) })
@@ -431,7 +432,7 @@ t.test('a gateway that stood still until its claim lapsed does not ask the shop'
   const searches = (): number => shop.platform.calls.filter(call => call === 'findOrder').length
   const before = searches()
   const slow = shop.claim(claimBody(claimToken))
-  while (searches() === before) await shop.database.sql`select 1`
+  await until(() => searches() !== before)
   shop.platform.gates.delete('findOrder')
   shop.clock.advance(121_000)
   t.equal((await other.send('POST', `${shop.base}/claim`, { body: claimBody(claimToken) })).status, 200)
@@ -484,7 +485,7 @@ t.test(
       const gate = Promise.withResolvers<void>()
       shop.platform.gates.set('createOrder', gate.promise)
       const claiming = shop.claim(claimBody(claimToken))
-      while (shop.platform.made.length === 0) await shop.database.sql`select 1`
+      await until(() => shop.platform.made.length > 0)
       shop.database.away = true
       gate.resolve()
       const answer = await claiming

@@ -4,6 +4,7 @@ import { StorePlatformError } from '../../src/shop/platform.ts'
 import { BODY, claimBody, openShop } from './fixture.ts'
 import { fault, mugs, shopify } from './shopify-fixture.ts'
 import { MUG } from './test-platform.ts'
+import { until } from '../support/until.ts'
 
 t.test(
   'goods are held once an order is paid, until its claim window ends, and released once the shop has the order',
@@ -65,10 +66,7 @@ t.test('a claim beside a hold that takes the last piece gets that piece', async 
   const answered = Promise.withResolvers<void>()
   shop.platform.gates.set('hold', answered.promise)
   const holding = shop.storefront.holds.run()
-  while (shop.platform.holds.size === 0)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  await until(() => shop.platform.holds.size > 0)
   const create = shop.platform.createOrder.bind(shop.platform)
   shop.platform.createOrder = async (store, order) => {
     if (order.holdId !== null) return await create(store, order)
@@ -87,10 +85,7 @@ t.test('nothing is held for an order that is being made', async t => {
   const answered = Promise.withResolvers<void>()
   shop.platform.gates.set('createOrder', answered.promise)
   const claiming = shop.claim(claimBody(claimToken))
-  while (shop.platform.made.length === 0)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  await until(() => shop.platform.made.length > 0)
   await shop.storefront.holds.run()
   t.equal(shop.platform.holds.size, 0)
   answered.resolve()

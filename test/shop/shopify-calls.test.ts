@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { Secret } from '../../src/platform/keys/secrets.ts'
@@ -217,9 +218,7 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   // Awaited below; until then its rejection has a reader.
   made.catch(() => {})
   while (over.length === 0) {
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
     // Time limits are the clock's too: it stands still while an answer is on its way.
     if (underWay === 0) clock.advance(100)
   }

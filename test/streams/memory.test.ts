@@ -3,6 +3,7 @@ import { cpSync, readFileSync, symlinkSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
 import { defaultYaml, credentialOf, challengeOf, rootFolder } from '../support/gateway.ts'
@@ -109,9 +110,7 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
   let idle = resident(gateway.pid)
   await eventually('memory that stays', async () => {
     const before = idle
-    await new Promise(resolve => {
-      setTimeout(resolve, 700)
-    })
+    await setTimeout(700)
     idle = resident(gateway.pid)
     return Math.abs(idle - before) < 2 ? true : null
   })

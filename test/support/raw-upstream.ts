@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import net from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 
 /** A request as it came off the wire. */
 export interface RawRequest {
@@ -106,9 +107,7 @@ export class RawConnection {
         resolve()
       })
     })
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
   }
 
   end(): void {

@@ -1,10 +1,12 @@
 /** Sign-ins, sign-outs and failed sign-ins in the audit log. */
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { SignInRecord } from '../../../src/web/sign-in/record.ts'
 import { asPerson, cookieOf, sessionOf } from '../../web/console/session.ts'
 import { linksTo, mailedLinks } from '../../web/sign-in/mails.ts'
 import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { until } from '../../support/until.ts'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded', 'sec-fetch-site': 'same-origin' }
 const behindProxy = defaultYaml({ replace: [['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']] })
@@ -115,7 +117,7 @@ t.test('audit log: sign-ins and sign-outs are listed for the account and the ope
   t.match(page.text, /Signed in with an API key from 2001:db8:0:0::\/64, 3 attempts/)
   t.match(page.text, /not signed in/)
 
-  while ((await post('/sign-in/key', '192.0.2.12', 'key=wrong-key')).status !== 429);
+  await until(async () => (await post('/sign-in/key', '192.0.2.12', 'key=wrong-key')).status === 429)
   t.equal((await withPasskey('192.0.2.12')).status, 429)
   const blocked = (await entries('/api/admin/audit?limit=1', gateway.adminKey))[0]
   t.match(blocked, { operation: 'signInWithKey', target: { address: '192.0.2.12' } }, 'a blocked address tries nothing')
@@ -145,7 +147,7 @@ t.test('audit log: failed sign-ins from many networks share a bounded number of 
   const fail = (at: number): Promise<void> => record.failed({ clientAddress: `10.0.${at >> 8}.${at & 255}` }, 'a', 401)
   for (let at = 0; at < 1000; at++) await fail(at)
   await Promise.all(Array.from({ length: 50 }, () => fail(0)))
-  await new Promise(setImmediate)
+  await setImmediate()
   t.equal(rows.length, 21)
   t.same(
     [rows[0], rows[20]],

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { prefersCsv } from '../../../src/engine/message/accept.ts'
 import { csvCell, csvStream } from '../../../src/engine/formats/csv.ts'
@@ -72,8 +73,6 @@ function sinkOf(room: number) {
   return { sink, pieces }
 }
 
-const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
-
 t.test('a page is read only once the client has taken the one before', async t => {
   const asked: number[] = []
   const stream = csvStream({ n: (n: number) => n }, async function* () {
@@ -84,15 +83,15 @@ t.test('a page is read only once the client has taken the one before', async t =
   })
   const { sink, pieces } = sinkOf(2)
   stream.open(sink)
-  await turn()
+  await setImmediate()
   t.same(asked, [0, 1])
   sink.onDrain?.()
-  await turn()
+  await setImmediate()
   t.same(asked, [0, 1, 2])
   sink.onDrain?.()
-  await turn()
+  await setImmediate()
   sink.onDrain?.()
-  await turn()
+  await setImmediate()
   t.same(pieces, ['n\r\n0\r\n', '1\r\n', '2\r\n', '3\r\n'])
   t.ok(sink.ended)
 })
@@ -108,15 +107,15 @@ t.test('a client that leaves ends the reading, and an empty list has its first l
   })
   const { sink } = sinkOf(1)
   const stop = stream.open(sink)
-  await turn()
+  await setImmediate()
   stop()
-  await turn()
+  await setImmediate()
   t.ok(isEnded)
   t.notOk(sink.ended, 'nobody is there to be told')
 
   const empty = sinkOf(9)
   csvStream({ a: () => 1, b: () => 2 }, async function* () {}).open(empty.sink)
-  await turn()
+  await setImmediate()
   t.same(empty.pieces, ['a,b\r\n'])
 })
 
@@ -126,7 +125,7 @@ t.test('a fault at any page breaks the list off, so that no part is taken for th
     yield [1]
     throw new Error('away')
   }).open(sink)
-  await turn()
+  await setImmediate()
   t.same(pieces, ['n\r\n1\r\n'])
   t.match(sink.failed, { message: 'away' })
   t.notOk(sink.ended)

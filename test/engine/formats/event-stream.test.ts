@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import fc from 'fast-check'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
@@ -246,9 +247,7 @@ t.test('over HTTP a stream is neither cached nor held back, and a drain ends it 
   // The deadlines of the listener count on the system to have sent what was written.
   for (let at = 0; at < 300_000; at += 15_000) {
     clock.advance(15_000)
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
   }
   const drained = door.listener.drain(30_000)
   const response = await client.response()

@@ -19,6 +19,7 @@ import {
   type Door,
   type DoorOptions
 } from '../listener/support.ts'
+import { until } from '../../support/until.ts'
 
 interface Answer {
   readonly status: number
@@ -275,7 +276,7 @@ t.test('HTTP/2: an upload that stops, and a download that is not read, end after
   const session = await dial(t, secure(door))
   const uploading = session.request({ ':method': 'POST', ':path': '/' })
   uploading.write('begin')
-  while (wires.length < 1) await new Promise(setImmediate)
+  await until(() => wires.length >= 1)
   const answered = answerOf(uploading)
   for (let at = 0; at < 70; at++) clock.advance(1000)
   t.match(await answered, { status: 408 })
@@ -299,7 +300,7 @@ t.test('HTTP/2: idle connections end, and a drain finishes what is under way', a
   await closed
   const session = await dial(t, secure(door))
   const answered = answerOf(session.request({ ':path': '/' }))
-  while (wires.length === 0) await new Promise(setImmediate)
+  await until(() => wires.length > 0)
   const drained = door.listener.drain(10_000)
   await once(session, 'goaway')
   for (const wire of wires) reply(wire, 200, 'done')

@@ -1,5 +1,6 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { channel } from 'node:diagnostics_channel'
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import type { Context } from '../../../src/engine/message/context.ts'
@@ -17,11 +18,6 @@ const post = (target: string, body: string, ...lines: string[]): string =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n${body}`
 const chunked = (target: string, body: string): string =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
-const turn = (): Promise<void> =>
-  new Promise(resolve => {
-    setImmediate(resolve)
-  })
-
 /** Everything that can be told of one connection from both of its sides. */
 interface Told {
   readonly received: string
@@ -56,7 +52,7 @@ async function play(wire: Wire, steps: readonly Step[]): Promise<void> {
         wire.destroy()
         break
       case 'wait':
-        await turn()
+        await setImmediate()
     }
   }
 }
@@ -146,21 +142,21 @@ class Side {
     for (const piece of pieces) {
       if (state.ended) break
       client.send(piece)
-      for (let turns = 0; turns < 4; turns++) await turn()
+      for (let turns = 0; turns < 4; turns++) await setImmediate()
     }
     if (!leave && !state.ended) {
       client.send(get('/sentinel', 'Connection: close'))
-      for (let turns = 0; turns < 100 && !state.ended; turns++) await turn()
+      for (let turns = 0; turns < 100 && !state.ended; turns++) await setImmediate()
     }
     client.socket.end()
-    for (let turns = 0; turns < 100 && !state.ended; turns++) await turn()
+    for (let turns = 0; turns < 100 && !state.ended; turns++) await setImmediate()
     client.close()
     // What the server no longer reads is ended by its deadlines.
     for (let turns = 0; this.#door.listener.connections > 0; turns++) {
       if (turns > 20) this.#clock.advance(1000)
-      await turn()
+      await setImmediate()
     }
-    await turn()
+    await setImmediate()
     return {
       received: client.received.replaceAll(/\r\nDate: [^\r\n]*/g, '\r\nDate: now'),
       contexts: this.#contexts,
@@ -440,7 +436,7 @@ t.test('a client that sends many requests ahead is held back, and gets every ans
     fastLane: true,
     async handle(ctx, wire) {
       watchWire(wire)
-      await turn()
+      await setImmediate()
       reply(wire, 200, ctx.target)
     }
   })
@@ -466,7 +462,7 @@ t.test('what the lane has held back is parsed before what comes after it was han
   })
   const client = await door.connect()
   const quiet = async (): Promise<void> => {
-    for (let turns = 0; turns < 50; turns++) await turn()
+    for (let turns = 0; turns < 50; turns++) await setImmediate()
   }
   const filler = `X-Filler: ${'x'.repeat(5000)}`
   client.send(get('/first'))
@@ -482,7 +478,7 @@ t.test('what the lane has held back is parsed before what comes after it was han
   while (count < 1000) client.send(get(`/${count++}`))
   while (seen.length < count + 2) {
     answers.shift()?.()
-    await turn()
+    await setImmediate()
   }
   t.same(seen, ['/first', '/chunked', ...Array.from({ length: count }, (_, at) => `/${at}`)])
 })

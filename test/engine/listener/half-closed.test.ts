@@ -1,16 +1,11 @@
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import type { RawClient } from '../../support/raw-client.ts'
 import { openDoor, reply, watchWire } from './support.ts'
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds())
-    await new Promise(resolve => {
-      setTimeout(resolve, 2)
-    })
-}
+import { until } from '../../support/until.ts'
 
 for (const fastLane of [true, false]) {
   const way = fastLane ? 'on the fast lane' : 'over node:http'
@@ -29,15 +24,11 @@ for (const fastLane of [true, false]) {
     client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na')
     client.socket.end()
     await until(() => asked.length === 1)
-    await new Promise(resolve => {
-      setTimeout(resolve, 20)
-    })
+    await setTimeout(20)
     if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
     t.equal((await client.response()).body, 'one')
     await until(() => asked.length === 2)
-    await new Promise(resolve => {
-      setTimeout(resolve, 20)
-    })
+    await setTimeout(20)
     if (asked[1] !== undefined) reply(asked[1].wire, 200, 'two')
     t.equal((await client.response()).body, 'two')
     t.equal((await client.ending()).how, 'end', 'and the connection ends')
@@ -60,10 +51,7 @@ for (const fastLane of [true, false]) {
       if (waits) clock.advance(1000)
       client.socket.end()
       if (waits) await client.until('100 Continue')
-      else
-        await new Promise(resolve => {
-          setTimeout(resolve, 20)
-        })
+      else await setTimeout(20)
       t.equal(client.received.includes('100 Continue'), waits)
       if (wires[0] !== undefined) reply(wires[0], 200, 'one')
       await client.ending()
@@ -96,13 +84,9 @@ for (const fastLane of [true, false]) {
           await client.until('data: 1')
         }
         client.close()
-        await new Promise(resolve => {
-          setTimeout(resolve, 20)
-        })
+        await setTimeout(20)
         clock.advance(500)
-        await new Promise(resolve => {
-          setTimeout(resolve, 20)
-        })
+        await setTimeout(20)
         clock.advance(500)
         t.equal(await watched.closed, false)
       }
@@ -125,13 +109,9 @@ for (const fastLane of [true, false]) {
       client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
       client.socket.end()
       await until(() => wires.length === 1)
-      await new Promise(resolve => {
-        setTimeout(resolve, 20)
-      })
+      await setTimeout(20)
       clock.advance(3_000)
-      await new Promise(resolve => {
-        setTimeout(resolve, 20)
-      })
+      await setTimeout(20)
       if (wires[0] !== undefined) reply(wires[0], 200, 'late')
       t.equal((await client.response()).status, 100)
       await client.until('late')
@@ -143,12 +123,11 @@ for (const fastLane of [true, false]) {
   t.test(`presence: a client that has ended its side is asked twice before its head, lane ${fastLane}`, async t => {
     const clock = new ManualClock()
     const wires: Wire[] = []
-    const gone = new Set<Wire>()
     const door = await openDoor(t, {
       fastLane,
       clock,
       handle(_ctx, wire) {
-        void watchWire(wire).closed.then(() => gone.add(wire))
+        watchWire(wire)
         wires.push(wire)
       }
     })
@@ -162,20 +141,19 @@ for (const fastLane of [true, false]) {
       t.equal(wire.stillReads(), null, 'not while its side is open')
       return [client, wire]
     }
-    const verdict = async (wire: Wire): Promise<boolean | null> => {
+    const verdict = async (wire: Wire): Promise<boolean> => {
       let reads: Promise<boolean> | null = null
       // A reset, as of a TLS client that left its tickets unread, closes the wire before anyone can ask.
       await until(() => {
         reads = wire.stillReads()
-        return reads !== null || gone.has(wire)
+        return reads !== null || wire.gone
       })
-      if (reads === null) return false
       const passing = setInterval(() => {
         clock.advance(50)
       }, 5)
       const found = await (reads as Promise<boolean> | null) /* assigned in a closure */
       clearInterval(passing)
-      return found
+      return found ?? !wire.gone
     }
     const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
     const [left, itsWire] = await ask(get)
@@ -189,9 +167,7 @@ for (const fastLane of [true, false]) {
     t.equal((await waits.response()).body, 'late')
     const [old, third] = await ask('GET / HTTP/1.0\r\n\r\n')
     old.socket.end()
-    await new Promise(resolve => {
-      setTimeout(resolve, 20)
-    })
+    await setTimeout(20)
     t.equal(third.stillReads(), null, 'HTTP/1.0 has no interim responses')
     reply(third, 200, 'old')
     t.equal((await old.response()).body, 'old')
@@ -224,9 +200,7 @@ for (const [what, request] of [
       client.socket.end()
       await until(() => wires.length === 1)
       for (let looks = 0; looks < 4; looks++) {
-        await new Promise(resolve => {
-          setTimeout(resolve, 5)
-        })
+        await setTimeout(5)
         clock.advance(500)
       }
       if (wires[0] !== undefined) reply(wires[0], 200, 'late')
@@ -271,9 +245,7 @@ t.test('an upload that was cut short behind another request ends with it, as one
   client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab')
   client.socket.end()
   await until(() => asked.length === 1)
-  await new Promise(resolve => {
-    setTimeout(resolve, 20)
-  })
+  await setTimeout(20)
   if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
   t.equal((await client.response()).body, 'one')
   await client.ending()

@@ -1,3 +1,4 @@
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
@@ -5,17 +6,10 @@ import { DigestOfPieces, contentDigest } from '../../../src/lightning/payment-sc
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { openDoor, reply, watchWire } from './support.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { until } from '../../support/until.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB
-
-/** Waits until something holds. */
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds())
-    await new Promise(resolve => {
-      setTimeout(resolve, 2)
-    })
-}
 
 for (const fastLane of [true, false]) {
   const way = fastLane ? 'on the fast lane' : 'over node:http'
@@ -56,10 +50,7 @@ for (const fastLane of [true, false]) {
       // The kernel takes what it likes first.
       for (const wire of wires) {
         for (let count = 0; count < 4000; count++) {
-          if (wire.write(piece))
-            await new Promise(resolve => {
-              setImmediate(resolve)
-            })
+          if (wire.write(piece)) await setImmediate()
           else break
         }
       }
@@ -197,9 +188,7 @@ t.test('a client that reads or sends in a trickle is ended after the window of t
   const watched = watchWire(wire)
   wire.head(200, ['Content-Length', String(64 * MIB)])
   wire.write(Buffer.alloc(64 * MIB))
-  await new Promise(resolve => {
-    setTimeout(resolve, 50)
-  })
+  await setTimeout(50)
   clock.advance(19_000)
   t.equal(wire.gone, false)
   clock.advance(3_000)

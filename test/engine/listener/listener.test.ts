@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { localAddress } from '../../../src/engine/config/listen-address.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
@@ -9,6 +10,7 @@ import { createListener } from '../../../src/engine/listener/listener.ts'
 import { defaultLimits, enforce, sweepInterval, Watch, type Watched } from '../../../src/engine/listener/deadlines.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { doors, openDoor, reply, replyError, watchWire } from './support.ts'
+import { until } from '../../support/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 const answer = (_ctx: Context, wire: Wire): void => {
@@ -194,10 +196,7 @@ t.test('an upload that stops, or trickles, is ended with 408', async t => {
   clock.advance(50_000)
   const before = contexts.map(ctx => ctx.body.received)
   trickling.send('d')
-  while (contexts.every((ctx, at) => ctx.body.received === before[at]))
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+  await until(() => contexts.some((ctx, at) => ctx.body.received !== before[at]))
   clock.advance(14_000)
   const messages = [(await stopped.response()).body, (await trickling.response()).body]
   t.match(messages[0], 'stopped arriving')
@@ -242,10 +241,7 @@ t.test('a client that leaves its answer unread is cut off', async t => {
   wire.head(200, [])
   for (let pieces = 0; pieces < 64; pieces++) wire.write(Buffer.alloc(1024 * 1024))
   // Until the system takes no more, the number of unsent bytes still moves.
-  for (let turn = 0; turn < 50; turn++)
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+  for (let turn = 0; turn < 50; turn++) await setImmediate()
   clock.advance(59_000)
   t.strictSame(watch.closes, [])
   clock.advance(3000)
@@ -268,10 +264,7 @@ t.test('pieces that are added to an unread answer do not put its end off', async
   const watch = watchWire(wire)
   wire.head(200, [])
   for (let pieces = 0; pieces < 16; pieces++) wire.write(Buffer.alloc(1024 * 1024))
-  for (let turn = 0; turn < 50; turn++)
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+  for (let turn = 0; turn < 50; turn++) await setImmediate()
   for (let seconds = 0; seconds < 75; seconds += 15) {
     t.strictSame(watch.closes, [], `after ${seconds} s`)
     wire.write(Buffer.from('x'))
@@ -297,10 +290,7 @@ t.test('connections of one address are capped, and counted down when they close'
   first.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   await first.ending()
   first.close()
-  while (door.listener.connections > 1)
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+  await until(() => door.listener.connections <= 1)
   const fourth = await door.connect()
   fourth.send(get)
   t.equal((await fourth.response()).status, 200)
@@ -488,18 +478,13 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   const rest = async (): Promise<void> => {
     for (let quiet = 0, read = -1; quiet < 100; quiet = socket.bytesRead === read ? quiet + 1 : 0) {
       read = socket.bytesRead
-      await new Promise<void>(resolve => {
-        setImmediate(resolve)
-      })
+      await setImmediate()
     }
   }
   await rest()
   t.ok(socket.bytesRead < 512 * 1024, `${socket.bytesRead} bytes were read while the first request was not answered`)
   const answerNext = async (): Promise<void> => {
-    while (answers.length === 0)
-      await new Promise<void>(resolve => {
-        setImmediate(resolve)
-      })
+    await until(() => answers.length > 0)
     answers.shift()?.()
   }
   for (let answered = 0; answered < 20; answered++) {
@@ -542,10 +527,7 @@ t.test(
     client.send(
       'GET /first HTTP/1.1\r\nHost: a\r\n\r\nPOST /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
     )
-    for (let turns = 0; turns < 20 || answers.length === 0; turns++)
-      await new Promise<void>(resolve => {
-        setImmediate(resolve)
-      })
+    for (let turns = 0; turns < 20 || answers.length === 0; turns++) await setImmediate()
     answers[0]?.()
     t.equal((await client.response()).body, '/first')
     const second = await client.response()

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
@@ -532,9 +533,7 @@ t.test('what an upstream sends behind a 205 without a length is not taken for th
     const watch = watchWire(wire)
     wire.head(205, ['Trailer', 'X-Sum'])
     wire.write(evil)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
     wire.write(Buffer.alloc(size, evil))
     wire.end(Buffer.from('last'), ['X-Sum', '1'])
     const first = await client.response()

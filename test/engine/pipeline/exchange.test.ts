@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
 import { Context, NO_ROUTE } from '../../../src/engine/message/context.ts'
@@ -26,10 +27,6 @@ function chainOf(hooks: readonly Hooks[], answer: HarnessAnswer = {}, options: H
   )
 }
 
-const turn = (): Promise<void> =>
-  new Promise(resolve => {
-    setImmediate(resolve)
-  })
 const ok = (body: string | null = 'ok'): Reply => ({ status: 200, headers: ['X-Own', '1'], body })
 
 const plainPolicy: TunnelPolicy = { headers: (_status, raw) => new HeaderList([...raw]), failure: error => error }
@@ -314,7 +311,7 @@ t.test('an upstream that fails while hooks work on its head gets one answer', as
     responder.fail(new LongError(502, 'Bad gateway', 'The upstream died.'))
   })
   const running = chain.begin()
-  await turn()
+  await setImmediate()
   gate.resolve()
   const result = await running.result
   t.equal(result.status, 502)
@@ -423,7 +420,7 @@ t.test('no plugin is told of the end while its own request hook still runs, and 
   )
   const running = chain.begin()
   running.leave()
-  await turn()
+  await setImmediate()
   t.same(calls, [])
   gate.resolve()
   t.equal((await running.result).outcome.status, 499)
@@ -490,9 +487,9 @@ t.test('a client that leaves while hooks work on the head gets none, and done co
     }
   ])
   const running = chain.begin()
-  await turn()
+  await setImmediate()
   running.leave()
-  await turn()
+  await setImmediate()
   t.same(calls, [])
   gate.resolve()
   t.equal((await running.result).status, 0)
@@ -580,7 +577,7 @@ t.test('heads: one whose client has left does not go up the chain', async t => {
       ]
     )
     t.same(wire.log, [], 'nothing is written before the client was asked')
-    await turn()
+    await setImmediate()
     t.same(wire.log, reads ? ['head 200'] : ['destroy'])
     t.same(calls, reads ? ['response'] : [])
     wire.listener?.closed(false)
@@ -729,10 +726,10 @@ t.test("an upgrade's head goes up the chain, and its bytes are in the outcome", 
       }
     ]
   )
-  await turn()
+  await setImmediate()
   wire.listener?.closed(true)
   done.resolve()
-  await turn()
+  await setImmediate()
   t.match(outcomes, [{ status: 101, source: 'upstream', headSent: true, delivered: true, bytesIn: 10, bytesOut: 20 }])
   t.same(handed.headers, ['Upgrade', 'websocket', 'X-Gate', 'paid', 'X-Correlation-Id', 'c', 'X-API-Version', '1.0.0'])
 })
@@ -747,8 +744,8 @@ t.test('an upgrade that the upstream refuses is an ordinary answer', async t => 
       })
     return responder.tunnel(target, plainPolicy)
   })
-  await turn()
-  await turn()
+  await setImmediate()
+  await setImmediate()
   t.same(wire.log, ['head 403', 'write 4', 'write 2', 'end '])
 })
 
@@ -758,12 +755,12 @@ t.test('a client that leaves in the answer to a refused upgrade lets the upstrea
     wire.play = () => Promise.resolve({ kind: 'refused', response: { status: 200, headers: [] }, body })
     return responder.tunnel(target, plainPolicy)
   })
-  await turn()
+  await setImmediate()
   body.push(new Uint8Array(3))
-  await turn()
+  await setImmediate()
   t.same(wire.log, ['head 200', 'write 3'], 'it is passed on as it comes')
   wire.listener?.closed(false)
-  await turn()
+  await setImmediate()
   t.ok(body.destroyed)
   t.match(outcomes, [{ status: 200, delivered: false }])
 })
@@ -773,7 +770,7 @@ t.test('an upgrade that fails is answered like any failure', async t => {
     wire.play = () => Promise.reject(new LongError(504, 'Gateway timeout', 'Too slow.'))
     return responder.tunnel(target, plainPolicy)
   })
-  await turn()
+  await setImmediate()
   t.same(wire.log, ['head 504', 'end '])
 })
 
@@ -794,6 +791,6 @@ t.test('a hook that refuses the 101 is answered with its error', async t => {
       }
     ]
   )
-  await turn()
+  await setImmediate()
   t.same(wire.log, ['head 503', 'end '])
 })

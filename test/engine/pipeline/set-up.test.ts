@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
@@ -55,10 +56,7 @@ async function refusal(promise: Promise<Snapshot>): Promise<string[]> {
 
 /** Turns of the event loop in which promises that can settle do. */
 const settled = async (): Promise<void> => {
-  for (let turn = 0; turn < 3; turn++)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  for (let turn = 0; turn < 3; turn++) await setImmediate()
 }
 
 for (const [what, setup, found] of [

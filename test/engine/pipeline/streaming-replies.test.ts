@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import idempotency from '../../../plugins/idempotency.ts'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
@@ -14,13 +15,9 @@ import { Type } from 'typebox'
 import { type Door, openDoor } from '../listener/support.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { testServices } from '../../support/plugin-harness.ts'
+import { until } from '../../support/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
-const turn = (): Promise<void> =>
-  new Promise(resolve => {
-    setImmediate(resolve)
-  })
-
 /** A stream that a test plays by hand. */
 class Played implements StreamBody {
   opened = 0
@@ -353,7 +350,7 @@ t.test('a client that does not read makes the stream wait, and reading makes it 
   let written = 1
   while (sink.write(Buffer.alloc(size, 120))) {
     written++
-    await turn()
+    await setImmediate()
   }
   t.ok(written * size < 32 * 1024 * 1024, 'it is asked to wait before much is kept')
   client.socket.resume()
@@ -381,7 +378,7 @@ t.test('a client that has left before the head is ready opens nothing', async t 
   client.send(get)
   await asked.promise
   client.close()
-  while (place.listener.connections > 0) await turn()
+  await until(() => place.listener.connections === 0)
   gate.resolve()
   t.match(await place.done(), { status: 499, headSent: false, delivered: false })
   t.equal(body.opened, 0)

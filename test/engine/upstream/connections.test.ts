@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { UrlUpstreamConfig } from '../../../src/engine/sections/upstream.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
@@ -11,15 +12,13 @@ import type { RouteUpstream } from '../../../src/engine/upstream/route-upstream.
 import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
 import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness.ts'
+import { until } from '../../support/until.ts'
 
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'
 
 /** Lets what the kernel holds for this process come in. */
 async function turns(count = 20): Promise<void> {
-  for (let turn = 0; turn < count; turn++)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  for (let turn = 0; turn < count; turn++) await setImmediate()
 }
 
 interface Setup {
@@ -477,7 +476,7 @@ t.test('the end of the gateway ends what runs, what waits and what is being open
     { connections: 1 }
   )
   const running = send()
-  while (upstream.connections.length === 0) await turns(1)
+  await until(() => upstream.connections.length > 0)
   await turns()
   const waiting = send()
   await forwarder.close()

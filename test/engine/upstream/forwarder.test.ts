@@ -1,5 +1,6 @@
 import { ProxyScope } from '../../../src/engine/message/proxy-scope.ts'
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
 import type { UpstreamTarget } from '../../../src/engine/message/context.ts'
@@ -445,10 +446,7 @@ t.test('a client that sends fast is held back by an upstream that does not read'
   let before = -1
   while (before !== count.produced || count.produced === 0) {
     before = count.produced
-    for (let turn = 0; turn < 200; turn++)
-      await new Promise<void>(resolve => {
-        setImmediate(resolve)
-      })
+    for (let turn = 0; turn < 200; turn++) await setImmediate()
   }
   t.ok(count.produced < 64 * 1024 * 1024, `the body stopped at ${count.produced} bytes`)
   responder.leave()

@@ -1,4 +1,5 @@
 import { createServer, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { openSourceCalls } from '../../../src/lightning/money/open.ts'
 import { noBudget } from '../../../src/lightning/provider-calls/budgets.ts'
@@ -36,7 +37,7 @@ t.test('outgoing calls: interim responses that were not asked for are passed ove
   const inPieces = async (socket: Socket, text: string): Promise<void> => {
     for (let at = 0; at < text.length; at += size) {
       socket.write(text.slice(at, at + size))
-      await new Promise(setImmediate)
+      await setImmediate()
     }
   }
   const guard = new AddressGuard({ production: false })

@@ -9,6 +9,7 @@ import { withModel, type RouteUpstream } from '../../../src/engine/upstream/rout
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
 import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness.ts'
+import { until } from '../../support/until.ts'
 
 /** An address where nothing listens. */
 async function closed(t: T): Promise<string> {
@@ -69,10 +70,6 @@ function retryAfter(act: () => void): string | undefined {
     if (error instanceof Unavailable) return error.headers[1]
     throw error
   }
-}
-
-async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await new Promise(resolve => setImmediate(resolve))
 }
 
 t.test('pool: requests go to the addresses in turn', async t => {

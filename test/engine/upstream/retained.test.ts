@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { CallController, CallHandler } from '../../../src/engine/upstream/connection.ts'
@@ -18,9 +19,7 @@ async function left(held: ReadonlyArray<WeakRef<object>>): Promise<number> {
   let count = held.length
   for (let round = 0; round < 20 && count > 0; round++) {
     // A reference that was looked at lives until the end of the turn.
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
     collect()
     count = held.filter(one => one.deref() !== undefined).length
   }

@@ -9,6 +9,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
 import { ANSWERS, type AnswerVector } from './answers.ts'
 import { bodyOf, contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
+import { until } from '../../support/until.ts'
 
 /** Plays a vector on every connection; a connection that is used again answers in a way that shows it. */
 function player(vector: AnswerVector): (connection: RawConnection) => Promise<void> {
@@ -112,10 +113,7 @@ t.test('no head in time is 504, and the upstream is let go', async t => {
   })
   const responder = new RecordingResponder()
   void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { timeout: 5000 }))
-  while (upstream.connections.length === 0)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  await until(() => upstream.connections.length > 0)
   clock.advance(4900)
   t.equal(responder.error, null, 'not before its time')
   clock.advance(400)
@@ -175,11 +173,7 @@ t.test(
       const responder = new RecordingResponder()
       void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
       if (stage === 'body') await responder.wrote
-      else
-        while (upstream.connections.length === 0)
-          await new Promise<void>(resolve => {
-            setImmediate(resolve)
-          })
+      else await until(() => upstream.connections.length > 0)
       responder.leave()
       await upstream.connections[0]?.closed
       t.equal(forwarder.load.requests, 0)
@@ -445,10 +439,7 @@ t.test('a body over the limit is answered as such, and the upstream is cut off',
   const responder = new RecordingResponder()
   void forwarder.forward(contextOf({ method: 'POST', body: bodyOf(body) }), responder, targetOf(upstream.origin))
   body.push('hello')
-  while (upstream.connections.length === 0)
-    await new Promise<void>(resolve => {
-      setImmediate(resolve)
-    })
+  await until(() => upstream.connections.length > 0)
   body.destroy(new PayloadTooLarge(4))
   await responder.done
   t.equal(responder.failure?.status, 413)
@@ -552,7 +543,7 @@ t.test('a small paid body goes out whole or not at all', async t => {
   paid.payment = { scheme: 'payment', paymentHash: '00'.repeat(32), amountSats: 1 }
   const responder = new RecordingResponder()
   void forwarder.forward(paid, responder, targetOf(upstream.origin, { timeout: 5000 }))
-  while (upstream.connections.length === 0) await new Promise(setImmediate)
+  await until(() => upstream.connections.length > 0)
   clock.advance(4000)
   t.equal(responder.status, 0)
   clock.advance(2000)

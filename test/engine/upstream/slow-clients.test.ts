@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t, { type Test as T } from 'tap'
@@ -5,6 +6,7 @@ import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { unshed } from '../../support/gateway-process.ts'
 import { inTimeOf } from '../../support/passing-time.ts'
+import { until } from '../../support/until.ts'
 
 const CONNECTIONS = 16
 const SHARE = 4
@@ -19,8 +21,6 @@ interface Setting {
   slow(from: string, bytes: string): void
   /** Asks as somebody else; answers the status. */
   honest(): Promise<number>
-  /** Waits until something holds. */
-  until(holds: () => boolean): Promise<void>
   /** Lets time pass while something is waited for. */
   passes<R>(doing: Promise<R>): Promise<R>
 }
@@ -84,12 +84,6 @@ async function setting(t: T): Promise<Setting> {
     },
     honest: async () =>
       (await unshed(gateway).send('GET', '/up/honest', { headers: { 'x-forwarded-for': '198.51.100.7' } })).status,
-    until: async holds => {
-      while (!holds())
-        await new Promise(resolve => {
-          setTimeout(resolve, 5)
-        })
-    },
     passes: doing => inTimeOf(gateway, clock, doing)
   }
 }
@@ -103,7 +97,7 @@ const CHUNKED = 'POST /up/chunked HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n
 t.test(
   "one address that reads nothing has a quarter of an upstream's connections, and everybody else the rest",
   async t => {
-    const { slow, honest, begun, until } = await setting(t)
+    const { slow, honest, begun } = await setting(t)
     for (let count = 0; count < 200; count++) slow(address(1), LARGE)
     await until(() => begun.filter(path => path === '/up/large').length === SHARE)
     for (let count = 0; count < 20; count++) t.equal(await honest(), 200)
@@ -114,7 +108,7 @@ t.test(
 t.test(
   "a small answer that nobody reads frees the upstream's connection at once: 300 of them from 50 addresses hold none",
   async t => {
-    const { slow, honest, begun, running, until } = await setting(t)
+    const { slow, honest, begun, running } = await setting(t)
     for (let count = 0; count < 300; count++) slow(address(count % 50), SMALL)
     await until(() => begun.length === 300 && running() === 0)
     t.equal(await honest(), 200)
@@ -135,7 +129,7 @@ t.test(
       ['large answers', LARGE],
       ['bodies of unknown length', CHUNKED]
     ] as const) {
-      const { slow, honest, begun, clock, until, passes } = await setting(t)
+      const { slow, honest, begun, clock, passes } = await setting(t)
       for (let count = 0; count < 100; count++) slow(address(count % 50), bytes)
       await until(() => begun.length === CONNECTIONS)
       const asked = honest()
@@ -154,7 +148,7 @@ t.test(
       ['large answers', LARGE],
       ['bodies of unknown length', CHUNKED]
     ] as const) {
-      const { slow, honest, begun, running, until, passes } = await setting(t)
+      const { slow, honest, begun, running, passes } = await setting(t)
       const attack = (): void => {
         for (let count = 0; count < 100; count++) slow(address(count % 8), bytes)
       }
@@ -163,8 +157,15 @@ t.test(
       const asked = honest()
       t.equal(await passes(asked), 200, name)
       // Until each of the addresses has been found out; it is for a moment that fewer run whenever some are cut.
-      let looks = 0
-      await passes(until(() => (looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0) > 40))
+      const found = async (): Promise<void> => {
+        let looks = 0
+        for (let turn = 0; looks < 40; turn++) {
+          if (turn === 10_000) throw new Error(`${running()} requests run at once`)
+          await setTimeout(5)
+          looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0
+        }
+      }
+      await passes(found())
       attack()
       // No time passes any more, so that none of these can wait for a connection that somebody keeps.
       for (let count = 0; count < 50; count++) t.equal(await honest(), 200, name)

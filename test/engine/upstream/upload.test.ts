@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { UpstreamUpload } from '../../../src/engine/upstream/upload.ts'
 
@@ -23,11 +24,6 @@ async function pair(t: Test): Promise<{ near: Socket; far: Socket }> {
 }
 
 const events = { sent: () => undefined, done: () => undefined, failed: () => undefined }
-const turn = (): Promise<void> =>
-  new Promise(resolve => {
-    setImmediate(resolve)
-  })
-
 t.test(
   'a piece behind the first is written once the loop has looked at the sockets, as one that answered early',
   async t => {
@@ -36,14 +32,14 @@ t.test(
     const upload = new UpstreamUpload(near, body, { text: 'POST / HTTP/1.1\r\n\r\n', length: 6, last: false }, events)
     body.write('ab')
     upload.start()
-    await turn()
+    await setImmediate()
     const before = near.bytesWritten
     body.write('cd')
     body.emit('data', Buffer.from('ef'))
     t.equal(near.bytesWritten, before, 'not yet')
     upload.stop()
-    await turn()
-    await turn()
+    await setImmediate()
+    await setImmediate()
     t.equal(near.bytesWritten, before, 'and never where the response came first')
   }
 )

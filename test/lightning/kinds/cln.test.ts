@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ClnProvider } from '../../../src/lightning/kinds/cln/cln.ts'
@@ -10,6 +9,7 @@ import { startFakeCln } from '../../fakes/cln.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
+import { until } from '../../support/until.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 
@@ -188,7 +188,7 @@ t.test('a stream asks behind the last payment, waits again, and ends at a node t
   const found: string[] = []
   const stream = provider.follow(key, new AbortController().signal, ({ chargeId }) => found.push(chargeId))
   const waits = async (): Promise<void> => {
-    while (fake.followers.size === 0) await setImmediate()
+    await until(() => fake.followers.size > 0)
   }
   for (const { chargeId } of charges) {
     await waits()

@@ -14,6 +14,7 @@ import { startFakeNwc } from '../../fakes/nwc.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
+import { until } from '../../support/until.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 const HASH = 'ab'.repeat(32)
@@ -41,11 +42,6 @@ async function setUp(t: T, options: Partial<NwcOptions> = {}) {
     await fake.close()
   })
   return { clock, fake, provider, told, relay: fake.relay, key: new Secret(fake.key()) }
-}
-
-/** Lets what was sent arrive. */
-async function until(isThere: () => boolean): Promise<void> {
-  while (!isThere()) await setImmediate()
 }
 
 t.test('a key is the address of a connection, as wallets show it', t => {
@@ -314,7 +310,7 @@ t.test('a wallet that offers NIP-04 alone is asked in it once it was silent, and
   fake.wallet.settle(charge.chargeId)
   t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/ })
   fake.notify(charge.chargeId)
-  while (told.length === 0) await setImmediate()
+  await until(() => told.length > 0)
   t.same(told, [charge.chargeId], 'its notifications are read too')
   fake.announce('nip44_v2')
   clock.advance(3_600_000)

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
@@ -8,6 +7,7 @@ import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { until } from '../../support/until.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 const RECEIVER = 'https://pay.example.com/api/webhooks/primary'
@@ -124,7 +124,7 @@ t.test('a stream ends with its WebSocket, and is opened with a good password, at
   const { fake, provider, key } = await setUp(t)
   const { signal } = new AbortController()
   const stream = provider.follow(key, signal, () => {})
-  while (fake.followers.size === 0) await setImmediate()
+  await until(() => fake.followers.size > 0)
   for (const follower of fake.followers) follower.close()
   await stream
   const wrong = new Secret(key.reveal().replace(/password=[^&]*/, 'password=wrong'))

@@ -16,6 +16,7 @@ import { NothingSent } from '../../../src/lightning/provider-calls/errors.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openTestRedis, testRedisUrl } from '../../support/redis.ts'
+import { until } from '../../support/until.ts'
 
 const SECOND = 1_000
 const TEN_MINUTES = 600_000
@@ -219,7 +220,7 @@ t.test("a provider's own 429 rests what it counts: our address for all accounts,
 
 t.test('what is refused and what is left is measured', async t => {
   const r = rig()
-  while ((await r.ask('crowd', 'route:a')) === null);
+  await until(async () => (await r.ask('crowd', 'route:a')) !== null)
   const text = await r.metrics.render()
   t.match(text, /boltgate_provider_budget_refused_total\{provider="strike",limit="others",caller="anonymous"\} 1\n/)
   t.match(text, /boltgate_provider_budget_left\{provider="strike",limit="others"\} 0\.\d+\n/)

@@ -324,14 +324,3 @@ export function aChallenge(different: Partial<NewChallenge> = {}): NewChallenge 
     ...different
   }
 }
-
-/**
- * Waits until `probe` answers true; each look goes to the database, so that what was asked of it before has been done.
- */
-export async function until(database: Database, probe: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 2000; tries++) {
-    if (await probe()) return
-    await database.sql`select 1`
-  }
-  throw new Error('it did not come to pass')
-}

@@ -3,11 +3,12 @@ import { Registration, SqlSubscriptionStore } from '../../../src/payments/notifi
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused } from '../../../src/lightning/provider-calls/errors.ts'
-import { fixture, until, type Fixture } from './fixture.ts'
+import { fixture, type Fixture } from './fixture.ts'
+import { until } from '../../support/until.ts'
 
 /** Waits for what a payment has begun; nothing is left of it then. */
-async function settled({ database, log }: Fixture, lines: number): Promise<void> {
-  await until(database, () => log.lines.length >= lines)
+async function settled({ log }: Fixture, lines: number): Promise<void> {
+  await until(() => log.lines.length >= lines)
 }
 
 /** Another process's. */
@@ -123,7 +124,7 @@ void t.test(
     acme = (await merchants.setProviderKey(acme.id, 'primary', new Secret('one'))) ?? acme
     await made.pay(acme)
     acme = (await merchants.setProviderKey(acme.id, 'primary', new Secret('two'))) ?? acme
-    await until(made.database, async () => {
+    await until(async () => {
       await made.pay(acme)
       return log.lines.length >= 2
     })

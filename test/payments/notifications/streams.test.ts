@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { Streams } from '../../../src/payments/notifications/streams.ts'
@@ -14,6 +13,7 @@ import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { fixture } from './fixture.ts'
+import { until } from '../../support/until.ts'
 
 /** A node whose payments are followed. */
 interface Node {
@@ -81,12 +81,6 @@ async function setUp(t: T, { start, open: openProvider }: Kind) {
     t.teardown(() => streams.close())
     return streams
   }
-  const until = async (isThere: () => boolean | Promise<boolean>, step = 0): Promise<void> => {
-    while (!(await isThere())) {
-      if (step > 0) clock.advance(step)
-      await setImmediate()
-    }
-  }
   const acme = await made.merchant({ primaryApiKey: new Secret(node.key()) })
   const account = [String(acme.id)]
   const [one, two, three] = [await made.pay(acme), await made.pay(acme), await made.pay(acme)]
@@ -95,17 +89,20 @@ async function setUp(t: T, { start, open: openProvider }: Kind) {
   const settle = async (payment: typeof one) => {
     node.wallet.settle(payment.paymentHash)
     // The news is gathered for a tenth of a second.
-    await until(() => isPaid(payment), 1)
+    await until(() => {
+      clock.advance(1)
+      return isPaid(payment)
+    })
     // A call that waited for it is made again.
     await until(() => node.followers.size > 0)
   }
 
-  return { ...made, node, account, acme, open, until, settle, payments: [one, two, three] as const }
+  return { ...made, node, account, acme, open, settle, payments: [one, two, three] as const }
 }
 
 for (const [name, kind] of Object.entries(KINDS)) {
   void t.test(`streams: a payment at ${name} is known at once, by one process, with the key that is saved`, async t => {
-    const { node, account, acme, open, until, settle, clock, merchants, database, payments } = await setUp(t, kind)
+    const { node, account, acme, open, settle, clock, merchants, database, payments } = await setUp(t, kind)
     const [one, two, three] = payments
     const [first, second] = [open(), open()]
     first.want(account)
@@ -118,7 +115,10 @@ for (const [name, kind] of Object.entries(KINDS)) {
     first.want(account)
     clock.advance(10_000)
     await until(() => node.followers.size === 0)
-    await until(() => node.followers.size === 1, 10)
+    await until(() => {
+      clock.advance(10)
+      return node.followers.size === 1
+    })
     await settle(two)
     t.ok(true, 'a changed key opens another stream')
 

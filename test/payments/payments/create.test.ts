@@ -7,6 +7,7 @@ import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { answered } from '../../support/answered.ts'
 import { anInput, fixture, type Reply } from './fixture.ts'
+import { until } from '../../support/until.ts'
 
 /** The fields that a validation problem names. */
 function fieldsOf(reply: Reply): string[] {
@@ -510,7 +511,7 @@ void t.test('order ids', async t => {
       const waiting = async (count: number): Promise<void> => {
         const seen = () => database.sql`
           select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-        while ((await seen()).count < count);
+        await until(async () => (await seen()).count >= count)
       }
       const [locked, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       const locking = database.transaction(async sql => {
@@ -541,7 +542,7 @@ void t.test('order ids', async t => {
       primary.fault = new ProviderUnavailable()
       const asked = primary.requests.length
       const first = call(acme, 'POST', '/api/payments', input)
-      while (primary.requests.length === asked) await database.sql`select 1`
+      await until(() => primary.requests.length !== asked)
       t.equal((await call(acme, 'POST', '/api/payments', input)).status, 400)
       gate.resolve()
       t.equal((await first).status, 503)
@@ -591,7 +592,7 @@ void t.test('order ids', async t => {
     primary.gate = gate.promise
     const asked = primary.requests.length
     const slow = call(acme, 'POST', '/api/payments', input)
-    while (primary.requests.length === asked) await database.sql`select 1`
+    await until(() => primary.requests.length !== asked)
     clock.advance(120_000)
     primary.gate = null
     const taken = await call(acme, 'POST', '/api/payments', input)
@@ -615,7 +616,7 @@ void t.test('order ids', async t => {
       const asked = primary.requests.length
       const input = anInput()
       const slow = call(acme, 'POST', '/api/payments', input)
-      while (primary.requests.length === asked) await database.sql`select 1`
+      await until(() => primary.requests.length !== asked)
       await merchants.deactivate(acme.id)
       gate.resolve()
       t.same((await slow).data, { error: 'Merchant not found or inactive' }, 'while the provider was asked')

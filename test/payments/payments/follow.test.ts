@@ -10,15 +10,7 @@ import { type Log, silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase, openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
-
-/** Waits until `probe` answers true; each look goes to the database, so that what was sent before has been done. */
-async function until(database: Database, probe: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 2000; tries++) {
-    if (await probe()) return
-    await database.sql`select 1`
-  }
-  throw new Error('it did not come to pass')
-}
+import { until } from '../../support/until.ts'
 
 /**
  * Lets time pass in small steps, with what each of them starts; a jump would leave behind what is planned meanwhile.
@@ -150,7 +142,7 @@ void t.test('the sweeper', async t => {
     t.equal(await stored(made, payment.invoiceId), 'unpaid')
     const before = changes.length
     await pass(made, 1_000)
-    await until(database, async () => (await stored(made, payment.invoiceId)) === 'paid')
+    await until(async () => (await stored(made, payment.invoiceId)) === 'paid')
     t.match(
       changes.slice(before).map(change => change.payment),
       [{ invoiceId: payment.invoiceId, status: /^paid$/, paidAt: payment.confirmsAt }]
@@ -163,8 +155,8 @@ void t.test('the sweeper', async t => {
     const before = changes.length
     await pass(made, 30_500)
     // Its next look is planned by what the last one found, and the clock may have moved on before that was written.
-    const becomes = (invoiceId: string, status: string): Promise<void> =>
-      until(database, async () => {
+    const becomes = (invoiceId: string, status: string) =>
+      until(async () => {
         clock.advance(10)
         return (await stored(made, invoiceId)) === status
       })
@@ -208,7 +200,7 @@ void t.test('the sweeper', async t => {
     told.changed = changed
     await payments.recordExpiries()
     await pass(made, 30_500)
-    await until(database, async () => (await store.unconfirmed(clock.now(), null, 10)).length === 0)
+    await until(async () => (await store.unconfirmed(clock.now(), null, 10)).length === 0)
     t.equal(changes.length - before, 120)
   })
 
@@ -253,7 +245,7 @@ void t.test('the sweeper', async t => {
     t.equal(tries, before + 2, 'half a minute after the first')
     away = false
     await pass(made, 30_500)
-    await until(database, async () => (await stored(made, payment.invoiceId)) === 'paid')
+    await until(async () => (await stored(made, payment.invoiceId)) === 'paid')
   })
 
   await t.test('sweeps again also when the next is due in the very step that ends the run before it', async t => {
@@ -269,7 +261,7 @@ void t.test('the sweeper', async t => {
     await other.start()
     t.teardown(() => other.close())
     // The second fires as the first run ends.
-    await until(database, () => timers === 3)
+    await until(() => timers === 3)
   })
 
   await t.test('closed, it sweeps no more', async t => {
@@ -314,13 +306,13 @@ async function watching(t: T, database: Database): Promise<void> {
   await t.rejects(payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now()))
   told.changed = changed
   await payments.observe(payment, { status: 'processing', receivedSats: null, settledAt: null }, made.clock.now())
-  await until(database, () => heard.length === 2)
+  await until(() => heard.length === 2)
   t.same(heard.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not told')
   t.ok(log.lines.includes('a listener to a payment failed'))
   stop()
   stop()
   await payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now())
-  await until(database, () => heard.length === 3)
+  await until(() => heard.length === 3)
   t.same(heard.slice(2), ['here'])
 }
 
@@ -352,11 +344,11 @@ void t.test('a watch forgets who has left, and begins again after it could not b
   }
   const stops = [watch.watch('1', listener), watch.watch('1', listener)]
   await database.notify(PAYMENT_CHANNEL, '1')
-  await until(database, () => calls === 2)
+  await until(() => calls === 2)
   stops[0]?.()
   t.equal(watch.size, 1)
   await database.notify(PAYMENT_CHANNEL, '1')
-  await until(database, () => calls === 3)
+  await until(() => calls === 3)
   stops[1]?.()
   t.equal(watch.size, 0)
   const last = watch.watch('1', listener)

@@ -8,6 +8,7 @@ import type { Payments } from '../../../src/payments/payments/service.ts'
 import { testServices } from '../../support/plugin-harness.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+import { until } from '../../support/until.ts'
 
 interface Answer {
   readonly status: number
@@ -113,10 +114,7 @@ void t.test(
     const input = anInput()
     f.primary.gate = new Promise(() => {})
     void (await started(f, acme))(paths[0], 'killed', input)
-    while (f.primary.requests.length === 0)
-      await new Promise<void>(resolve => {
-        setImmediate(resolve)
-      })
+    await until(() => f.primary.requests.length > 0)
     f.primary.gate = null
     const again = await started(f, acme)
     t.match(await again(paths[0], 'killed', input), { status: 503, data: { error: 'Request in progress' } })

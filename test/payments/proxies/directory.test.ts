@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
 import { merchantsChannel, SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
@@ -111,9 +112,7 @@ function staged(t: T): {
         readings.push({
           finish: async () => {
             resolve(rows)
-            await new Promise(done => {
-              setImmediate(done)
-            })
+            await setImmediate()
           }
         })
       })

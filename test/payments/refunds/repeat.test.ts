@@ -8,6 +8,7 @@ import { eachDatabase } from '../../support/database.ts'
 import { testServices } from '../../support/plugin-harness.ts'
 import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+import { until } from '../../support/until.ts'
 
 interface Answer {
   readonly status: number
@@ -60,10 +61,7 @@ void eachDatabase(
       // It never hears the answer, and is gone.
       provider.meanwhile = () => new Promise(() => {})
       void killed('kill', body)
-      while (provider.asked.length === 0)
-        await new Promise<void>(resolve => {
-          setImmediate(resolve)
-        })
+      await until(() => provider.asked.length > 0)
       provider.meanwhile = () => {}
       const asked = provider.asked.length
       const again = await (await started(f, f.another()))('kill', body)

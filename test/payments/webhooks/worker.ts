@@ -3,6 +3,7 @@
  * prints the invoice id of each once that was committed, and `done` when no delivery is pending any more. Arguments: the
  * database's url, the data folder.
  */
+import { setTimeout } from 'node:timers/promises'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock as clock } from '../../../src/platform/system/clock.ts'
@@ -59,7 +60,5 @@ for (;;) {
   if (unpaid.length > 0) continue
   const [left] = await database.sql`select 1 from webhook_deliveries where status = 'pending' limit 1`
   if (left === undefined) process.stdout.write('done\n')
-  await new Promise<void>(resolve => {
-    setTimeout(resolve, 200)
-  })
+  await setTimeout(200)
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import { Batch } from '../../../src/platform/database/batch.ts'
@@ -43,7 +44,7 @@ function watched(clock = new ManualClock(), size?: (item: Item) => number) {
 }
 
 const turn = async (): Promise<void> => {
-  await new Promise(resolve => setImmediate(resolve))
+  await setImmediate()
 }
 /** Until the present turn's work is done: no turn of the loop, in which anything could come in, lies between. */
 const work = async (): Promise<void> => {

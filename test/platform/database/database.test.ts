@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import {
@@ -121,10 +122,7 @@ for (const [kind, url] of [
           values
         )
         // Long enough for a connection that nobody wants to be ended.
-        for (let turn = 0; turn < 5; turn++)
-          await new Promise<void>(resolve => {
-            setImmediate(resolve)
-          })
+        for (let turn = 0; turn < 5; turn++) await setImmediate()
         t.same(await database.sql`select current_setting('test.kept', true) as kept`, [{ kept: 'yes' }])
       }
     }

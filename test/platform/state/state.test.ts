@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t, { type Test as T } from 'tap'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -440,9 +441,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     t.teardown(() => state.close())
     await state.set('name', 'value', 60_000)
     const reading = state.get('name')
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
     // Longer than a command may take: its timer and its reply are both due when the loop goes on.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_200)
     t.equal(await reading, 'value')

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { constants, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { BufferCollector, collectorFlags, garbageCollector } from '../../../src/platform/system/collector.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -106,10 +107,7 @@ t.test(
     for (let n = 0; n < 3_000; n++) {
       ring[n % 400] = Buffer.alloc(64 * 1024)
       if (n % 20 === 0) collectYoung()
-      if (n % 5 === 0)
-        await new Promise<void>(resolve => {
-          setImmediate(resolve)
-        })
+      if (n % 5 === 0) await setImmediate()
     }
     note(observer.takeRecords())
     observer.disconnect()

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Rerun } from '../../../src/platform/system/rerun.ts'
 
@@ -29,7 +30,7 @@ t.test('what is asked for in any step of the end of a run is run', async t => {
       queueMicrotask(() => ask(steps))
     })
     await rerun.run()
-    await new Promise(resolve => setImmediate(resolve))
+    await setImmediate()
     await asked
     t.equal(runs, 2, `${steps} steps after its last one`)
   }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { ChallengeCharges } from '../../../src/selling/minting/charges.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
@@ -58,10 +59,7 @@ async function scene(t: T, most = 50): Promise<Scene> {
       }
     },
     come: async () => {
-      for (let time = 0; time < 5; time++)
-        await new Promise(resolve => {
-          setImmediate(resolve)
-        })
+      for (let time = 0; time < 5; time++) await setImmediate()
     },
     requested: () =>
       f.payee.requests.map(

@@ -14,6 +14,7 @@ import { eachDatabase } from '../../support/database.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { fixture } from './fixture.ts'
 import { producer, PROBLEMS, text, type Json, type Reply } from './producer-fixture.ts'
+import { until } from '../../support/until.ts'
 
 const CHALLENGES = '/api/l402/challenges'
 const quote = { resource: '/v1/quote', priceSats: 10 }
@@ -307,7 +308,7 @@ t.test(
     const [invoice, look] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     f.payee.gate = invoice.promise
     const first = f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
-    while (f.payee.requests.length === 0) await real.sql`select 1`
+    await until(() => f.payee.requests.length > 0)
     hold = look.promise
     const second = f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
     for (let time = 0; time < 5; time++) await real.sql`select 1`

@@ -11,6 +11,7 @@ import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
 import type { SentChallenge } from '../../../src/selling/holding/challenge.ts'
+import { until } from '../../support/until.ts'
 
 const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<SentChallenge> =>
   (await f.selling.minting.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
@@ -55,7 +56,7 @@ t.test('a credential whose answer has gone out is redeemed, also while the datab
   t.equal(f.challenges.leases.spend(taken.lease), undefined)
   t.equal(await refused(), 'redeemed', 'the database does not know yet')
   written.resolve()
-  while (taken.lease.state !== 'spent') await f.asked()
+  await until(() => taken.lease.state === 'spent')
   t.equal(await refused(), 'redeemed', 'and when it does')
 })
 
@@ -77,7 +78,7 @@ t.test(
     const first = f.selling.minting.mint(at, request)
     const written = async (): Promise<boolean> =>
       (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
-    while (!(await written()));
+    await until(() => written())
     f.watched.late.clear()
     const second = f.selling.minting.mint(at, request)
     await f.asked()
@@ -128,7 +129,7 @@ t.test('a challenge that was revoked while it was made is not handed out to thos
   const inserted = Promise.withResolvers<void>()
   f.watched.late.set('insert', inserted.promise)
   const early = f.selling.minting.mint(at, request)
-  while (!f.watched.calls.includes('insert')) await f.asked()
+  await until(() => f.watched.calls.includes('insert'))
   await f.asked()
   f.watched.late.clear()
   await f.selling.revocations.revoke('merchant', merchantId)
@@ -193,7 +194,7 @@ t.test('a revocation reaches another process when it is announced, and within 5 
   const readings = (): number => watched.calls.filter(call => call === 'revocations').length
   const before = readings()
   await f.selling.revocations.revoke('proxy', `p-${freshAddress()}`)
-  while (readings() === before) await new Promise(resolve => setImmediate(resolve))
+  await until(() => readings() !== before)
   t.pass('announced')
   const after = readings()
   f.clock.advance(5_000)

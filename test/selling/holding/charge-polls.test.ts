@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { ChargePolls } from '../../../src/selling/holding/charge-polls.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
@@ -90,7 +91,7 @@ t.test('a reader waits four seconds for a provider; what it says later is noted 
   clock.advance(4000)
   t.equal(await isPaid, false)
   late.resolve({ status: 'paid' })
-  await new Promise(setImmediate)
+  await setImmediate()
   t.same(settled, ['a'])
 })
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Leases, type Lease } from '../../../src/selling/holding/leases.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
@@ -5,6 +6,7 @@ import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { Clock } from '../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { fixture, freshAddress, offer, WatchedStore, type Fixture } from '../challenges/fixture.ts'
+import { until } from '../../support/until.ts'
 
 interface Gateway {
   readonly leases: Leases
@@ -40,10 +42,6 @@ function gateway(t: T, f: Fixture, name: string, clock: Clock = f.clock): Gatewa
 function held(lease: Lease | null): Lease {
   if (lease === null) throw new Error('the lease was refused')
   return lease
-}
-
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise(resolve => setImmediate(resolve))
 }
 
 const stateOf = async (f: Fixture, challenge: Challenge): Promise<string | undefined> =>
@@ -137,7 +135,7 @@ t.test(
       f.clock.advance(5_000)
       // Answered behind the heartbeat's statement.
       t.equal(await stateOf(f, challenge), 'leased')
-      await new Promise(resolve => setImmediate(resolve))
+      await setImmediate()
     }
     t.equal(await other.take(challenge), null)
     t.notOk(g.watched.calls.includes('spend'))
@@ -165,7 +163,7 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
   // Longer than its lease, which others could take then.
   for (let attempt = 1; attempt <= 9; attempt++) {
     await until(() => g.watched.calls.filter(call => call === 'spend').length >= attempt)
-    await new Promise(resolve => setImmediate(resolve))
+    await setImmediate()
     t.equal(await g.take(challenge), null, 'spent as far as this gateway is concerned')
     t.ok(g.leases.delivered(challenge.paymentHash))
     f.clock.advance(5_000)
@@ -187,7 +185,7 @@ t.test('writes are retried after pauses that double, and soon once another write
   const [one, two, other, last] = [await paid(f), await paid(f), await paid(f), await paid(f)]
   const leases = [held(await g.take(one)), held(await g.take(two))] as const
   const attempts = async (): Promise<number> => {
-    for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
+    for (let turn = 0; turn < 10; turn++) await setImmediate()
     return g.watched.calls.filter(call => call === 'spend').length
   }
   g.watched.broken.add('spend')

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Stock, type Perishable, type StockResult } from '../../../src/selling/minting/stock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -75,9 +76,7 @@ function bench(pause = 5_000) {
 }
 
 async function turn(): Promise<void> {
-  await new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  await setImmediate()
 }
 
 /** The same numbers for the same seed (mulberry32). */

@@ -1,4 +1,5 @@
 /** What becomes of payments while a batch is judged. */
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { Challenges } from '../../../src/selling/challenges/service.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
@@ -46,7 +47,7 @@ t.test('a request ends only when each of its calls is judged, also where one fai
   ).finally(() => {
     isOver = true
   })
-  await new Promise(resolve => setImmediate(resolve))
+  await setImmediate()
   t.notOk(isOver, 'one is still judged, which may lease its payment')
   slow.resolve(paid)
   await t.rejects(handled, { message: 'a fault of ours' })

@@ -6,6 +6,7 @@ import { errorLike } from '../../support/error-like.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { returnInvoice } from './fixture.ts'
 import { PAID, setting } from './refund-fixture.ts'
+import { until } from '../../support/until.ts'
 
 void eachDatabase(t, 'a session that rests is closed after its idle time and paid back, once', async (t, database) => {
   const { clock, provider, store, refunds, other, open } = setting(t, database)
@@ -87,11 +88,11 @@ void eachDatabase(
     const payouts = [Promise.withResolvers<Payout>(), Promise.withResolvers<Payout>()]
     provider.pay = () => payouts[provider.sent.length - 1]?.promise ?? Promise.reject(new Error('sent a third time'))
     const sending = other.refunds.begin()
-    while (provider.sent.length < 1) await new Promise(setImmediate)
+    await until(() => provider.sent.length >= 1)
     const told = passing(t, clock, database, refunds.refund(paid))
     payouts[0]?.resolve(PAID)
     t.match(await told, { refundSats: 100, refundStatus: 'succeeded' }, 'once the node has paid')
-    while (provider.sent.length < 2) await new Promise(setImmediate)
+    await until(() => provider.sent.length >= 2)
     payouts[1]?.reject(new PayoutUncertain(new Error('reset')))
     await sending
     const asked = clock.now()
@@ -223,7 +224,7 @@ for (const [point, { isKnown }] of Object.entries(DEATHS))
       provider.pay = () => new Promise<never>(() => {})
       await refunds.close(id, 'client', 'c')
       void refunds.refund(id)
-      while (provider.sent.length === 0) await new Promise(setImmediate)
+      await until(() => provider.sent.length > 0)
       provider.pay = () => Promise.resolve(PAID)
       if (isKnown) provider.known = () => Promise.resolve(PAID)
       clock.advance(59_000)
@@ -281,7 +282,7 @@ void eachDatabase(
     provider.pay = () => late.promise
     await refunds.close(id, 'client', 'c')
     const told = refunds.refund(id)
-    while (provider.sent.length === 0) await new Promise(setImmediate)
+    await until(() => provider.sent.length > 0)
     clock.advance(61_000)
     provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
     for (let time = 0; time < 2; time++) await other.refunds.followUp()
@@ -329,7 +330,7 @@ void eachDatabase(
       await refunds.close(id, 'client', 'c')
       void refunds.refund(id)
     }
-    while (provider.sent.length < 2) await new Promise(setImmediate)
+    await until(() => provider.sent.length >= 2)
     provider.pay = () => Promise.resolve(PAID)
     await database.sql`update sessions set refund_begun_at = refund_begun_at - interval '2 days',
       refund_asked_at = refund_asked_at - interval '2 days' where id = ${month}`

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { stopwatch } from '../../support/passing-time.ts'
@@ -295,8 +296,6 @@ async function listening(t: T, world: PageWorld): Promise<void> {
   const deadline = performance.now() + 10_000
   while (world.listeners === 0) {
     if (performance.now() > deadline) t.fail('no page listens')
-    await new Promise(resolve => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
   }
 }

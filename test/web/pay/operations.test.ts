@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { pageOperations } from '../../../src/web/pay/open.ts'
@@ -7,9 +8,7 @@ import { Heard, PageWorld, type PageAnswer } from './page-server.ts'
 
 /** Lets the reads of a stream come back. */
 function settled(): Promise<void> {
-  return new Promise(resolve => {
-    setImmediate(resolve)
-  })
+  return setImmediate()
 }
 
 function mustBeSecret(t: T, answer: PageAnswer): void {

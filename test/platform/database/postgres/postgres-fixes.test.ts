@@ -27,6 +27,7 @@ import { silentLog } from '../../../../src/platform/telemetry/log.ts'
 import { startPostgres, type FakePostgres } from '../../../fakes/postgres.ts'
 import { openAt, openAnyDatabase } from '../../../support/database.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { until } from '../../../support/until.ts'
 
 /** The version whose source was read for the mends. */
 const MENDED = '3.4.9'
@@ -454,7 +455,7 @@ outlasts('the first statement after many connections were lost at once waits no 
     const sql = bareClient(t, server, { max: 10, backoff: true })
     const lost = Array.from({ length: 10 }, async () => faultOf(sql`select 'hang'`))
     await server.connected(10)
-    while (server.ran.length < 10) await turn()
+    await until(() => server.ran.length >= 10)
     server.reset()
     await Promise.all(lost)
     await turns()
@@ -464,7 +465,7 @@ outlasts('the first statement after many connections were lost at once waits no 
     const sql = mendedClient(t, server, undefined, { max: 10 })
     const lost = Array.from({ length: 10 }, async () => faultOf(sql`select 'hang'`))
     await server.connected(10)
-    while (server.ran.length < 10) await turn()
+    await until(() => server.ran.length >= 10)
     server.reset()
     await Promise.all(lost)
     await turns()
