@@ -46,7 +46,7 @@ export class SessionSale {
   #head(head: Head): void {
     const { ctx, id, clock, metered } = this.#dependencies
     keepPrivate(head.headers)
-    if (head.status >= 200 && head.status <= 299)
+    if (head.status <= 299)
       head.headers.set('Payment-Receipt', encodeSessionReceipt(id, Math.floor(clock.now() / 1000)))
     const { held } = metered
     this.kept?.head(head, held !== null)

@@ -130,18 +130,26 @@ t.test('of any number of closings at once one refund comes', async t => {
 })
 
 t.test('an open that the upstream failed is not replayed, and is served by its repetition', async t => {
-  const shop = await openShop(t)
+  const shop = await openShop(t, 'price: 49 sats\n    sessions: { deposit: 98 sats }')
   const answerWell = shop.upstream.answer
   shop.upstream.answer = (_request, response) => {
     response.statusCode = 500
     response.end('broken')
   }
-  const { open, answer, close } = await opened(shop)
+  const { id, challenge, preimage, open, answer, close } = await opened(shop)
   t.equal(answer.status, 500)
   shop.upstream.answer = answerWell
-  t.match(await shop.get(open), { status: 200, text: '{"served":2}' })
-  t.match(await shop.get(open), { status: 200, text: '{"served":2}' }, 'and that is kept')
-  t.match((await shop.get(close())).json(), { refundSats: 98 })
+  for (const served of [2, 3])
+    t.match(await shop.get(token(challenge, { action: 'bearer', sessionId: id, preimage })), {
+      text: `{"served":${served}}`
+    })
+  t.match((await shop.get(open)).json(), { type: /lightning\/insufficient-balance$/ })
+  const more = await shop.ask()
+  const topUpPreimage = await shop.gateway.pay(more.request['depositInvoice'] ?? '')
+  t.match(await shop.get(token(more.challenge, { action: 'topUp', sessionId: id, topUpPreimage })), { status: 200 })
+  t.match(await shop.get(open), { status: 200, text: '{"served":4}' }, 'nor is one without the balance for it')
+  t.match(await shop.get(open), { status: 200, text: '{"served":4}' }, 'and that is kept')
+  t.match((await shop.get(close())).json(), { refundSats: 49 })
 })
 
 t.test('a session for which nothing was sold is paid back without a routing fee of the seller', async t => {

@@ -5,6 +5,7 @@ import { request as fetched } from 'undici'
 import { passing } from '../balances/fixture.ts'
 import { buy } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
+import { createLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import {
   type Echo,
@@ -283,7 +284,9 @@ t.test('a deposit that was paid in time is good though its challenge has ended, 
 
 t.test('a deposit that was not paid in time is told so, and one that nobody can ask about is 503', async t => {
   const clock = new ManualClock(Date.now())
-  const shop = await openShop(t, undefined, { clock })
+  const lines: string[] = []
+  const log = createLog({ level: 'warn', destination: { write: line => void lines.push(line) } })
+  const shop = await openShop(t, undefined, { clock, log })
   const { sql } = shop.gateway.database
   const { challenge, request } = await shop.ask()
   const [row] = await sql<Array<{ preimage: string }>>`
@@ -296,6 +299,17 @@ t.test('a deposit that was not paid in time is told so, and one that nobody can 
     t.match(answer.json(), expired)
     t.ok(offerOf(answer), 'with a fresh challenge')
   }
+  t.match(
+    lines.map(line => JSON.parse(line) as object),
+    [
+      {
+        paymentHash: request['paymentHash'],
+        provider: 'sandbox',
+        status: 'expired',
+        msg: /does not say that it was paid$/
+      }
+    ]
+  )
   // Its provider has told nobody.
   await sql`update challenges set settled_at = null where payment_hash = ${paid.id}`
   await sql`alter table sandbox_invoices rename to away`
