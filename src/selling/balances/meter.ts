@@ -6,10 +6,10 @@ import {
   type UnitPart,
   type UnitPrices
 } from '../../engine/checks/meter.ts'
-import type { FieldTable } from '../../engine/checks/price.ts'
+import type { FieldSelector, FieldTable } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { FiatCurrency, Quotes } from '../../lightning/money/prices.ts'
-import { readField, readItems, unreadable } from '../prices/request-field.ts'
+import { nameOf, readField, readItems, unreadable } from '../prices/request-field.ts'
 import { FieldChoice, type Chosen } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import { apiForm, memberForm, type UsageForm } from '../usage/forms.ts'
@@ -137,7 +137,9 @@ export class Meter {
   async #estimate(ctx: Context): Promise<Usage> {
     const { usage, estimate } = this.config
     if (usage === 'requests' || usage === 'pieces') return { input: 0, output: 1 }
-    if (usage === 'gemini') requireGeneration(ctx)
+    if (usage === 'gemini') await requireGeneration(ctx)
+    for (const name of BATCHES[String(usage)] ?? [])
+      if ((await readField({ json: name }, ctx)) !== null) throw unreadable(`${JSON.stringify(name)} must be left out`)
     if (this.config.catalog !== undefined) await requireListed(ctx)
     const lists = await this.#lists(ctx)
     const { limits, others } = outputLimits(this.config, lists.hasInput)
@@ -234,10 +236,28 @@ async function requireFlag(ctx: Context, name: string): Promise<void> {
   if (value !== null && typeof value !== 'boolean') throw unreadable(`${JSON.stringify(name)} must be true or false`)
 }
 
+/** Members of requests for work that is done later: their responses report no usage. */
+const BATCHES: Readonly<Record<string, readonly string[]>> = {
+  openai: ['input_file_id', 'training_file'],
+  anthropic: ['requests']
+}
+
+/** Google's parameters for a part of a response or another format, which would not have its usage. */
+const HIDING_USAGE: readonly FieldSelector[] = [
+  ...['$alt', 'alt', '$callback', 'callback', '$fields', 'fields'].map(query => ({ query })),
+  { header: 'x-goog-fieldmask' }
+]
+
 /** Batches and the like report no usage, and cost more than their reservation. */
-function requireGeneration({ path }: Context): void {
-  if (!/:(?:generateContent|streamGenerateContent)$/.test(path))
+async function requireGeneration(ctx: Context): Promise<void> {
+  if (!/:(?:generateContent|streamGenerateContent)$/.test(ctx.path))
     throw unreadable('the path must end with :generateContent or :streamGenerateContent')
+  for (const field of HIDING_USAGE) {
+    const value = await readField(field, ctx)
+    const isPlain =
+      value === null || value === '' || (nameOf(field).endsWith('alt') && /^(?:sse|json)$/.test(String(value)))
+    if (!isPlain) throw unreadable(`${JSON.stringify(nameOf(field))} hides how many tokens were used`)
+  }
 }
 
 /** Members that multiply the prices of a catalog, with the values that do. */

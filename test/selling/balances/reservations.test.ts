@@ -163,6 +163,57 @@ t.test("Gemini's other methods: are refused, since they report no usage", async 
   }
 })
 
+t.test("Gemini's parameters that hide its usage: are refused, in every spelling", async t => {
+  const path = '/v1/models/m:streamGenerateContent'
+  const shop = await openShop(
+    t,
+    '{ bundle: 10000 sats, prices: 1 msat, usage: gemini, estimate: { else: 100 } }',
+    response => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
+    },
+    '',
+    path
+  )
+  const status = async (query: string, headers = {}): Promise<number> =>
+    (
+      await shop.gateway.send('POST', `${path}${query}`, {
+        headers: { authorization: shop.authorization, 'content-type': 'application/json', ...headers },
+        body: '{}'
+      })
+    ).status
+  for (const query of ['', '?alt=sse', '?alt=json', '?key=k&prettyPrint=false&%24alt=sse'])
+    t.equal(await status(query), 200, query)
+  t.equal(await status('', { 'x-goog-fieldmask': '' }), 200)
+  const paid = shop.calls()
+  for (const query of [
+    '?fields=candidates',
+    '?%66ields=candidates',
+    '?$fields=candidates',
+    '?%24fields=candidates',
+    '?callback=f',
+    '?$callback=f',
+    '?alt=proto',
+    '?$alt=media',
+    '?alt=sse&alt=proto',
+    '?Fields=candidates'
+  ])
+    t.equal(await status(query), 400, query)
+  t.equal(await status('', { 'x-goog-fieldmask': 'candidates' }), 400)
+  t.equal(shop.calls(), paid)
+})
+
+t.test('batches: are refused, since they report no usage', async t => {
+  for (const [usage, body] of [
+    ['anthropic', { requests: [{ custom_id: 'a', params: { max_tokens: 9000 } }] }],
+    ['openai', { input_file_id: 'file-1', endpoint: '/v1/chat/completions', completion_window: '24h' }],
+    ['openai', { training_file: 'file-1', model: 'm' }]
+  ] as const) {
+    const reserved = await reservations(t, `usage: ${usage}, estimate: { else: 100 }`)
+    t.equal(await reserved(body), 400, JSON.stringify(body))
+    t.equal(await reserved({ ...chat, max_tokens: 7 }), 7)
+  }
+})
+
 t.test('a reservation: the dearest that the units can be', async t => {
   const prices = '{ input: 2 msat, cached: 1 msat, cacheWrite1h: 4 msat, output: 10 msat, reasoning: 30 msat }'
   const reserved = await reservations(t, 'usage: anthropic, estimate: { input: 100, else: 5 }', prices)
