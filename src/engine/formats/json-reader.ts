@@ -1,4 +1,4 @@
-import { afterSpace, JsonError, nameAt, Scan, syntax, type JsonLimits, type Span } from './json-scan.ts'
+import { afterSpace, closingQuote, JsonError, nameAt, Scan, syntax, type JsonLimits, type Span } from './json-scan.ts'
 
 /** Most members of a scanned request: they take less than 20 ms of CPU in any form. */
 export const MAX_MEMBERS = 32_768
@@ -110,7 +110,7 @@ export function outlineAt(text: string, span: Span, members: number): Outline {
   const first = text[span.start]
   if (first !== '{' && first !== '[') return new Outline(text, span, NO_PLACES)
   const places: number[] = []
-  new Scan(text, { depth: Number.POSITIVE_INFINITY, members, names: null }).value(span.start, places)
+  new Scan(text, { depth: Number.POSITIVE_INFINITY, members, names: null }, true).value(span.start, places)
   return new Outline(text, span, places)
 }
 
@@ -136,12 +136,6 @@ export function eachItem(text: string, { start, end }: Span, visit: (at: number,
     else if (code === 0x5b || code === 0x7b) depth++
     else if (code === 0x5d || code === 0x7d) depth--
   }
-}
-
-function closingQuote(text: string, from: number): number {
-  let at = from
-  for (; text.charCodeAt(at) !== QUOTE; at++) if (text.charCodeAt(at) === 0x5c) at++
-  return at
 }
 
 /** Deepest nesting of a JSON body that is parsed into values. */

@@ -43,6 +43,7 @@ const FEW_NAMES = 8
 export class Scan {
   readonly #text: string
   readonly #limits: JsonLimits
+  readonly #isValid: boolean
   #depth = 0
   #names = 0
   /** Names of the open objects, with a count: setting the array's length is slower. */
@@ -51,9 +52,11 @@ export class Scan {
   #isOdd = false
   #isEscaped = false
 
-  constructor(text: string, limits: JsonLimits) {
+  /** `isValid`: the text was scanned before, so that values inside are only skipped. */
+  constructor(text: string, limits: JsonLimits, isValid = false) {
     this.#text = text
     this.#limits = limits
+    this.#isValid = isValid
   }
 
   /** The end of the value at `at`. `places` receives its members or items, four or two numbers each. */
@@ -63,9 +66,9 @@ export class Scan {
       case QUOTE:
         return this.#string(at + 1)
       case OPEN_OBJECT:
-        return this.#object(at + 1, places)
+        return places === null && this.#isValid ? afterContainer(this.#text, at) : this.#object(at + 1, places)
       case OPEN_LIST:
-        return this.#list(at + 1, places)
+        return places === null && this.#isValid ? afterContainer(this.#text, at) : this.#list(at + 1, places)
       case 0x74:
         return this.#word('true', at)
       case 0x66:
@@ -200,6 +203,25 @@ export class Scan {
     if (at === from) throw syntax()
     return at
   }
+}
+
+/** The end of a validated object or list. */
+function afterContainer(text: string, start: number): number {
+  let depth = 0
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) at = closingQuote(text, at + 1)
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) depth++
+    else if ((code === CLOSE_LIST || code === CLOSE_OBJECT) && --depth === 0) return at + 1
+  }
+  throw syntax()
+}
+
+/** The offset of a validated string's last quote. */
+export function closingQuote(text: string, from: number): number {
+  let at = from
+  for (; at < text.length && text.charCodeAt(at) !== QUOTE; at++) if (text.charCodeAt(at) === BACKSLASH) at++
+  return at
 }
 
 export function afterSpace(text: string, from: number): number {
