@@ -14,11 +14,13 @@ import { equalDigests, paymentHashOf } from '../../lightning/codecs/hmac.ts'
 import { decodeMacaroonBase64 } from '../../lightning/l402/macaroon.ts'
 import { encodePaidKey, keyProof, type TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import { randomToken } from '../../platform/system/ids.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import type { Settlements } from '../holding/settlements.ts'
 import type { Minting } from '../minting/minting.ts'
+import { isCrawler } from '../minting/probes.ts'
 import { sentAgain } from '../minting/wording.ts'
 import type { MadePage } from '../paywall/paywall.ts'
 import { topUpOffer, type Offer } from '../offers/offer.ts'
@@ -215,7 +217,10 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       handle: async ({ ctx, body }): Promise<Result> => {
         const paid = await paidOf(ctx)
         if (paid === null) {
-          const reply = await challenges.answer(ctx, await keyOffer(options, ctx, body?.amount), UNPAID)
+          const bundle = await keyOffer(options, ctx, body?.amount)
+          // An order of its own: a neighbor that was handed the same token could widen a narrowed key with it.
+          const query = isCrawler(ctx.headers.get('user-agent')) ? '' : randomToken(9)
+          const reply = await challenges.answer(ctx, { ...bundle, query }, UNPAID)
           return { status: reply.status, body: null, reply }
         }
         if ('kind' in paid) return refused(paid.detail)

@@ -11,7 +11,7 @@ import { serve } from '../../support/serve.ts'
 const PATH = '/v1/chat/completions'
 
 /** Sells an API like OpenAI's with keys: 10 msat per token of input, 100 of output; each response costs 1,000 msat. */
-async function openShop(t: T, { api = 'openai', clock }: { readonly api?: string; readonly clock?: Clock } = {}) {
+async function openShop(t: T, { api = 'openai', clock, most = 10 }: { readonly api?: string; readonly clock?: Clock; readonly most?: number } = {}) {
   const seen: { headers: IncomingHttpHeaders; requests: number } = { headers: {}, requests: 0 }
   const upstream = createServer((request, response) => {
     seen.headers = request.headers
@@ -33,7 +33,8 @@ async function openShop(t: T, { api = 'openai', clock }: { readonly api?: string
     meter: { unit: token, bundle: 10 sats, prices: { input: 10 msat, output: 100 msat }, usage: ${api}, estimate: { input: 10, else: 9 } }
     keys: true
 `
-  const options = { yaml: defaultYaml({ replace: [['routes:\n', route]] }), ...(clock === undefined ? {} : { clock }) }
+  const payment = `payment: { maxOutstanding: { address: ${most} } }\n`
+  const options = { yaml: payment + defaultYaml({ replace: [['routes:\n', route]] }), ...(clock === undefined ? {} : { clock }) }
   const gateway = await startGateway(t, options)
   /** Another process of the same database. */
   const other = async (): Promise<typeof gateway> =>
@@ -192,6 +193,22 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
   for (const caveat of ['budget_msat=0', 'budget_msat=-1', 'budget_msat=5/week', 'budget_msat=1e3', 'wide=1'])
     t.equal((await ask({ 'x-api-key': narrowed(key, caveat) })).status, 401, caveat)
   t.equal((await gateway.send('GET', '/l402/test/ping', { headers: { 'x-api-key': key } })).status, 402, 'no key there')
+})
+
+t.test('keys: the holder of a narrowed key behind the same address has no wider token of its purchase', async t => {
+  const { ask, gateway } = await openShop(t, { most: 1 })
+  const order = async (): Promise<ReturnType<typeof challengeOf>> =>
+    challengeOf(await gateway.send('POST', '/l402/keys', { body: {} }), 'l402')
+  // Eve asks first, so that Bob could be handed the invoice of her request.
+  const eve = await order()
+  const bob = await order()
+  const authorization = credentialOf(bob, await gateway.pay(bob.parameters.get('invoice') ?? ''))
+  const bought = await gateway.send('POST', '/l402/keys', { body: {}, headers: { authorization } })
+  const lent = narrowed((bought.json() as { key: string }).key, 'model=small')
+  t.equal((await ask({ 'x-api-key': lent })).status, 200)
+  const proof = Buffer.from(decodePaidKey(lent)?.proof ?? '', 'hex')
+  const wider = encodePaidKey(proof, Buffer.from(eve.parameters.get('macaroon') ?? '', 'base64'))
+  t.equal((await ask({ 'x-api-key': wider }, { model: 'large' })).status, 401)
 })
 
 t.test('keys: a narrowed key shows no requests of other holders', async t => {
