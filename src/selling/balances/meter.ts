@@ -260,16 +260,24 @@ async function requireGeneration(ctx: Context): Promise<void> {
   }
 }
 
-/** Members that multiply the prices of a catalog, with the values that do. */
+const TIER = /^(?:auto|default|standard|standard_only|flex|on_demand|SERVICE_TIER_(?:STANDARD|FLEX|UNSPECIFIED))$/
+/** Members that may multiply the prices of a catalog, with the values that do not. Protocol buffers know two names. */
 const SURCHARGED = [
-  ['service_tier', 'priority'],
-  ['speed', 'fast']
+  ['service_tier', TIER],
+  ['serviceTier', TIER],
+  ['inference_geo', /^global$/],
+  ['speed', /^(?:standard|[0-9.]+)$/]
 ] as const
+const VERTEX_TIER = 'x-vertex-ai-llm-shared-request-type'
 
 async function requireListed(ctx: Context): Promise<void> {
-  for (const [name, value] of SURCHARGED)
-    if ((await readField({ json: name }, ctx)) === value)
-      throw unreadable(`${JSON.stringify(name)} must not be ${value}`)
+  for (const [name, listed] of SURCHARGED) {
+    const value = await readField({ json: name }, ctx)
+    if (value !== null && !listed.test(String(value)))
+      throw unreadable(`${JSON.stringify(name)} must be left out, since ${JSON.stringify(value)} may have other prices`)
+  }
+  if (ctx.headers.all(VERTEX_TIER).some(value => !/^(?:standard|flex)$/.test(value)))
+    throw unreadable(`the header ${VERTEX_TIER} must be left out, since it may have other prices`)
 }
 
 /** A limit in the body; null if missing, 0 or -1, which mean unlimited. */

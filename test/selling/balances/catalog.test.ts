@@ -80,8 +80,24 @@ t.test('a model without a price is refused before the 402, in words', async t =>
   const challenge = challengeOf(unpaid, 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   t.equal((await send({ model: 'gpt-5-mini' }, { authorization })).status, 200)
-  for (const surcharge of [{ service_tier: 'priority' }, { speed: 'fast' }])
-    t.equal((await send({ model: 'gpt-5-mini', ...surcharge }, { authorization })).status, 400, 'its prices are others')
+  const surcharged: readonly object[] = [
+    { service_tier: 'priority' },
+    { service_tier: 'SERVICE_TIER_PRIORITY' },
+    { service_tier: 3 },
+    { serviceTier: 'priority' },
+    { inference_geo: 'us' },
+    { speed: 'fast' }
+  ]
+  for (const surcharge of surcharged)
+    t.equal(
+      (await send({ model: 'gpt-5-mini', ...surcharge }, { authorization })).status,
+      400,
+      JSON.stringify(surcharge)
+    )
+  const priority = { authorization, 'x-vertex-ai-llm-shared-request-type': 'priority' }
+  t.equal((await send({ model: 'gpt-5-mini' }, priority)).status, 400, 'its prices are others')
+  for (const same of [{ serviceTier: 'SERVICE_TIER_STANDARD', inference_geo: 'global' }, { speed: 1 }])
+    t.equal((await send({ model: 'gpt-5-mini', ...same }, { authorization })).status, 200, JSON.stringify(same))
   const next = await send({ model: 'gpt-audio', service_tier: 'auto' }, { authorization })
   t.equal(next.headers['x-last-charged-msat'], String(Math.ceil(1762.5 * 1.05)))
 })

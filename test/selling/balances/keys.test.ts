@@ -11,7 +11,10 @@ import { serve } from '../../support/serve.ts'
 const PATH = '/v1/chat/completions'
 
 /** Sells an API like OpenAI's with keys: 10 msat per token of input, 100 of output; each response costs 1,000 msat. */
-async function openShop(t: T, { api = 'openai', clock, most = 10 }: { readonly api?: string; readonly clock?: Clock; readonly most?: number } = {}) {
+async function openShop(
+  t: T,
+  { api = 'openai', clock, most = 10 }: { readonly api?: string; readonly clock?: Clock; readonly most?: number } = {}
+) {
   const seen: { headers: IncomingHttpHeaders; requests: number } = { headers: {}, requests: 0 }
   const upstream = createServer((request, response) => {
     seen.headers = request.headers
@@ -34,7 +37,10 @@ async function openShop(t: T, { api = 'openai', clock, most = 10 }: { readonly a
     keys: true
 `
   const payment = `payment: { maxOutstanding: { address: ${most} } }\n`
-  const options = { yaml: payment + defaultYaml({ replace: [['routes:\n', route]] }), ...(clock === undefined ? {} : { clock }) }
+  const options = {
+    yaml: payment + defaultYaml({ replace: [['routes:\n', route]] }),
+    ...(clock === undefined ? {} : { clock })
+  }
   const gateway = await startGateway(t, options)
   /** Another process of the same database. */
   const other = async (): Promise<typeof gateway> =>
