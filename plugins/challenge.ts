@@ -38,7 +38,6 @@ export default definePlugin({
     const free = challenges.freeCalls(route.config)
     const freeSlot = slot<LimitVerdict>('free call')
 
-    /** Grants a free call if available, else answers. */
     const unlessFree = (ctx: Context, offer: RequestOffer, observes: boolean, answer: () => HookResult): HookResult => {
       if (free === null) return answer()
       const given = (call: LimitVerdict | null): HookResult => {

@@ -37,7 +37,6 @@ const ours: ReadonlySet<string> = new Set([
 /** Length of the shortest of them, for a fast check. */
 const SHORTEST = 22
 
-/** Removes the upstream's CORS headers. Returns its allowed origins and exposed headers. */
 function takeUpstreams(headers: HeaderList): { readonly origins: readonly string[]; readonly exposed: string } {
   const { pairs } = headers
   const origins: string[] = []

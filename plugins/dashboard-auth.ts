@@ -36,7 +36,6 @@ type Shown =
 // Matched undecoded, since the log redacts this exact name.
 const QUERY_KEY = /(?:^|&)adminKey=([^&]*)/g
 
-/** The first presented credential; null without one. Two header lines are no key. */
 function shownBy(ctx: Context): Shown | null {
   const lines = ctx.headers.all('x-admin-key')
   if (lines.length > 0) return { how: 'header', key: lines.join(', ') }
@@ -50,7 +49,6 @@ function withoutKey(query: string): string {
   return query.replace(QUERY_KEY, '').replace(/^&/, '')
 }
 
-/** Strips operator credentials from the upstream request. */
 function keepBack(out: UpstreamRequest): void {
   out.headers.delete('x-admin-key')
   const at = out.path.indexOf('?')

@@ -193,7 +193,6 @@ export class App {
     return this.#dependencies.domains.operations
   }
 
-  /** Current configuration with the gateway's own routes. */
   get config(): GatewayConfig {
     return this.#dependencies.running.config
   }

@@ -137,7 +137,6 @@ function openBitcoin(options: WithPending) {
 }
 
 interface OpenedBillingProvider {
-  /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
   /** The same, if it is the sandbox, which has pages. */
   readonly sandbox: SandboxBilling | null

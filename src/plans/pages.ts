@@ -7,7 +7,6 @@ import { isLive } from './store.ts'
 import { planPricesUsd } from './plans.ts'
 import type { SandboxSession } from './sandbox/sandbox.ts'
 
-/** Headers of billing pages: forms submit to this origin only, and there are no scripts. */
 export const BILLING_PAGE_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value =>
     value.replace("script-src 'self'", "script-src 'none'").replace("connect-src 'self'", "connect-src 'none'")

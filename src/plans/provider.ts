@@ -28,7 +28,7 @@ export interface CheckoutRequest {
   readonly idempotencyKey: string
 }
 
-/** A subscription as its provider reports it. Times in milliseconds since the epoch. */
+/** A subscription as its provider reports it. */
 export interface BilledSubscription {
   readonly subscriptionId: string
   readonly customerId: string
@@ -90,7 +90,6 @@ export function isCardSubscription(subscriptionId: string): boolean {
 export interface BillingProvider {
   readonly kind: BillingKind
   createCheckout(request: CheckoutRequest): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }>
-  /** The price of a sold plan at the provider; null for none. */
   price(plan: SoldPlan): Promise<BilledPrice | null>
   /** Address of the page where the customer manages card and subscription. */
   portal(customerId: string, returnUrl: string): Promise<string>

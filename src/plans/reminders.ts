@@ -31,7 +31,7 @@ const PURGE_EVERY = 3_600_000
 /** Milliseconds for which an expired unpaid invoice is kept: no provider reports a payment later. */
 const KEPT = 30 * 86_400_000
 const BATCH = 100
-/** Minimum remaining life, in milliseconds, of an invoice that is mailed again: mail is read late. */
+/** Minimum remaining life of an invoice that is mailed again: mail is read late. */
 const LEAST = 12 * 3_600_000
 
 class NotDue extends Error {

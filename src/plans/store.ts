@@ -7,7 +7,6 @@ import type { Merchant } from '../accounts/merchants/schema.ts'
 export interface CardSubscription {
   readonly subscriptionId: string
   readonly customerId: string | null
-  /** Null for a price that is not one of our plans. */
   readonly plan: PlanTier | null
   /** The provider's spelling. */
   readonly status: string
@@ -22,7 +21,6 @@ export interface BeforeLookup {
 }
 
 interface PendingPlan {
-  /** Null unless approved. */
   readonly merchantId: number | null
 }
 
@@ -61,7 +59,6 @@ export class CardSubscriptionStore {
     return row!.ticket
   }
 
-  /** Locks the subscription for the transaction; null when a later lookup has begun. */
   async lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLookup | null> {
     return await beforeRows.one(tx`
       select plan_tier, merchant_id from card_subscriptions where subscription_id = ${subscriptionId} and ticket = ${ticket} for update`)

@@ -15,7 +15,7 @@ interface CatalogsOptions {
   ttl(): number
 }
 
-/** A catalog, the time of its request in milliseconds, and that request's generation. */
+/** A catalog, the time of its request, and that request's generation. */
 interface Read {
   readonly catalog: Catalog
   readonly at: number
@@ -36,7 +36,7 @@ interface Entry {
 
 /** Catalogs kept in memory; the least recently requested is evicted. */
 const MOST_STORES = 500
-/** Maximum age in milliseconds of prices that are sold, however long the platform is unreachable. */
+/** Maximum age of prices that are sold, however long the platform is unreachable. */
 const SOLD_FROM = 3_600_000
 
 /**

@@ -74,7 +74,6 @@ export interface CheckoutOptions {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Milliseconds for which the invoice is payable. */
   invoiceExpiry(): number
   access(integration: Integration): StoreAccess
   /** Inactive ones too. */

@@ -136,7 +136,6 @@ export function countryCode(text: string): string | null {
   return byName.get(plain(text)) ?? null
 }
 
-/** Name in the reader's language; the code itself where it is unknown. */
 export function countryName(code: string): string {
   const language = currentLanguage()
   if (language === 'en') return byCode.get(code)?.name ?? code

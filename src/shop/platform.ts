@@ -69,7 +69,7 @@ export interface Calculation {
 export interface HoldRequest {
   readonly sourceIdentifier: string
   readonly items: CartQuestion['items']
-  /** When the hold expires, in milliseconds since the epoch. */
+  /** When the hold expires. */
   readonly until: number
 }
 

@@ -31,7 +31,7 @@ export interface StoreCredentials {
   readonly adminApiToken: SealedValue | null
 }
 
-/** A merchant's store: one each (decision 143). Times in milliseconds since the epoch. */
+/** A merchant's store: one each (decision 143). */
 export interface Integration extends StoreCredentials {
   readonly id: number
   readonly merchantId: number
@@ -126,7 +126,7 @@ export interface RefundRequest {
   readonly at: number
 }
 
-/** Times in milliseconds since the epoch; amounts in cents of US dollars unless they say satoshis. */
+/** Amounts in cents of US dollars unless they say satoshis. */
 export interface Order {
   /** `ord_` and 16 hex characters; older ones are UUIDs. */
   readonly id: string

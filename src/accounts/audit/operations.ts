@@ -129,7 +129,6 @@ function view({ id, at, merchantId, actorKind, actor, operation, target, change,
  */
 export type ActorKind = 'key' | 'member' | 'admin' | 'operator' | 'unknown'
 
-/** Times in milliseconds since the epoch. */
 export interface AuditEntry {
   readonly id: string
   readonly at: number

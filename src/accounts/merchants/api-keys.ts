@@ -11,9 +11,8 @@ import { systemRandom, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { endReplacedKeys, merchantsChannel } from './store.ts'
 
-/** An API key without its secret. Times in milliseconds since the epoch. */
+/** An API key without its secret. */
 export interface ApiKeyFacts {
-  /** Public part of the key. */
   readonly keyId: string
   readonly name: string
   /** The contract's one key per account. */
@@ -22,7 +21,6 @@ export interface ApiKeyFacts {
   readonly createdAt: number
   /** Rounded to a minute; null: never. */
   readonly usedAt: number | null
-  /** Null: does not expire. */
   readonly endsAt: number | null
 }
 

@@ -28,7 +28,6 @@ export interface MerchantOperationDependencies {
   readonly production: boolean
   /** A function, since a reload changes them. */
   plans(): GatewayConfig['plans']
-  /** Without a trailing slash. */
   publicUrl(): string
   countProxies(merchantId: number): Promise<ProxyCounts>
   /** Includes demos (decision 74). */

@@ -21,7 +21,6 @@ export const planNames: Readonly<Record<PlanTier, string>> = Object.freeze({
   l402: 'Agentic Commerce - Business'
 })
 
-/** Id prefix of subscriptions paid in bitcoin. */
 export const BITCOIN_PREFIX = 'btc_'
 
 // A Map: a stored tier may be any text, such as `constructor`.
@@ -143,7 +142,7 @@ export function flagsOfTier(tier: PlanTier): Omit<MerchantFlags, 'refundsEnabled
   return { l402Enabled: true, multiCurrencyEnabled: tier !== 'free' }
 }
 
-/** Start of the UTC month of `now` in milliseconds; challenges count from it (decision 87). */
+/** Start of the UTC month; challenges count from it (decision 87). */
 export function monthStart(now: number): number {
   const date = new Date(now)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
@@ -218,14 +217,12 @@ export function webhookEndpointsUsedUp(merchant: Merchant, limit: number): GateE
   )
 }
 
-/** The next plan on sale; null above the highest. */
 function nextPlan({ tier }: Merchant): 'individual' | 'l402' | null {
   return tier === 'free' ? 'individual' : tier === 'individual' ? 'l402' : null
 }
 
 const ownLimit = Type.Integer({ minimum: 0, maximum: 2_147_483_647 })
 
-/** Limits of one account instead of its plan's. */
 export const AccountLimits = Type.Object({
   endpoints: ownLimit,
   challengesPerMonth: ownLimit,

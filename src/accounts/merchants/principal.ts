@@ -71,7 +71,6 @@ export interface BrowserSessions {
   readonly goneCookie: string
   /** In place of a page while the database is unavailable. */
   awayPage(ctx: Context): Reply
-  /** Session token of the request, or null. */
   tokenOf(ctx: Pick<Context, 'headers'>): string | null
   /**
    * Principal of the session, or null.

@@ -50,7 +50,6 @@ interface ProviderKeyDependencies {
   validateKey(key: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict>
 }
 
-/** Provider keys of an account, and which of them makes its invoices. */
 export function providerKeyOperations(dependencies: ProviderKeyDependencies): AnyOperation[] {
   return [
     ...(['primary', 'alternate'] as const).flatMap(slot => [

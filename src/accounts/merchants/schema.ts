@@ -8,7 +8,7 @@ export interface MerchantFlags {
   readonly l402Enabled: boolean
 }
 
-/** Times in milliseconds since the epoch. Contains no API key or hash; sealed values stay sealed. */
+/** Contains no API key or hash; sealed values stay sealed. */
 export interface Merchant {
   readonly id: number
   readonly name: string
@@ -37,7 +37,6 @@ export interface Merchant {
   readonly alternateKey: SealedValue | null
   readonly webhookUrl: string | null
   readonly webhookSecret: SealedValue | null
-  /** Color of its payment pages, such as `#c2410c`; null: default. */
   readonly colour: string | null
   /** Seller's details on receipts, one line; null: none. */
   readonly receiptNote: string | null
@@ -46,7 +45,7 @@ export interface Merchant {
   readonly createdAt: number
 }
 
-/** Billing's view of a subscription. Times in milliseconds since the epoch. */
+/** Billing's view of a subscription. */
 export interface SubscriptionFacts {
   readonly subscriptionStatus: string | null
   readonly currentPeriodEnd: number | null

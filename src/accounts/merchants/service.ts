@@ -62,7 +62,6 @@ export interface Issued {
 
 interface KeyHolder {
   readonly merchant: Merchant
-  /** Public part of the key. */
   readonly keyId: string
   readonly isReadOnly: boolean
 }

@@ -71,7 +71,6 @@ export interface SettingsDependencies {
   failure(merchant: Merchant, slot: ProviderSlot): Promise<KeyFailure | null>
 }
 
-/** Settings of an account, without secrets. */
 async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsDependencies) {
   const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
   const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }

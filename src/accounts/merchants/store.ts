@@ -27,7 +27,7 @@ export class EmailTaken extends Error {
   override name = 'EmailTaken'
 }
 
-/** Times in milliseconds; ciphertexts are sealed for its id. */
+/** Ciphertexts are sealed for its id. */
 interface NewMerchant {
   readonly id: number
   readonly name: string
@@ -65,7 +65,6 @@ export interface MerchantChanges {
   readonly caps?: Partial<PlanCaps> | null
 }
 
-/** Webhook columns; undefined stays, null clears. Secrets are sealed. */
 interface WebhookColumns {
   readonly url: string | null | undefined
   readonly secret: string | null | undefined
@@ -79,7 +78,7 @@ export interface StoredMerchant {
   /** 32 bytes. */
   readonly keyDigest: Uint8Array
   readonly isReadOnly: boolean
-  /** Expiry in milliseconds since the epoch; null: none. */
+  /** Expiry; null: none. */
   readonly endsAt: number | null
 }
 
@@ -104,9 +103,7 @@ export interface MerchantStore {
    * the later of two concurrent calls wins.
    */
   replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
-  /** Saves a sealed key. `choose` makes the slot the explicit choice if unset, atomically. */
   setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
-  /** Removes a key, and the choice of its provider if saving the key had made it. */
   clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
   /**
    * Writes URL and secret, or the spare secret when a URL lacks one; atomic, so that concurrent calls see one secret.
@@ -116,7 +113,6 @@ export interface MerchantStore {
   update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
 }
 
-/** Ends all overlaps of replaced keys. Other keys stay. */
 export async function endReplacedKeys(tx: TransactionSql, merchantId: number): Promise<void> {
   await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at is not null`
 }
@@ -229,7 +225,6 @@ export class SqlMerchantStore implements MerchantStore {
 
   async nextId(): Promise<number> {
     const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
-    // A select without a table returns one row.
     return Number(row!.id)
   }
 

@@ -22,7 +22,7 @@ export interface Measured extends Record<MeasuredNumber, number> {
 
 /** Sums of a step. `route` is empty for all, or a proxy's id. */
 export interface MeasuredStep extends Measured {
-  /** Start of the step in milliseconds since the epoch. */
+  /** Start of the step. */
   readonly at: number
   readonly route: string
 }
@@ -50,7 +50,7 @@ export function add(
   for (const [bucket, count] of more.latencies) to.latencies.set(bucket, (to.latencies.get(bucket) ?? 0) + count)
 }
 
-/** Latency percentile in milliseconds, to three digits; null without requests. */
+/** Latency percentile, to three digits; null without requests. */
 export function percentileMs({ latencies }: { readonly latencies: LatencyCounts }, share: number): number | null {
   const seconds = percentile(latencies, share)
   return seconds === null ? null : Number((seconds * 1000).toPrecision(3))

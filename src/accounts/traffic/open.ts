@@ -37,7 +37,6 @@ export function openTraffic(parts: {
         await requestLog.purge(parts.clock.now() - KEPT)
       })
     ],
-    /** Starts recording; requires the tables. */
     start: () => {
       recorder.start()
       writer.start()

@@ -11,7 +11,7 @@ export type ProxyStep = keyof typeof PROXY_STEPS
 
 interface ProxySums {
   readonly step: ProxyStep
-  /** Milliseconds since the epoch; whole steps, `to` exclusive. */
+  /** Whole steps, `to` exclusive. */
   readonly from: number
   readonly to: number
   readonly total: Measured

@@ -12,11 +12,10 @@ const AT_ONCE = 500
 /** Rows buffered during a database outage; further ones are dropped. */
 const MOST = 20_000
 
-/** Unwritten proxy traffic by proxy and hour. */
 class PendingProxies {
   readonly #rows = new Map<string, MeasuredStep>()
 
-  /** @param at start of the hour, in milliseconds since the epoch */
+  /** @param at start of the hour */
   add(at: number, tallied: readonly Tallied[]): void {
     for (const { key, ...counted } of tallied) {
       const id = `${at} ${key}`
@@ -179,7 +178,6 @@ export class TrafficRecorder {
 
 /** Distinct routes per minute, which bounds disk usage. */
 const MOST_ROUTES = 200
-/** Name for all further routes; no route can have it. */
 const OTHER_ROUTES = '…'
 
 /** Counters of `metrics` that are one number each. */

@@ -8,7 +8,6 @@ import type { LoggedRequest, RecentRequests } from '../../platform/telemetry/tal
 /** Requests kept per proxy. */
 const KEPT = 1_000
 const EVERY = 5_000
-/** Milliseconds that a shutdown waits for the last write. */
 const LAST_WRITE = 2_000
 /** Rows per statement: serializing more would block the event loop. */
 const AT_ONCE = 500

@@ -6,14 +6,13 @@ import { summed, type MeasuredStep } from './measured.ts'
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
-/** Retention in milliseconds. */
+/** Retention. */
 export const KEPT = 30 * DAY
 
-/** Grains of sums in milliseconds. */
 export const GRAINS = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: DAY } as const
 export type Grain = keyof typeof GRAINS
 
-/** A recording process. Times in milliseconds since the epoch. */
+/** A recording process. */
 export interface TrafficProcess {
   readonly id: string
   readonly pid: number
@@ -35,7 +34,7 @@ export interface TrafficBatch {
   readonly faults: readonly FaultSum[]
 }
 
-/** Retention of hourly proxy sums in milliseconds; daily ones as all others. */
+/** Retention of hourly proxy sums; daily ones as all others. */
 export const PROXY_HOURS_KEPT = 7 * DAY
 
 interface ProxyTrafficQuery {
@@ -43,14 +42,14 @@ interface ProxyTrafficQuery {
   /** Null: all of the account's. */
   readonly proxyId: string | null
   readonly grain: 'hour' | 'day'
-  /** Milliseconds since the epoch; `to` exclusive. */
+  /** `to` exclusive. */
   readonly from: number
   readonly to: number
 }
 
 export interface TrafficQuery {
   readonly grain: Grain
-  /** Milliseconds since the epoch; `to` exclusive. */
+  /** `to` exclusive. */
   readonly from: number
   readonly to: number
   /** Empty: all together; `each`: every route separately. */
@@ -125,7 +124,6 @@ const OF_REQUESTS = [
 ]
 const OF_ROUTES = [...OF_REQUESTS, 'sales', 'sats']
 
-/** A table of sums: its keys, counters and latency width. */
 interface SumsTable {
   readonly table: string
   readonly of: 'route' | 'proxy_id'
@@ -189,7 +187,6 @@ const WRITE_TEMPLATE: TemplateStringsArray = Object.assign(WRITE_PARTS, { raw: W
 
 const iso = (at: number): string => new Date(at).toISOString()
 
-/** Statement parameter of a row. */
 function sentRow(row: MeasuredStep) {
   const buckets = [...row.latencies.keys()].sort((a, b) => a - b)
   return {

@@ -8,7 +8,7 @@ import { GRAINS, KEPT, type Grain, type TrafficProcess, type TrafficStore } from
 
 const MINUTE = 60_000
 
-/** Allowed step lengths in milliseconds. */
+/** Allowed step lengths. */
 export const TRAFFIC_STEPS = {
   '1m': MINUTE,
   '5m': 5 * MINUTE,
@@ -24,7 +24,7 @@ const MOST_STEPS_OF_ROUTES = 100
 
 interface TrafficSums {
   readonly step: TrafficStep
-  /** Milliseconds since the epoch; whole steps, `to` exclusive. */
+  /** Whole steps, `to` exclusive. */
   readonly from: number
   readonly to: number
   readonly total: Measured
@@ -105,7 +105,7 @@ export class Traffic {
 }
 
 /**
- * The whole steps of a period, in milliseconds.
+ * The whole steps of a period.
  * @throws ValidationError for a period beyond retention or the calendar
  */
 export function wholeSteps(begin: number, end: number, length: number): [first: number, last: number] {
@@ -121,7 +121,6 @@ function fitting(period: number): TrafficStep {
   return steps.find(([, length]) => period / length <= 200)?.[0] ?? '1d'
 }
 
-/** The coarsest grain that divides a step. */
 function grainOf(step: number): Grain {
   return (['day', 'hour', 'quarter'] as const).find(grain => step % GRAINS[grain] === 0) ?? 'minute'
 }

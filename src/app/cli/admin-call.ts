@@ -38,7 +38,6 @@ export function adminKeyOf({ data, secrets }: Pick<GatewayConfig, 'data' | 'secr
   )
 }
 
-/** Where commands call the gateway of a configuration. */
 export function addressOf({ server: { listen, tls, publicUrl } }: GatewayConfig): string {
   // Only its public name has a certificate.
   if (tls.length > 0 || (listen.port === 0 && publicUrl !== '')) return publicUrl

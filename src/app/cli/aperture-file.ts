@@ -302,7 +302,6 @@ export function hostOf(regexp: string): string | null {
   return /^[A-Za-z0-9.-]+$/.test(host) && !/[.-]{2}/.test(host) ? host : null
 }
 
-/** The paths that an expression stands for; null where paths here cannot. */
 export function pathsOf(regexp: string): Paths | null {
   if (/^\^?\/?(?:\.\*)?\$?$/.test(regexp)) return { paths: ['/*'], note: null }
   const isExact = regexp.endsWith('$') && !regexp.endsWith('.*$')

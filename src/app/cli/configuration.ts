@@ -8,7 +8,6 @@ import { builtInPlugins, importPlugin } from '../plugins.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { UsageError } from './output.ts'
 
-/** A configuration with its external plugins. */
 export interface Loaded {
   readonly config: GatewayConfig
   readonly plugins: ReadonlyMap<string, Plugin>
@@ -91,7 +90,6 @@ export function filesBehind({ routes, upstreams }: GatewayConfig, env: NodeJS.Pr
   return [...new Set(files)].filter(file => existsSync(file))
 }
 
-/** Passes the plugins and internal upstreams to `load`, and loads plugins named by path. */
 export async function withPlugins(load: (options: LoadOptions) => Promise<GatewayConfig>): Promise<Loaded> {
   const plugins = new Map(builtInPlugins)
   const config = await load({

@@ -26,7 +26,6 @@ export interface InitChoices {
 }
 
 export const KEY_VARIABLE = 'LIGHTNING_KEY'
-/** Variable of the language model's key in the file. */
 export const UPSTREAM_KEY_VARIABLE = 'OPENAI_API_KEY'
 
 export const FOR_MONEY = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
@@ -40,7 +39,6 @@ export function shownPrice(price: string): string {
   return isBare(price) ? formatUnit('price', Number(price)) : price
 }
 
-/** A text as a JSON string, which YAML accepts. */
 function quoted(text: string): string {
   return JSON.stringify(text.replaceAll('${', '$${'))
 }

@@ -29,7 +29,6 @@ export const UNEXPECTED = defineError('BG_UNEXPECTED', {
 /** Output of a command; tests pass arrays. */
 export interface Output {
   print(line: string): void
-  /** Writes an error line. */
   complain(line: string): void
 }
 

@@ -90,7 +90,6 @@ export class FirstWork {
     this.#waiting.clear()
   }
 
-  /** Environment of a forked worker. */
   get environment(): Readonly<Record<string, string>> {
     return this.#isDone ? {} : { [PENDING]: '1' }
   }

@@ -17,7 +17,6 @@ Calls and changes nothing. Warnings do not fail the check.`,
   examples: ['boltgate check', 'boltgate check --config gateway.production.yaml']
 }
 
-/** @throws ConfigError and UsageError */
 export async function check(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)

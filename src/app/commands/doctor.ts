@@ -50,7 +50,6 @@ const MOST_CHARS = 100_000
 const MARKS = { good: 'ok     ', warning: 'warning', bad: 'FAILED ' } as const
 const PROXY_PAGE = 'docs/how-to/behind-a-proxy.md'
 
-/** @throws ConfigError and UsageError */
 export async function doctor(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
@@ -152,7 +151,6 @@ async function examined(name: string, check: () => Promise<Line>): Promise<Line>
   }
 }
 
-/** How the gateway answers here and at its public address. */
 async function gatewayLines(config: GatewayConfig, operations: readonly AnyOperation[]): Promise<readonly Line[]> {
   const { publicUrl, tls, trustedProxies, addresses } = config.server
   const here = addressOf(config)

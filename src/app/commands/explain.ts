@@ -3,7 +3,6 @@ import { DATABASE_REJECTED, isConnectionFault, isRefused } from '../../platform/
 import { codeOf, type ErrorCode } from '../../platform/system/errors.ts'
 import { FILE_ACCESS, NOT_REACHED, UNEXPECTED } from '../cli/output.ts'
 
-/** Error code of a failed command or start; `BG_UNEXPECTED` is a bug in boltgate. */
 export function startCode(error: unknown): ErrorCode {
   const own = codeOf(error)
   if (own !== null) return own

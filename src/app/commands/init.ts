@@ -58,7 +58,6 @@ interface Given {
   readonly priceIs: string
 }
 
-/** Defaults and questions of each product. */
 const USUAL: Readonly<Record<Product, Omit<Given, 'sell'>>> = {
   api: {
     upstream: null,
@@ -242,7 +241,6 @@ interface Choice {
   readonly out: Output
 }
 
-/** One of a list, by its number or name. */
 async function choice({ flag, given, question, choices, usual, ask, out }: Choice): Promise<string> {
   const names = choices.map(([name]) => name)
   for (let isFirst = true; ; isFirst = false) {

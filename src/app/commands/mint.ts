@@ -25,7 +25,6 @@ is valid once, and only for the body it was made for. Sandbox only.`,
   examples: ['boltgate mint --count 1000 --parallel 16 > credentials.txt']
 }
 
-/** Longest Retry-After that is waited for, in seconds. */
 const LONGEST_WAIT = 120
 
 interface Wanted {
@@ -160,7 +159,6 @@ export function paidHeaders(
 
 const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest', 'header']
 
-/** Credential for a paid challenge. */
 export function credentialFor(challenge: ChallengeLine, preimage: string): string {
   const { parameters } = challenge
   if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`

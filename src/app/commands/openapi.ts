@@ -20,7 +20,6 @@ export const openapiHelp: Help = {
   examples: ['boltgate openapi > openapi.json']
 }
 
-/** @throws ConfigError and UsageError */
 export async function openapi(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const { config: file, plugins } = await loadWithPlugins(configurationFile(values.config), process.env)

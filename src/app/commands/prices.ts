@@ -29,7 +29,6 @@ gateway reads the file when it changes.`,
   examples: ['boltgate prices update models.json']
 }
 
-/** @throws UsageError, ConfigError, CodedError */
 export async function prices(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],

@@ -31,7 +31,6 @@ health. Shows each request, and sends none without --send. Run it again after ea
   examples: ['boltgate publish 402index', 'boltgate publish 402index --send']
 }
 
-/** @throws UsageError, ConfigError, CodedError */
 export async function publish(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -74,7 +73,6 @@ function directoryOf([name, ...more]: readonly string[]): (typeof DIRECTORIES)[s
   )
 }
 
-/** Methods that directories probe. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'DELETE'])
 
 /** @throws UsageError without a public name, or without anything that can be called */

@@ -19,7 +19,6 @@ import { openCore, type Core } from './core.ts'
 import type { Suite } from './suite.ts'
 import type { JobDeclaration } from '../../platform/jobs/jobs.ts'
 
-/** Environment of a gateway; its owner closes the database. */
 export interface GatewayEnvironment {
   readonly clock: Clock
   readonly log: Log
@@ -27,9 +26,8 @@ export interface GatewayEnvironment {
   readonly secrets: Secrets
   /** Plugins by the name or absolute path in chain entries. */
   readonly plugins: ReadonlyMap<string, Plugin>
-  /** Available provider kinds; default: `lightning/kinds/kinds.ts`. */
   readonly providerKinds?: readonly ProviderKind[]
-  /** Without a trailing slash; a function, since port 0 is resolved late. */
+  /** A function, since port 0 is resolved late. */
   publicUrl(): string
   /** Called for each request that begins. */
   begun?(): void

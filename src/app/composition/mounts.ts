@@ -11,7 +11,6 @@ import { RouteSchema } from '../../engine/sections/route.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import type { Plugin } from '../../engine/pipeline/plugin.ts'
 
-/** A route of the gateway's own, before defaults. */
 type OwnRoute = Pick<RouteConfig, 'match' | 'chain' | 'upstream'> & Partial<Pick<RouteConfig, 'price' | 'description'>>
 
 const { meter: _meter, ...defaults } = readSound(

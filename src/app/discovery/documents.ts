@@ -65,7 +65,6 @@ export function openApiText(
   return JSON.stringify(document)
 }
 
-/** OpenAPI of a merchant's API. */
 export function apiText(
   { name, description, routes }: PublishedApi,
   { config, publicUrl }: Pick<WrittenFacts, 'config' | 'publicUrl'>

@@ -36,12 +36,9 @@ const DESCRIPTION: Readonly<Record<Health['status'], string | null>> = {
 /** Whether the gateway can take traffic; false while starting or draining. */
 export interface Readiness {
   ready(): boolean
-  /** Budgets of calls to payment providers; omitted without any. */
   budgets?(): Promise<readonly Budget[]>
   /** Providers of the operator's invoices, in order; omitted or empty for a single one. */
-  makers?(): ReadonlyArray<
-    Omit<Maker, 'since'> & { /** Milliseconds since the epoch. */ readonly since: number | null }
-  >
+  makers?(): ReadonlyArray<Omit<Maker, 'since'> & { readonly since: number | null }>
 }
 
 const Budget = Type.Object(

@@ -46,13 +46,10 @@ export interface DiscoveryFacts {
   prices(): PriceList
   /** Every mounted operation; called on the first read of a document. */
   operations(): readonly AnyOperation[]
-  /** Webhooks to merchants by event. */
   webhooks(): Readonly<Record<string, WebhookFacts>>
   /** Stores with `listInRegistry`. */
   stores(): Promise<readonly ListedStore[]>
-  /** Merchants' APIs that are listed. */
   apis(): Promise<readonly PricedRoute[]>
-  /** One of them by its proxy; null without it. */
   api(proxyId: string): Promise<PublishedApi | null>
 }
 

@@ -16,7 +16,6 @@ export interface ApiOperation {
   readonly members: Json
 }
 
-/** What an OpenAPI file says of the API behind a route. */
 export interface ApiFile {
   readonly base: string
   readonly operations: readonly ApiOperation[]

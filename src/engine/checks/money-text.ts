@@ -1,7 +1,6 @@
 /** An amount with a varying exchange rate, in one spelling: `USD 0.002`. */
 export type FiatText = `${'USD' | 'EUR' | 'GBP'} ${string}`
 
-/** Whole millisatoshis, or fiat. */
 type NamedMoney = { readonly msat: number } | { readonly fiat: FiatText }
 
 /** Whole units, about a billion satoshis. */

@@ -66,7 +66,7 @@ export function TableBy<const Entry extends TSchema>(
   ) as unknown as TUnsafe<FieldTable<Static<Entry>>>
 }
 
-/** An operator's price server, and the fields sent to it. Times in milliseconds. */
+/** An operator's price server, and the fields sent to it. */
 export interface PriceServerConfig {
   readonly from: string
   readonly timeout: number

@@ -259,7 +259,6 @@ const FIXED = [
   'log'
 ] as const
 
-/** The changed parts that take effect only after a restart. */
 export function needsRestart(before: GatewayConfig, after: GatewayConfig): string[] {
   return FIXED.filter(part => JSON.stringify(before[part]) !== JSON.stringify(after[part]))
 }

@@ -7,7 +7,6 @@ export interface HostAndPort {
   readonly port: number
 }
 
-/** An address of `server.listen`. */
 export type ListenAddress =
   | (HostAndPort & {
       readonly kind: 'tcp'

@@ -193,7 +193,6 @@ export type GatewayConfig = DeepReadonly<
   readonly warnings: readonly Problem[]
 }
 
-/** Times in milliseconds. */
 export type FreeCallsConfig = NonNullable<RouteConfig['free']>
 
 export interface PluginFacts {
@@ -205,8 +204,6 @@ export interface PluginFacts {
   readonly provides?: readonly string[]
   /** Answers the request: must be last. A chain without one ends with the route's upstream. */
   readonly terminal?: boolean
-  /** Plugins that must not come earlier in the chain: `throttle` may have `before: ['challenge']`. */
   readonly before?: readonly string[]
-  /** Plugins that must not come later in the chain: `challenge` has `after: ['throttle']`. */
   readonly after?: readonly string[]
 }

@@ -20,7 +20,6 @@ export interface EventSink {
   end(): void
 }
 
-/** Times in milliseconds. */
 export interface EventStreamOptions {
   readonly clock: Clock
   /** Called once, when the client is connected; returns the clean-up, called once at the end. */

@@ -30,19 +30,16 @@ function isLanguage(name: string | null | undefined): name is Language {
   return name !== null && name !== undefined && Object.hasOwn(LANGUAGES, name)
 }
 
-/** Language of the cookie, else the best of Accept-Language. */
 export function readerLanguage(headers: ReadonlyHeaders): Language {
   const kept = new RegExp(`(?:^|;) *${COOKIE}=([a-z]{2}) *(?:;|$)`).exec(headers.all('cookie').join(';'))?.[1]
   if (isLanguage(kept)) return kept
   return acceptedLanguages(headers.all('accept-language').join(',')).find(isLanguage) ?? 'en'
 }
 
-/** Runs `run` for a reader of a language. */
 export function speaking<T>(language: Language, run: () => T, query: string | null = null): T {
   return readers.run({ language, query }, run)
 }
 
-/** The language of the reader; English outside of `speaking`. */
 export function currentLanguage(): Language {
   return readers.getStore()?.language ?? 'en'
 }
@@ -59,7 +56,6 @@ export function languageLinks(): ReadonlyArray<readonly [Language, string]> | nu
     })
 }
 
-/** A page in the language of its reader. `?lang=de` chooses one, which a cookie keeps. */
 export async function inReadersLanguage(
   ctx: Pick<Context, 'headers' | 'query' | 'secure'>,
   page: () => Result | Promise<Result>
@@ -76,7 +72,6 @@ export async function inReadersLanguage(
   return { ...result, headers }
 }
 
-/** A message as the reader's catalog has it; the message itself where it has none. */
 export function translated(message: string): string {
   return CATALOGS[currentLanguage()].get(message) ?? message
 }

@@ -52,12 +52,10 @@ export function fittingItems<T extends TSchema>(schema: T): TCodec<TUnknown, Arr
   )
 }
 
-/** Without the items that did not fit. */
 export function fitting<T>(items: ReadonlyArray<T | null>): T[] {
   return items.filter(item => item !== null)
 }
 
-/** What a response says; null where it does not fit. */
 export function readResponse<T extends TSchema>(schema: T, value: unknown): StaticDecode<T> | null {
   const read = walk(schema, value)
   // What walked through a schema has its type.

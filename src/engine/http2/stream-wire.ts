@@ -9,7 +9,6 @@ import { streamHeaders } from './stream-head.ts'
 const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR } = constants
 const { NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE, NGHTTP2_STREAM_STATE_CLOSED } = constants
 
-/** The request body of a stream. */
 export class StreamSource implements BodySource {
   readonly #stream: ServerHttp2Stream
 
@@ -109,7 +108,6 @@ export class StreamWire implements Wire {
     return this.#bytesOut
   }
 
-  /** Bytes that the connection has taken. */
   get taken(): number {
     return this.#bytesOut - this.stream.writableLength
   }

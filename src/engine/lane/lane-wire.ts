@@ -61,7 +61,6 @@ export class LaneWire implements Wire {
   #wrote = false
   #kept: Uint8Array | null = null
   #needsDrain = false
-  /** Bytes buffered for a slow client, counted against the listener's allowance. */
   #keeps = 0
   #bytesOut = 0
   #broken = false

@@ -63,7 +63,6 @@ const BACKLOG = 4096
  */
 const SOCKETS = 32
 
-/** Accepts connections at one address. */
 export class Acceptors {
   readonly #address: ListenAddress
   readonly #accept: (socket: Socket) => void
@@ -76,16 +75,11 @@ export class Acceptors {
     this.#failed = failed
   }
 
-  /**
-   * Port 0 takes any free one.
-   * @throws CodedError; what else the system says
-   */
   async listen(): Promise<void> {
     const address = this.#address
     try {
       if (!cluster.isWorker) await removeUnserved(address)
       if (address.kind === 'unix') await this.#open({ path: address.path })
-      // The primary accepts for its workers.
       else if (cluster.isWorker) await this.#open(address)
       else await this.#openShared(address)
     } catch (cause) {
@@ -100,7 +94,6 @@ export class Acceptors {
     return this.#address.kind === 'tcp' && isPort(taken) ? { ...this.#address, port: taken.port } : this.#address
   }
 
-  /** Stops accepting; resolves when the last connection is closed. */
   async close(): Promise<void> {
     const closing = this.#servers.map(server => new Promise(resolve => server.close(resolve)))
     await Promise.all(closing)

@@ -15,7 +15,6 @@ export interface ListenerLimits {
   readonly connectionsPerAddress: number
   /** Slowest upload in bytes per second over `floorWindow`; 0 disables it. */
   readonly uploadFloor: number
-  /** Slowest download, like `uploadFloor`. */
   readonly downloadFloor: number
   readonly floorWindow: number
   /** For one slow client, and for all of them together. */

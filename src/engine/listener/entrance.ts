@@ -7,7 +7,7 @@ import type { ListenerOptions } from './options.ts'
 import { awaitProxyHeader } from './proxy-header.ts'
 import { Tls } from './tls.ts'
 
-/** Milliseconds. A proxy sends its header with the connection. */
+/** A proxy sends its header with the connection. */
 const HEADER_MS = 10_000
 
 type Admitted = (socket: Socket, peerAddress: string, trusted: boolean) => void

@@ -129,7 +129,6 @@ export class Admission {
   /** Bytes of the body; 0 without one, null when chunked. */
   readonly length: number | null
   readonly expectsContinue: boolean
-  /** Requested protocol, lower case; null on a plain request. */
   readonly upgrade: string | null
   /** X-Correlation-Id, unchecked; null for none or several. */
   readonly correlation: string | null

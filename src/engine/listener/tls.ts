@@ -79,7 +79,6 @@ export class Tls {
     this.#rotateTicketKeys()
   }
 
-  /** First end of validity of the certificates. */
   get notAfter(): Date {
     return new Date(Math.min(...this.#certificates.map(({ x509 }) => x509.validToDate.getTime())))
   }
@@ -129,7 +128,6 @@ export class Tls {
     return this.#certificates.find(({ x509 }) => x509.checkHost(name) !== undefined) ?? this.#certificates[0]
   }
 
-  /** A stolen ticket key opens the sessions of one hour. */
   #rotateTicketKeys(): void {
     const hour = Math.floor(this.#options.clock.now() / HOUR_MS)
     if (hour === this.#hour) return

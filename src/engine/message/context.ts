@@ -20,7 +20,7 @@ export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: 
 
 export interface RequestPayment {
   readonly scheme: 'l402' | 'payment' | 'payment-legacy' | 'session' | 'x402'
-  /** 64 lower-case hex characters; for a session its id, the hash of its first deposit. */
+  /** For a session its id, the hash of its first deposit. */
   readonly paymentHash: string
   /** The payment; for a session the price of one unit. */
   readonly amountSats: number
@@ -217,7 +217,6 @@ export interface RouteInfo {
    * Label for logs and metrics: the route's name, else its method and path pattern. Never made from a request's path.
    */
   readonly name: string
-  /** The route in the configuration file; null on the placeholder for no match. */
   readonly config: RouteConfig | null
   /** The service itself answers (internal operations, merchants' proxies): its own X-API-Version replaces any other. */
   readonly own: boolean

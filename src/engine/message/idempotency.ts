@@ -11,7 +11,7 @@ export interface Idempotency {
 export interface Kept<T> {
   readonly made: T
   readonly fingerprint: string
-  /** When another body may reuse the key, in milliseconds; null for not yet (decision 185). */
+  /** When another body may reuse the key; null for not yet (decision 185). */
   readonly freeAt: number | null
 }
 

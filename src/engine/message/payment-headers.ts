@@ -72,7 +72,6 @@ export function paidKey(value: string): string | null {
   return value.startsWith('bg_', start) ? value.slice(start).trim() : null
 }
 
-/** Whether a payment credential is present, valid or not. */
 export function hasPaymentCredential(headers: {
   has(name: string): boolean
   all(name: string): readonly string[]
@@ -85,12 +84,10 @@ export function hasPaymentCredential(headers: {
   )
 }
 
-/** Whether the client sends an Authorization that is no payment. */
 export function hasOwnAuthorization(headers: { all(name: string): readonly string[] }): boolean {
   return headers.all('authorization').some(value => paymentScheme(value) === null && paidKey(value) === null)
 }
 
-/** Whether a paid key is present, in any of its fields. */
 export function hasPaidKey(headers: { all(name: string): readonly string[] }): boolean {
   return PAID_KEY_FIELDS.some(name => headers.all(name).some(value => paidKey(value) !== null))
 }

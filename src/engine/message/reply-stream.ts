@@ -2,7 +2,6 @@ import type { StreamBody, StreamSink } from './reply.ts'
 
 interface StreamWay {
   gone(): boolean
-  /** Writes the head unless written; throws when it is invalid. */
   head(): void
   write(bytes: Uint8Array): boolean
   end(): void

@@ -68,7 +68,6 @@ function spelling(name: string): string {
   )
 }
 
-/** Null for invalid UTF-8. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))

@@ -243,7 +243,6 @@ const UPSTREAM: Json = {
   ])
 }
 
-/** OpenAPI 3.1; `operations` in the order of mounting. */
 export function openApiDocument(operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
   const writer = new Writer(facts.examples)

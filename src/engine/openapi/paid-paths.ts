@@ -20,7 +20,6 @@ export function pathItemOf(paths: Record<string, Json>, path: string): Json {
   return (paths[path] ??= {})
 }
 
-/** The paths of paid routes, behind those of operations. */
 export function addPaidRoutes(paths: Record<string, Json>, routes: readonly PricedRoute[], byX402: boolean): void {
   // Each method of a path is described once: by the route for all its requests, if there is one.
   const wideFirst = [...routes].sort((a, b) => Number(a.parameters !== undefined) - Number(b.parameters !== undefined))

@@ -28,7 +28,6 @@ export interface PricedRoute extends DocumentedPrice {
   readonly examples: readonly RouteExample[]
   /** Headers and query parameters that such requests have. */
   readonly parameters?: readonly Json[]
-  /** From the OpenAPI file of the API behind. */
   readonly api?: Pick<ApiFile, 'components'> & Pick<ApiOperation, 'members'>
 }
 
@@ -148,7 +147,6 @@ export function servedOperations(config: Priced, operations: readonly AnyOperati
   return operations.filter(operation => routeOf(operation)?.upstream.kind === 'internal')
 }
 
-/** The price of the route that leads to an operation; null when free. */
 export function operationPrices(config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
   const routeOf = routesOf(config)
   return operation => {

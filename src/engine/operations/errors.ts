@@ -65,7 +65,6 @@ export abstract class GatewayError extends Error {
     return JSON_TYPE
   }
 
-  /** The body's members in order; null for no body. */
   abstract members(around: ErrorContext): Record<string, unknown> | null
 }
 

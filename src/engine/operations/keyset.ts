@@ -24,7 +24,7 @@ export interface KeysetPage {
   readonly limit: number
 }
 
-/** Milliseconds since the epoch; includes `from`, excludes `to`. */
+/** Includes `from`, excludes `to`. */
 export interface TimeSpan {
   readonly from: number | null
   readonly to: number | null

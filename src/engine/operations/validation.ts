@@ -142,7 +142,6 @@ function unstorable(value: unknown, schema: TSchema | undefined, path = ''): str
   return null
 }
 
-/** Whether the database returns a text unchanged. */
 export function isStorable(text: string): boolean {
   return !text.includes('\u0000') && text.isWellFormed()
 }

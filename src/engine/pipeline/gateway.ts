@@ -4,7 +4,6 @@ import type { InternalContext } from './in-process.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Wire } from '../message/wire.ts'
 
-/** The running gateway: a pointer to the current snapshot. A reload swaps it. */
 export class Gateway {
   #current: Snapshot
   readonly #retiring = new Set<Promise<void>>()

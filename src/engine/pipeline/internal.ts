@@ -43,7 +43,6 @@ class Resource {
   }
 }
 
-/** Throws 405 with Allow for other methods. */
 function operationOf(resource: Resource, method: string): Mounted {
   const mounted = resource.operations.get(method === 'HEAD' ? 'GET' : method)
   if (mounted === undefined) throw methodNotAllowed(method, resource.allowed())
@@ -65,7 +64,6 @@ export function bodyLimitOf({ bodyLimit, access }: AnyOperation): number {
   return bodyLimit ?? (access === 'public' || access === 'credential' ? PUBLIC_BODY_LIMIT : BODY_LIMIT)
 }
 
-/** A body that needs no serialization: text, bytes, or a stream. */
 function ready(body: unknown): Reply['body'] {
   return body instanceof Uint8Array || isStreamBody(body) ? body : String(body)
 }

@@ -4,11 +4,11 @@ import { Unavailable } from '../operations/errors.ts'
 
 /** Milliseconds between two measurements. */
 const TICK = 50
-/** Event loop delay in milliseconds, in two consecutive ticks: one alone may be a garbage collection. */
+/** Event loop delay, in two consecutive ticks: one alone may be a garbage collection. */
 const LATE = 250
 /** Requests within two ticks below which a late event loop is no overload: something else blocks it. */
 const ARRIVALS = 32
-/** Latency of an empty statement in milliseconds above which the database is slow. */
+/** Latency of an empty statement above which the database is slow. */
 const SLOW = 100
 /** Milliseconds that a request may queue while the database is slow. */
 const WAIT = 200

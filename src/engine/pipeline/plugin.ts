@@ -5,7 +5,6 @@ import type { Services } from './services.ts'
 import type { HeaderList } from '../message/headers.ts'
 import type { TunnelTarget } from '../message/wire.ts'
 
-/** Nothing to continue, a reply to answer, or a promise of either. */
 export type HookResult = void | Reply | Promise<void | Reply>
 
 /** The request as it goes to the upstream. Plugins may change it in `upstream`. */
@@ -92,7 +91,6 @@ export function definePlugin<const S extends TSchema, const K extends keyof Serv
 
 /** How the terminal plugin streams a response through the chain to the client. */
 export interface Responder {
-  /** The client is gone: stop, and abort pending work. */
   readonly gone: boolean
   /** Called when the client reads again after `write` returned false. */
   onDrain: (() => void) | null

@@ -3,7 +3,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Hooks, Plugin } from './plugin.ts'
 import type { Services } from './services.ts'
 
-/** Time limit of a `setup` in milliseconds: `boltgate check`, a start and a reload all wait for it. */
+/** Time limit of a `setup`: `boltgate check`, a start and a reload all wait for it. */
 const SETUP_MS = 10_000
 
 /** The type makes it cover every member of `Hooks`. */

@@ -125,7 +125,6 @@ export class Snapshot implements ExchangeEvents {
     this.#run(ctx, wire, take(ctx, found))
   }
 
-  /** Answers a request of one of the gateway's own pages. Never rejects. */
   async ask(ctx: InternalContext): Promise<WholeReply> {
     this.#active++
     const found = find(this.#routerOf(ctx.host), ctx, ctx.method)

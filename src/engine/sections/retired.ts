@@ -51,7 +51,6 @@ export const RETIRED: Readonly<Record<string, string>> = {
 
 const PATTERNS = Object.entries(RETIRED).map(([path, sentence]) => [path.split('.'), sentence] as const)
 
-/** What replaced the setting at this path, if it was removed. */
 export function replacementOf(path: Path): string | undefined {
   const steps = path.filter(step => typeof step === 'string')
   return PATTERNS.find(

@@ -9,7 +9,7 @@ interface ConnectionPoolOptions {
   readonly connections: number
   /** Most connections for one client; default all. */
   readonly perClient?: number
-  /** Idle timeout in milliseconds. */
+  /** Idle timeout. */
   readonly keepAlive: number
 }
 

@@ -106,7 +106,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
     return this.#parser.httpVersion
   }
 
-  /** The upstream's keep-alive time in milliseconds, or -1. */
   get keepAlive(): number {
     return this.#parser.keepAlive
   }

@@ -44,7 +44,7 @@ interface ForwarderOptions {
 
 /** Per merchant's target: few, so that none takes all of the gateway's. */
 const DYNAMIC = { connections: 64, perClient: shareOf(64) } as const
-/** Milliseconds. Servers close an idle connection after 5 seconds or later (Node's default). */
+/** Servers close an idle connection after 5 seconds or later (Node's default). */
 const TIMES = { connectTimeout: 5000, keepAlive: 4000 } as const
 
 /** Largest body collected for a retry, and for fallbacks: that of requests that a meter reads. */
@@ -381,7 +381,6 @@ function bodyOf(ctx: Context): Uint8Array | Readable | null {
   return body.collected ?? body.stream()
 }
 
-/** Header fields that describe the body's bytes, for a replaced body. */
 function describe(body: Uint8Array, headers: HeaderList): void {
   for (const name of ['content-digest', 'repr-digest', 'digest', 'content-md5']) headers.delete(name)
   headers.set('Content-Length', String(body.byteLength))

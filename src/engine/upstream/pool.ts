@@ -8,16 +8,14 @@ import type { HealthConfig } from '../sections/upstream.ts'
 
 export interface PoolSettings {
   readonly origin: string
-  /** Connections are never shared between tenants. */
   readonly tenant: string
   readonly untrusted: boolean
   readonly tls: UpstreamTls | null
   readonly health: HealthConfig | null
   readonly connections: number
   readonly perClient: number
-  /** Milliseconds. */
   readonly connectTimeout: number
-  /** Idle timeout in milliseconds. */
+  /** Idle timeout. */
   readonly keepAlive: number
 }
 

@@ -192,7 +192,7 @@ class Framing {
   length = -1
   codings = 0
   chunked = false
-  /** The upstream's keep-alive time in milliseconds, or -1. */
+  /** The upstream's keep-alive time, or -1. */
   keepAlive = -1
   #close = false
   #keep = false

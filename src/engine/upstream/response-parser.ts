@@ -74,7 +74,6 @@ export class ResponseParser {
     return this.#head.old ? '1.0' : '1.1'
   }
 
-  /** The upstream's keep-alive time in milliseconds, or -1. */
   get keepAlive(): number {
     return this.#head.framing.keepAlive
   }

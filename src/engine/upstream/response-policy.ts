@@ -167,7 +167,6 @@ export function responseHeaders(
   return { pairs: out, length, undecodable }
 }
 
-/** Trailers that are independent of the sender. */
 const TRAILERS = new Set([
   'grpc-status',
   'grpc-message',

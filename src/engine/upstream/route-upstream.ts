@@ -177,7 +177,6 @@ export class Attempts {
 
 const LIMITS = { depth: 512, members: MAX_MEMBERS, names: MAX_MEMBERS }
 
-/** The JSON body with another `model`; null for another body. */
 export function withModel(body: Uint8Array, model: string): Buffer | null {
   let outline: Outline
   try {

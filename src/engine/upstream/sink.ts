@@ -52,7 +52,6 @@ export class Sink implements CallHandler, Waiting {
   readonly #attempts: Attempts | null
   /** The head waits for the first byte of the body. */
   #holdsHead = false
-  /** The status counts as a failure. */
   #isFailing = false
   /** A small paid body is complete before its head is sent. */
   #isHeldWhole = false

@@ -32,7 +32,6 @@ export interface RequestBinding {
   readonly params: { readonly [name: string]: JcsValue }
   /** Canonical JSON, whose digest is `requestHash`. */
   readonly description: string
-  /** 64 lower-case hex characters. */
   readonly requestHash: string
   /** Of the challenge that carries it, by `unprovenNonce`. */
   readonly nonce?: string
@@ -68,7 +67,6 @@ interface BoundCall {
   readonly argumentsText: string
 }
 
-/** Binds to one call of an MCP tool, by the profile `mcp:1`; no metadata changes what is sold. */
 export function mcpBinding({ server, name, argumentsText }: BoundCall): RequestBinding {
   const rest = canonicalize({
     domain: 'x402:exact:lnbtc:bolt11:mcp:1',
@@ -90,7 +88,6 @@ function bindingOf(
   return { url, profile, params, description, requestHash: sha256(Buffer.from(description)).toString('hex') }
 }
 
-/** The requirements of a decoded invoice whose signature was checked. */
 export function requirementsOf(invoice: Invoice, { params, profile, requestHash, nonce }: RequestBinding) {
   return {
     scheme: 'exact',
@@ -129,7 +126,6 @@ export function exactRequired(invoice: string, binding: RequestBinding, error: s
   return { x402Version: 2, ...(error === null ? {} : { error }), resource: { url: binding.url }, accepts }
 }
 
-/** SettlementResponse of a sale. */
 export function settlement(paymentHash: string, network: string): object {
   return { success: true, transaction: paymentHash, network }
 }
@@ -147,7 +143,6 @@ export function x402Header(value: object): string {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A readable credential; untrusted until `settlementFault` finds nothing. */
 export interface ExactCredential {
   readonly accepted: Fields
   readonly extra: Fields

@@ -105,7 +105,6 @@ export interface KindCalls {
 }
 
 export interface Polling {
-  /** HTTP calls per minute. */
   readonly perMinute: number
   /** Whether all accounts share them, since the provider counts by our address. */
   readonly isShared: boolean

@@ -45,7 +45,6 @@ export interface Macaroon {
 
 /** Our 66-byte identifier: `u16be version (0) ‖ payment hash ‖ token id`. */
 export interface TokenIdentifier {
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
   /** 32 bytes; the first four name the key generation, see `KeyRing`. */
   readonly tokenId: Uint8Array

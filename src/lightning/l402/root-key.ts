@@ -22,7 +22,6 @@ const NO_SALT = Buffer.alloc(0)
 const ROOT_KEY_PURPOSE = 'boltgate/macaroon'
 const PAYMENT_ID_PURPOSE = 'boltgate/payment-id'
 
-/** A key and its generation (8 hex characters). */
 export interface DerivedKey {
   readonly generation: string
   readonly key: Uint8Array

@@ -10,7 +10,6 @@ export type AskSource = (url: string, signal: AbortSignal) => Promise<string>
 
 export interface FeedSource {
   readonly name: SourceName
-  /** Without a trailing slash. */
   readonly url: string
   /** May hold a key. */
   readonly source: Pick<PriceSource, 'path' | 'read'>
@@ -47,7 +46,6 @@ interface Line {
   restUntil: number
 }
 
-/** Milliseconds in which a source must answer. */
 const TIMEOUT = 5_000
 /** Milliseconds until the sources are asked again. */
 const REFRESH = 60_000
@@ -57,7 +55,7 @@ const MAX_AGE = 300_000
 const REST = 10_000
 /** Last part of a price's TTL, when it is refreshed in the background. */
 const AHEAD_OF_END = 1 / 6
-/** Clock skew allowed to a source, in milliseconds. */
+/** Clock skew allowed to a source. */
 const AHEAD = 60_000
 
 /**

@@ -21,7 +21,7 @@ export interface Prices {
   satoshis(currency: FiatCurrency, amount: string): Promise<number>
 }
 
-/** Price of one bitcoin. Times in milliseconds since the epoch. */
+/** Price of one bitcoin. */
 export interface Quote {
   /** In currency units, above 0; see `atPrice`. */
   readonly price: Decimal
@@ -61,10 +61,9 @@ const SANDBOX_PRICES: Readonly<Record<FiatCurrency, string>> = Object.freeze({
   GBP: '79000'
 })
 
-/** TTL of a fixed quote in milliseconds, as the feed's. */
+/** TTL of a fixed quote, as the feed's. */
 const FIXED_QUOTE = 60_000
 
-/** Constant prices for the sandbox and tests: decimals per bitcoin, by currency. */
 export class FixedPrices implements Quotes {
   readonly #prices: Readonly<Record<FiatCurrency, Decimal>>
   readonly #clock: Clock

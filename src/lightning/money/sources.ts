@@ -13,7 +13,7 @@ export type SourceName = 'coinbase' | 'coinbase-exchange' | 'kraken' | 'coingeck
 
 interface SourcePrice {
   readonly price: Decimal
-  /** Milliseconds since the epoch; null where absent. */
+  /** Null where absent. */
   readonly at: number | null
 }
 

@@ -22,11 +22,9 @@ interface ChallengeRequest {
   /** BOLT 11, or null when absent; informational. */
   readonly invoice: string | null
   readonly network: string | null
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
 }
 
-/** A readable modern credential. Untrusted until its id is verified. */
 export interface PaymentCredential extends PaymentIdSlots {
   readonly id: string
   /** Null when not echoed; then the stored challenge's applies. */
@@ -34,7 +32,6 @@ export interface PaymentCredential extends PaymentIdSlots {
   /** `expires` in Unix seconds. */
   readonly expiresAt: number
   readonly charge: ChallengeRequest
-  /** 64 lower-case hex characters. */
   readonly preimage: string
 }
 
@@ -245,7 +242,6 @@ export type JsonFields = Readonly<Record<string, unknown>>
 
 const utf8 = new TextDecoder()
 
-/** Decodes base64url JSON; null unless an object. */
 export function decodeJsonObject(base64url: string): JsonFields | null {
   const bytes = Buffer.from(base64url, 'base64url')
   return isUtf8(bytes) ? asObject(jsonOrUndefined(utf8.decode(bytes))) : null
@@ -257,12 +253,10 @@ export function asObject(value: unknown): JsonFields | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonFields) : null
 }
 
-/** The object in a member, else null. */
 export function member(object: JsonFields, name: string): JsonFields | null {
   return Object.hasOwn(object, name) ? asObject(object[name]) : null
 }
 
-/** The non-empty text in a member, else null. */
 export function textIn(object: JsonFields, name: string): string | null {
   const value = Object.hasOwn(object, name) ? object[name] : undefined
   return typeof value === 'string' && value !== '' ? value : null

@@ -30,7 +30,6 @@ export interface SessionChallengeTerms extends SessionTerms {
   readonly realm: string
   /** The deposit's; its amount is the deposit. */
   readonly invoice: Pick<Invoice, 'text' | 'network' | 'amountMsat' | 'paymentHash' | 'expiresAt'>
-  /** Unix seconds, capped at the invoice's expiry. */
   readonly expiresAt: number
   /** Selects Payment-Authorization. */
   readonly inOwnField?: boolean | undefined

@@ -183,7 +183,6 @@ export function readKeyCertificate(text: string, name: string, kind: string, fil
   )
 }
 
-/** For `ProviderKind.keyFault`: the fault of a key's form, or undefined. */
 export function addressKeyFault(read: (text: string) => unknown): (key: string) => string | undefined {
   return key => {
     try {
@@ -233,7 +232,6 @@ export function addressKeyHost(
   }
 }
 
-/** For keys without a form but sent in a header: the fault, or undefined. */
 export function headerKeyFault(key: string): string | undefined {
   return /^[\x21-\x7e]+$/.test(key.trim())
     ? undefined

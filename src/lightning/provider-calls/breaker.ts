@@ -23,7 +23,6 @@ interface BreakerOptions {
   readonly clock: Clock
   /** Host that a key names, so that a dead node blocks only its merchant. Absent where configuration names the host. */
   hostOf?(key: Secret<string> | null): string
-  /** A host whose breaker was open answers again. Synchronous; never throws. */
   recovered?(host: string): void
   /** Called with the result of each call; `open` was not made. */
   called?(result: ProviderCallResult): void
@@ -33,7 +32,7 @@ export type ProviderCallResult = 'ok' | 'refused' | 'failed' | 'open'
 
 interface Trouble {
   failures: number
-  /** Current pause in milliseconds; 0 while closed. */
+  /** Current pause; 0 while closed. */
   pause: number
   /** Monotonic milliseconds. */
   until: number

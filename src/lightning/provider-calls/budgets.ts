@@ -26,7 +26,6 @@ export interface CallLimits {
   readonly ofAccount: Bucket
 }
 
-/** Limits of calls per account alone: the operator's `perMinute`, else `usual`. */
 export function accountLimits(usual: Bucket): (url: string | null, perMinute: number | null) => CallLimits {
   return (_url, perMinute) => ({
     ofAddress: {},

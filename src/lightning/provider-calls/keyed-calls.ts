@@ -22,7 +22,6 @@ export interface KeyedServer {
 
 export interface KeyedOptions {
   readonly guard: AddressGuard
-  /** Milliseconds per operation. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget

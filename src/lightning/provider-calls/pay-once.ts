@@ -36,7 +36,6 @@ export type Sending =
   | { readonly outcome: 'unclear'; readonly cause: unknown }
 
 interface LightningPayment {
-  /** Current state; null when unknown. Never sends. */
   find(): Promise<SentPayment | null>
   /** Sends. `ProviderRefused` means not sent; a lost response may have been. */
   send(): Promise<Sending>
@@ -84,7 +83,6 @@ export function isUnsent(error: unknown): boolean {
 const LEAST_FEE_LIMIT = 10
 const FEE_SHARE = 20
 
-/** Fee limit in satoshis, where a kind takes one. */
 export function feeLimit({ amountSats, feeLimitSats }: Pick<PayoutRequest, 'amountSats' | 'feeLimitSats'>): number {
   return feeLimitSats ?? Math.max(LEAST_FEE_LIMIT, Math.ceil(amountSats / FEE_SHARE))
 }
@@ -93,7 +91,6 @@ export interface LightningSend {
   readonly invoice: string
   /** For invoices without an amount. */
   readonly amountSats: number
-  /** Where a kind takes a limit. */
   readonly feeLimitSats: number
 }
 

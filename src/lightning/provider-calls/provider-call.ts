@@ -25,7 +25,6 @@ export interface ProviderHttpOptions {
   readonly clock: Clock
   readonly budget: CallBudget
   authorize(key: string): Readonly<Record<string, string>>
-  /** The provider's message for people, or null. */
   messageOf(body: unknown): string | null
   /** Returns text/plain as a string; otherwise reads JSON only. */
   readonly hasTexts?: true
@@ -373,7 +372,6 @@ function codeOf(error: unknown): string {
   return error instanceof AggregateError ? codeOf(error.errors[0]) : ''
 }
 
-/** A provider's message as one short line without the key; null when empty. */
 export function shortReason(text: string | null, key: string | null): string | null {
   if (text === null) return null
   const hidden = key === null ? text : text.replaceAll(key, '[redacted]')

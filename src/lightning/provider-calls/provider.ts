@@ -50,9 +50,7 @@ export interface Charge {
   /** The provider's id; the `charge_id` caveat (decision 116). */
   readonly chargeId: string
   readonly invoice: string
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
-  /** Milliseconds since the epoch. */
   readonly expiresAt: number
   readonly network: InvoiceNetwork
   /** On-chain address; null where the kind gives none. */
@@ -65,7 +63,6 @@ export interface ChargeState {
   readonly status: 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
   /** Satoshis received; null where unknown. */
   readonly receivedSats: number | null
-  /** Milliseconds since the epoch; null until settled. */
   readonly settledAt: number | null
 }
 
@@ -94,9 +91,9 @@ export interface Payout {
   readonly status: 'pending' | 'processing' | 'confirmed' | 'failed'
   /** 0 while unknown (decision 61). */
   readonly feeSats: number
-  /** 64 hex characters; null over Lightning, and before an on-chain broadcast. */
+  /** Null over Lightning, and before an on-chain broadcast. */
   readonly transactionHash: string | null
-  /** Milliseconds since the epoch; null until final. */
+  /** Null until final. */
   readonly processedAt: number | null
 }
 
@@ -122,7 +119,7 @@ export interface SettledCharge {
   readonly state: ChargeState | null
 }
 
-/** Query of an account's list. Times in milliseconds since the epoch. */
+/** Query of an account's list. */
 export interface SettledSince {
   /** Earlier settlements were seen. */
   readonly since: number
@@ -139,7 +136,7 @@ export interface SettledList {
    * nothing counts as seen before. `newest`: may be incomplete, and the kind cannot list more.
    */
   readonly reach: 'whole' | 'more' | 'newest'
-  /** When its first part was requested, in milliseconds since the epoch. */
+  /** When its first part was requested. */
   readonly asOf: number
   /** Cursor for the next call; must hold no secret. */
   readonly position: string | null
@@ -188,7 +185,6 @@ export interface Provider {
   createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
   /** For a fiat amount that the kind converts; the BOLT 11 amount is then authoritative (decision 47). */
   createFiatCharge?(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge>
-  /** Null for an unknown charge under this key. */
   lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
   /**
    * Absent, with `lookUpPayout`, in kinds that only receive. `ProviderRefused` and `ProviderUnavailable` mean that
@@ -201,7 +197,6 @@ export interface Provider {
    * lost payout only by repeating its quote. Never sends. `payoutId`: the provider's, null after a lost response.
    */
   lookUpPayout?(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
-  /** Validates a key up to making an invoice. A bad key is a verdict; `ProviderUnavailable` still throws. */
   validateKey(key: Secret<string>): Promise<KeyVerdict>
   /**
    * Reads a notification, where the kind sends some. Null unless about an incoming payment. Trust nothing before
@@ -209,7 +204,6 @@ export interface Provider {
    * @throws ProviderNotificationError 400 when unreadable
    */
   readNotification?(headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification | null
-  /** Account-wide list of settlements for the poller, where available. */
   listSettled?(key: Secret<string>, wanted: SettledSince): Promise<SettledList>
   /**
    * Streams settlements from now on, where available. Calls `settled` for each until `signal` aborts or the stream

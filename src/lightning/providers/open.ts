@@ -128,7 +128,6 @@ export function openProviders({
     budgets,
     events,
     payees,
-    /** Asks a Lightning address for an invoice to pay. */
     invoiceFor: (address: string, amountSats: number) => addresses.invoiceFor(address, amountSats),
     /** Makers of the operator's invoices, when there are several. */
     makers: () => payees.report(),

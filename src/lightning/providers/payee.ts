@@ -70,7 +70,7 @@ export interface SeatView {
   /** Null where polling is unnecessary. */
   readonly polling: Polling | null
   readonly isShared: boolean
-  /** Why the operator's last invoice failed; null after a success. `since` in milliseconds since the epoch. */
+  /** Why the operator's last invoice failed; null after a success. */
   readonly failure: { readonly reason: string; readonly since: number } | null
 }
 

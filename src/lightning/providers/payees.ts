@@ -43,7 +43,7 @@ export interface MakerReport {
   readonly use: 'used' | 'standby' | 'passed over'
   /** Null for the others. */
   readonly reason: string | null
-  /** Milliseconds since the epoch; null for the others. */
+  /** Null for the others. */
   readonly since: number | null
 }
 
@@ -72,7 +72,6 @@ export class Payees {
     clock: Pick<Clock, 'now'> = systemClock,
     /** Shares failures of merchants' keys; none are kept without it. */
     state: Pick<State, 'get' | 'set' | 'delete'> | null = null,
-    /** Reports a refused key of a merchant, once for each reason. */
     refused: ((merchantId: number, slot: ProviderSlot, reason: string) => Promise<void>) | null = null
   ) {
     this.#refused = refused

@@ -10,7 +10,7 @@ export type RefundStatus = (typeof REFUND_STATUSES)[number]
 export const REFUND_TYPES = ['chain', 'ln'] as const
 export type RefundType = (typeof REFUND_TYPES)[number]
 
-/** The part of a refund that provider responses change. Times in milliseconds since the epoch. */
+/** The part of a refund that provider responses change. */
 export interface PaidOut {
   readonly status: RefundStatus
   readonly type: RefundType
@@ -18,7 +18,6 @@ export interface PaidOut {
   readonly feeSats: number
   /** Null while it is unknown whether the provider accepted it. */
   readonly providerRefundId: string | null
-  /** 64 hex characters; null over Lightning, and before an on-chain broadcast. */
   readonly transactionHash: string | null
   readonly createdAt: number
   /** When confirmed or failed; null before. */
@@ -33,7 +32,7 @@ export const UNKNOWN_GRACE = 600_000
 /** Milliseconds after its reservation for sending a refund: a resumed process must not send what others gave up. */
 export const SEND_WITHIN = 60_000
 
-/** Coarsest node clock, in milliseconds. */
+/** Coarsest node clock. */
 const COARSEST_CLOCK = 1_000
 const SHORTEST_CHECK = 10_000
 const LONGEST_CHECK = 900_000
@@ -46,7 +45,7 @@ export function isOpen(refund: Pick<PaidOut, 'status'>): boolean {
 }
 
 /**
- * The refund after `payout`, `now` in milliseconds. Final states stay, since the amount may have been released; unknown
+ * The refund after `payout`. Final states stay, since the amount may have been released; unknown
  * fields are filled in.
  */
 export function afterPayout<R extends PaidOut>(refund: R, payout: Payout, now: number): R {
@@ -63,13 +62,13 @@ export function afterPayout<R extends PaidOut>(refund: R, payout: Payout, now: n
   }
 }
 
-/** The refund after certainly nothing was or will be sent, `now` in milliseconds. */
+/** The refund after certainly nothing was or will be sent. */
 export function afterRefusal<R extends PaidOut>(refund: R, now: number): R {
   return isOpen(refund) ? { ...refund, status: 'failed', processedAt: now } : refund
 }
 
 /**
- * The refund when unknown to its provider, `now` in milliseconds: failed after the grace period, unless the provider
+ * The refund when unknown to its provider: failed after the grace period, unless the provider
  * knew it before.
  */
 export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
@@ -90,7 +89,7 @@ export function ownPayout(refund: PaidOut, found: Payout | null): Payout | null 
   return isEarlier ? null : found
 }
 
-/** Next look-up of an open refund, in milliseconds: backs off with age. */
+/** Next look-up of an open refund: backs off with age. */
 export function nextCheck(refund: Pick<PaidOut, 'createdAt'>, now: number): number {
   return now + Math.min(Math.max((now - refund.createdAt) / 2, SHORTEST_CHECK), LONGEST_CHECK)
 }
@@ -100,7 +99,6 @@ export function isNothingSent(error: unknown): boolean {
   return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
 }
 
-/** Whether the provider's acceptance is unknown: response lost or pending. */
 export function isUnknownToProvider(refund: Pick<PaidOut, 'status' | 'providerRefundId'>): boolean {
   return refund.status === 'pending' && refund.providerRefundId === null
 }

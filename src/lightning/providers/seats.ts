@@ -23,7 +23,6 @@ interface SeatOptions {
   readonly kinds: readonly ProviderKind[]
   readonly mode: 'development' | 'production'
   readonly lightning: GatewayConfig['lightning']
-  /** Absolute path of the data folder. */
   readonly dataDir: string
   readonly database: Database
   readonly clock: Clock

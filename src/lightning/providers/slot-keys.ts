@@ -106,7 +106,6 @@ export function choiceAfterSaving(slot: ProviderSlot, choice: ProviderSlot | nul
   return choice === null && slot === 'primary' ? 'primary' : choice
 }
 
-/** The account's key in a slot, by default the one that makes its invoices. */
 export function keyInSlot(account: ProviderAccount, slot = providerOf(account)): SealedValue | null {
   return slot === 'primary' ? account.primaryKey : account.alternateKey
 }

@@ -24,7 +24,6 @@ interface SettledAccount {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly owner: Owner
-  /** Null for a charge unknown to the provider. */
   lookUp(chargeId: string): Promise<ChargeState | null>
 }
 

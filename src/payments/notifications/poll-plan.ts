@@ -9,11 +9,11 @@ export interface Candidate {
   readonly ending: number
   /** Those made recently, whose buyers may be waiting. */
   readonly young: number
-  /** Creation of the oldest open charge, in milliseconds since the epoch. */
+  /** Creation of the oldest open charge. */
   readonly since: number
 }
 
-/** Polling state of an account. Times in milliseconds since the epoch. */
+/** Polling state of an account. */
 export interface Turn {
   /** Last listing, or when the account was first seen. */
   readonly listedAt: number
@@ -93,7 +93,7 @@ export const FIRST_STATE: PollState = Object.freeze({ turns: Object.freeze({}), 
 const MINUTE = 60_000
 /** Overlap of listings, since neither clocks nor provider lists are exact. */
 const OVERLAP = 120_000
-/** First and longest backoff in milliseconds, doubled each time (decision 179). */
+/** First and longest backoff, doubled each time (decision 179). */
 const RESTS = Object.freeze({ refused: { first: 30_000, longest: 300_000 }, away: { first: 5_000, longest: 30_000 } })
 /** Milliseconds between look-ups of ending payments during a backoff, and their most. */
 const ENDING_EVERY = 30_000

@@ -15,7 +15,6 @@ export interface Remembered {
 export interface PollStore {
   /** The first state when nothing is stored. */
   load(slot: ProviderSlot, kind: KindName): Promise<Remembered>
-  /** Compare-and-set; null when another run has written since. */
   save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null>
 }
 
@@ -90,7 +89,6 @@ export class PollMemory {
     return store.load(slot, kind)
   }
 
-  /** Compare-and-set; null when another run has written since. */
   save(state: PollState, over: number): Promise<Remembered | null> {
     const { slot, kind, store } = this.#dependencies
     return store.save(slot, kind, state, over)

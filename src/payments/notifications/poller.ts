@@ -30,7 +30,6 @@ interface PollerDependencies {
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
   readonly payments: Pick<Payments, 'answered' | 'unaskable'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
-  /** Omitted for kinds without streams. */
   readonly streams?: { want(accounts: readonly string[]): void }
   merchant(id: number): Promise<ProviderAccount | null>
 }
@@ -259,7 +258,7 @@ function failure(error: unknown, now: number): PollOutcome {
   throw error
 }
 
-/** Polling rules of one slot. Times in milliseconds. */
+/** Polling rules of one slot. */
 export interface PollRules extends Polling {
   /** Whether the kind lists settled charges; else each charge is looked up. */
   readonly hasList: boolean

@@ -101,7 +101,7 @@ export class Registration {
     }
   }
 
-  /** Returns until when the registration is valid, in milliseconds since the epoch. */
+  /** Returns until when the registration is valid. */
   async #register(
     provider: Subscribing,
     account: ChargedAccount | null,
@@ -168,13 +168,12 @@ export function accountName(owner: Owner): string {
   return owner === null ? OPERATOR : String(owner)
 }
 
-/** Inverse of `accountName`; undefined for an invalid name. */
 export function ownerOfName(name: string): Owner | undefined {
   if (name === OPERATOR) return null
   return /^[1-9]\d{0,8}$/.test(name) ? Number(name) : undefined
 }
 
-/** Our receiver at a provider, as last registered or attempted. Times in milliseconds since the epoch. */
+/** Our receiver at a provider, as last registered or attempted. */
 export interface Subscription {
   readonly owner: Owner
   readonly slot: ProviderSlot
@@ -182,7 +181,6 @@ export interface Subscription {
   readonly url: string
   /** Sealed signing secret. */
   readonly secret: string
-  /** Fingerprint of the key that registered it. */
   readonly keyMark: string
   readonly attemptId: string
   readonly attemptedAt: number

@@ -35,7 +35,7 @@ const WANTED = 60_000
 /** Lease renewal in milliseconds, and lease TTL in seconds. */
 const RENEW_EVERY = 10_000
 const LEASE = 30
-/** First and longest reconnect delay in milliseconds. */
+/** First and longest reconnect delay. */
 const RESTS = { first: 1_000, longest: 60_000 }
 /** Milliseconds of batching, and the most charges of a batch; the listing covers the rest. */
 const GATHER = 100

@@ -7,9 +7,8 @@ import type { PaymentStore } from './store.ts'
 import { PAYMENT_CHANNEL } from './watch.ts'
 
 export interface ChangeFacts {
-  /** Milliseconds since the epoch; defaults to now. Used only for the change to `paid`. */
+  /** Defaults to now. Used only for the change to `paid`. */
   readonly paidAt?: number | null
-  /** Total received, in satoshis. */
   readonly receivedSats?: number | null
 }
 
@@ -137,7 +136,7 @@ export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidA
 
 interface Transition {
   readonly to: PaymentStatus
-  /** Milliseconds since the epoch; null when unknown. */
+  /** Null when unknown. */
   readonly paidAt: number | null
   readonly receivedSats: number | null
 }
@@ -147,8 +146,8 @@ export function canBecome(from: PaymentStatus, to: PaymentStatus): boolean {
 }
 
 /**
- * The unrecorded transition that time has made due: a demo's confirmation or an expiry. Null when there is none. `now`
- * in milliseconds; an invoice expires at `expiresAt` itself.
+ * The unrecorded transition that time has made due: a demo's confirmation or an expiry. Null when there is none.
+ * An invoice expires at `expiresAt` itself.
  */
 export function due(payment: Timed, now: number): Transition | null {
   if (payment.status !== 'unpaid') return null

@@ -15,11 +15,9 @@ interface OpenPayments {
   readonly merchantId: number
   readonly count: number
   readonly fresh: number
-  /** Those that end within two minutes, or have ended without their provider's answer. */
   readonly ending: number
-  /** Those made recently, whose buyers may be waiting. */
   readonly young: number
-  /** Creation of the oldest, in milliseconds since the epoch. */
+  /** Creation of the oldest. */
   readonly since: number
 }
 
@@ -44,7 +42,6 @@ interface PaymentRow {
   status: PaymentStatus
 }
 
-/** Reads payments by provider charge; demo payments have none. */
 export class PaymentCharges {
   readonly #database: Database
 
@@ -59,7 +56,7 @@ export class PaymentCharges {
     return rows.map(read)
   }
 
-  /** Accounts with payments that may still receive money. `now` in milliseconds. */
+  /** Accounts with payments that may still receive money. */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
     const rows = await sql<

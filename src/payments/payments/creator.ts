@@ -48,7 +48,7 @@ export interface CreatorDependencies {
   readonly payees: Payees
   readonly prices: Prices
   readonly demo: DemoInvoices
-  /** Error when the account may not use a feature, or null. `now` in milliseconds. */
+  /** Error when the account may not use a feature, or null. */
   refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
 }
 
@@ -62,7 +62,6 @@ const DRAWS = 5
 
 type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { readonly charge: Charge }
 
-/** Creates payments with their invoices; `Payments.create` lists its errors. */
 export class PaymentCreator {
   readonly #dependencies: CreatorDependencies
 

@@ -191,7 +191,7 @@ function digest(text: string): string {
   return hash('sha256', text)
 }
 
-/** Milliseconds; no invoice of a payment is good for longer. */
+/** No invoice of a payment is good for longer. */
 const LONGEST_INVOICE = 86_400_000
 
 /** @throws ValidationError 400, ShortError 400. An amount of 0 would be a demo, which pays itself. */

@@ -58,7 +58,6 @@ export function openPayments(
     payments,
     links,
     store,
-    /** Starts listening and sweeping. Rejects when the database is down; can be retried. */
     start: () => payments.start(),
     operations: [
       ...paymentOperations(payments),

@@ -13,7 +13,6 @@ import type { KindName } from '../../lightning/provider-calls/provider.ts'
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
 export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
 
-/** Times in milliseconds since the epoch. */
 export interface Payment {
   /** 15 random digits (decision 10). */
   readonly invoiceId: string
@@ -36,7 +35,6 @@ export interface Payment {
   readonly kind: KindName | 'demo'
   readonly chargeId: string
   readonly invoice: string
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly network: InvoiceNetwork
   readonly onchainAddress: string | null

@@ -27,7 +27,6 @@ export interface PaymentsDependencies extends ChangeDependencies, CreatorDepende
   publicUrl(): string
   /** The account of a payment without a request; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
-  /** Polled seats. Other providers are asked here when a payment expires. */
   readonly polled?: () => readonly ProviderSeatName[]
   /** Called for each stored payment with a provider's invoice. Must not block or throw. */
   readonly created?: (merchant: Merchant, payment: Payment) => void
@@ -162,7 +161,6 @@ export class Payments {
     )
   }
 
-  /** Null for an unknown token. */
   async byPayToken(token: string): Promise<Payment | null> {
     const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#dependencies.store.byPayToken(token) : null
     return payment === null ? null : await this.#current(payment)

@@ -17,7 +17,7 @@ export interface Reservation {
   readonly orderId: string
   /** Random; authorizes the release. */
   readonly reservationId: string
-  /** Milliseconds since the epoch. Afterward another create may take over: the process has died. */
+  /** Afterward another create may take over: the process has died. */
   readonly heldUntil: number
   readonly idempotency?: PaymentKeyUse | null
 }
@@ -28,14 +28,14 @@ export interface Reservation {
  */
 export type CreateOutcome = 'done' | 'taken' | 'running' | 'reused' | 'inactive'
 
-/** A due payment, also the cursor of the list. Times in milliseconds since the epoch. */
+/** A due payment, also the cursor of the list. */
 export interface DuePayment {
   readonly invoiceId: string
   readonly merchantId: number
   readonly at: number
 }
 
-/** Filter of payments past their end without a recorded expiry. Times in milliseconds since the epoch. */
+/** Filter of payments past their end without a recorded expiry. */
 export type Unexpired =
   | { readonly by: number; readonly answerless: number; readonly polled: readonly ProviderSeatName[] }
   /** Ended by `by`, of one account in one seat. */
@@ -51,7 +51,6 @@ export interface PaymentFilter {
   readonly period: TimeSpan
   /** Case-insensitive substring of order id, description, customer name or address; or the invoice id. */
   readonly text: string | null
-  /** Milliseconds since the epoch. */
   readonly now: number
 }
 

@@ -3,9 +3,9 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { PaymentKey } from './changes.ts'
 import type { DuePayment, PaymentStore, ProviderSeatName } from './store.ts'
 
-/** Longest sleep in milliseconds: another process may have made a payment. */
+/** Longest sleep: another process may have made a payment. */
 const REGULARLY = 30_000
-/** Shortest sleep in milliseconds. */
+/** Shortest sleep. */
 const SHORTEST = 20
 const BATCH = 100
 /**
@@ -37,7 +37,7 @@ export class Sweeper {
   #timer: Timer | null = null
   #timerAt = 0
   #started = false
-  /** Start of this gateway, in milliseconds since the epoch. */
+  /** Start of this gateway. */
   readonly #asksSince: number
 
   constructor(dependencies: SweeperDependencies) {
@@ -104,7 +104,7 @@ export class Sweeper {
     this.wakeAt(soonest)
   }
 
-  /** Returns the next sweep in milliseconds since the epoch. */
+  /** Returns the next sweep. */
   async #sweep(): Promise<number> {
     const { store, clock, log } = this.#dependencies
     const now = clock.now()

@@ -28,9 +28,9 @@ interface DirectorySources {
   open(row: ProxyRow): string | null
 }
 
-/** Refresh interval in milliseconds: price changes reach every process within 5 seconds. */
+/** Refresh interval: price changes reach every process within 5 seconds. */
 const REREAD_MS = 4_000
-/** TTL of unknown ids in milliseconds, which shields the database from made-up ids. */
+/** TTL of unknown ids, which shields the database from made-up ids. */
 const UNKNOWN_MS = 2_000
 const MOST_HELD = 10_000
 

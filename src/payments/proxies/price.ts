@@ -159,7 +159,6 @@ function tableOf(price: ProxyPriceTable): FieldChoice<number | FiatText> {
   return choice
 }
 
-/** Amount of another price for the same request; null when none or when it depends on another field. */
 export function sameRequestIn(price: ProxyPriceText, { by, value }: ChosenAmount): number | FiatText | null {
   if (typeof price === 'string') return amountOfText(price)
   if (by === null || JSON.stringify(price.by) !== JSON.stringify(by)) return null

@@ -15,12 +15,10 @@ const MAX_PREVIOUS_PRICES = 500
 const LONGEST_GRACE = 30 * 86_400_000
 
 export interface ProxyPrice {
-  /** An upper bound where `price` is set. */
   readonly amountSats: number
   readonly price: ProxyPriceText | null
   /** The endpoint's pattern when it sells all of it; null when the token covers only the request's path. */
   readonly pattern: string | null
-  /** Token validity in seconds; null: the proxy's. */
   readonly tokenValiditySeconds: number | null
   readonly meter: MeterConfig | null
 }

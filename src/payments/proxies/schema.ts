@@ -180,7 +180,6 @@ export interface ProxyEndpoint {
 }
 
 export interface PreviousPrices {
-  /** Milliseconds since the epoch. */
   readonly until: number
   readonly defaultPriceSats: number
   readonly defaultPrice?: ProxyPriceText | null

@@ -30,7 +30,7 @@ export interface ProxyServiceDependencies {
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random
-  /** Without a trailing slash; a function, since a free port is known late. */
+  /** A function, since a free port is known late. */
   publicUrl(): string
   proxyUrl(): string
   readonly production: boolean

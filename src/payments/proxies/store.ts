@@ -20,7 +20,6 @@ import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, ProxyExample, PreviousPrices } from './schema.ts'
 import type { Random } from '../../platform/system/ids.ts'
 
-/** Times are milliseconds since the epoch. */
 export interface ProxyRow {
   readonly proxyId: string
   readonly merchantId: number
@@ -77,7 +76,6 @@ export interface ProxyStore {
   get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
   /** Proxies of any merchant, without deleted ones. */
   byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
-  /** Listed and active ones, oldest first. */
   listed(limit: number): Promise<ProxyRow[]>
   /** One of these with its OpenAPI document, which others are read without. */
   listedApi(proxyId: string): Promise<{ readonly row: ProxyRow; readonly api: ApiFile | null } | null>
@@ -121,7 +119,6 @@ const proxyRows: Records<ProxyRow> = records({
   updatedAt: moment()
 })
 
-/** Channel that carries the ids of changed proxies to every process. */
 export const PROXY_CHANNEL = 'boltgate_proxies'
 
 export class SqlProxyStore implements ProxyStore {

@@ -18,7 +18,6 @@ import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 
 /** A parsed refundAddress. */
 export interface Destination {
-  /** 64 lower-case hex characters; null on-chain. */
   readonly paymentHash: string | null
   /** Amount of the invoice in millisatoshis; null on-chain and for an open amount. */
   readonly amountMsat: bigint | null
@@ -183,9 +182,8 @@ export interface RefundSource {
   readonly refusal: string | null
 }
 
-/** Finds refundable money. `now` in milliseconds. */
+/** Finds refundable money. */
 export interface RefundSources {
-  /** Null for another merchant's. */
   get(merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
   /**
    * The same with a row lock until the transaction ends. Every change of a refund takes it, so that sums stay correct.

@@ -21,7 +21,7 @@ export interface Refund extends PaidOut {
   readonly address: string
   /** Lightning address that gave the invoice; null for none. */
   readonly lightningAddress: string | null
-  /** 64 lower-case hex characters; null on-chain. */
+  /** Null on-chain. */
   readonly paymentHash: string | null
   readonly amountSats: number
   /** Slot of the payment, which sends the refund (decision 54). */
@@ -130,7 +130,7 @@ export const RefundDetails = Type.Object(
 )
 export type RefundDetails = Static<typeof RefundDetails>
 
-/** Response of create, `now` in milliseconds. Both provider ids are equal, null while unknown (decision 7). */
+/** Response of create. Both provider ids are equal, null while unknown (decision 7). */
 export function refundView(refund: Refund, now: number): RefundView {
   const message = adviceOn(refund, now)
   return {
@@ -167,7 +167,7 @@ export function isRefundId(text: string): boolean {
 export const LOOKED_UP_FOR = 30 * 86_400_000
 
 /**
- * Advice on a refund without the provider's acknowledgment, `now` in milliseconds; else null. It must not be sent
+ * Advice on a refund without the provider's acknowledgment; else null. It must not be sent
  * again: it may have been paid.
  */
 export function adviceOn(refund: Refund, now: number): string | null {

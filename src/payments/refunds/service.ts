@@ -135,7 +135,7 @@ export class Refunds {
   }
 
   /**
-   * Looks up due open refunds, `now` in milliseconds: for a periodic job in any number of processes. Failures are
+   * Looks up due open refunds: for a periodic job in any number of processes. Failures are
    * logged and retried.
    * @returns how many were looked up
    */
@@ -159,7 +159,6 @@ export class Refunds {
     return due.length
   }
 
-  /** Adds the merchant's advice to a provider error about an unacknowledged refund. */
   #advised(error: unknown, refund: Refund): unknown {
     const advice = adviceOn(refund, this.#dependencies.clock.now())
     return error instanceof ProviderUnavailable && advice !== null

@@ -30,14 +30,13 @@ export interface RefundSettlement {
   readonly outcome: SettlementOutcome
   /** The provider's refund id; null for `not-sent`. */
   readonly providerRefundId: string | null
-  /** 64 hex characters; null when unknown. */
+  /** Null when unknown. */
   readonly transactionHash: string | null
   readonly feeSats: number | null
   /** Name of the administrator: several share one admin key. */
   readonly settledBy: string
   readonly reason: string
   readonly correlationId: string
-  /** Milliseconds since the epoch. */
   readonly settledAt: number
 }
 
@@ -186,7 +185,6 @@ export class RefundPayouts {
       )
       return refund
     }
-    // Failed immediately: a refusal for the client.
     if (payout.status === 'failed' && written.status === 'failed')
       throw new ShortError(REFUND_REFUSED, 'The payment provider could not send the refund.')
     return written

@@ -23,7 +23,6 @@ import type { RefundQuery, Refund } from './schema.ts'
 
 type RefundFilter = Pick<RefundQuery, 'status' | 'text'>
 
-/** Refund sums of one payment, in satoshis. */
 interface RefundedSums {
   /** Pending, processing and confirmed: no longer available. */
   readonly held: number

@@ -25,7 +25,6 @@ const WEBHOOK_FAILED = defineError('BG_WEBHOOK_FAILED', {
 const WEBHOOK_QUEUE = 'webhooks'
 const RECOVERY = 'webhooks-recovery'
 
-/** Concurrent attempts of each process, and of one endpoint over all processes. */
 const CONCURRENCY = 256
 const PER_ENDPOINT = 4
 /** Concurrency limits of slow endpoints, and of slow and unproven ones together; the rest is reserved. */
@@ -247,7 +246,7 @@ export const ATTEMPT_TIMEOUT = 10_000
 export const BACKOFF: readonly number[] = Object.freeze([30_000, 60_000, 120_000, 240_000, 480_000])
 
 /**
- * Due time of the next attempt in milliseconds since the epoch; null when the event has permanently failed. `failed`
+ * Due time of the next attempt; null when the event has permanently failed. `failed`
  * counts the one that ended at `endedAt`.
  */
 export function nextAttemptAt(failed: number, endedAt: number, backoff: readonly number[] = BACKOFF): number | null {

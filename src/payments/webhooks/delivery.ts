@@ -16,7 +16,6 @@ import type { AddedDelivery } from './store.ts'
 export interface Sent {
   /** Null on delivery; else the reason for the merchant. */
   readonly error: string | null
-  /** Null without a response. */
   readonly responseStatus: number | null
   readonly responseBody: string | null
 }
@@ -73,7 +72,7 @@ export interface Verdict extends Sent {
   readonly url: string | null
   /** Retries cannot fix it. */
   readonly final: boolean
-  /** Duration of the call in milliseconds; null without one. */
+  /** Duration of the call; null without one. */
   readonly took: number | null
 }
 
@@ -86,7 +85,6 @@ export class WebhookSender {
   readonly #log: Log
   readonly #timeout: number
 
-  /** `timeout` in milliseconds. */
   constructor(
     endpoints: Pick<WebhookEndpoints, 'secretOf'>,
     merchants: Pick<Merchants, 'webhookSecret'>,
@@ -174,7 +172,7 @@ export const USER_AGENT = `boltgate/${version}`
 
 /**
  * X-Service-Signature: `t=<unix seconds>,v1=<hex>`, the hex being HMAC-SHA256 of `<t>.<raw body>`, keyed with the UTF-8
- * bytes of the webhook secret (contract, Events 4). `now` in milliseconds since the epoch.
+ * bytes of the webhook secret (contract, Events 4).
  */
 export function signatureHeader(secret: Secret<string>, now: number, body: Uint8Array): string {
   const t = Math.floor(now / 1000)
@@ -182,7 +180,7 @@ export function signatureHeader(secret: Secret<string>, now: number, body: Uint8
   return `t=${t},v1=${v1}`
 }
 
-/** Last quick and last slow or failed response of an endpoint. Milliseconds since the epoch. */
+/** Last quick and last slow or failed response of an endpoint. */
 export interface EndpointTimes {
   readonly quickAt: number | null
   readonly slowAt: number | null
@@ -197,7 +195,6 @@ export function groupOf({ merchantId, endpointId }: Omit<AddedDelivery, 'id'>): 
   return endpointId ?? String(merchantId)
 }
 
-/** `now` in milliseconds. */
 export function paceOf({ quickAt, slowAt }: EndpointTimes, now: number): Pace {
   if (slowAt !== null && (quickAt === null || slowAt >= quickAt || slowAt + PROBATION > now)) return 'slow'
   return quickAt === null ? 'unproven' : 'quick'

@@ -19,7 +19,6 @@ export interface WebhookEndpoint {
   readonly url: string
   /** Sealed signing secret. */
   readonly secret: string
-  /** Subscribed events; null: all. */
   readonly events: readonly WebhookEvent[] | null
   readonly isActive: boolean
   readonly createdAt: number
@@ -44,7 +43,6 @@ export interface WebhookEndpointsDependencies {
   readonly production: boolean
 }
 
-/** Reason for a removed endpoint's failures. */
 export const REMOVED = 'The webhook endpoint was removed.'
 export const PAUSED = 'The webhook endpoint was paused.'
 

@@ -17,11 +17,10 @@ export const WEBHOOK_EVENTS = Object.freeze([
 ] as const)
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
-/** An event for one merchant with its delivery state. Times in milliseconds since the epoch. */
+/** An event for one merchant with its delivery state. */
 export interface Delivery {
   readonly id: string
   readonly merchantId: number
-  /** Null for the account's first endpoint. */
   readonly endpointId: string | null
   readonly event: WebhookEvent
   readonly invoiceId: string | null

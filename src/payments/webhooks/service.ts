@@ -47,11 +47,11 @@ export interface WebhooksDependencies {
   readonly random: Random
   readonly log: Log
   readonly metrics: Metrics
-  /** Backoff and timeout in milliseconds; tests shorten the contract's. */
+  /** Backoff and timeout; tests shorten the contract's. */
   readonly times?: { readonly backoff: readonly number[]; readonly timeout: number }
 }
 
-/** Retention of deliveries in milliseconds (decision 173). */
+/** Retention of deliveries (decision 173). */
 const KEEP = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 

@@ -14,7 +14,6 @@ import {
 import type { EndpointTimes } from './delivery.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
-/** Times in milliseconds since the epoch. */
 export interface NewDelivery {
   readonly id: string
   readonly merchantId: number
@@ -46,7 +45,6 @@ export interface Claim {
 
 export interface ClaimedAttempt extends EndpointTimes {
   readonly merchantId: number
-  /** Null for the first endpoint. */
   readonly endpointId: string | null
   readonly event: WebhookEvent
   readonly body: string
@@ -73,7 +71,6 @@ interface DeliveryFilter {
   readonly endpoint: string | null
   readonly status: DeliveryStatus | null
   readonly invoiceId: string | null
-  /** Milliseconds since the epoch. */
   readonly since: number | null
   readonly limit: number
   readonly offset: number
@@ -88,7 +85,6 @@ interface Resend extends EndpointTimes {
 export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
 
 interface ClaimedDelivery extends PacedDelivery {
-  /** Milliseconds since the epoch. */
   readonly claimedUntil: number
 }
 
@@ -121,7 +117,6 @@ export interface WebhookStore {
     merchantId: number,
     filter: DeliveryFilter
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
-  /** A merchant's delivery with its body; null for an unknown one. */
   sent(merchantId: number, id: string): Promise<{ readonly delivery: Delivery; readonly body: string } | null>
   /** Unclaimed only, oldest first. */
   overdue(due: number, now: number, limit: number): Promise<Overdue[]>

@@ -30,9 +30,8 @@ interface PlanInvoiceRequest {
   readonly place: string
   /** Requested with an account's key, or by a job. */
   readonly keyed: boolean
-  /** Milliseconds; an hour when left out. */
+  /** An hour when left out. */
   readonly expiry?: number
-  /** Writes dependent rows in the invoice's transaction, before the invoice. */
   readonly record: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
 }
 

@@ -24,7 +24,7 @@ const OFFSETS: Readonly<Record<RenewalStep, number>> = Object.freeze({
 /** Milliseconds before the end of a period at which the first mail is due. */
 export const FIRST_NOTICE = -OFFSETS.week
 
-/** A paid period: its end in milliseconds since the epoch, and the preferred day of the month. */
+/** A paid period: its end, and the preferred day of the month. */
 export interface Period {
   readonly end: number
   /** 1 to 31, UTC. */

@@ -114,7 +114,6 @@ export class BitcoinStore {
     const subscription = await subscriptionRows.one(
       sql`select * from bitcoin_subscriptions where id = ${invoice.subscriptionId}`
     )
-    // The invoice refers to it.
     return { invoice, subscription: subscription! }
   }
 
@@ -132,7 +131,6 @@ export class BitcoinStore {
       where s.merchant_id = ${merchantId} order by i.created_at desc, i.invoice_id desc limit ${limit}`)
   }
 
-  /** A paid subscription of this address and plan that waits for approval. */
   async waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null> {
     return await subscriptionRows.one(sql`
       select s.* from bitcoin_subscriptions s join pending_subscriptions p on p.billing_subscription_id = s.id and p.state = 'pending'

@@ -57,7 +57,7 @@ interface SubscriptionRow {
 }
 
 const DAY = 86_400_000
-/** The sandbox's month, in milliseconds. */
+/** The sandbox's month. */
 const PERIOD = 30 * DAY
 /** Milliseconds for which the pages of a checkout and of a portal are valid. */
 const CHECKOUT_LIFE = DAY

@@ -49,7 +49,6 @@ export class Batch<I, V> {
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
   #ready: Entry<I, V>[] = []
-  /** The newest entry of each key that is ready or in progress. */
   readonly #last = new Map<string, Entry<I, V>>()
   #open = 0
   /** The statement that others wait for; null for none, or when it exceeds `PATIENCE`. */

@@ -66,7 +66,6 @@ export function records<C extends Columns>(columns: C): Records<RecordOf<C>> {
   }
 }
 
-/** `ilike` pattern of texts that contain `text`. */
 export function containing(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
@@ -113,7 +112,7 @@ export const amount = (name: string | null = null): Column<number> =>
     (stored: bigint) => Number(stored),
     value => value
   )
-/** `timestamptz`, in milliseconds since the epoch. */
+/** `timestamptz`, as milliseconds. */
 export const moment = (name: string | null = null): Column<number> =>
   column(
     name,

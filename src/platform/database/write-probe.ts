@@ -12,7 +12,6 @@ export interface WriteProbe {
   fault(): Promise<string | null>
 }
 
-/** Milliseconds for which a good result is cached, and a bad one. */
 const CACHE_TTL = { good: 30_000, bad: 5_000 }
 /** Free bytes that the embedded database needs: below that its next writes fail. */
 const LEAST_FREE = 16 * 1024 * 1024

@@ -20,7 +20,7 @@ export interface QueueOptions {
   /** Retries of a failed run, with growing pauses from 5 s; default 0. A run lost with its process counts. */
   readonly retries?: number
   /**
-   * Timeout of a run in milliseconds; default 60,000, at least 1,000. Aborts its signal and fails the run. A killed
+   * Timeout of a run; default 60,000, at least 1,000. Aborts its signal and fails the run. A killed
    * process's jobs rerun elsewhere within 25 s, without counting as failures.
    */
   readonly expiry?: number

@@ -27,7 +27,6 @@ export class DatabaseJobs implements Jobs {
   readonly #options: JobsOptions
   readonly #table: JobTable
   readonly #declared = new Map<string, JobDeclaration>()
-  /** Periodic jobs whose next run is in the table. */
   readonly #periodic = new Set<string>()
   readonly #runs: Counter<'queue' | 'result'>
   #starting: Promise<void> | null = null
@@ -79,7 +78,6 @@ export class DatabaseJobs implements Jobs {
     data: JsonObject,
     { startAfter, ...options }: EnqueueOptions = {}
   ): Promise<void> {
-    // As a delay: the clocks of the gateway and the database may differ.
     const delay = startAfter === undefined ? 0 : Math.max(startAfter - this.#options.clock.now(), 0)
     await this.#table.add(sql, [{ queue: this.#known(name), data, delay, ...options }])
     if (delay > 0) this.#worker?.soon(delay)

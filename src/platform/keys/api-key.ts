@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import { equalBytes, Secret } from './secrets.ts'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 
-/** A new API key with its stored parts. The key itself is shown once and never stored. */
 export interface NewApiKey {
   key: Secret<string>
   id: string

@@ -49,7 +49,6 @@ export function readApertureKeys(dataDir: string): string | null {
   return readPrivate(aperturePath(dataDir))
 }
 
-/** Replaces `aperture.keys` atomically. */
 export function writeApertureKeys(dataDir: string, text: string): void {
   writePrivate(aperturePath(dataDir), text, 'replace')
 }

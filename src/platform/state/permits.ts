@@ -57,12 +57,10 @@ export class HeldPermits {
     return this.#takeHeld(key, limit) ?? this.#takeAsking(key, limit, windowMs)
   }
 
-  /** Returns everything that is held. */
   async close(): Promise<void> {
     await Promise.all([...this.#permits].map(([key, held]) => this.#giveBack(key, held)))
   }
 
-  /** The verdict from held permits, or null to ask the shared window. */
   #takeHeld(key: string, limit: number): LimitVerdict | null {
     const held = this.#permits.get(key)
     if (held === undefined) return null

@@ -34,7 +34,6 @@ export class CodedError extends Error {
   }
 }
 
-/** Whether the error has this code, such as `ENOENT` of a system call. */
 export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }

@@ -25,7 +25,7 @@ export const systemRandom: Random = length => {
   return bytes
 }
 
-/** A UUID of version 7, so that rows sort by `now`, in milliseconds of the Clock. */
+/** A UUID of version 7, so that rows sort by `now` of the Clock. */
 export function rowId(now: number, random: Random = systemRandom): string {
   return v7({ msecs: now, random: random(16) })
 }

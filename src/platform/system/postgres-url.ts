@@ -1,13 +1,12 @@
 interface PostgresUrl {
   readonly hosts: ReadonlyArray<{ readonly host: string; readonly port: number }>
-  /** Directory of a Unix socket; null for TCP. */
   readonly socketFolder: string | null
   readonly user: string | undefined
   readonly password: string | undefined
   readonly database: string | undefined
   readonly tls: PostgresTls
   readonly target: 'read-write' | 'primary' | undefined
-  /** Milliseconds; null for the default. */
+  /** Null for the default. */
   readonly connectTimeout: number | null
   /** Seconds of silence before TCP keep-alive probes; null for the default. */
   readonly keepAlive: number | null

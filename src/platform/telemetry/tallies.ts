@@ -96,7 +96,6 @@ export class Tallies {
   #touched: Tally[] = []
   readonly #touch = (tally: Tally): boolean => this.#touched.length < MOST && this.#touched.push(tally) > 0
 
-  /** A new tally; one key may have several. */
   of(key: string): Tally {
     return new Tally(key, this.#touch, this.recent)
   }
@@ -108,10 +107,8 @@ export class Tallies {
   }
 }
 
-/** A finished request as the request log of its account shows it. */
 export interface LoggedRequest {
   readonly key: string
-  /** Milliseconds since the epoch. */
   readonly at: number
   readonly method: string
   readonly path: string
@@ -165,7 +162,7 @@ export class RecentRequests {
   }
 }
 
-/** A kind of failure of a route's requests, and its count. Times in milliseconds since the epoch. */
+/** A kind of failure of a route's requests, and its count. */
 export interface FaultSum {
   readonly route: string
   readonly status: number
@@ -184,7 +181,7 @@ const LONGEST = 300
 export class Faults {
   #sums = new Map<string, FaultSum>()
 
-  /** `message` as clients may read it, without addresses or keys. `at` in milliseconds since the epoch. */
+  /** `message` as clients may read it, without addresses or keys. */
   add(fault: {
     readonly route: string
     readonly status: number

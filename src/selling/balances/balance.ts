@@ -22,7 +22,6 @@ export function isBudget(balanceId: string): boolean {
 /** Only open balances are spent from. A closed one is refunded once no slice holds a part of it. */
 export type BalanceState = 'open' | 'closed' | 'refunded'
 
-/** A balance with its first deposit. */
 export interface NewBalance {
   readonly id: string
   readonly kind: BalanceKind
@@ -78,7 +77,6 @@ export const SLICES = 32
 
 export interface SliceRequest {
   readonly balanceId: string
-  /** Slice to extend or create. */
   readonly sliceId: string
   readonly gateway: string
   /** Minimum; grants nothing if less is free. */

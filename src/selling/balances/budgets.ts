@@ -82,7 +82,7 @@ function release(
   for (const reservation of taken) void ledger.settle(reservation, 0, unused)
 }
 
-/** `until`: when the period ends, in milliseconds; null for a budget in all. */
+/** `until`: when the period ends; null for a budget in all. */
 function periodOf({ id, period }: Budget, now: number): { readonly id: string; readonly until: number | null } {
   if (period === null) return { id: budgetId(id, ''), until: null }
   const today = new Date(now)

@@ -43,7 +43,6 @@ export interface KeyOptions {
   readonly settlements: Settlements
   readonly store: BalanceStore
   readonly verifier: Verifier
-  /** Makes pages for browsers. */
   pages(sale: KeySale): Promise<MadePage>
   config(): Pick<GatewayConfig, 'routes'>
   keys(): TokenKeyRing
@@ -61,7 +60,6 @@ export type KeySale =
 
 export type KeyPages = (sale: KeySale) => MadePage
 
-/** Address of the page and its cookies. */
 const PAGE = '/l402/keys'
 
 const amount = Type.Integer({ minimum: 1, maximum: MAX_PRICE_SATS, description: 'Satoshis.' })
@@ -162,7 +160,6 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
     }
   }
 
-  /** Claims a known payment for its key; null if it bought no balance. */
   const keyOf = async (paymentHash: string): Promise<Holder | ClassicRefused | null> => {
     const found = await claims.find(paymentHash)
     const sent = found === null || !isOfBalance(found.service) ? null : sentAgain(found, options.keys())

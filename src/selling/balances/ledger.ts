@@ -17,8 +17,6 @@ import { SliceGrants } from './slice-grants.ts'
 import { SliceWrites } from './slice-writes.ts'
 import type { BalanceStore } from './store.ts'
 
-/** Amounts here are millisatoshis, times milliseconds. */
-
 export type GrowthResult = 'grown' | 'refused' | 'away'
 
 export interface Settled {
@@ -28,7 +26,6 @@ export interface Settled {
   readonly leftMsat: number
 }
 
-/** Milliseconds. */
 const LEASE_TIMEOUT = 30_000
 const FLUSH_WITHIN = 1_000
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
@@ -185,7 +182,6 @@ export class Ledger {
     return slice?.isGranted === true ? slice.left : null
   }
 
-  /** Last charge of a balance, if this gateway remembers it. */
   lastCharged(balanceId: string): number | null {
     return this.#slices.current(balanceId)?.lastCharged ?? null
   }
@@ -217,7 +213,6 @@ export class Ledger {
     await this.#writes.written()
   }
 
-  /** Writes all charges and returns what is not reserved. */
   async close(): Promise<void> {
     this.#rest()
     await this.#unlisten?.()

@@ -27,7 +27,6 @@ export interface Metering {
   readonly markup: number | null
   /** Highest cost of the estimate: of the most expensive allowed model, then of the model that served. */
   readonly reservedMsat: number
-  /** Estimated input units. */
   readonly input: number
   /** Rounded up. */
   cost(usage: Usage): number

@@ -266,7 +266,6 @@ export class HeldStream {
 
 const MOST = 16
 const MOST_WAITING = 64
-/** Milliseconds. */
 const WAIT = 30_000
 
 interface Waiter {

@@ -59,7 +59,6 @@ export function isEventStream(head: Head): boolean {
   return /^\s*text\/event-stream\s*(?:;|$)/i.test(head.headers.get('content-type') ?? '')
 }
 
-/** Content coding of an unreadable body; else null. */
 export function codingOf(head: Head): string | null {
   const coding = head.headers.get('content-encoding')
   return coding === undefined || trimmed(coding).toLowerCase() === 'identity' ? null : coding

@@ -16,7 +16,7 @@ interface SliceGrantsDependencies {
   readonly askOthers: (balanceId: string) => Promise<void>
 }
 
-/** Delays in milliseconds of retries while other gateways hold what is missing. */
+/** Delays of retries while other gateways hold what is missing. */
 const ASK_AGAIN = [50, 150, 400] as const
 
 export class SliceGrants {

@@ -84,7 +84,6 @@ export class Slice {
   }
 }
 
-/** The slices of one gateway: the current one of each balance, and all that are not fully written. */
 export class Slices {
   readonly #current = new Map<string, Slice>()
   readonly #all = new Set<Slice>()
@@ -120,7 +119,6 @@ export class Slices {
   }
 }
 
-/** Milliseconds. */
 export interface LeaseTimes {
   /** No sweep for this long after a write. */
   readonly kept: number
@@ -132,7 +130,7 @@ export interface LeaseTimes {
 }
 
 /**
- * `timeout`: `payment.leaseTimeout` in milliseconds; a dead gateway's slice is swept after twice that without writes.
+ * `timeout`: `payment.leaseTimeout`; a dead gateway's slice is swept after twice that without writes.
  */
 export function leaseTimes(timeout: number): LeaseTimes {
   return {

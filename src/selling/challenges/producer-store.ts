@@ -9,7 +9,7 @@ interface RowPage {
   readonly offset: number
 }
 
-/** Filter of a merchant's challenges. Times in milliseconds since the epoch. */
+/** Filter of a merchant's challenges. */
 interface ChallengeFilter extends RowPage {
   readonly status: ChallengeStatus | null
   readonly since: number | null
@@ -17,7 +17,7 @@ interface ChallengeFilter extends RowPage {
   readonly now: number
 }
 
-/** A resource sold through the producer API. Times in milliseconds since the epoch. */
+/** A resource sold through the producer API. */
 interface ProducerEndpoint {
   readonly resource: string
   readonly createdAt: number
@@ -53,14 +53,12 @@ export class ProducerStore {
     if (row === undefined) throw new Error(`there is no merchant ${merchantId} to lock`)
   }
 
-  /** The challenge that a key is bound to, live or not; null for a new key. */
   async byKey(sql: Sql, merchantId: number, key: string): Promise<Challenge | null> {
     return await challengeRows.one(sql`
       select challenges.* from producer_keys join challenges using (payment_hash)
       where producer_keys.merchant_id = ${String(merchantId)} and producer_keys.idempotency_key = ${key}`)
   }
 
-  /** Binds a key to an inserted challenge; replaces its former binding. */
   async bindKey(sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void> {
     await sql`
       insert into producer_keys (merchant_id, idempotency_key, payment_hash) values (${String(merchantId)}, ${key}, ${paymentHash})

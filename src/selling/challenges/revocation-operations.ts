@@ -18,7 +18,6 @@ interface RevocationDependencies {
   readonly claims: Pick<Claims, 'find'>
   readonly revocations: Pick<Revocations, 'revoke'>
   readonly keys: VerifierOptions['keys']
-  /** Null for an unknown proxy. */
   ownerOf(proxyId: string): Promise<number | null>
   isMerchant(merchantId: number): Promise<boolean>
 }

@@ -96,7 +96,6 @@ export class Challenges {
     return this.#options.verifier.verifyObject(ctx, offer, credential)
   }
 
-  /** `payment`: PaymentPayload of x402, as read from a message. */
   verifyX402(ctx: Context, offer: Offer, payment: unknown): Promise<CredentialVerdict> {
     return this.#options.verifier.verifyX402(ctx, offer, exactCredential(payment))
   }
@@ -121,7 +120,6 @@ export class Challenges {
     return this.#inShape(ctx, offer, reply, `${detailOf(refusal) ?? 'Payment required'}. ${this.#topUpWords(ctx)}`)
   }
 
-  /** Refuses a narrowed key by its own limit. */
   refuseKey(ctx: Context, offer: Offer, detail: string): Reply {
     return this.#inShape(ctx, offer, classicRefused(limitRefused(detail)), `${detail}.`, 'insufficient_quota')
   }

@@ -1,7 +1,6 @@
 import type { RequestBinding } from '../../lightning/codecs/x402.ts'
 import type { Sql } from '../../platform/database/database.ts'
 
-/** `clientKey` of all crawlers of directories that name themselves, and of the operator's own tests. */
 export const CRAWLERS = 'crawlers'
 export const OWN_TESTS = 'own tests'
 
@@ -16,7 +15,7 @@ export const OWN_FIELD_MARK = '+'
 /** The first scheme that claims a payment has it; others are refused. */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy' | 'x402'
 
-/** Immutable after minting. Times in milliseconds since the epoch. */
+/** Immutable after minting. */
 export interface NewChallenge {
   /** Key of the row: 64 lower-case hex characters. */
   readonly paymentHash: string
@@ -49,7 +48,6 @@ export interface NewChallenge {
   /** Of the account that made the invoice. */
   readonly providerSlot: string
   readonly providerKind: string
-  /** Client network whose open invoices count. */
   readonly clientKey: string
   readonly idempotencyKey: string | null
   readonly description: string
@@ -59,7 +57,6 @@ export interface NewChallenge {
   readonly tokenExpiresAt: number
 }
 
-/** Parameters of a Payment challenge as sent, without `request`. */
 interface StoredPaymentChallenge {
   readonly id: string
   readonly realm: string
@@ -159,7 +156,6 @@ export interface AmbiguousLease {
   readonly path: string
   readonly amountSats: number
   readonly gateway: string
-  /** Milliseconds since the epoch. */
   readonly lapsedAt: number
 }
 
@@ -187,7 +183,6 @@ export interface Revocation {
 }
 
 export interface Listed extends Revocation {
-  /** Milliseconds since the epoch. */
   readonly at: number
 }
 
@@ -202,13 +197,12 @@ export interface Outstanding {
   readonly inPlace: number
   readonly ofRequest: number
   readonly recent: readonly OpenInvoice[]
-  /** First expiry, in milliseconds since the epoch; null without any. */
+  /** First expiry; null without any. */
   readonly firstExpiry: number | null
   /** Of the binding; only when its limit is reached. */
   readonly newest: Challenge | null
 }
 
-/** Times in milliseconds since the epoch. */
 export interface OutstandingQuery {
   readonly clientKey: string
   readonly place: string
@@ -249,5 +243,4 @@ interface PaidCallback {
  */
 export type ClaimIn = Sql | PaidCallback
 
-/** Announces changes of the revocation list. */
 export const REVOCATIONS_CHANNEL = 'boltgate_revocations'

@@ -32,7 +32,7 @@ const MINUTE = 60 * SECOND
 const PER_MINUTE = 60
 const LIGHT = 10
 const MOST = 90
-/** Timeout of a poll in milliseconds. */
+/** Timeout of a poll. */
 const PATIENCE = 4 * SECOND
 const REMEMBERED = 10_000
 

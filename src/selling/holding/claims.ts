@@ -21,7 +21,6 @@ interface ClaimsOptions {
   readonly store: ChallengeStore
   readonly leases: Leases
   readonly counters: ChallengeCounters
-  /** Records that a client has paid an invoice. */
   readonly reputation: { paid(clientKey: string): void }
   /** Null without listeners, which saves the transaction, as for the operator's own claims. */
   readonly paid: OnPaid | null

@@ -13,7 +13,6 @@ export interface ChallengeCounters {
   /** An observing chain would have sent a 402; null satoshis without a rate. */
   observed(source: ChallengeSource, amountSats: number | null): void
   free(source: ChallengeSource): void
-  /** A sale, once per invoice. */
   payment(source: SaleSource, scheme: SaleScheme, amountSats: number): void
   /** `ok`, or the reason of the refusal. */
   verified(scheme: ClaimScheme, result: string): void

@@ -22,7 +22,7 @@ interface Held extends NewLease, GivenBack {
   state: LeaseState
   returns: number
   isCounted: boolean
-  /** This process trusts it until then, in milliseconds since the epoch; the database keeps it longer. */
+  /** This process trusts it until then; the database keeps it longer. */
   until: number
   /** Resolves when a release is durable or given up. */
   settled: PromiseWithResolvers<void> | null

@@ -16,7 +16,6 @@ export interface Paid {
   readonly lease: Lease | null
   /** Payment challenge id for the receipt; null for credentials without receipts. */
   readonly challengeId: string | null
-  /** Network of an x402 payment, for its SettlementResponse. */
   readonly x402Network?: string
   /** Paid by a payment page's pass, which is a cookie (decision 310). */
   readonly isByPass?: true

@@ -11,7 +11,6 @@ type OnSettled = (challenge: Challenge) => Promise<void>
 
 interface SettlementsOptions {
   readonly store: Pick<ChallengeStore, 'find' | 'settled'>
-  /** Records that a client has paid an invoice. */
   readonly reputation: { paid(clientKey: string): void }
   readonly clock: Clock
   readonly log: Log

@@ -15,7 +15,7 @@ export interface OpenChallenges {
   /** Null for the operator. */
   readonly merchantId: number | null
   /**
-   * Oldest charge, in milliseconds since the epoch. One made ahead precedes its challenge by at most the challenge's
+   * Oldest charge. One made ahead precedes its challenge by at most the challenge's
    * life.
    */
   readonly since: number
@@ -48,7 +48,7 @@ export class ChallengeCharges {
   /**
    * Accounts with challenges whose payment matters. Those of routes and proxies may be handed out again. Those of orders
    * and plans may never see a credential, so they count for a day after expiry. Producers' are handed out by key alone,
-   * paid or not. `now` in milliseconds since the epoch.
+   * paid or not.
    */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`

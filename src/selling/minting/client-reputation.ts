@@ -10,7 +10,6 @@ const PAYING_MS = 24 * 3_600_000
 /** Weight of a refused request, so that retries rank behind first requests. */
 const REFUSED = 0.02
 
-/** A client's request for an invoice, ranked among clients without a key. */
 export interface InvoiceRequest {
   readonly client: AnonymousClient
   /** Call if no invoice was made. */

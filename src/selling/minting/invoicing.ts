@@ -254,7 +254,7 @@ export function payableSeconds(offer: Offer): number {
   return Math.min(offer.invoiceExpirySeconds, offer.tokenValiditySeconds)
 }
 
-/** The earlier expiry of invoice and provider, in milliseconds since the epoch. */
+/** The earlier expiry of invoice and provider. */
 export function endOf(invoice: Pick<Invoice, 'expiresAt'>, charge: Pick<MadeCharge, 'expiresAt'>): number {
   return Math.min(invoice.expiresAt * 1000, charge.expiresAt)
 }

@@ -37,7 +37,6 @@ import { depositSats, type SessionTerms } from '../../lightning/payment-scheme/s
 export interface MintRequest {
   /** Client network whose open invoices count. */
   readonly clientKey: string
-  /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
   /** What an invoice for x402 is bound to; absent or null for none. */
   readonly x402?: RequestBinding | null

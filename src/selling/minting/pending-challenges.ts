@@ -3,7 +3,7 @@ import type { OpenInvoice, SentChallenge } from '../holding/challenge.ts'
 export interface PendingChallenge {
   readonly made: Promise<SentChallenge>
   readonly binding: string
-  /** Milliseconds since the epoch; no later than its row. */
+  /** No later than its row. */
   readonly begunAt: number
   /** Known with its invoice; a row may exist from then on. */
   paymentHash: string | null
@@ -58,7 +58,7 @@ export class PendingChallenges {
     take(this.#countings, client, counting)
   }
 
-  /** Start of the client's oldest pending challenge, in milliseconds since the epoch; else `now`. */
+  /** Start of the client's oldest pending challenge; else `now`. */
   since(client: string, now: number): number {
     let since = now
     for (const { begunAt } of this.#running.get(client) ?? []) since = Math.min(since, begunAt)

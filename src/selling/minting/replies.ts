@@ -79,7 +79,6 @@ export interface DepositChallenge {
   readonly terms: SessionTerms
 }
 
-/** The session's line as first made; null without a Payment part. */
 function sessionLine({ payment, binding }: SentChallenge): string | null {
   return payment === null
     ? null
@@ -101,7 +100,6 @@ function withSession(lines: string[], deposit: DepositChallenge | null, headers:
   return charge < 0 ? [...lines, ...own] : lines.toSpliced(charge + 1, 0, ...own)
 }
 
-/** The session in the body; nothing without a line, whose id opens the session. */
 function sessionMember(deposit: DepositChallenge | null): object {
   if (deposit === null || sessionLine(deposit.challenge) === null) return {}
   const { challenge, terms } = deposit
@@ -208,7 +206,6 @@ export function paymentRequired(
   return reply(JSON_TYPE, lines, body)
 }
 
-/** Reason of a credential's refusal; null if none was sent. */
 export function detailOf(refused: SaleRefusal): string | null {
   if (refused.kind === 'none') return null
   if (refused.kind !== 'used-up') return refused.detail

@@ -1,7 +1,6 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
 export interface Perishable {
-  /** Milliseconds since the epoch. */
   readonly handOutUntil: number
 }
 
@@ -49,7 +48,7 @@ const AT_ONCE = 24
 const AT_ONCE_OF_MAKER = 16
 /** Back-off if items expire too soon to be kept: a retry would get the same. */
 const LONG_PAUSE = 600_000
-/** Maximum gap in milliseconds within a burst, and how long a burst postpones refills above this fill level. */
+/** Maximum gap within a burst, and how long a burst postpones refills above this fill level. */
 const BURST_GAP = 50
 const BURST = 1_000
 const BURST_LEAVES = 1 / 4

@@ -42,7 +42,6 @@ declare module '../../engine/message/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
     readonly mostSats?: number
-    /** Digest of the price server's request; null without one. */
     readonly asked: string | null
     /** Services caveat: `<name>:0`, or `<name>:1` if metered (decisions 113 and 257). */
     readonly service: string
@@ -53,7 +52,6 @@ declare module '../../engine/message/context.ts' {
     readonly place: string
     /** Raw path without query, or the producer's resource; a path caveat must cover it (decision 114). */
     readonly path: string
-    /** Path caveat of a new token: `path` or a pattern. */
     readonly tokenPath: string
     /** A trailing `/*` of `tokenPath` is a wildcard; false for a path from a request. */
     readonly wildcard: boolean
@@ -134,7 +132,7 @@ export function routePlace(route: Pick<RouteConfig, 'name'>): string {
   return `route:${route.name}`
 }
 
-/** Default validity of a balance, in milliseconds (decision 257). */
+/** Default validity of a balance (decision 257). */
 export const BALANCE_VALIDITY = 30 * 86_400_000
 
 /** Path of the ping (contract, Pay-per-request gating). */

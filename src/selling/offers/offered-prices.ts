@@ -4,7 +4,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { Rerun } from '../../platform/system/rerun.ts'
 import { priceText, type PriceGrace } from './price-grace.ts'
 
-/** Maximum grace of a former price, in milliseconds. */
+/** Maximum grace of a former price. */
 const LONGEST_GRACE = 30 * 86_400_000
 const REREAD = 30_000
 

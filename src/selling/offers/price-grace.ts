@@ -12,7 +12,7 @@ export interface PriceGrace {
   /** Milliseconds after a change. */
   readonly duration: number
   /**
-   * Until when this price was offered, in milliseconds since the epoch; null if unknown. @param issuedAt of the
+   * Until when this price was offered; null if unknown. @param issuedAt of the
    * challenge; -Infinity before its row is read
    */
   until(paid: PaidPrice, issuedAt: number): number | null
@@ -39,8 +39,8 @@ export function isOfPrice(
 
 /**
  * A payment covers `asked`: the exact price, or with a grace also more, and the former price for a while after a
- * change. A lower price issued after the change was for something else. @param issuedAt of its challenge; this and
- * `now` in milliseconds since the epoch
+ * change. A lower price issued after the change was for something else.
+ * @param issuedAt of its challenge
  */
 export function buys(asked: OfferedPrice, paid: PaidPrice, issuedAt: number, now: number): boolean {
   const { grace } = asked

@@ -12,7 +12,6 @@ import type { Reply } from '../../engine/message/reply.ts'
 import { Tariff } from '../usage/tariff.ts'
 
 export interface PriceTerms extends OfferedPrice {
-  /** Digest of the price server's request; null without one. */
   readonly asked: string | null
   /** On the invoice; null for the route's own. */
   readonly description: string | null
@@ -47,7 +46,6 @@ export function requestPricer(
   }: {
     /** Grace for former prices of these places; null for none. */
     grace(places: readonly string[]): PriceGrace | null
-    /** Milliseconds. */
     readonly priceGrace: number
     readonly place: string
     /** Answers a probe with the highest price of a table that a body member selects from. */

@@ -15,7 +15,6 @@ import type { VerifierOptions } from '../verifying/verify.ts'
  * code that only this gateway can make.
  */
 export interface Pass {
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
   /** 16 bytes. */
   readonly code: Uint8Array
@@ -60,7 +59,6 @@ function nameOf(offer: Offer, secure: boolean): string {
   return `${secure ? '__Secure-' : ''}${NAME}${short}`
 }
 
-/** A browser's passes for an offer, newest first. */
 export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly Pass[] {
   if (!ctx.headers.has('cookie') || !ctx.headers.all('cookie').some(line => line.includes(NAME))) return []
   const passes: Pass[] = []

@@ -25,7 +25,6 @@ type RepaymentReason = 'over' | 'used-up'
 export interface PayPageRequest {
   readonly challenge: SentChallenge
   readonly offer: Offer
-  /** Milliseconds since the epoch. */
   readonly now: number
   readonly host: string
   readonly target: string

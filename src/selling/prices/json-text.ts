@@ -6,7 +6,6 @@ const LIMITS = { depth: 128, members: MAX_MEMBERS, names: null }
 
 export type Scalar = string | number | boolean
 
-/** Value of a field, nothing (missing or null), or its fault. */
 export type FieldRead = { readonly kind: 'value'; readonly value: Scalar } | NothingRead
 
 export interface RequestItems {

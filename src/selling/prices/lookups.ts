@@ -8,7 +8,7 @@ export interface LookupDependencies {
   readonly state: State
 }
 
-/** What a lookup found. `ttl` in milliseconds. */
+/** What a lookup found. */
 export interface Finding<T> {
   readonly value: T
   readonly ttl: number

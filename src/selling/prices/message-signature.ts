@@ -131,7 +131,6 @@ export function readSignature(ctx: Context, authority: string): MessageSignature
   }
 }
 
-/** The text of a serialized string, without its escapes; null for other items. */
 export function readString(item: string): string | null {
   return /^"((?:[^"\\]|\\.)*)"/.exec(item)?.[1]?.replaceAll(/\\(.)/g, '$1') ?? null
 }

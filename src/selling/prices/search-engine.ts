@@ -5,7 +5,6 @@ import type { Maybe } from '../../platform/state/state.ts'
 import { hasCode } from '../../platform/system/errors.ts'
 import { Lookups, type LookupDependencies } from './lookups.ts'
 
-/** Reverse and forward DNS. */
 export interface NameService {
   reverse(address: string): Promise<readonly string[]>
   addresses(name: string): Promise<readonly string[]>
@@ -44,7 +43,6 @@ export class SearchEngines {
   }
 }
 
-/** The names of engines that lead back to the address. */
 async function confirmedNames(dns: NameService, address: string): Promise<{ value: readonly string[]; ttl: number }> {
   const confirmed: string[] = []
   const found = (await absent(dns.reverse(address))).map(name => name.toLowerCase().replace(/\.$/, ''))

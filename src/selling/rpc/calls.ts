@@ -65,7 +65,6 @@ export class CallsUnderWay {
     this.#held.set(paid.call.key, { ...paid, state: 'open', isUnread: false })
   }
 
-  /** Total payment for the log; null for none. */
   get payment(): RequestPayment | null {
     const [first] = this.#held.values()
     if (first === undefined) return null

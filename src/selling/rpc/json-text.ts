@@ -12,7 +12,6 @@ export function replaced(text: string, { start, end }: Span, by: string): string
   return text.slice(0, start) + by + text.slice(end)
 }
 
-/** Span of an object's member with its comma; null without one. */
 export function memberPlace(object: Outline, name: string): Span | null {
   const [at] = object.indexesOf(name)
   if (at === undefined) return null

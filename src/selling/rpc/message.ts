@@ -22,7 +22,6 @@ import {
 import { MAX_SPELLINGS, spellingsOf } from './spellings.ts'
 import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR, X402_PAYMENT } from './wire.ts'
 
-/** A priced call that expects a response. */
 export interface PricedCall {
   readonly key: string
   readonly id: string | number
@@ -305,7 +304,6 @@ function priceOf(
   return found
 }
 
-/** Compares amounts; null for different currencies. */
 function compared(one: CallAmount, other: CallAmount): boolean | null {
   if (typeof one === 'number' || typeof other === 'number')
     return typeof one === 'number' && typeof other === 'number' ? one > other : null

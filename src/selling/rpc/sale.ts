@@ -34,7 +34,6 @@ interface RpcSaleDependencies {
   readonly clock: Clock
   readonly route: RouteConfig
   readonly prices: CallPrices
-  /** Forwards the request, with `body` instead of its own unless null. */
   forward(ctx: Context, responder: Responder, body: Uint8Array | null): void | Promise<void>
 }
 

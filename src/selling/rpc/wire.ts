@@ -30,7 +30,6 @@ export function errorText(id: Id, code: number, message: string, data?: object):
   return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } })
 }
 
-/** A payment request, or a refusal with a fresh challenge. */
 export function paymentError(id: Id, challenge: SentChallenge, refusal: CredentialRefusal): string {
   const { payment, amountSats } = challenge
   const challenges = payment === null ? [] : [challengeObject(challenge, payment)]

@@ -9,7 +9,7 @@ export type Dimension = 'proxy' | 'endpoint' | 'scheme' | 'source' | 'merchant'
 export type Step = 'hour' | 'day' | 'month'
 
 export interface Earned {
-  /** Start of the step in UTC, in milliseconds since the epoch. */
+  /** Start of the step in UTC. */
   readonly at: number
   /** Id of the proxy or merchant, resource, scheme or source; empty for none, null for the rest. */
   readonly key: string | null
@@ -23,7 +23,7 @@ export interface EarningsQuery {
   readonly by: Step
   readonly of: Dimension
   readonly key?: string
-  /** Both start a step, in milliseconds since the epoch; `to` is exclusive. */
+  /** Both start a step; `to` is exclusive. */
   readonly from: number
   readonly to: number
 }

@@ -5,7 +5,7 @@ import { amount, moment, optional, records, text, type Records } from '../../pla
 
 /** What a model of a price list brought in a day (UTC), and what its provider charges for that. */
 export interface ModelMargin {
-  /** Start of the day in milliseconds since the epoch. */
+  /** Start of the day. */
   readonly at: number
   /** Null for all but those that earned most. */
   readonly model: string | null

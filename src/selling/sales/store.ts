@@ -37,7 +37,7 @@ type SoldSource = (typeof SALE_SOURCES)[number]
 
 export interface SoldChallenge {
   readonly paymentHash: string
-  /** First known payment, in milliseconds since the epoch. */
+  /** First known payment. */
   readonly soldAt: number
   /** Null for the gateway's own routes. */
   readonly merchantId: string | null
@@ -57,7 +57,6 @@ export interface SoldChallenge {
   readonly orderStatus: string | null
 }
 
-/** One merchant's, the gateway's own, or all. */
 export type SalesOwner = { readonly merchantId: number } | 'gateway' | 'all'
 
 export interface SaleFilter {

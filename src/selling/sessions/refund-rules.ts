@@ -44,7 +44,6 @@ function leftSats({ depositedMsat, spentMsat, refundedMsat }: PrepaidSession): n
   return Math.floor((depositedMsat - spentMsat - refundedMsat) / 1000)
 }
 
-/** The refund can be sent now: it has not begun, or its retry is due. */
 export function isDue(session: PrepaidSession, now: number): boolean {
   const { closedAt, heldMsat, refundStatus, refundCheckAt } = session
   return closedAt !== null && heldMsat === 0 && refundStatus === null && (refundCheckAt ?? 0) <= now

@@ -6,9 +6,8 @@ import type { SessionRefund as ReportedRefund } from '../../lightning/payment-sc
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-states.ts'
 
-/** Times are milliseconds since the epoch; amounts millisatoshis unless named otherwise. */
+/** Amounts millisatoshis unless named otherwise. */
 
-/** Closed by its client, the idle timeout, the end of its return invoice, or the operator. */
 export type ClosedBy = 'client' | 'idle' | 'end' | 'operator'
 
 interface NewSession {
@@ -16,7 +15,6 @@ interface NewSession {
   readonly id: string
   readonly openChallenge: string
   readonly network: InvoiceNetwork
-  /** First deposit's charge, at the provider that refunds. */
   readonly chargeId: string
   readonly providerSlot: string
   readonly providerKind: KindName
@@ -253,7 +251,6 @@ export class SessionStore {
       from sessions join balances using (id) where ${which} order by ${order} limit ${page.take} offset ${page.skip}`)
   }
 
-  /** For metrics: open sessions, and failed or lost refunds. */
   async counts(lostBefore: number): Promise<{ readonly open: number; readonly stuck: number }> {
     const { sql } = this.#database
     const [row] = await records({ open: amount(), stuck: amount() }).all(sql`

@@ -21,7 +21,7 @@ interface SessionStreamDependencies {
 
 /** Milliseconds that a stream waits for a deposit (draft-lightning-session-00, Streaming). */
 const WAIT = 60_000
-/** Polling interval in milliseconds, since notifications may be lost. */
+/** Polling interval, since notifications may be lost. */
 const LOOK = 5_000
 /** A longer event passes in pieces and counts at its end. */
 const LONGEST_EVENT = 1_048_576

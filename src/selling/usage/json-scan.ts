@@ -62,7 +62,6 @@ export class JsonScan {
     this.values = Array.from({ length: wanted.size }, () => undefined)
   }
 
-  /** No text is open, and all of it was JSON. */
   get isComplete(): boolean {
     return !this.#isBroken && this.#open === 0 && !this.#inString && !this.#inScalar
   }

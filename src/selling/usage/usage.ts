@@ -22,7 +22,6 @@ export interface UsageReader {
   readonly seen: number
 }
 
-/** Units as reported by an upstream; null if invalid. */
 export function units(value: unknown): number | null {
   const number = typeof value === 'string' && /^[0-9]{1,15}(\.[0-9]{1,9})?$/.test(value) ? Number(value) : value
   if (typeof number !== 'number' || !Number.isFinite(number) || number < 0) return null

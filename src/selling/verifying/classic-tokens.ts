@@ -25,7 +25,6 @@ type Classic = Extract<Credential, { kind: 'classic' }>
 /** A classic token with valid preimage and signature, not compared with a request. */
 interface GenuineToken {
   readonly paymentHash: string
-  /** 64 lower-case hex characters. */
   readonly tokenId: string
   /** Path caveat at issuance; holders may have attenuated it. */
   readonly issuedPath: string | null

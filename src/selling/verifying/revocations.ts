@@ -40,7 +40,6 @@ export class Revocations {
     return this.#payments.has(paymentHash) || issuedAt <= (this.until(proxyId, merchantId) ?? -Infinity)
   }
 
-  /** The challenge's payment, or all issued for its proxy or merchant until then, is revoked. */
   covers({ paymentHash, proxyId, merchantId, createdAt }: Challenge): boolean {
     return this.has(paymentHash, proxyId, merchantId, createdAt)
   }

@@ -10,7 +10,6 @@ export interface KnownToken {
   readonly grant: Grant
   /** Digest of the price server's request at the sale; null without one. */
   readonly asked: string | null
-  /** Milliseconds since the epoch. */
   readonly issuedAt: number
   readonly paid: Paid
 }

@@ -22,7 +22,7 @@ interface FulfilmentsOptions {
 }
 
 const DUE_AT_ONCE = 200
-/** Longest pause in milliseconds between two polls of an old order. */
+/** Longest pause between two polls of an old order. */
 const LONGEST_PAUSE = 6 * 3_600_000
 /** Milliseconds for which a poll reserves an order. */
 const LOOKING = 120_000
@@ -126,7 +126,6 @@ export class Fulfilments {
   }
 }
 
-/** The next poll: after a quarter of the order's age. */
 function nextCheck(order: Order, now: number): number {
   const age = now - (order.claimedAt ?? order.createdAt)
   return now + Math.min(Math.max(age / 4, FIRST_CHECK), LONGEST_PAUSE)

@@ -18,7 +18,7 @@ interface OrderQuery {
   readonly pageSize: number
 }
 
-/** Totals of a merchant's store, purged orders included (decision 149). Times in milliseconds since the epoch. */
+/** Totals of a merchant's store, purged orders included (decision 149). */
 export interface StoreStats {
   readonly totalCheckouts: number
   readonly paidOrders: number
@@ -87,7 +87,6 @@ export class Orders {
     return this.#options.store.list(merchantId, query.status, page, query.text)
   }
 
-  /** A page of troubled orders of all merchants, longest waiting first. */
   troubled(page: PageRange): Promise<Order[]> {
     return this.#options.store.listTroubled({ limit: page.take, offset: page.skip })
   }

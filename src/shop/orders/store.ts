@@ -34,7 +34,6 @@ import { claimTokenPlace } from './claims.ts'
 export interface OrderRecord extends Order {
   /** SHA-256; null before payment. */
   readonly claimDigest: Uint8Array | null
-  /** The platform's id of the hold; null for none. */
   readonly holdId: string | null
   readonly mailedAt: number | null
 }
@@ -68,7 +67,6 @@ export interface Rows {
   readonly offset: number
 }
 
-/** Times in milliseconds since the epoch. */
 interface PurgeLimits {
   readonly unclaimedBefore: number
   /** Unclaimed ones with a claim attempt, by the end of their window. */
@@ -232,7 +230,6 @@ export class OrderStore {
       where id = ${orderId} and status = 'PaidAwaitingDetails'`
   }
 
-  /** Writes status, tracking, times, and the next poll; null for none. */
   async markProgress(sql: TransactionSql, order: Order, nextCheckAt: number | null): Promise<void> {
     const { number, carrier, url } = order.tracking
     await sql`

@@ -150,7 +150,6 @@ export function buyingOperations(options: BuyingOptions): AnyOperation[] {
   ]
 }
 
-/** Address of the page that pays for an order, relative to `/storefront/`. */
 export function invoiceAddress({ slug }: Integration, { paymentHash }: Order, sealer: Pick<Sealer, 'seal'>): string {
   return `${slug}/invoice?${new URLSearchParams({ order: sealer.seal(paymentHash, PLACE) })}`
 }

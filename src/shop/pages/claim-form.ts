@@ -12,7 +12,6 @@ import { satoshisText } from '../../web/kit/amounts.ts'
 import { html } from '../../web/kit/document.ts'
 import { failureWords } from '../orders/placement.ts'
 
-/** Fields in the order of the page. */
 export const FIELDS = [
   'email',
   'firstName',
@@ -228,7 +227,6 @@ export function isNeeded(field: Field, country: string | null): boolean {
   return field !== 'address2' && field !== 'phone'
 }
 
-/** A claim's validation problem by form field; null when it names none. */
 export function formErrors(errors: FieldErrors): FormErrors | null {
   const found: Partial<Record<Field, string>> = {}
   for (const field of FIELDS) {

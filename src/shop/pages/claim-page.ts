@@ -28,7 +28,6 @@ export interface ClaimPageFacts {
   readonly claimToken: string
 }
 
-/** Seconds between refreshes without JavaScript. */
 const REFRESH_SECONDS = 30
 
 const ANY = addressRules('')

@@ -11,7 +11,7 @@ import type { ShopifyOperation } from './operations.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
 
 const THROTTLED_RETRIES = 3
-/** Longest wait before one attempt, in milliseconds. A page of a catalog needs at most 5.3 s at the slowest rate. */
+/** Longest wait before one attempt. A page of a catalog needs at most 5.3 s at the slowest rate. */
 const MAX_WAIT = 6000
 /** The same for a paid order: longer, so that it gets its turn behind any number of unpaid queries. */
 const MAX_WAIT_PAID = 10_000

@@ -57,7 +57,6 @@ const Variant = Type.Object({
 })
 const Variants = Type.Object({ pageInfo: PageInfo, nodes: Type.Array(Variant) })
 
-/** The next page of a connection; null at the end. */
 function nextOf({ hasNextPage, endCursor }: { readonly hasNextPage: boolean; readonly endCursor: string | null }) {
   if (hasNextPage && endCursor === null) throw unusableShopify('pageInfo has no endCursor')
   return hasNextPage ? endCursor : null

@@ -116,7 +116,6 @@ const DEFAULT_WAIT = 5
 /** GraphQL error codes without effect. Shopify's validation codes are camelCase, such as `undefinedField`. */
 const REFUSED_CODE = /^(?:[a-z][A-Za-z]+|MAX_COST_EXCEEDED|BAD_REQUEST|BAD_USER_INPUT|GRAPHQL_VALIDATION_FAILED)$/
 
-/** A foreign message in one line, with secrets removed. */
 export function redactedLine(text: string, hidden: readonly string[] = []): string {
   const clean = hidden.reduce((left, secret) => (secret === '' ? left : left.replaceAll(secret, '[redacted]')), text)
   const line = clean.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
@@ -163,7 +162,6 @@ export function statusFault(status: number, purpose: string): StorePlatformError
   return new StorePlatformError('away', `The store platform could not ${purpose} (status ${status}).`, options)
 }
 
-/** `wait` in milliseconds. */
 export function throttled(status: number | null, wait = DEFAULT_WAIT * 1000): StorePlatformError {
   return new StorePlatformError('throttled', 'The store platform asks us to wait before the next call.', {
     upstreamStatus: status,

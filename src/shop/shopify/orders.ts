@@ -29,7 +29,6 @@ export function variantGid(variantId: number): string {
   return `gid://shopify/ProductVariant/${variantId}`
 }
 
-/** An order is found by it besides its source identifier. */
 export function orderTag(sourceIdentifier: string): string {
   if (!SEARCHABLE.test(sourceIdentifier))
     throw new TypeError('an order id is at most 37 letters, digits, dashes and underscores')
@@ -87,7 +86,6 @@ export function orderInput(
   }
 }
 
-/** The shop's tax lines; one for the whole tax where none are stored. */
 function taxLinesOf({ tax, taxCents, shippingCents }: NewPlatformOrder, subtotal: number): readonly TaxLine[] {
   if (tax.lines.length > 0 || taxCents === 0) return tax.lines
   return [{ title: TAX_TITLE, rate: taxRate(taxCents, subtotal + shippingCents), cents: taxCents }]

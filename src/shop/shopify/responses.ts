@@ -10,7 +10,6 @@ import { StorePlatformError } from '../platform.ts'
 /** All amounts are in US dollars (decision 142). */
 export const CURRENCY = 'USD'
 
-/** A number that identifies something, as a number or as text of one. */
 export const NumericId = mapped(
   Type.Union([Type.Number(), Type.String()], { description: 'id that fits a number exactly' }),
   given => {

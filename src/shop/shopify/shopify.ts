@@ -56,7 +56,6 @@ import {
 import { requireShopify } from './responses.ts'
 
 interface ShopifyOptions {
-  /** Guarded: a merchant names the domain. */
   readonly call: OutboundCall
   readonly clock: Clock
   readonly log: Log

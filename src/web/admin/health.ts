@@ -34,7 +34,6 @@ interface PlatformDependencies {
   readonly clock: Clock
   readonly database: Database
   readonly state: Pick<State, 'healthy' | 'inspect'>
-  /** Free bytes of the folder's disk. */
   free?(folder: string): Promise<number>
   /** Most open files of this process; undefined where that is unknown. */
   openFiles?(): Promise<number | undefined>
@@ -45,7 +44,6 @@ export interface HealthDependencies extends PlatformDependencies {
   readonly traffic: Pick<Traffic, 'processes' | 'recent'>
   running(): Pick<RunningConfiguration, 'config' | 'reload'>
   providers(): Promise<readonly ProviderState[]>
-  /** Upstreams whose last requests failed. */
   upstreams(): readonly UpstreamTrouble[]
   /** Whether this process accepts requests. */
   serving(): boolean
@@ -137,7 +135,7 @@ async function firstExpiry(files: GatewayConfig['server']['tls']): Promise<Date>
   return new Date(Math.min(...ends))
 }
 
-/** Reads another clock with its server's answer; `ahead` in milliseconds. */
+/** Reads another clock with its server's answer. */
 async function skewed<T extends { readonly at: number }>(
   clock: Clock,
   read: () => Promise<T | null>
@@ -217,7 +215,7 @@ export type OpenWorkName =
   | 'pendingWebhooks'
   | 'ambiguousLeases'
 
-/** What people must see to. `since`: the oldest, in milliseconds since the epoch; null without any. */
+/** What people must see to. `since`: the oldest; null without any. */
 export type OpenWork = Readonly<Record<OpenWorkName, { readonly count: number; readonly since: number | null }>>
 
 const rows = records({ name: text<OpenWorkName>(), count: integer(), since: optional(moment()) })

@@ -6,7 +6,6 @@ import { isoTime, isoTimeOrNull, iso } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Jobs, JobView } from '../../platform/jobs/jobs.ts'
 
-/** Filter of the API and the dashboard. */
 export const jobsFilter = {
   queue: Type.Optional(Type.String({ maxLength: 100, description: 'Only jobs of this queue.' })),
   state: Type.Optional(

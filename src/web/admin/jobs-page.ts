@@ -20,7 +20,6 @@ export interface DashboardView {
   readonly list: JobPage
   readonly filter: JobFilter
   readonly page: number
-  /** Milliseconds since the epoch. */
   readonly now: number
 }
 

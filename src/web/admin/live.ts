@@ -223,7 +223,6 @@ function routeView(
   }
 }
 
-/** The compiled chain, including the plugins that the upstream implies. */
 function pluginsOf(config: GatewayConfig, plugins: RunningConfiguration['plugins'], route: RouteConfig) {
   const entries = (config.chains[route.chain] ?? []).filter(({ disabled }) => !disabled)
   const last = entries.at(-1)

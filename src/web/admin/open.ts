@@ -30,7 +30,6 @@ export interface OpenAdminDependencies
   readonly production: boolean
   readonly traffic: Traffic
   config(): GatewayConfig
-  /** The configuration with its reloads. */
   running(): RunningConfiguration
   generation(): number
 }

@@ -24,7 +24,7 @@ export interface CheckFinding {
   readonly state: 'good' | 'warning' | 'bad'
   readonly says: string
   readonly wayOut: string | null
-  /** Milliseconds since the epoch; absent where the start is unknown. */
+  /** Absent where the start is unknown. */
   readonly since?: number | null | undefined
 }
 
@@ -38,7 +38,7 @@ const DAY = 86_400_000
 /** Days of validity below which a certificate should have been renewed: certbot renews at 30. */
 const CERTIFICATE_SOON = 14
 const CERTIFICATE_LAST = 3
-/** Tolerated clock skew of the database in milliseconds. */
+/** Tolerated clock skew of the database. */
 const CLOCK_OFF = 2_000
 const CLOCK_BAD = 30_000
 

@@ -103,7 +103,6 @@ export function judge(
   return checks.toSorted((one, other) => RANK[one.state] - RANK[other.state])
 }
 
-/** The checks that need no running gateway. */
 export function judgePlatform(facts: PlatformFacts): Check[] {
   const none = {
     upstreams: [],

@@ -253,19 +253,16 @@ export interface NewPendingSubscription extends SubscriptionFacts {
   readonly planTier: PlanTier
 }
 
-/** Times in milliseconds since the epoch. */
 export interface PendingSubscription extends NewPendingSubscription {
   readonly id: number
   readonly state: 'pending' | 'approved' | 'rejected'
   readonly createdAt: number
-  /** Time of the review; null while pending. */
   readonly reviewedAt: number | null
   readonly rejectionReason: string | null
   /** Created or linked account; null unless approved. */
   readonly linkedMerchantId: number | null
 }
 
-/** An approval before its commit. */
 export interface ApprovedSubscription {
   readonly merchant: Merchant
   readonly subscription: PendingSubscription
@@ -279,7 +276,7 @@ export interface ApprovedSubscription {
  */
 export type OnApproved = (sql: TransactionSql, approved: ApprovedSubscription) => Promise<void>
 
-/** Outcome of a reload. `at` in milliseconds since the epoch. */
+/** Outcome of a reload. */
 export interface ReloadNote {
   readonly at: number
   readonly changes: readonly ConfigurationChange[]

@@ -15,7 +15,6 @@ import { resolveTier, storedTiers, type PlanTier } from '../../accounts/merchant
 import { headColumns } from '../../accounts/merchants/store.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
 
-/** Result of a review. `at` in milliseconds. */
 export type Review =
   | { readonly state: 'approved'; readonly at: number; readonly merchantId: number }
   | { readonly state: 'rejected'; readonly at: number; readonly reason: string | null }
@@ -34,7 +33,6 @@ export interface MerchantFilter {
   readonly tier: PlanTier | null
 }
 
-/** Lists accounts for administrators, and stores pending subscriptions. */
 export interface AdminStore {
   /** Newest first, without sealed columns: all, or at most `limit` after the account `after`. */
   merchants(filter: MerchantFilter, page?: MerchantPage): Promise<HeadFields[]>

@@ -46,7 +46,6 @@ export function markOf(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('base64url').slice(0, 22)
 }
 
-/** Query string without empty parameters: `?a=1`, or an empty text. */
 export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters))
@@ -54,7 +53,6 @@ export function queryOf(parameters: Readonly<Record<string, string | number | nu
   return query.size === 0 ? '' : `?${query}`
 }
 
-/** The API with the reader's permissions, limits and checks. */
 export class PageApi {
   readonly #ask: AskApi
   readonly #page: Context

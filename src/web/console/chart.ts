@@ -17,7 +17,7 @@ export interface ColumnChart {
   /** Caption of the data table. */
   readonly title: string
   readonly step: ChartStep
-  /** Start of each column in milliseconds since the epoch, ascending. */
+  /** Start of each column, ascending. */
   readonly times: readonly number[]
   /** Bottom first. */
   readonly series: readonly ChartSeries[]
@@ -81,7 +81,6 @@ export function lineChart(chart: LineChart): VNode {
   )
 }
 
-/** Figure with a legend of so many colors, and the table. */
 function withTable({ title, step, times, series, format }: LineChart, colours: number, picture: VNode): VNode {
   const whole = (time: number): string => wholeLabelOf[step](new Date(time))
   return html`

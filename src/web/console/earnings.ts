@@ -147,7 +147,6 @@ function after(at: Date, by: ChartStep): Date {
   return next
 }
 
-/** One series per key, highest earnings first. */
 function seriesOf(
   { points }: { readonly points: ReadonlyArray<Pick<EarningsView['points'][number], 'at' | 'key' | 'name' | 'sats'>> },
   times: readonly number[]

@@ -53,7 +53,6 @@ const LIVE_ONLY: ReadonlySet<string> = new Set(['store', 'plan', 'members'])
 
 export interface Frame {
   readonly console: Console
-  /** Path of the page in the console. */
   readonly path: string
   readonly root: string
   /** Path to the console's first page. */
@@ -79,7 +78,6 @@ export function homeOf(console: Console): string {
   return console === 'merchant' ? 'console' : 'operator'
 }
 
-/** The complete document of a console page. */
 export function framed({ title: given, isName, content, goOn }: PageContent, frame: Frame): string {
   const { console, path, root, home, who, assets, done, problem, offer, isTest, isViewed } = frame
   const title = isName === true ? given : t(given)
@@ -155,7 +153,6 @@ function problemNotice({ message, fields }: FormProblem, content: VNode): VNode 
     </div>`
 }
 
-/** Labels of the content's fields by the fields' names. */
 function labelsOf(content: ComponentChildren): ReadonlyMap<string, string> {
   const names = new Map<string, string>()
   const texts = new Map<string, string>()

@@ -28,11 +28,9 @@ const CONSOLE_HEADERS: readonly string[] = Object.freeze(
 export interface ConsoleDependencies {
   /** Value of satoshis in the currency of `languages`; null where it is not known. */
   worth(satoshis: number, languages: string): Promise<string | null>
-  /** Calls the gateway's API in-process. */
   readonly ask: AskApi
   /** Reader's name, CSRF token for signing out, and `Set-Cookie`; null without. */
   signedIn(ctx: Context): { readonly who: string; readonly form: string | null; readonly cookie: string | null }
-  /** Without a trailing slash. */
   publicUrl(): string
   /** The account's rights for an operator who looks at it; null for an unknown account or another caller. */
   viewer(merchantId: string, by: Principal | null): Promise<MerchantPrincipal | null>
@@ -59,7 +57,6 @@ export const PAGE_RESPONSES = {
 
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
-/** Operations of pages: one GET each, and one POST for its forms. */
 export function consoleOperations(dependencies: ConsoleDependencies, pages: readonly ConsolePage[]): AnyOperation[] {
   return pages.flatMap(page => operationsOf(dependencies, page))
 }

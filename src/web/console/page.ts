@@ -4,7 +4,6 @@ import type { PageApi } from './api.ts'
 
 export type Console = 'merchant' | 'operator'
 
-/** Request for a page or one of its forms. */
 export interface PageRequest {
   readonly ctx: Context
   readonly api: PageApi
@@ -12,9 +11,7 @@ export interface PageRequest {
   readonly query: URLSearchParams
   /** Empty for a GET. */
   readonly form: URLSearchParams
-  /** Relative path to the gateway's root: `./`, `../`. */
   readonly root: string
-  /** Link to a page of the console by its path: ``, `payments/1`. */
   link(to: string): string
   /** Absolute address of a page, for redirects from other sites. */
   address(to: string): string
@@ -22,7 +19,6 @@ export interface PageRequest {
   worth(satoshis: number): Promise<string | null>
   /** The script only renews `live` parts; a page may omit all others. */
   readonly isRenewal: boolean
-  /** Error above the form. */
   readonly problem: FormProblem | null
   /** A merchant's page that an operator sees; null for the reader's own. */
   readonly viewing: { readonly banner: VNode; readonly home: string } | null
@@ -65,7 +61,6 @@ export const DONE = Object.freeze({
   retried: 'Queued again.'
 })
 
-/** A console page with its forms. */
 export interface ConsolePage {
   /** operationId of the page; its forms' has the prefix `submit`. */
   readonly id: string

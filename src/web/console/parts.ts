@@ -115,7 +115,6 @@ export interface FormField {
   /** Validation error. */
   readonly problem?: string | undefined
   readonly hint?: ComponentChildren
-  /** Input attributes: `type`, `required`, `maxlength`, … */
   readonly attributes?: Readonly<Record<string, string | number | boolean | null>>
 }
 

@@ -29,7 +29,6 @@ export function revocation({ query }: Pick<PageRequest, 'query'>, paymentHash: s
   )
 }
 
-/** List address from a revocation form, whose value is only used as a query. */
 export function listOf(name: string, form: URLSearchParams): string {
   const query = listQuery(new URLSearchParams(form.get('list') ?? ''))
   return query.size === 0 ? name : `${name}?${query}`

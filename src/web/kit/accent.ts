@@ -12,7 +12,6 @@ const BLACK: Colour = [0, 0, 0]
 const LIGHT = { page: [245, 244, 239], card: WHITE } as const
 const DARK = { page: [15, 18, 17], card: [24, 28, 26] } as const
 
-/** Style for a color such as `#c2410c`; empty for an invalid one. */
 export function accentStyle(colour: string): string {
   const [, red, green, blue] = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(colour) ?? []
   if (red === undefined || green === undefined || blue === undefined) return ''

@@ -22,7 +22,6 @@ function formatOf(currency: Currency): Intl.NumberFormat {
   return made
 }
 
-/** Whole satoshis, such as `12,345 sats`. */
 export function satoshisText(satoshis: number): string {
   return `${satoshis.toLocaleString(currentLanguage())}\u00a0${satoshis === 1 ? 'sat' : 'sats'}`
 }
@@ -33,7 +32,6 @@ export function bitcoinAmount(satoshis: number): string {
   return `${digits.slice(0, -8)}.${digits.slice(-8)}`
 }
 
-/** Cents of US dollars, such as `$1,234.50`. */
 export function dollarsText(cents: number): string {
   const digits = String(cents).padStart(3, '0')
   return amountText(`${digits.slice(0, -2)}.${digits.slice(-2)}`, 'USD')

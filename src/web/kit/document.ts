@@ -107,7 +107,6 @@ export interface InlineAssets {
 export interface HtmlPage {
   readonly title: string
   readonly main: VNode
-  /** Linked file names, or inline texts. */
   readonly assets: LinkedAssets | InlineAssets
   /** Path from the page to the gateway's root; default `../`, as from `/pay/<token>`. */
   readonly root?: string
@@ -151,7 +150,6 @@ export function document(page: HtmlPage): string {
   return `<!doctype html>${text.slice(0, end)}<style>${assets.style}</style>${program}${text.slice(end)}`
 }
 
-/** Links to the page in other languages; null for pages of a seller's addresses. */
 export function languageChoice(): VNode | null {
   const links = languageLinks()
   if (links === null) return null

@@ -11,7 +11,6 @@ export interface Mail {
   readonly to: string
   readonly subject: string
   readonly text: string
-  /** HTML alternative; null for none. */
   readonly html: string | null
   /**
    * Basis of the Message-ID, the same for a resend, so that duplicates can be recognized. Letters, digits, `.`, `_` and

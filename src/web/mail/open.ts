@@ -15,7 +15,6 @@ import { FolderMailer } from './smtp.ts'
 /** Default sender of mail files. */
 const DEFAULT_SENDER: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })
 
-/** The mail server, or files in the folder `mail` of the data folder. */
 export async function openMailer(
   config: Pick<GatewayConfig, 'mode' | 'data' | 'mail'>,
   around: { readonly clock: Clock; readonly log: Log }
@@ -34,7 +33,6 @@ export async function openMailer(
   return new FolderMailer({ folder, from, clock })
 }
 
-/** Opens outgoing mail, and its receipts and refund notices. */
 export async function openMail({
   clock,
   config,

@@ -8,7 +8,6 @@ import { document, html, HTML_TYPE, inlinePageHeaders, type InlineAssets } from 
 import { merchantLine } from '../kit/pictures.ts'
 
 export interface HomeFacts {
-  /** Display name of the seller. */
   readonly seller: string
   /** `pages.colour`; empty: default. */
   readonly colour: string

@@ -41,17 +41,14 @@ export interface PayPageDependencies {
     byPayToken(token: string): Promise<Payment | null>
   }
   readonly links: LinkPageDependencies['links']
-  /** Other payables; default: payments only. */
   readonly others?: readonly PayableSource[]
   readonly watch: {
     /** Calls `changed` after each change of the invoice's payable, until unsubscribed. */
     watch(invoiceId: string, changed: () => void): () => void
   }
-  /** Null for an unknown merchant. */
   merchant(id: number): Promise<{ readonly name: string } | null>
   readonly clock: Clock
   readonly log: Log
-  /** Without a trailing slash. */
   publicUrl(): string
   readonly sandbox: SandboxWallet | null
 }

@@ -30,7 +30,6 @@ export function payPage(facts: PayFacts, assets: AssetNames): string {
   return document({ title: view.title, main: body(view), assets, script: true, refresh: refreshOf(view) })
 }
 
-/** Page for an unknown token. */
 export function missingPage(assets: AssetNames, root?: string): string {
   return document({
     ...(root === undefined ? {} : { root }),

@@ -9,18 +9,14 @@ export interface PayFacts {
   /** Current state (decision 40). */
   readonly payment: Payable
   readonly merchantName: string
-  /** Milliseconds since the epoch. */
   readonly now: number
-  /** Command that pays in the sandbox; null elsewhere. */
   readonly sandboxCommand: string | null
-  /** Relative address of the sandbox pay button; null where unavailable or not allowed. */
   readonly sandboxAction?: string | null
   /** Relative address of the status for polling; default: the payment's. */
   readonly statusAddress?: string
 }
 
 export interface PayView extends PayFacts {
-  /** In the payment's currency. */
   readonly amount: string
   /** In satoshis; null for a demo payment. */
   readonly satoshis: string | null
@@ -28,7 +24,6 @@ export interface PayView extends PayFacts {
   /** The invoice has expired, and its provider has not reported whether it was paid. */
   readonly isUnresolved: boolean
   readonly heading: string
-  /** Explanation for the reader. */
   readonly words: string
   /** Document title; state first, since tabs truncate it. */
   readonly title: string

@@ -32,15 +32,12 @@ export type Payable = Pick<
 export interface Shown {
   readonly payable: Payable
   readonly payee: string
-  /** Relative address of the status for polling. */
   readonly statusAddress: string
 }
 
-/** A source of payables other than payments. */
 export interface PayableSource {
   /** As last written; null for an unknown token. */
   byPayToken(token: string): Promise<Payable | null>
-  /** Display name of the payee. */
   payee(): string
 }
 
@@ -78,7 +75,6 @@ export function timeLeft({
     <progress class="remaining" aria-hidden="true" max=${Math.max(1, expiresAt - createdAt)} value=${left}></progress>`
 }
 
-/** QR code, always on white. */
 export function codeToScan(content: string, label: string): VNode {
   return html`<div class="code">${qrCode(content, label)}</div>`
 }

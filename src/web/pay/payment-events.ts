@@ -9,7 +9,6 @@ import { isFinalStatus } from './pay-view.ts'
 import type { Payable } from './payable.ts'
 
 export interface PaymentEventDependencies {
-  /** Null for an unknown token. */
   byPayToken(token: string): Promise<Payable | null>
   /** Calls `changed` after each change of the payment, until unsubscribed. */
   watch(invoiceId: string, changed: () => void): () => void
@@ -17,7 +16,7 @@ export interface PaymentEventDependencies {
   readonly log: Log
 }
 
-/** Polling interval of a quiet stream in milliseconds: notifications are lost while the database is down. */
+/** Polling interval of a quiet stream: notifications are lost while the database is down. */
 const LOOK_EVERY = 30_000
 
 /**

@@ -20,14 +20,12 @@ import { randomUUID } from 'node:crypto'
 import type { KeyPages } from '../../selling/balances/key-operations.ts'
 
 interface PaywallFacts {
-  /** Display name of the seller. */
   readonly seller: string
   /** The price, such as `10 sats` or `$0.02`. */
   readonly amount: string
   /** The price in another currency; null for none. */
   readonly alsoAmount: string | null
   readonly description: string
-  /** The sold address as displayed. */
   readonly address: string
   /** The bought balance, such as `a balance, from which each request takes 2 sats`; null for none. */
   readonly balance: string | null
@@ -40,7 +38,6 @@ interface PaywallFacts {
   readonly now: number
   readonly isStillUnpaid: boolean
   readonly again: 'over' | 'used-up' | null
-  /** Command that pays in the sandbox; null elsewhere. */
   readonly sandboxCommand: string | null
   readonly paysInSandbox: boolean
 }
@@ -136,11 +133,9 @@ export function openPaywall({
   readonly prices: Pick<Quotes, 'quote'>
   readonly sandbox: SandboxWallet | null
   readonly merchants: {
-    /** Null for an unknown merchant. */
     byId(id: number): Promise<{ readonly name: string; readonly colour: string | null } | null>
   }
   config(): Pick<GatewayConfig, 'pages' | 'payment'>
-  /** Without a trailing slash. */
   publicUrl(): string
 }): ChallengePages {
   const style = assetText('css', 'tokens', 'base', 'pay', 'paywall')
@@ -218,13 +213,11 @@ function fiatAmount(fiat: FiatText): string {
   return amountText(amount, currency)
 }
 
-/** Opens the page that sells keys, and the one that shows a bought key. */
 export function openKeyPages({
   config,
   publicUrl
 }: {
   config(): Pick<GatewayConfig, 'pages' | 'payment'>
-  /** Without a trailing slash. */
   publicUrl(): string
 }): KeyPages {
   const style = assetText('css', 'tokens', 'base', 'pay')

@@ -10,7 +10,6 @@ import type { Sessions } from './sessions.ts'
 
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const forged = "The form is not one of this session's pages."
-/** Longest form in bytes. */
 const MOST_FORM = 4096
 
 /** The account page and the forms of signed-in readers, each bound to its session. */

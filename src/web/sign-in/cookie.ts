@@ -14,7 +14,6 @@ function cookieName(name: KeptName, secure: boolean): string {
   return `${secure ? '__Host-' : ''}boltgate-${name}`
 }
 
-/** Cookie value of a request; null for none. `secure`: the public address is https. */
 export function keptValue(ctx: Pick<Context, 'headers'>, kept: KeptName, secure: boolean): string | null {
   return cookieValues(ctx.headers, cookieName(kept, secure))[0] ?? null
 }
@@ -44,7 +43,6 @@ export function formToken(session: string): string {
   return hash('sha256', `form ${session}`, 'base64url')
 }
 
-/** Whether the CSRF token belongs to this session. */
 export function isFormOf(session: string, given: string | null): boolean {
   return given !== null && equalText(given, formToken(session))
 }

@@ -20,11 +20,9 @@ export interface MembersDependencies {
   readonly random: Random
   readonly people: Pick<SqlSignInStore, 'person' | 'invitations'>
   readonly signIns: Pick<SignIns, 'mail'>
-  /** Reports a new invitation, in its transaction. */
   readonly invited?: (sql: TransactionSql, merchantId: number, email: string, role: Role) => Promise<void>
 }
 
-/** Times in milliseconds since the epoch. */
 export interface AccountMember {
   readonly id: number
   readonly email: string

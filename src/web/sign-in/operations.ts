@@ -27,7 +27,6 @@ import type { Browser, Sessions, SignedIn } from './sessions.ts'
 const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const common = { tag: 'Sign-in', access: 'public' } as const
-/** Longest form in bytes. */
 const MOST_FORM = 4096
 
 /** Sign-in by mail, and the account page (decisions 155 and 170). */
@@ -41,7 +40,6 @@ export function signInOperations(parts: {
   readonly firstKeys: Pick<FirstKeys, 'wait'>
   readonly merchants: Merchants
   config(): Pick<GatewayConfig, 'data' | 'mode' | 'pages'>
-  /** Without a trailing slash. */
   publicUrl(): string
 }): AnyOperation[] {
   const { authThrottle, passkeys, record, sessions, signIns } = parts

@@ -166,7 +166,6 @@ export interface LinkFacts {
   readonly person: Person
   /** Null for an operator without an account. */
   readonly merchantId: number | null
-  /** Account name for the greeting. */
   readonly name: string
   readonly requestId: string
   readonly reason: LinkReason
@@ -185,7 +184,6 @@ interface LinkMailFacts {
   readonly name: string
   readonly token: string
   readonly requestId: string
-  /** Without a trailing slash. */
   readonly publicUrl: string
   readonly reason: LinkReason
 }

@@ -29,7 +29,6 @@ const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The sessi
 export const reading = { use: 'pages', chain: 'session' } as const
 export const changing = { use: 'pages', chain: 'session-write' } as const
 
-/** Session operations of `/api/auth`: current and other sessions, and switching accounts. */
 export function sessionOperations({
   publicUrl,
   record,
@@ -37,7 +36,6 @@ export function sessionOperations({
 }: {
   readonly sessions: Sessions
   readonly record: SignInRecord
-  /** Without a trailing slash. */
   publicUrl(): string
 }): AnyOperation[] {
   const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())

@@ -33,7 +33,6 @@ export interface SessionsDependencies {
   readonly adminKey: AdminKey
   readonly clock: Clock
   readonly random: Random
-  /** Without a trailing slash. */
   publicUrl(): string
   /** Lower-case addresses with the admin key's rights; a function, since a reload changes them. */
   operators(): readonly string[]
@@ -42,7 +41,6 @@ export interface SessionsDependencies {
 export interface SignedIn {
   /** Kept by the browser; only its digest is stored. */
   readonly token: Secret<string>
-  /** Milliseconds since the epoch. */
   readonly expiresAt: number
   /** An operator's sign-in while the database is unavailable: the token opens status pages alone. */
   readonly isImpersonated?: true
@@ -55,22 +53,18 @@ export interface Browser {
   readonly former: string | null
 }
 
-/** For callers without a browser. */
 export const NO_BROWSER: Browser = Object.freeze({ name: '', former: null })
 
 export interface CurrentSession {
   readonly id: string
   /** The account with role and actor; null without an active account. */
   readonly account: { readonly merchant: Merchant; readonly role: Role; readonly by: Actor } | null
-  /** Null for a sign-in by key. */
   readonly person: { readonly id: number; readonly email: string; readonly passkeyId: string | null } | null
   /** Operator name in the audit log; null for others. */
   readonly operator: string | null
-  /** Milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
-/** Times in milliseconds since the epoch. */
 export interface ListedSession extends Pick<StoredSession, 'id' | 'browser' | 'createdAt' | 'seenAt' | 'expiresAt'> {
   readonly isCurrent: boolean
 }
@@ -98,7 +92,6 @@ export class Sessions implements BrowserSessions {
     this.#impersonations = new Impersonations(dependencies)
   }
 
-  /** Opens a session in the caller's transaction, and ends the browser's former one. */
   async open(sql: TransactionSql, opener: Opener, browser: Browser): Promise<SignedIn> {
     const { clock, random, store } = this.#dependencies
     const now = clock.now()
@@ -181,7 +174,6 @@ export class Sessions implements BrowserSessions {
     return token === null || !isProven ? null : this.#impersonations.cookie(token, principal.id, this.#isSecure())
   }
 
-  /** Both cookies of a sign-in while the database is unavailable. */
   impersonationCookies({ token }: SignedIn): readonly string[] {
     const secure = this.#isSecure()
     const cookie = this.#impersonations.cookie(token.reveal(), 'admin', secure)

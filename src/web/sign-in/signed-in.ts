@@ -22,7 +22,6 @@ export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: stri
   return { token, session }
 }
 
-/** Origin data of a request. */
 type SameSiteRequest = Pick<Context, 'headers' | 'host' | 'method' | 'secure'>
 
 function isSafe(method: string): boolean {

@@ -17,17 +17,14 @@ export interface Person {
   readonly email: string
 }
 
-/** Person and account of a link; null for an operator without one. */
 export interface LinkTarget {
   readonly personId: number
   readonly merchantId: number | null
 }
 
-/** Times in milliseconds since the epoch. */
 export interface NewLink extends LinkTarget {
   /** SHA-256 of its token. */
   readonly digest: Uint8Array
-  /** Deduplicates links of one request. */
   readonly requestId: string
   readonly createdAt: number
   readonly expiresAt: number
@@ -147,7 +144,6 @@ export type Opener =
   /** `mark`: public fingerprint of the admin key. */
   | { readonly kind: 'admin'; readonly mark: string }
 
-/** Times in milliseconds since the epoch. */
 export interface StoredSession {
   /** Public id for lists and removal. */
   readonly id: string
@@ -169,7 +165,6 @@ export interface StoredSession {
 /** A session with its person's current role. */
 export interface FoundSession extends StoredSession {
   readonly email: string | null
-  /** Null for a non-member. */
   readonly role: Role | null
 }
 
@@ -238,7 +233,6 @@ export class SqlSessionStore {
       update sign_in_sessions set seen_at = ${new Date(now)} where id = ${id} and seen_at < ${new Date(before)}`
   }
 
-  /** Valid sessions of the same person, API key or admin key, newest first. */
   async ofSame({ personId, keyId, adminMark }: StoredSession, now: number): Promise<StoredSession[]> {
     return await sessionRows.all(this.#sql`
       select * from sign_in_sessions
@@ -246,7 +240,6 @@ export class SqlSessionStore {
       order by created_at desc, id desc`)
   }
 
-  /** Returns its digest; null for another's session. */
   async endOfSame({ personId, keyId, adminMark }: StoredSession, id: string): Promise<Uint8Array | null> {
     const [ended] = await this.#sql<Array<{ digest: Uint8Array }>>`
       delete from sign_in_sessions

@@ -21,7 +21,6 @@ export const BLINK_LIVE = 'https://api.blink.sv'
 
 export interface BlinkOptions {
   readonly url: string | null
-  /** Milliseconds per operation. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget

@@ -106,7 +106,6 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
   /** Whether a store's node makes invoices and shows them; for one that does not, the time of the next try. */
   readonly #nodes = new LRUCache<string, 'works' | number>({ max: 1000 })
 
-  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
     super(new KeyedCalls(calls, options))
     this.#options = options

@@ -24,7 +24,6 @@ export function btcpayError(body: unknown): StaticDecode<typeof ErrorBody> {
   return readResponse(ErrorBody, body) ?? { message: null, code: null, missingPermission: null }
 }
 
-/** The message of an error; null when it has none. Validation errors arrive as a list. */
 export function btcpayMessage(body: unknown): string | null {
   return btcpayError(Array.isArray(body) ? body[0] : body).message
 }
@@ -86,13 +85,12 @@ export const BtcpayMethod = mapped(
       : {
           invoice: method.destination,
           receivedSats: method.paymentMethodPaid,
-          /** Time of the last payment, in milliseconds since the epoch; null for none. */
+          /** Time of the last payment; null for none. */
           paidAt: Math.max(0, ...method.payments.map(({ receivedDate }) => receivedDate ?? 0)) || null
         }
 )
 export type BtcpayMethod = StaticDecode<typeof BtcpayMethod>
 
-/** An invoice of the store's node. */
 export const BtcpayNodeInvoice = mapped(
   Type.Object({
     id: BtcpayId,

@@ -102,7 +102,6 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
   readonly #options: KeyedOptions
   readonly #keyed: KeyedCalls<ClnKey>
 
-  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
     const keyed = new KeyedCalls(calls, options)
     super(keyed)

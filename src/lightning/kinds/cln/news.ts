@@ -10,7 +10,6 @@ import { CLN_CODES, rpc } from './rpc.ts'
  * that may be ours.
  */
 interface Place {
-  /** `https://host:port`: another node has its own counts. */
   readonly node: string
   /** Count after which news begin. */
   readonly index: number

@@ -75,7 +75,6 @@ const Attempt = Type.Object({
 })
 const ClnPays = Type.Object({ pays: Type.Array(Attempt) })
 
-/** Response to `listpays` of one hash: its best attempt; null for none, undefined when unusable. */
 export function readClnPays(body: unknown, paymentHash: string): SentPayment | null | undefined {
   const attempts = readResponse(ClnPays, body)?.pays
   if (attempts === undefined || attempts.some(one => one.payment_hash !== paymentHash)) return undefined
@@ -95,7 +94,7 @@ const ClnPaid = Type.Object({
   amount_msat: Msat
 })
 
-/** Response to `xpay`, or to `pay`, which has a status; null unless certainly paid. `now` in milliseconds. */
+/** Response to `xpay`, or to `pay`, which has a status; null unless certainly paid. */
 export function readClnPaid(body: unknown, paymentHash: string, now: number): SentPayment | null {
   const paid = readResponse(ClnPaid, body)
   return paid !== null && (paid.status === undefined || paid.status === 'complete')

@@ -50,7 +50,6 @@ import {
 import type { ProviderKind } from '../kind.ts'
 
 interface LnbitsOptions extends KeyedOptions {
-  /** Public address of our receiver; null where it is unreachable. */
   receiver(): string | null
 }
 
@@ -110,7 +109,6 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
   /** Origins that refuse our receiver, with the time of the next try. */
   readonly #unheard = new LRUCache<string, number>({ max: 1000 })
 
-  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: LnbitsOptions) {
     super(new KeyedCalls(calls, options))
     this.#options = options

@@ -16,7 +16,6 @@ const ErrorBody = Type.Object({
   error: orNull(Text)
 })
 
-/** The message of an error; null when the body has none. */
 export function lnbitsMessage(body: unknown): string | null {
   const { detail = null, error = null } = readResponse(ErrorBody, body) ?? {}
   if (typeof detail === 'string') return detail
@@ -40,7 +39,7 @@ export const LnbitsPayment = mapped(
     amountMsat: amount,
     feeMsat: Math.abs(fee ?? 0),
     status,
-    /** Last change, in milliseconds since the epoch. */
+    /** Last change. */
     updatedAt: timeOf(updated_at ?? time)
   })
 )

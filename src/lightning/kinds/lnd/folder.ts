@@ -252,7 +252,6 @@ function text(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('utf8')
 }
 
-/** Fields of a protobuf message with bytes fields only; null for others. */
 function fields(message: Uint8Array): Array<{ readonly number: number; readonly bytes: Uint8Array }> | null {
   const found = []
   for (let at = 0; at < message.length;) {

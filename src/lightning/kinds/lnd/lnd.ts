@@ -91,7 +91,6 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   readonly #keyed: KeyedCalls<LndConnection>
   readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
 
-  /** @throws AddressKeyError for an invalid operator's key, TypeError for a url without https */
   constructor(options: KeyedOptions) {
     if (options.url !== null && new URL(options.url).protocol !== 'https:')
       throw new TypeError(

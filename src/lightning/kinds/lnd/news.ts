@@ -17,7 +17,6 @@ interface Scan {
   readonly wants: 'mark' | 'all'
   /** lnd's add index before which the next page ends; 0 for the newest. */
   readonly offset: number
-  /** Start, in milliseconds since the epoch. */
   readonly began: number
 }
 

@@ -26,7 +26,7 @@ const TARGET_BLOCKS = 6
 const NO_BLOCK = 2_147_483_647
 const PAGE = 100
 const MAX_PAGES = 50
-/** Milliseconds; older transactions are not searched for a payout. */
+/** Older transactions are not searched for a payout. */
 const LOOK_BACK = 60 * 24 * 3_600_000
 
 /** Statuses with which lnd refuses before sending. */
@@ -68,7 +68,6 @@ export async function sendOverLightning(
   })
 }
 
-/** The node's payment of an invoice; null when unknown. */
 export async function findLightningPayout(call: CallProvider, invoice: string): Promise<SentPayment | null> {
   const hash = Buffer.from(payable(invoice).paymentHash, 'hex')
   // URL-safe, with the padding that Node omits and lnd requires.
@@ -88,7 +87,7 @@ export async function findLightningPayout(call: CallProvider, invoice: string): 
 }
 
 /**
- * Sends to an address, `now` in milliseconds. lnd would send twice: our reference is the label to find a transaction
+ * Sends to an address; lnd would send twice: our reference is the label to find a transaction
  * by.
  * @throws ProviderRefused when lnd could not send, PayoutUncertain when its response was lost
  */
@@ -121,7 +120,7 @@ export async function sendOverChain(
 }
 
 /**
- * The transaction of a payout, `now` in milliseconds; null for none.
+ * The transaction of a payout; null for none.
  * @throws ProviderUnavailable when the wallet has more recent transactions than are searched
  */
 export async function findChainPayout(call: CallProvider, request: PayoutRequest, now: number): Promise<Payout | null> {

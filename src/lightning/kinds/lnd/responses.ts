@@ -41,7 +41,6 @@ export function readFault(body: unknown): LndFault | null {
   }
 }
 
-/** A fault of the macaroon or the whole node; null for others. */
 export function macaroonFault({ code, message }: LndFault): 'scope' | 'key' | 'locked' | null {
   if (code === 7 || /permission denied/i.test(message)) return 'scope'
   if (code === 16 || /verification failed|macaroon/i.test(message)) return 'key'
@@ -53,7 +52,6 @@ export const NewInvoice = Type.Object({ payment_request: Text, r_hash: HashBytes
 
 export interface InvoiceState {
   readonly paymentHash: string
-  /** Milliseconds since the epoch. */
   readonly createdAt: number
   /** lnd's settle index; 0 while unsettled. */
   readonly settleIndex: number
@@ -71,7 +69,7 @@ const LndInvoice = Type.Object({
   settled: Type.Unknown()
 })
 
-/** An invoice of lnd, `now` in milliseconds; null when unusable. */
+/** An invoice of lnd; null when unusable. */
 export function readInvoice(value: unknown, now: number): InvoiceState | null {
   const invoice = readResponse(LndInvoice, value)
   const state = invoice === null ? null : stateOf(invoice, now)
@@ -80,7 +78,6 @@ export function readInvoice(value: unknown, now: number): InvoiceState | null {
   return { paymentHash, createdAt: created * 1000, settleIndex, state }
 }
 
-/** Default expiry of lnd, in seconds. */
 const DEFAULT_EXPIRY = 86_400
 
 function stateOf(invoice: StaticDecode<typeof LndInvoice>, now: number): ChargeState | null {
@@ -111,7 +108,6 @@ export const InvoiceLines = Type.Object({ lines: Type.Array(InvoiceLine), isCut:
 
 const LndInfo = Type.Object({ chains: orNull(Type.Array(part({ network: orNull(Text) }))) })
 
-/** The network in `GET /v1/getinfo`; null where absent. */
 export function readLndNetwork(body: unknown): string | null {
   return readResponse(LndInfo, body)?.chains?.[0]?.network ?? null
 }
@@ -131,7 +127,7 @@ const REASONS: Readonly<Record<string, string>> = Object.freeze({
 
 const STATUSES = { SUCCEEDED: 'confirmed', FAILED: 'failed', IN_FLIGHT: 'processing', INITIATED: 'processing' } as const
 
-/** Milliseconds; 0 for none. Drops six digits, since nanoseconds exceed safe integers. */
+/** 0 for none. Drops six digits, since nanoseconds exceed safe integers. */
 const Nanoseconds = Type.Decode(Type.Unknown(), value => {
   const time = Number((typeof value === 'string' ? value : '').slice(0, -6))
   return Number.isSafeInteger(time) ? time : 0
@@ -165,7 +161,7 @@ const WalletTransaction = mapped(
     transactionHash: tx_hash,
     label: label ?? '',
     feeSats: total_fees,
-    /** Milliseconds since the epoch; null where absent. */
+    /** Null where absent. */
     at: time_stamp
   })
 )

@@ -7,7 +7,6 @@ import { moment, optional, records, text, type Records } from '../../../platform
 interface LnurlCharge {
   /** `LnurlKey.account` of its owner. */
   readonly account: string
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly verify: string
   /** Milliseconds since the epoch, as `settledAt`. */
@@ -44,7 +43,6 @@ export class LnurlStore {
   readonly #sql: Sql
   readonly #inserts: Batch<NewCharge, boolean>
 
-  /** `sql`: the database's own handle. */
   constructor(sql: Sql) {
     this.#sql = sql
     this.#inserts = new Batch({

@@ -54,7 +54,6 @@ export interface NwcWallet {
   announced(): Promise<NostrEvent | null>
 }
 
-/** A wallet's result, or an accepted error. */
 type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError }
 
 const words: ServerWords = {
@@ -93,7 +92,6 @@ export class NwcCalls {
     max: MAX_RELAYS
   })
 
-  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: KeyedOptions) {
     if (options.ownKey !== null) readNwcKey(options.ownKey.reveal().trim())
     this.#options = options

@@ -66,7 +66,6 @@ export function isGenuine(event: NostrEvent): boolean {
   )
 }
 
-/** First value of a tag; null without one. */
 export function tagOf({ tags }: NostrEvent, name: string): string | null {
   return tags.find(([one]) => one === name)?.[1] ?? null
 }

@@ -11,7 +11,6 @@ import {
 
 /** NIP-47. */
 export interface NwcKey {
-  /** 64 lower-case hex characters. */
   readonly wallet: string
   /** Our private key for this connection: 32 bytes as hex. */
   readonly secret: Secret<string>

@@ -11,7 +11,7 @@ import type { Relay } from './relay.ts'
 interface Expecting {
   readonly listener: NewsListener
   readonly relays: readonly Relay[]
-  /** End of each by payment hash, in milliseconds since the epoch. */
+  /** End of each by payment hash. */
   readonly ends: Map<string, number>
   timer: Timer | null
 }
@@ -37,7 +37,7 @@ export class News {
     this.#settled = settled
   }
 
-  /** Listens for an invoice's payment; `until` in milliseconds since the epoch. */
+  /** Listens for an invoice's payment. */
   expect({ key, client, conversation, relays }: NwcWallet, paymentHash: string, until: number): void {
     const name = `${key.wallet} ${client}`
     const known = this.#connections.get(name)

@@ -93,7 +93,6 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
   /** Connections that may not list, with the time of the next try. */
   readonly #unlisted = new LRUCache<string, number>({ max: 1000 })
 
-  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: NwcOptions) {
     super(new NwcCalls(options))
     this.#options = options

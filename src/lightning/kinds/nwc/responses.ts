@@ -30,7 +30,7 @@ export interface NwcTransaction extends Pick<Transaction, 'type'> {
   readonly state: NonNullable<Transaction['state']>
   readonly amountMsat: number
   readonly feeMsat: number
-  /** Milliseconds since the epoch; null where absent. */
+  /** Null where absent. */
   readonly settledAt: number | null
 }
 
@@ -53,7 +53,6 @@ export function readNwcTransaction(value: unknown, now: number): NwcTransaction 
   }
 }
 
-/** A charge's status; `now` replaces a missing settlement time. */
 export function nwcState({ state, amountMsat, settledAt }: NwcTransaction, now: number): ChargeState {
   switch (state) {
     case 'settled': {

@@ -351,7 +351,6 @@ function withdrawalBody({ destination, amountSats, reference }: PayoutRequest): 
   }
 }
 
-/** A withdrawal by id; null when not found. */
 async function known(call: CallProvider, payoutId: string): Promise<OpenNodeWithdrawal | null> {
   const response = await ask(call, 'Read', {
     method: 'GET',

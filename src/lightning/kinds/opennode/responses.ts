@@ -54,7 +54,6 @@ const PAYOUT_STATUSES: Readonly<Record<string, Payout['status']>> = Object.freez
   error: 'failed'
 })
 
-/** `data`, or the unwrapped response. */
 export function unwrap(body: unknown): unknown {
   return typeof body === 'object' && body !== null && !Array.isArray(body) && 'data' in body ? body.data : body
 }
@@ -84,7 +83,7 @@ export const OpenNodeCharge = mapped(ChargeBody, charge => ({
   id: charge.id,
   /** Null where OpenNode made none, as above 500,000,000 satoshis. */
   invoice: charge.lightning_invoice?.payreq ?? null,
-  /** Milliseconds since the epoch; null where only the invoice tells. */
+  /** Null where only the invoice tells. */
   invoiceExpiresAt: charge.lightning_invoice?.expires_at ?? null,
   onchainAddress: charge.chain_invoice?.address ?? charge.address,
   checkoutUrl: charge.hosted_checkout_url,

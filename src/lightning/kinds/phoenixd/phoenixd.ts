@@ -128,7 +128,6 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
   readonly #options: PhoenixdOptions
   readonly #keyed: KeyedCalls<PhoenixdKey>
 
-  /** @throws AddressKeyError for an invalid operator's key */
   constructor(options: PhoenixdOptions) {
     const keyed = new KeyedCalls(calls, options)
     super(keyed)

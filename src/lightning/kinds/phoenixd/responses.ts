@@ -60,7 +60,6 @@ const PayResponse = Type.Object({
   routingFeeSat: Whole
 })
 
-/** Response to `POST /payinvoice`; null when unusable. */
 export function readPayResponse(
   body: unknown,
   hash: string

@@ -18,7 +18,7 @@ const CHAIN_FEE = 150
 const ROUTING_FEE = 1
 
 /**
- * Validates a payout as a provider would, `now` in milliseconds.
+ * Validates a payout as a provider would.
  * @throws ProviderRefused
  */
 export function draftPayout(request: PayoutRequest, now: number, random: Random): SandboxPayout {
@@ -54,7 +54,7 @@ export function draftPayout(request: PayoutRequest, now: number, random: Random)
   }
 }
 
-/** A payout's status at `now`, in milliseconds. */
+/** A payout's status at `now`. */
 export function payoutAt(payout: SandboxPayout, now: number): Payout {
   const { payoutId, feeSats, transactionHash, confirmsAt, destination } = payout
   if (now < confirmsAt) return { payoutId, status: 'processing', feeSats: 0, transactionHash: null, processedAt: null }

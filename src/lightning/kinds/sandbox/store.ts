@@ -7,9 +7,7 @@ import { amount, optional, records, text, moment, type Records, type Row } from 
 interface SandboxInvoice {
   /** `sbx_<uuid>` (decision 116). */
   readonly chargeId: string
-  /** 64 lower-case hex characters. */
   readonly paymentHash: string
-  /** 64 lower-case hex characters. */
   readonly preimage: string
   readonly invoice: string
   readonly amountSats: number
@@ -66,13 +64,13 @@ export interface SandboxStore {
   byChargeId(chargeId: string): Promise<SandboxInvoice | null>
   byPaymentHash(paymentHash: string): Promise<SandboxInvoice | null>
   /**
-   * Brings a payable invoice into a state. Partial amounts only grow, and never expire or reset. `now` in milliseconds.
+   * Brings a payable invoice into a state. Partial amounts only grow, and never expire or reset.
    * @returns the invoice, or null where impossible
    */
   bring(paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
   /**
    * Settles an invoice in one statement: concurrent callers all get `paid` with the same preimage and first
-   * `settledAt`. Expired ones never settle; one settled in time stays paid. `now` in milliseconds.
+   * `settledAt`. Expired ones never settle; one settled in time stays paid.
    */
   settle(paymentHash: string, now: number): Promise<SandboxSettlement>
   /**
@@ -133,7 +131,6 @@ export class SqlSandboxStore implements SandboxStore {
   readonly #sql: Sql
   readonly #inserts: Batch<NewSandboxInvoice, null>
 
-  /** `sql`: the database's own handle. */
   constructor(sql: Sql) {
     this.#sql = sql
     this.#inserts = new Batch({

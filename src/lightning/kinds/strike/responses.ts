@@ -70,7 +70,6 @@ const Receive = Type.Object({
   receiveRequestId: Text,
   type: orNull(Word),
   state: Word,
-  /** Null when not in bitcoin. */
   amountReceived: Msat,
   /** Null when not over Lightning. */
   lightning: part({ invoice: Bolt11 }),
@@ -79,7 +78,6 @@ const Receive = Type.Object({
 })
 export type Receive = StaticDecode<typeof Receive>
 
-/** A page of receives, without items that lack request or state. */
 export const ReceivePage = mapped(
   Type.Object({ items: Type.Array(orNull(Receive)), count: Type.Unknown(), isCountUnknown: Type.Unknown() }),
   ({ items, count, isCountUnknown }) => ({

@@ -43,7 +43,6 @@ import type { ProviderKind } from '../kind.ts'
 interface StrikeOptions {
   /** Null for the live service. A trailing `/v1` is optional. */
   readonly url: string | null
-  /** Milliseconds per operation. */
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget

@@ -111,7 +111,6 @@ export const paymentsPage: ConsolePage = {
   }
 }
 
-/** One payment with its timeline and refunds. */
 export const paymentPage: ConsolePage = {
   id: 'getConsolePayment',
   console: 'merchant',

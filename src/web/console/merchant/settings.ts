@@ -182,7 +182,6 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
     </section>`
 }
 
-/** A section with one text to save. `does`: its name in the form, too. */
 function textSection(
   asked: PageRequest,
   of: Required<Pick<FormField, 'label' | 'attributes'>> & {

@@ -92,7 +92,6 @@ function numberOf(typed: string): number | string {
   return /^\d{1,15}$/.test(typed) ? Number(typed) : typed
 }
 
-/** A JSON number with exactly the typed digits. */
 function exactly(typed: string): ReturnType<typeof JSON.rawJSON> | string {
   return /^(?:0|[1-9]\d{0,8})(?:\.\d{1,2})?$/.test(typed) ? JSON.rawJSON(typed) : typed
 }
@@ -102,7 +101,6 @@ function inDollars(amount: string): string {
   return cents === '' ? whole : `${whole}.${cents.padEnd(2, '0')}`
 }
 
-/** A permanent token, or an app's id and secret. */
 function credentials(form: URLSearchParams): Readonly<Record<string, string>> {
   const given = ['adminApiToken', 'clientId', 'clientSecret'].map(
     name => [name, (form.get(name) ?? '').trim()] as const

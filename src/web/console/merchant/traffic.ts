@@ -103,7 +103,6 @@ function tone(status: number): Tone {
   return status >= 500 ? 'bad' : status >= 400 ? 'wait' : 'good'
 }
 
-/** Request log of an API; the newest page follows it. */
 export const requestsPage: ConsolePage = {
   id: 'getConsoleApiRequests',
   console: 'merchant',

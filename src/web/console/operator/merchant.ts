@@ -38,7 +38,6 @@ const LIMITS = [
   ['maxPriceSats', 'Highest price of a request']
 ] as const
 
-/** For the optimistic lock of the subscription. */
 function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantDetail): string {
   return `${subscriptionStatus ?? 'none'}, until ${currentPeriodEnd ?? 'no end'}`
 }
@@ -274,7 +273,6 @@ function limitsForm(asked: PageRequest, { ownLimits }: UsageView): VNode {
     </section>`
 }
 
-/** Last key replacement in the audit log, for the optimistic lock; `none` without one. */
 async function lastReplaced(api: PageApi, merchantId: number | string): Promise<string> {
   const { entries } = await api.get<AuditPage>(
     `/api/admin/audit${queryOf({ merchantId, text: 'regenerateKey', limit: 1 })}`

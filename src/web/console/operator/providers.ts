@@ -60,7 +60,6 @@ function hosts({ hosts: all }: ProviderState) {
 
 type Check = AdminHealth['checks'][number]
 
-/** Title of each check, and the page that shows more. */
 const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: string]>> = {
   database: ['Database', 'health'],
   state: ['Counters and idempotency', 'health'],

@@ -171,10 +171,8 @@ export interface SettlementInput {
 
 export interface PayoutFacts {
   readonly provider: ComponentChildren
-  /** References by which the provider knows it. */
   readonly references: ReadonlyArray<readonly [string, ComponentChildren]>
   readonly amount: string
-  /** When it was sent; null if unknown. */
   readonly sentAt: string | null
 }
 

@@ -39,7 +39,6 @@ export function passkeyOperations(parts: {
   readonly authThrottle: AuthThrottle
   readonly trail: Trail
   readonly record: SignInRecord
-  /** Without a trailing slash. */
   publicUrl(): string
 }): AnyOperation[] {
   const { authThrottle, passkeys, publicUrl, record, sessions, trail } = parts
@@ -65,7 +64,6 @@ export function passkeyOperations(parts: {
     if (!isFromHere(ctx, publicUrl()))
       throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
   }
-  /** Audits a change by a session. */
   const onRecord = async <T>(
     { session }: OpenSession,
     operation: string,

@@ -40,9 +40,7 @@ export interface PasskeyDependencies {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Without a trailing slash. */
   publicUrl(): string
-  /** Lower-case addresses; a function, since a reload changes them. */
   operators(): readonly string[]
 }
 
@@ -217,7 +215,6 @@ export class Passkeys {
     return { token: new Secret(token), expected: this.#expected(token) }
   }
 
-  /** Consumes a ceremony; null for an unknown or expired one. */
   async #end(token: string | null, personId: number | null): Promise<Expected | null> {
     const { clock, store } = this.#dependencies
     if (token === null || !isSignInToken(token)) return null
@@ -271,7 +268,6 @@ export interface RequestOptions {
   readonly allowCredentials: readonly []
 }
 
-/** The UUID's 16 bytes in base64url, as browsers return the handle. */
 function handleText(uuid: string): string {
   return Buffer.from(uuid.replaceAll('-', ''), 'hex').toString('base64url')
 }
@@ -280,7 +276,6 @@ function refused(message: string): LongError {
   return new LongError(PASSKEY_REFUSED, 'Passkey refused', message)
 }
 
-/** Notice of an added passkey. */
 function passkeyMail(
   to: string,
   { id, name }: { readonly id: string; readonly name: string },

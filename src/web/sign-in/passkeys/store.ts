@@ -12,7 +12,6 @@ import {
   type Records
 } from '../../../platform/database/rows.ts'
 
-/** Times in milliseconds since the epoch. */
 export interface StoredPasskey {
   /** Public id for lists and removal. */
   readonly id: string
@@ -121,7 +120,6 @@ export class SqlPasskeyStore {
     return used.count === 1
   }
 
-  /** Null for an unknown passkey. */
   async rename(personId: number, id: string, name: string): Promise<StoredPasskey | null> {
     return await passkeyRows.one(this.#sql`
       update passkeys set name = ${name} where id = ${id} and person_id = ${personId} returning *`)

@@ -1,6 +1,5 @@
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 
-/** Expected values of a response. */
 export interface Expected {
   /** Base64url. */
   readonly challenge: string
