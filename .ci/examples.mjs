@@ -1,5 +1,5 @@
 // `npm run examples -- TEST_FILE…`: runs the tests and adds to examples.json what operations without an example returned
-// there. To record an operation anew, delete its entry first.
+// there. To record an operation again, delete its entry first.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

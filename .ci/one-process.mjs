@@ -1,6 +1,6 @@
 // Runs several test files one after the other in this process. A file alone pays two seconds of computing before its
 // first assertion: tap, the gateway's modules, an embedded database, and all code cold. Here a process pays it once.
-// Each file is a subtest with its own `t`; a module that holds something for one file (a fixture) is made anew for each.
+// Each file is a subtest with its own `t`; a module that holds something for one file (a fixture) is made again for each.
 import module from 'node:module'
 import { pathToFileURL } from 'node:url'
 import tap from 'tap'
@@ -38,8 +38,8 @@ module.registerHooks({
 })
 
 /**
- * Ends this process after `ms`, and says what it was doing. Without this the whole run waits for ever, and nobody is told
- * for what: tap has a time for tests and none for what they close.
+ * Ends this process after `ms` and reports what it was doing. Otherwise the whole run hangs without a message, because tap
+ * has a timeout for tests and none for their teardown.
  */
 function endAfter(ms, doing) {
   return setTimeout(() => {
@@ -62,8 +62,8 @@ export async function inOneProcess(files) {
     clearTimeout(ending)
   }
   endAfter(rest, 'after its last file').unref()
-  // Node 24 now and then never ends its cleanup of an environment (`CleanupHandles` runs its loop over and over with
-  // nothing in it), and computes for ever. Behind all other listeners, tap's last lines among them, the process ends itself.
+  // Node 24 sometimes never finishes the cleanup of an environment: `CleanupHandles` spins in an empty loop. So the process
+  // exits after all other listeners, those of tap included.
   process.once('beforeExit', () => {
     process.on('exit', code => {
       process.exit(process.exitCode ?? code)

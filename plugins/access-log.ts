@@ -56,7 +56,7 @@ function skipper(paths: readonly string[]): (path: string) => boolean {
 export default definePlugin({
   name: 'access-log',
   description:
-    'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, units that a subscriber used, payment scheme and amount, and what went wrong, with its code (docs/reference/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
+    'Writes one log line per request when it ends. It has the correlation ID, method, route, path, status, source of the response (upstream, reply or error), bytes, duration and client address. Where they apply, it adds principal, units, payment scheme, amount, and the error with its code (docs/reference/errors.md). It never contains a header value, preimage, macaroon or key. Responses of 500 and above are logged as errors, undelivered responses as warnings, all others at the level set here.',
   config: Type.Object(
     {
       level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')], {

@@ -4,7 +4,7 @@ import { definePlugin, PayloadTooLarge, Size, Type } from '../src/index.ts'
 export default definePlugin({
   name: 'body-limit',
   description:
-    "Refuses request bodies above a size with 413: before the body is read when Content-Length says so, and else as soon as one byte too many arrives. A route's own bodyLimit takes the place of the one set here. Without this plugin bodies have no limit.",
+    "Rejects request bodies above a size with 413: by Content-Length before the body is read, or as soon as one byte too many arrives. A route's own bodyLimit overrides the limit set here. Without this plugin bodies have no limit.",
   config: Type.Object(
     {
       limit: Size({ default: '1MiB', description: 'Largest request body.' })

@@ -4,7 +4,7 @@ import { definePlugin, Type } from '../src/index.ts'
 export default definePlugin({
   name: 'correlation',
   description:
-    "Sends the correlation id of a request on to its upstream, so that the logs of both can be read together. The id is the client's X-Correlation-Id when that has 1 to 128 letters, digits, dots, underscores, colons or dashes, else a new UUID; it is on every response and in every log line, with or without this plugin.",
+    "Forwards the correlation ID of a request to its upstream, so that both logs can be joined. The ID is the client's X-Correlation-Id if it has 1 to 128 letters, digits, dots, underscores, colons or dashes, and otherwise a new UUID. Every response and every log line has it, with or without this plugin.",
   config: Type.Object(
     {
       header: Type.String({

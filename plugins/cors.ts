@@ -59,7 +59,7 @@ function takeUpstreams(headers: HeaderList): { readonly origins: readonly string
 export default definePlugin({
   name: 'cors',
   description:
-    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. Responses expose the headers of `exposed` and those that the upstream exposes; where `origins` is `*`, an `Access-Control-Allow-Origin` of the upstream that names one origin is kept. Other CORS headers of the upstream are replaced. Requests of origins that are not listed are served without CORS headers, so browsers do not show the response to the page.',
+    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: put it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. Responses expose the headers of `exposed` and those that the upstream exposes; where `origins` is `*`, an `Access-Control-Allow-Origin` of the upstream that names one origin is kept. Other CORS headers of the upstream are replaced. Requests of origins that are not listed are served without CORS headers, so browsers do not show the response to the page.',
   config: Type.Object(
     {
       origins: List(Type.String({ pattern: '^(\\*|null|[a-z][a-z0-9+.-]*://[^/?#]+)$' }), {

@@ -99,7 +99,7 @@ function signedIn(ctx: Context, session: string): Reply {
 export default definePlugin({
   name: 'dashboard-auth',
   description:
-    "Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page's request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard's own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. Without any of these, the session of a signed-in operator is accepted instead. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.",
+    "Requires the admin key on the jobs dashboard: in the header X-Admin-Key, or once as the query parameter adminKey. The parameter is exchanged for a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key), and the page redirects to the URL without the key. Changes by cookie must come from the dashboard's own page (Sec-Fetch-Site or Origin); otherwise the response is 403. Key, parameter and cookie are never forwarded. Without any of these, the session of a signed-in operator is accepted instead. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.",
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
   uses: ['adminKey', 'authThrottle', 'sessions', 'signInRecord'],
   provides: ['principal'],

@@ -3,7 +3,7 @@ import { definePlugin, Type } from '../src/index.ts'
 /** Ends a chain: forwards to the target of an earlier plugin (a merchant's proxy), else to the route's upstream. */
 export default definePlugin({
   name: 'forward',
-  description: 'Sends the request to the upstream of its route and streams the response back. Stands last in a chain.',
+  description: 'Sends the request to the upstream of its route and streams the response back. Comes last in a chain.',
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['forwarder'],
   terminal: true,

@@ -67,7 +67,7 @@ const LARGEST = 1024 * 1024
 export default definePlugin({
   name: 'idempotency',
   description:
-    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first response, byte for byte, with X-Idempotency-Replayed: true. Only 2xx responses are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds, payments and checkout sessions keep their key in their own row, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
+    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key. A retry gets the first response, byte for byte, with X-Idempotency-Replayed: true. Only 2xx responses are kept. The same key with another body is 400. A retry during the first request waits for it. While Redis is down such requests are 503. Refunds, payments and checkout sessions store their key with their row, so a retry after a restart finds the original. Requests without a key or without a principal pass.',
   config: Type.Object(
     {
       methods: List(Type.String({ 'x-format': 'method' }), {

@@ -4,7 +4,7 @@ import { CallPricesSchema, definePlugin, endRpc, RpcSale, type RpcUnderWay } fro
 export default definePlugin({
   name: 'mcp',
   description:
-    'Prices tools, resources and prompts of an MCP server, or the methods of any JSON-RPC server, by name. Asks for payment inside the messages, takes credentials there and in headers, puts receipts into results, and passes what is free as it came. Stands last in a chain, behind `throttle` and `body-limit`, instead of `credential` and `challenge`.',
+    'Prices tools, resources and prompts of an MCP server, or the methods of any JSON-RPC server, by name. Asks for payment inside the messages, takes credentials there and in headers, puts receipts into results, and passes what is free as it came. Comes last in a chain, after `throttle` and `body-limit`, instead of `credential` and `challenge`.',
   config: CallPricesSchema,
   uses: ['challenges', 'forwarder', 'clock'],
   // Whole messages are read before payment, and invoices are made.
@@ -17,7 +17,7 @@ export default definePlugin({
     const upstream = route.config?.upstream
     if (route.config === null || upstream?.kind !== 'url')
       throw new TypeError('the plugin mcp needs a route with an upstream that has a url')
-    const underWay = slot<RpcUnderWay>('calls under way')
+    const inFlight = slot<RpcUnderWay>('calls in flight')
     const own = await forwarder.open(upstream, route.name)
     try {
       const sale = new RpcSale({
@@ -31,11 +31,11 @@ export default definePlugin({
         handle(ctx, responder) {
           challenges.requireSellable(ctx)
           return sale.handle(ctx, responder, begun => {
-            ctx.set(underWay, begun)
+            ctx.set(inFlight, begun)
           })
         },
         done(ctx, outcome) {
-          const begun = ctx.get(underWay)
+          const begun = ctx.get(inFlight)
           if (begun !== undefined) endRpc(begun, outcome)
         },
         close() {

@@ -30,7 +30,7 @@ function describeFault({ error, source, status }: Outcome): string {
 export default definePlugin({
   name: 'metrics',
   description:
-    'Counts requests and measures how long they take, how long the upstream takes to its head, how many are under way, and how many bytes go in and out. Labels are the route\'s name, the method (others than the usual ones are "other") and the class of the status, so that their number is bounded by the configuration.',
+    'Measures requests: count, duration, time to the upstream\'s response head, requests in flight, and bytes in and out. Labels are the route\'s name, the method (unusual ones are "other") and the status class, so the configuration bounds their number.',
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
   uses: ['metrics', 'clock'],
   setup(_config, { services: { metrics, clock }, route, slot }) {
@@ -87,7 +87,7 @@ export default definePlugin({
       'Requests sent to an address of an upstream with several, or with fallbacks; one may be sent to more than one.',
       ['route', 'origin']
     )
-    const inFlight = metrics.gaugeCells('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
+    const inFlight = metrics.gaugeCells('boltgate_requests_in_flight', 'Requests in flight.', ['route']).cell(labels)
     const bytesIn = metrics
       .counterCells('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route'])
       .cell(labels)

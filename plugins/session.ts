@@ -15,7 +15,7 @@ import {
 export default definePlugin({
   name: 'session',
   description:
-    'Serves prepaid sessions of the Payment scheme on routes with `sessions`: a deposit opens one, requests take from it, a stream that has used it up waits for another deposit, and what is left is paid back when it is closed.',
+    'Serves prepaid sessions of the Payment scheme on routes with `sessions`. A deposit opens a session, and requests deduct from it. A stream that used it up waits for another deposit. The remainder is refunded when the session closes.',
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['prepaidSessions', 'challenges'],
   provides: ['session'],

@@ -11,7 +11,7 @@ function refuse(refusal: GateError | null): void {
 export default definePlugin({
   name: 'subscription-gate',
   description:
-    'Answers 403 when the merchant is inactive, its paid plan has no subscription that is active or trialing, its paid period has ended, or it lacks the feature, in this order. The free plan needs no subscription. Stand it after auth as merchant.',
+    'Answers 403 if the merchant is inactive, its paid plan has no active or trialing subscription, its paid period has ended, or its plan lacks the feature. They are checked in this order. The free plan needs no subscription. Put it after auth as merchant.',
   config: Type.Object(
     {
       feature: Type.Optional(

@@ -18,7 +18,7 @@ import {
 /** Counter key: the payment, the account, else the client's address, IPv6 by /64 (decision 32). */
 function subject(ctx: Context, by: PolicyConfig['by']): string {
   const { payment, principal } = ctx
-  // Before it is verified anybody could name another payment with each request.
+  // Before it is verified, any client could name another payment with each request.
   if (by === 'token' && payment !== null) return `payment ${payment.paymentHash}`
   if (by === 'address' || principal === null) return clientNetwork(ctx.clientAddress)
   return `${principal.kind} ${principal.id}`
@@ -44,7 +44,7 @@ export default definePlugin({
       onError: Type.Union([Type.Literal('local'), Type.Literal('allow'), Type.Literal('deny')], {
         default: 'local',
         description:
-          'What happens while the shared state is away: count in this worker alone, let everything pass, or answer 503.'
+          'What happens while Redis is down: count in this worker alone, let all requests pass, or answer 503.'
       })
     },
     { additionalProperties: false, description: 'Which requests are too many.' }

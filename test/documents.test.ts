@@ -225,21 +225,6 @@ t.test('every block of YAML is a valid configuration, or a part of one', async t
   t.same(invalid, [])
 })
 
-/** Paraphrases of standard terms, from which a reader would have to translate. */
-const BANNED =
-  /\b(?:nobody|somebody|whoever|anybody|at once|told of|is told|mend|dear|all the same|likewise|anew|by itself|in the place of|asked for that|stands in)\b/gi
-
-t.test('guides use standard terms', t => {
-  const prose = (page: string): string => read(page).replaceAll(/^```[\s\S]*?^```/gm, '')
-  t.same(
-    guides
-      .filter(page => page !== 'docs/explanation/architecture.md')
-      .flatMap(page => [...prose(page).matchAll(BANNED)].map(([words]) => `${page}: ${words}`)),
-    []
-  )
-  t.end()
-})
-
 t.test('every block of JSON can be parsed', t => {
   for (const { page, text, language } of blocks) if (language === 'json') t.ok(JSON.parse(text), page)
   t.end()
@@ -318,48 +303,5 @@ func TestIsGenuine(t *testing.T) {
   if (python.error === undefined) t.equal(python.stdout, 'true\nfalse\nfalse\nfalse\n', `Python ${python.stderr}`)
   const go = spawnSync('go', ['test', './...'], { cwd: join(folder, 'go'), encoding: 'utf8' })
   if (go.error === undefined) t.equal(go.status, 0, `Go ${go.stdout}${go.stderr}`)
-  t.end()
-})
-
-/** Paraphrases that were replaced, each with the standard term. Comments, messages, identifiers and documents. */
-const REPLACED: ReadonlyArray<readonly [word: string, instead: string]> = [
-  ['again and again', 'repeatedly'],
-  ['all the same', 'anyway'],
-  ['anew', 'again'],
-  ['at once', 'immediately, or concurrently'],
-  ['behaviours?', 'behavior'],
-  ['by itself', 'automatically'],
-  ['cancelled', 'canceled'],
-  ['dawdl\\w+', 'stall'],
-  ['goodbye', 'Terminate message, shutdown'],
-  ['in the place of', 'instead of'],
-  ['lately', 'recently'],
-  ['likewise', 'the same way'],
-  ['makings', 'pending invoices'],
-  ['mend(?:s|ed|ing)?', 'fix'],
-  ['nobody|somebody|whoever', 'the actor: client, merchant, operator'],
-  ['rehears\\w+', 'dry run'],
-  ['seldom', 'rarely'],
-  ['stood still', 'hung'],
-  ['strangers?', 'anonymous clients'],
-  ['surroundings', 'environment, context'],
-  ['told of', 'notified'],
-  ['wherever', 'where']
-]
-/** The contract's words stay; applied migrations are immutable; decisions and ADRs cite both. */
-const EXEMPT =
-  /^(?:docs\/(?:reference\/contract|explanation\/.*)\.md|CHANGELOG\.md|src\/platform\/database\/migrations\/.*)$/
-
-t.test('no paraphrase comes back for which the field has a word', t => {
-  const pattern = new RegExp(`\\b(?:${REPLACED.map(([word]) => word).join('|')})\\b`, 'gi')
-  const found = files
-    .filter(file => /^(?:src|plugins|docs)\/|^[\w-]+\.(?:md|yaml)$/.test(file) && !EXEMPT.test(file))
-    .flatMap(file => {
-      return [...read(file).matchAll(pattern)].map(({ 0: word }) => {
-        const instead = REPLACED.find(([other]) => new RegExp(`^(?:${other})$`, 'i').test(word))?.[1]
-        return `${file}: ${word}; write ${instead}`
-      })
-    })
-  t.same(found, [])
   t.end()
 })

@@ -1,32 +1,32 @@
 import { definePlugin, ShortError, Type } from 'boltgate'
 
-/** Greets: the upstream is told who calls, the answer carries a greeting, and strangers can be refused. */
+/** Names the caller to the upstream, adds a greeting to the response, and rejects callers on a list. */
 export default definePlugin({
   name: 'hello-header',
-  description: 'Puts a greeting on every answer, and refuses callers whose name is on a list.',
+  description: 'Adds a greeting to every response and rejects callers on a list.',
   config: Type.Object(
     {
-      greeting: Type.String({ default: 'hello', minLength: 1, description: 'What the greeting begins with.' }),
-      refuse: Type.Array(Type.String(), { default: [], description: 'Values of X-Caller that are refused.' })
+      greeting: Type.String({ default: 'hello', minLength: 1, description: 'First word of the greeting.' }),
+      refuse: Type.Array(Type.String(), { default: [], description: 'Values of X-Caller to reject.' })
     },
     { additionalProperties: false }
   ),
   uses: ['log'],
   setup(config, { services, slot }) {
-    // Whatever can be decided once is decided here; the hooks below run for every request.
+    // Prepare everything here: the hooks below run for every request.
     const refused = new Set(config.refuse)
     const caller = slot<string>('caller')
     return {
       request(ctx) {
-        const name = ctx.headers.get('x-caller') ?? 'stranger'
+        const name = ctx.headers.get('x-caller') ?? 'guest'
         if (refused.has(name)) throw new ShortError(403, `There is no greeting for ${name}.`)
         ctx.set(caller, name)
       },
       upstream(ctx, out) {
-        out.headers.set('X-Greeted', ctx.get(caller) ?? 'nobody')
+        out.headers.set('X-Greeted', ctx.get(caller) ?? 'unknown')
       },
       response(ctx, head) {
-        // A refused request has no caller in its slot, and its answer comes this way too.
+        // Responses to rejected requests pass here too, without a caller in the slot.
         const name = ctx.get(caller)
         if (name !== undefined) head.headers.set('X-Hello', `${config.greeting}, ${name}`)
       },

@@ -23,7 +23,7 @@ const NOTIFICATION_LIMIT = 1_048_576
 const Received = Type.Object({ received: Type.Literal(true) })
 const refused = 'The billing provider refused.'
 const away =
-  'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.'
+  'The billing provider or the database is down, or the provider would charge a price other than the listed one. Retry-After says when to retry.'
 const missing = 'No billing provider is configured.'
 
 /** Plans paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
@@ -162,7 +162,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       tag: 'Billing',
       access: 'public',
       responses: {
-        200: { description: 'The plans that anybody can buy.', schema: BitcoinPricingView },
+        200: { description: 'The plans that are for sale.', schema: BitcoinPricingView },
         503: 'The price of bitcoin is not known at the moment. Retry-After says when to come back.'
       },
       handle: async () => ({ status: 200, body: await plans.pricing() })
@@ -191,7 +191,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
         },
         400: 'A field is not valid, the plan is not sold so, or the account has a plan that is not paid so.',
         401: "A key was sent, and is not a merchant's.",
-        503: 'The payment provider, the price of bitcoin or the database is away; nothing was made. Retry-After says when to come back.'
+        503: 'The payment provider, the price of bitcoin or the database is unavailable; nothing was created. Retry-After says when to retry.'
       },
       handle: async ({ ctx, body }) => {
         const merchant = ctx.principal?.kind === 'merchant' ? ctx.principal.merchant : null

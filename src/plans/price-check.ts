@@ -42,7 +42,7 @@ const COME_BACK = 300
 export class PriceCheck {
   readonly #options: PriceCheckOptions
   readonly #seen = new Map<SoldPlan, Seen>()
-  readonly #underWay = new Map<SoldPlan, Promise<Seen>>()
+  readonly #inFlight = new Map<SoldPlan, Promise<Seen>>()
 
   constructor(options: PriceCheckOptions) {
     this.#options = options
@@ -78,12 +78,12 @@ export class PriceCheck {
   }
 
   #look(plan: SoldPlan): Promise<Seen> {
-    const begun = this.#underWay.get(plan)
+    const begun = this.#inFlight.get(plan)
     if (begun !== undefined) return begun
     const looking = this.#ask(plan).finally(() => {
-      this.#underWay.delete(plan)
+      this.#inFlight.delete(plan)
     })
-    this.#underWay.set(plan, looking)
+    this.#inFlight.set(plan, looking)
     return looking
   }
 

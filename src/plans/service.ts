@@ -92,7 +92,7 @@ export class Billing {
             queue<Reread>(
               QUEUE,
               {
-                title: 'The billing provider said that a subscription has changed: ask how it stands',
+                title: 'Looks up subscriptions that the billing provider reported as changed',
                 concurrency: CONCURRENCY,
                 retries: RETRIES
               },
@@ -109,7 +109,7 @@ export class Billing {
     } catch (error) {
       this.#options.log.error(
         { err: error },
-        'the prices of the plans could not be read at the billing provider, so none is sold by card before they can; a restricted key needs the right to read prices'
+        'plan prices could not be read from the billing provider, so plans are not sold by card until they can; a restricted key needs permission to read prices'
       )
     }
   }

@@ -190,7 +190,7 @@ const ACCOUNTS = 10_000
 export class Recheck {
   readonly #options: RecheckOptions
   readonly #asked = new LRUCache<number, number>({ max: ACCOUNTS })
-  readonly #underWay = new Map<number, Promise<Merchant | null>>()
+  readonly #inFlight = new Map<number, Promise<Merchant | null>>()
 
   constructor(options: RecheckOptions) {
     this.#options = options
@@ -200,14 +200,14 @@ export class Recheck {
   ask(merchant: Merchant): Promise<Merchant | null> {
     const { id } = merchant
     const now = this.#options.clock.now()
-    const begun = this.#underWay.get(id)
+    const begun = this.#inFlight.get(id)
     if (begun !== undefined) return begun
     if (now - (this.#asked.get(id) ?? -Infinity) < PAUSE) return Promise.resolve(null)
     this.#asked.set(id, now)
     const asking = this.#inTime(this.#ask(merchant)).finally(() => {
-      this.#underWay.delete(id)
+      this.#inFlight.delete(id)
     })
-    this.#underWay.set(id, asking)
+    this.#inFlight.set(id, asking)
     return asking
   }
 

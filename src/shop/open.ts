@@ -67,7 +67,7 @@ const SECOND = 1_000
 const SHOPIFY_VERSION = '2026-10'
 /** Milliseconds for one call to the platform. */
 const CALL_TIMEOUT = 10 * SECOND
-/** Milliseconds for which a catalog is served before the platform is asked again. */
+/** Milliseconds for which a catalog is cached. */
 const CATALOG_TTL = 300 * SECOND
 /** Milliseconds in which the invoice of a checkout can be paid (contract, Limits). */
 const INVOICE_EXPIRY = 600 * SECOND

@@ -25,7 +25,7 @@ interface Shown {
   /** It was shown to the gateway that is killed, before or while it died. */
   tried: boolean
   /** It was sent, and the gateway died before its answer was whole. */
-  underWay: boolean
+  inFlight: boolean
 }
 
 async function show(gateway: GatewayProcess, one: Shown): Promise<number | null> {
@@ -36,7 +36,7 @@ async function show(gateway: GatewayProcess, one: Shown): Promise<number | null>
     return answer.status
   } catch {
     // The gateway died with it.
-    one.underWay = true
+    one.inFlight = true
     return null
   }
 }
@@ -54,13 +54,13 @@ async function each(count: number, work: (index: number) => Promise<void>): Prom
 async function campaign(t: T, start: () => Promise<GatewayProcess>): Promise<void> {
   let gateway = await start()
   const none = (): Record<Shown['method'], number> => ({ GET: 0, POST: 0 })
-  const sums = { tried: none(), doubled: none(), lost: none(), underWay: none() }
+  const sums = { tried: none(), doubled: none(), lost: none(), inFlight: none() }
   for (let round = 0; round < kills; round++) {
     const bought: Shown[] = []
     await each(credentials, async index => {
       const method = index % 2 === 0 ? 'GET' : 'POST'
       const authorization = await buy(gateway, path, 'payment', { method })
-      bought.push({ method, authorization, delivered: 0, tried: false, underWay: false })
+      bought.push({ method, authorization, delivered: 0, tried: false, inFlight: false })
     })
     const running = gateway
     // At any moment between the first answer and the last; within the turns that follow one, by the random
@@ -92,7 +92,7 @@ async function campaign(t: T, start: () => Promise<GatewayProcess>): Promise<voi
         return answer.status === 402 && /another request/.test(answer.text) ? null : answer.status
       })
       if (one.tried) sums.tried[one.method]++
-      if (one.underWay) sums.underWay[one.method]++
+      if (one.inFlight) sums.inFlight[one.method]++
       if (one.delivered > 1) sums.doubled[one.method]++
       if (one.delivered === 0) sums.lost[one.method]++
       if (status !== 200 && status !== 402) t.fail(`answered ${status}`)
@@ -103,8 +103,8 @@ async function campaign(t: T, start: () => Promise<GatewayProcess>): Promise<voi
   t.equal(sums.lost.GET, 0, 'no GET was lost')
   t.ok(sums.doubled.GET <= kills * clients, `${sums.doubled.GET} GETs twice: at most what was under way at each kill`)
   t.ok(
-    sums.lost.POST <= sums.underWay.POST,
-    `${sums.lost.POST} POSTs spent without an answer, of ${sums.underWay.POST} under way`
+    sums.lost.POST <= sums.inFlight.POST,
+    `${sums.lost.POST} POSTs spent without an answer, of ${sums.inFlight.POST} under way`
   )
 }
 

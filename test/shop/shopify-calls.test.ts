@@ -176,13 +176,13 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
   const send = outboundCall(new AddressGuard({ production: false }))
-  let underWay = 0
+  let inFlight = 0
   const call = async (request: OutboundRequest): Promise<OutboundResponse> => {
-    underWay++
+    inFlight++
     try {
       return await send(request)
     } finally {
-      underWay--
+      inFlight--
     }
   }
   const platform = openShopify({
@@ -220,7 +220,7 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   while (over.length === 0) {
     await setImmediate()
     // Time limits are the clock's too: it stands still while an answer is on its way.
-    if (underWay === 0) clock.advance(100)
+    if (inFlight === 0) clock.advance(100)
   }
   await made
   t.equal(fake.shop.orders.length, 1)

@@ -49,7 +49,7 @@ const query = Type.Object({
   text: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'Stands in who made it, in the operation or in an id, in upper or lower case.'
+      description: 'Searches the actor, operation and IDs. Case-insensitive.'
     })
   ),
   ...keysetQuery

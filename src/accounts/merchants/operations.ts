@@ -90,7 +90,7 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       summary: 'Whether the account may sell requests',
       description:
         'l402Enabled is whether proxies and the producer API sell; it is false whenever the account is inactive.',
-      responses: { 200: { description: 'How it stands.', schema: LicenseView } },
+      responses: { 200: { description: 'The state of the plan.', schema: LicenseView } },
       handle: ({ ctx }) => ({ status: 200, body: licenseView(merchantOf(ctx)) })
     }),
     defineOperation({
@@ -99,7 +99,7 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       method: 'GET',
       path: '/api/merchant/subscription',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'The plan, and how its subscription stands',
+      summary: 'The plan and the state of its subscription',
       description: 'Retired names of plans read as those of now. On the free plan the status is always active.',
       responses: { 200: { description: 'The subscription.', schema: SubscriptionView } },
       handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), dependencies.plans()) })
@@ -268,7 +268,7 @@ function webhookOperation(dependencies: MerchantOperationDependencies): AnyOpera
     mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: 'Set where webhooks go, and what signs them',
     description:
-      'One address takes all events. Where an address is set and no secret stands, a secret is made and shown this once; ' +
+      'One URL receives all events. Setting a URL without a secret creates a secret and shows it once; ' +
       'check X-Service-Signature with it.',
     body: WebhookChange,
     refuse: error => (error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')),

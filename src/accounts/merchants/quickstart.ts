@@ -78,7 +78,7 @@ function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: st
     isRequired
   })
   return [
-    step(1, 'Create an account', 'The account stands and its API key works.', 'GET /api/merchant/me', null, true),
+    step(1, 'Create an account', 'The account exists and its API key works.', 'GET /api/merchant/me', null, true),
     step(
       2,
       'Save a payment provider key',

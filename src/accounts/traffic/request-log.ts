@@ -112,7 +112,7 @@ export class RequestLogWriter {
     this.#timer ??= this.#dependencies.clock.every(EVERY, () => void this.write())
   }
 
-  /** Never throws. While a write is under way, its promise. */
+  /** Never throws. During a write, returns its promise. */
   write(): Promise<void> {
     this.#writing ??= this.#write().finally(() => {
       this.#writing = null

@@ -228,7 +228,7 @@ class Services {
     const price = Number(service['price'] ?? 0) || 1
     const timeout = Number(service['timeout'] ?? 0)
     const calls = Number(/^freebie (\d+)$/.exec(auth)?.[1] ?? 0)
-    if (calls > 0) say(`auth: the ${calls} free requests are for 30 days, not for ever.`)
+    if (calls > 0) say(`auth: the ${calls} free requests are for 30 days, not forever.`)
     if (timeout === 0) say('without a timeout tokens never expire; new ones are valid for a year.')
     return [
       `service: ${quoted(name)}`,
@@ -294,7 +294,7 @@ class Services {
   }
 }
 
-/** The host that an expression stands for, '' for any; null for several. */
+/** The host that an expression matches, '' for any; null for several. */
 export function hostOf(regexp: string): string | null {
   const bare = regexp.replace(/^\^/, '').replace(/\$$/, '')
   if (/^(?:\.[*+])?$/.test(bare)) return ''

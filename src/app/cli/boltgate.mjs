@@ -22,7 +22,7 @@ if (isCheckout) module.enableCompileCache()
 const { run } = await import((isCheckout ? source : built).href)
 await run(process.argv.slice(2))
 // When nothing is left to do and all other listeners have been called. Node 24 would clean up its environment now, which
-// now and then never ends: `CleanupHandles` runs an empty loop over and over, and the process computes for ever.
+// sometimes never ends: `CleanupHandles` spins in an empty loop.
 process.on('exit', code => {
   process.exit(process.exitCode ?? code)
 })

@@ -49,7 +49,7 @@ export function withCode(message: string, code: ErrorCode): string {
 function fileWords(error: Error): string | null {
   const { code, syscall, path } = systemError(error)
   if (syscall !== 'mkdir' || path === undefined || (code !== 'EEXIST' && code !== 'ENOTDIR')) return null
-  return `The folder ${path} cannot be made, since a file stands there or above it (${code}); name another folder, or move the file away`
+  return `The folder ${path} cannot be created, because a file is there or above it (${code}). Name another folder, or move the file`
 }
 
 function systemError(error: unknown): Partial<NodeJS.ErrnoException> {

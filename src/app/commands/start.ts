@@ -92,7 +92,7 @@ async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Pr
     work.done()
   } catch (error) {
     if (!isConnectionFault(error)) throw error
-    log.error(logged(error), 'the database is away: workers start without it')
+    log.error(logged(error), 'database unavailable: workers start without it')
     prepareLater(config, log, work)
   } finally {
     await database.close()
@@ -182,7 +182,7 @@ class Process {
       const watch = await this.#watch(app)
       await stopped
       watch.close()
-      this.#log.info('stopping: requests under way are finished first')
+      this.#log.info('stopping: draining requests in flight')
       endAtLatest(this.#config.server.limits.drainTimeout, this.#log)
     } finally {
       collecting.cancel()
@@ -210,7 +210,7 @@ class Process {
       return false
     } catch (error) {
       if (!isConnectionFault(error)) throw error
-      this.#log.error(logged(error), 'the database is away: answering 503 and trying again')
+      this.#log.error(logged(error), 'database unavailable: answering 503 and retrying')
       return false
     }
   }

@@ -76,7 +76,7 @@ ${
     ? `
 ## Stores
 Goods are bought with one invoice, without an account: \`POST ${publicUrl}/api/storefront/{slug}/checkout\`. Each store says how at \`/api/storefront/{slug}/llms.txt\`.
-${shops.length === 0 ? 'None is listed here.' : shops.join('\n')}
+${shops.length === 0 ? 'No stores are listed.' : shops.join('\n')}
 `
     : ''
 }${

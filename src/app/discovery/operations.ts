@@ -172,7 +172,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       path: '/openapi.json',
       summary: 'What is for sale here, as OpenAPI 3.1',
       description:
-        'Every request that can be paid for as it stands, with its price in x-payment-info, and how to find the rest. ' +
+        'Every request that can be paid without parameters, with its price in x-payment-info, and how to find the others. ' +
         'It stays under 64 KB, where registries stop reading; the whole is at /api/openapi.json.',
       responses: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
       handle: ({ ctx }) => sale.reply(ctx)

@@ -96,11 +96,11 @@ const PriceServerSection = Type.Object(
     }),
     headers: List(Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }), {
       default: [],
-      description: 'Headers of the request that the price server is told.'
+      description: 'Headers of the request that are sent to the price server.'
     }),
     fields: List(RequestField(), {
       default: [],
-      description: 'Fields of the request that it is told, such as { json: model }.'
+      description: 'Fields of the request that are sent to the price server, such as { json: model }.'
     })
   },
   { ...strict, description: 'A price server of your own is asked what each request costs.' }

@@ -110,7 +110,7 @@ export function checkCallSchemes(
       findings.report(
         'BG_CONFIG_CONFLICT',
         ['routes', index, 'chain'],
-        `found the chain ${quote(route.chain)}, which sells calls inside messages, but payment.schemes leaves out the Payment scheme, whose challenges stand in them; allowed: such a chain with payment among the schemes`
+        `found the chain ${quote(route.chain)}, which sells calls inside messages, but payment.schemes leaves out the Payment scheme, whose challenges these messages carry; allowed: such a chain with payment among the schemes`
       )
 }
 

@@ -21,7 +21,7 @@ export function checkReferences(
       findings.report(
         'BG_CONFIG_REFERENCE',
         path,
-        `found the address ${quote(name)} where a name stands; allowed: { url: ${quote(name)} }, or the name of an upstream under upstreams`
+        `found the address ${quote(name)} where a name is expected; allowed: { url: ${quote(name)} }, or the name of an upstream under upstreams`
       )
       continue
     }
@@ -119,7 +119,7 @@ export function checkDuplicates(
           findings.report(
             'BG_CONFIG_DUPLICATE',
             ['routes', index, 'match'],
-            `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern + values)}; allowed: one (the first stands on line ${earlier.at.line})`,
+            `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern + values)}; allowed: one (the first is on line ${earlier.at.line})`,
             'key'
           )
       }
@@ -130,7 +130,7 @@ export function checkDuplicates(
       findings.report(
         'BG_CONFIG_DUPLICATE',
         ['routes', index, 'name'],
-        `found the name ${quote(route.name)} a second time; allowed: each name once (the first stands on line ${earlier.at.line})`
+        `found the name ${quote(route.name)} a second time; allowed: each name once (the first is on line ${earlier.at.line})`
       )
   }
 }
@@ -389,7 +389,7 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
       findings.warn(
         'BG_CHAIN_ORDER',
         path,
-        `found ${quote(entry.plugin)} without an earlier throttle: anybody can have invoices made without limit`
+        `found ${quote(entry.plugin)} without an earlier throttle: any client can create invoices without limit`
       )
     }
     for (const fact of facts.provides ?? []) provided.add(fact)

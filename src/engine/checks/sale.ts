@@ -123,7 +123,7 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
       findings.report(
         'BG_CHAIN_SALE',
         [...at, 'chain'],
-        `found the chain ${name}, in which ${called(naming)} stands after ${called(first)}, which must know the price; allowed: a chain with proxy before credential`
+        `found the chain ${name}, in which ${called(naming)} comes after ${called(first)}, which must know the price; allowed: a chain with proxy before credential`
       )
       return
     }

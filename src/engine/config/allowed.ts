@@ -137,6 +137,6 @@ export function unknownKey(schema: Keywords, name: string, at: Path): Pick<Probl
   return {
     code: 'BG_CONFIG_UNKNOWN_KEY',
     path: hidden ? formatPath(at.slice(0, -1)) : path,
-    message: `found the unknown key ${hidden ? 'that stands here' : quote(name)}; allowed: ${formatNames(names)}${didYouMean(suggestion)}`
+    message: `found the unknown key ${hidden ? 'here' : quote(name)}; allowed: ${formatNames(names)}${didYouMean(suggestion)}`
   }
 }

@@ -179,7 +179,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
           'BG_CONFIG_SYNTAX',
           offset,
           path,
-          `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value that stands above it`
+          `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value above it`
         )
         return undefined
       }
@@ -245,7 +245,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
           'BG_CONFIG_DUPLICATE',
           offset,
           [...path, name],
-          `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`
+          `found the key ${quote(name)} a second time; allowed: each key once (the first is on line ${at(earlier).line})`
         )
         continue
       }
@@ -380,7 +380,7 @@ function syntaxMessage(error: YAMLError, text: string): string {
         ? 'found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
         : 'found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
     case 'BLOCK_AS_IMPLICIT_KEY':
-      return 'found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
+      return 'found a second "key: value" where a value should be (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
     case 'MULTILINE_IMPLICIT_KEY':
       return NO_COLON
     case 'BAD_SCALAR_START':

@@ -37,7 +37,7 @@ export function referencePage(plugins: Iterable<PluginFacts>, providers: readonl
   sections.push(table(single), ...groups)
   sections.push(
     '## Entries of a chain',
-    'An entry is the name of a plugin, the path of a plugin file (`./my-plugin.ts`), or either as a key with its settings below it. Beside that key may stand:',
+    'An entry is the name of a plugin, the path of a plugin file (`./my-plugin.ts`), or either as a key with its settings below it. Beside that key, an entry may have:',
     table(rowsOf(keywordsOf(entrySiblings), '', false))
   )
   sections.push('## Plugins')
@@ -51,9 +51,9 @@ function pluginSection(plugin: PluginFacts): string[] {
   const traits = [
     ...(plugin.needs ?? []).map(need => `needs the ${need}`),
     ...(plugin.provides ?? []).map(fact => `provides the ${fact}`),
-    ...(plugin.terminal === true ? ['stands last in its chain'] : []),
-    ...(plugin.before ?? []).map(other => `stands before \`${other}\``),
-    ...(plugin.after ?? []).map(other => `stands after \`${other}\``)
+    ...(plugin.terminal === true ? ['comes last in its chain'] : []),
+    ...(plugin.before ?? []).map(other => `comes before \`${other}\``),
+    ...(plugin.after ?? []).map(other => `comes after \`${other}\``)
   ]
   const sentence = traits.join('; ')
   return [

@@ -34,7 +34,7 @@ export interface Http2Host extends RefusalHost {
   receive(connection: Http2Connection, admission: Admission, body: WireBody, wire: Wire): void
 }
 
-/** A client connection that speaks HTTP/2, with its requests under way. */
+/** A client connection that speaks HTTP/2, with its requests in flight. */
 export class Http2Connection {
   readonly socket: Socket
   readonly peerAddress: string
@@ -99,7 +99,7 @@ export class Http2Connection {
     else this.#session.close()
   }
 
-  /** Accepts no more requests; those under way end. */
+  /** Accepts no new requests; those in flight finish. */
   drain(): void {
     this.#session.close()
     for (const wire of this.#streams.keys()) wire.listener?.stopping()

@@ -147,7 +147,7 @@ export class Connection implements WireConnection, Watched {
   }
 
   /**
-   * Answers on the bare socket after the responses under way, and reads no further request. `offered` is the client's
+   * Answers on the bare socket after the responses in flight, and reads no further request. `offered` is the client's
    * correlation id, where its head was readable.
    */
   refuse(status: number, message: string, offered: string | null = null): void {

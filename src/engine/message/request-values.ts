@@ -22,15 +22,15 @@ export function queryParameter(query: string, name: string): ValueRead {
   let raw: string | null = null
   for (const part of query.split('&')) {
     if (part.includes(';') && part.split(';').some(piece => names(piece, name)))
-      return { kind: 'fault', message: `a semicolon stands beside ${called} in the query; write it as %3B` }
+      return { kind: 'fault', message: `the query has a semicolon beside ${called}; write it as %3B` }
     if (!names(part, name)) continue
     const key = keyOf(part)
     if (key !== name)
       return {
         kind: 'fault',
-        message: `${JSON.stringify(key)} stands in the query; ${called} must be written as it is here`
+        message: `the query has ${JSON.stringify(key)}; write ${called} exactly as here`
       }
-    if (raw !== null) return { kind: 'fault', message: `${called} stands twice in the query` }
+    if (raw !== null) return { kind: 'fault', message: `the query has ${called} twice` }
     raw = part.slice(rawKey(part).length + 1)
   }
   if (raw === null) return { kind: 'missing' }
@@ -90,7 +90,7 @@ export function headerValue(headers: ReadonlyHeaders, name: string): ValueRead {
       return { kind: 'fault', message: `Connection names the header ${name}, so that it would not be sent on` }
     if (given.replaceAll('_', '-') !== wanted.replaceAll('_', '-')) continue
     if (value !== null || given !== wanted)
-      return { kind: 'fault', message: `the header ${name} stands twice, or in another spelling` }
+      return { kind: 'fault', message: `the header ${name} is there twice, or in another spelling` }
     value = headers.pairs[at + 1] ?? ''
   }
   return value === null ? { kind: 'missing' } : { kind: 'value', value: trimmed(value) }

@@ -31,7 +31,7 @@ export interface PricedRoute extends DocumentedPrice {
   readonly api?: Pick<ApiFile, 'components'> & Pick<ApiOperation, 'members'>
 }
 
-/** A request that works as it stands, from the route's `examples`. */
+/** A request that works unchanged, from the route's `examples`. */
 export interface RouteExample {
   readonly method: string
   /** Path and query. */

@@ -36,7 +36,7 @@ const providerOf = (kinds: readonly ProviderFacts[]) =>
           pattern: '^[a-z][a-z0-9-]{0,31}$',
           'x-allowed': 'lower-case letters, digits and hyphens, such as backup; up to 32, the first a letter',
           description:
-            'What tells providers of one kind in a slot apart. It stands with each invoice, so it stays as it is; the kind where it is left out.'
+            'Distinguishes providers of one kind in a slot. Stored with each invoice, so never change it. Defaults to the kind.'
         })
       ),
       url: Type.Optional(

@@ -80,7 +80,7 @@ export const RouteSchema = Type.Object(
               default: 'address',
               'x-allowed': 'address, network or a mapping such as { header: x-api-key }',
               description:
-                'Whose they are: of a client address (IPv6 by /64), of a network (IPv4 by /24, IPv6 by /48), or of the value of a `header`, for which the chain must check it: anybody can make one up.'
+                'Whose they are: of a client address (IPv6 by /64), of a network (IPv4 by /24, IPv6 by /48), or of the value of a `header`, for which the chain must validate it, because clients can invent values.'
             }
           )
         },
@@ -118,7 +118,7 @@ export const RouteSchema = Type.Object(
     description: Type.Optional(
       Type.String({
         maxLength: 500,
-        description: 'What is sold; stands in invoices, the price list and the OpenAPI document.'
+        description: 'What is sold. Shown in invoices, the price list and the OpenAPI document.'
       })
     ),
     examples: Type.Array(
@@ -156,7 +156,7 @@ export const RouteSchema = Type.Object(
     afterCrash: Type.Union([Type.Literal('by-method'), Type.Literal('release'), Type.Literal('spend')], {
       default: 'by-method',
       description:
-        'What becomes of a single-use credential whose gateway died while its request was under way: released, or spent and listed for the operator. by-method releases GET, HEAD, OPTIONS and TRACE and spends the others.'
+        'What happens to a single-use credential whose gateway died with its request in flight: released, or spent and listed for the operator. by-method releases GET, HEAD, OPTIONS and TRACE and spends the others.'
     }),
     renewal: Type.Union([Type.Literal('contract'), Type.Literal(402)], {
       default: 'contract',

@@ -112,7 +112,7 @@ export const PagesSchema = Type.Object(
     signUp: Type.Boolean({
       default: false,
       description:
-        'Whether anybody can open a free account at `/sign-up`, three from an address in 15 minutes. Needs `merchant-api` and `pages` in `use`, and mail.'
+        'Whether visitors can open a free account at `/sign-up`, three from an address in 15 minutes. Needs `merchant-api` and `pages` in `use`, and mail.'
     }),
     name: Type.String({
       default: '',

@@ -110,7 +110,7 @@ const upstreamUrls = {
   url: Type.Optional(
     Type.String({
       'x-format': 'upstream-url',
-      description: "Address of an HTTP server; a path in it stands before the request's own."
+      description: "URL of an HTTP server. Its path is prepended to the request's path."
     })
   ),
   urls: Type.Optional(
@@ -126,7 +126,7 @@ const upstreamUrls = {
   balance: Type.Optional(
     Type.Union([Type.Literal('least-requests'), Type.Literal('round-robin')], {
       description:
-        'Which of `urls` takes a request: the one with the fewest under way (least-requests), or each in turn.'
+        'Which of `urls` takes a request: the one with the fewest requests in flight (least-requests), or each in turn.'
     })
   ),
   health: Type.Optional(HealthSchema),

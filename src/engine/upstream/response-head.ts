@@ -218,7 +218,7 @@ class Framing {
   read(name: string, value: string, tab: boolean, inTrailers: boolean): void {
     if (name === 'content-length' || name === 'transfer-encoding') {
       // llhttp does not read `chunked` with a trailing tab as chunked.
-      if (tab) throw malformed('a tab stands behind what frames the message')
+      if (tab) throw malformed('a tab follows the value of a framing header')
       if (inTrailers) throw malformed('a trailer frames the message')
       if (name === 'content-length') {
         if (this.length >= 0) throw malformed('there is more than one Content-Length')

@@ -226,7 +226,7 @@ export class Sink implements CallHandler, Waiting {
       this.#stop(unusable(this.#target, 'it sent too many interim answers'))
       return
     }
-    // HTTP/1.0 has no interim responses (RFC 9110 15.2), and another address would not stand by one.
+    // HTTP/1.0 has no interim responses (RFC 9110 15.2), and another upstream might answer otherwise.
     const isPassedOn = (status === 102 || status === 103) && this.#ctx.httpVersion === '1.1' && this.#attempts === null
     if (isPassedOn) this.#responder.interim(status, headers)
   }

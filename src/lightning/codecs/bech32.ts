@@ -25,7 +25,7 @@ function begin(prefix: string): number {
   let state = 1
   for (let at = 0; at < prefix.length; at++) {
     const code = prefix.charCodeAt(at)
-    if (code < 33 || code > 126) throw new Bech32Error('its prefix has a character that cannot stand there')
+    if (code < 33 || code > 126) throw new Bech32Error('its prefix has an invalid character')
     state = next(state, code >> 5)
   }
   state = next(state, 0)
@@ -47,7 +47,7 @@ export function decodeBech32(text: string): { readonly prefix: string; readonly 
   const lower = text.toLowerCase()
   // Some non-ASCII letters have ASCII lower-case forms.
   if (lower !== text && !/^[\x21-\x60\x7b-\x7e]*$/.test(text))
-    throw new Bech32Error('it has letters of both cases, or characters that cannot stand there')
+    throw new Bech32Error('it has mixed case, or invalid characters')
   const separator = lower.lastIndexOf('1')
   if (separator < 1) throw new Bech32Error('it has no prefix before a 1')
   const length = lower.length - separator - 1

@@ -203,7 +203,7 @@ class Fields {
   add(type: number, words: Uint8Array): void {
     if (this.#values.has(type)) {
       const code = type === FIELD_DESCRIPTION || type === FIELD_DESCRIPTION_HASH ? 'description' : 'field'
-      throw new InvoiceError(code, `The field ${fieldName(type)} stands twice`)
+      throw new InvoiceError(code, `The field ${fieldName(type)} is there twice`)
     }
     this.#values.set(type, words)
   }

@@ -47,7 +47,7 @@ interface Line {
 }
 
 const TIMEOUT = 5_000
-/** Milliseconds until the sources are asked again. */
+/** Milliseconds between requests to a source. */
 const REFRESH = 60_000
 /** Milliseconds after which an answer is rejected. */
 const MAX_AGE = 300_000

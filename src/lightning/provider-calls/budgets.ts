@@ -105,7 +105,7 @@ export class Budgets {
   }
 }
 
-/** Heeds only the provider's own refusals. */
+/** Limited only by the provider's own 429 responses. */
 export function noBudget(kind: KindName, clock: Clock, metrics: Metrics | null = null): CallBudget {
   return new CallBudget(
     kind,

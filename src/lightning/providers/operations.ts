@@ -27,7 +27,7 @@ const ofInvoice = {
   invoice: Type.String({
     minLength: 1,
     maxLength: 8192,
-    description: 'A BOLT 11 invoice that the sandbox made; `lightning:` may stand in front.'
+    description: 'A BOLT 11 invoice of the sandbox, with or without the prefix `lightning:`.'
   })
 }
 
@@ -102,13 +102,13 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       body: Type.Object({
         ...ofInvoice,
         state: Type.Enum(['processing', 'underpaid', 'expired'], {
-          description: 'What it becomes. What is processing or underpaid can still be paid.'
+          description: 'New state. A payment that is processing or underpaid can still be paid.'
         }),
         receivedSats: Type.Optional(
           Type.Integer({
             minimum: 1,
             maximum: 2_100_000_000_000_000,
-            description: 'What came of an underpaid one; half of it unless said.'
+            description: 'Amount received by an underpaid payment. Defaults to half.'
           })
         )
       }),

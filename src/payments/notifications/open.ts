@@ -58,7 +58,7 @@ export function openNotifications(parts: {
   )
   metrics.sampled(
     'boltgate_provider_accounts_resting',
-    'Accounts whose provider is not asked for a while what was paid: it refuses their key, or is away.',
+    'Accounts whose payments are not polled for a while, because the provider rejects their key or is down.',
     ['slot', 'reason'],
     async () =>
       (

@@ -166,8 +166,8 @@ export class Poller {
       if (isAway(outcome)) this.#note(provider.hostOf?.(key) ?? '', poll.account)
       const text =
         outcome.type === 'failed' && outcome.fault === 'refused'
-          ? 'a provider refuses the key of an account: what is paid there is not heard of before the key is saved again or works again'
-          : 'a provider could not be asked what was paid; it is asked again later'
+          ? 'a provider rejects the key of an account: payments there stay undetected until the key works again'
+          : 'a provider could not be polled for payments; retrying later'
       log.warn({ err: error, slot, provider: kind, merchantId: owner }, text)
       return outcome
     }

@@ -74,7 +74,7 @@ export class Notifications {
       queue<Reread>(
         QUEUE,
         {
-          title: 'Providers said that a charge has changed: ask how it stands',
+          title: 'Looks up charges that a provider reported as changed',
           concurrency: CONCURRENCY,
           perGroup: PER_ACCOUNT,
           retries: RETRIES

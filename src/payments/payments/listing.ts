@@ -29,7 +29,7 @@ const PaymentQuery = Type.Object({
     Type.String({
       maxLength: 200,
       description:
-        "Stands in the order id, the description, or the customer's name or address, in upper or lower case; or is the invoice id."
+        "Searches the order ID, the description and the customer's name and address, case-insensitive; or equals the invoice ID."
     })
   ),
   ...keysetQuery,
@@ -99,7 +99,7 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
       summary: 'Payments, newest first, as a page or as CSV',
       description:
         'Your own alone, also while no subscription is active. A status is as it reads now: what was not paid in time is ' +
-        'expired. With `Accept: text/csv` all that fit, as they are read; amounts stand there as they were given.',
+        'expired. With `Accept: text/csv` all matches, streamed; amounts as they were sent.',
       tag: 'Payments',
       access: 'merchant',
       headers: listingHeaders,

@@ -7,10 +7,10 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 
 const unknown = "There is no such payment, or it is another account's."
 const refused = 'The payment provider refused.'
-const away = 'The payment provider or the database is away. Retry-After says when to come back.'
+const away = 'The payment provider or the database is down. Retry-After says when to retry.'
 const correlation = {
   'X-Correlation-Id':
-    'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
+    'Returned in the response and logged. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
 }
 
 const byInvoice = Type.Object({ invoiceId: Type.String({ 'x-judged': true }) })
@@ -26,22 +26,22 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       method: 'POST',
       path: '/api/payments',
       mount: { use: 'merchant-api', chain: 'payments-create' },
-      summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
+      summary: 'Create a payment with a Lightning invoice and a page to pay it',
       description:
-        'The amount is turned into satoshis at the price of this moment, and the invoice keeps that amount until it expires. ' +
-        'Show lightningInvoice or send the buyer to payUrl; a webhook tells of each change of the status.',
+        'The amount is converted to satoshis at the current rate, and stays fixed until the invoice expires. ' +
+        'Show lightningInvoice or send the buyer to payUrl. A webhook reports each change of the status.',
       headers: {
         ...correlation,
         'Idempotency-Key':
-          'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same payment, as it then stands, for ever; with X-Idempotency-Replayed: true.',
-        'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
+          'At most 256 characters. For 24 hours the same key with the same body returns the first response, and later the current state of the same payment, with X-Idempotency-Replayed: true.',
+        'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
       },
       body: PaymentInput,
       responses: {
         201: { description: 'The payment.', schema: PaymentView },
         400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
         502: refused,
-        503: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
+        503: 'The payment provider, the price feed or the database is down; nothing was created. Retry-After says when to retry.'
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'payment', ctx.idempotency)
@@ -60,7 +60,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       method: 'POST',
       path: '/api/payments/:invoiceId/sync',
       mount: { use: 'merchant-api', chain: 'payments-sync' },
-      summary: 'Ask the payment provider again how a payment stands',
+      summary: 'Look up a payment at the payment provider',
       description:
         'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
       params: byInvoice,
@@ -115,8 +115,7 @@ function readings(
       path: '/api/payments/:invoiceId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment',
-      description:
-        'The payment as it stands here; the provider is not asked. Fulfil the order when the status is paid.',
+      description: 'The stored state; the provider is not called. Fulfill the order when the status is paid.',
       params: byInvoice,
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
@@ -191,10 +190,10 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
       access: 'merchant',
       headers: {
         'X-Correlation-Id':
-          'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.',
+          'Returned in the response and logged. 1 to 128 letters, digits, dots, colons, dashes and underscores.',
         'Idempotency-Key':
-          'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same session, as it then stands, for ever; with X-Idempotency-Replayed: true.',
-        'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
+          'At most 256 characters. For 24 hours the same key with the same body returns the first response, and later the current state of the same session, with X-Idempotency-Replayed: true.',
+        'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
       },
       body: PaymentInput,
       responses: {
@@ -204,7 +203,7 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
         },
         400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
         502: 'The payment provider refused.',
-        503: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
+        503: 'The payment provider, the price feed or the database is down; nothing was created. Retry-After says when to retry.'
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'checkout-session', ctx.idempotency)

@@ -82,13 +82,11 @@ export const PaymentInput = Type.Object(
         'In `currency`: a number, or its decimal text. BTC has up to 8 decimal places and goes up to 21000000, the others have up to 2 and go up to 100000000. 0 makes a demo payment that confirms itself.'
     }),
     currency: Type.Enum([...CURRENCIES], { description: 'EUR and GBP need the feature multi_currency.' }),
-    description: Type.Optional(
-      Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })
-    ),
+    description: Type.Optional(Type.String({ maxLength: 500, description: 'Shown on the invoice and the pay page.' })),
     customerEmail: Type.Optional(
       Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })
     ),
-    customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
+    customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Shown on the receipt.' })),
     successUrl: Type.Optional(
       Type.String({
         minLength: 1,

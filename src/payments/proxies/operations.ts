@@ -49,7 +49,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy/:proxyId',
       mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: 'One proxy',
-      description: 'With its prices and limits as they stand, and without the value of authHeader.',
+      description: 'With its current prices and limits, without the value of authHeader.',
       params: ProxyId,
       responses: { 200: { description: 'The proxy.', schema: ProxyView }, 404: missing },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.get(merchant(ctx), params.proxyId) })

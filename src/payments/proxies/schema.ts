@@ -135,8 +135,7 @@ const targetBaseUrl = Type.String({
   minLength: 1,
   maxLength: 2048,
   'x-openapi': { format: 'uri', pattern: '^https://' },
-  description:
-    "https address of the API, with a host name and without query; a path in it stands before the request's own."
+  description: "https URL of the API, with a host name and without query. Its path is prepended to the request's path."
 })
 
 /** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */

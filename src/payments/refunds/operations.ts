@@ -23,7 +23,7 @@ import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSe
 export const RefundId = Type.Object({ refundId: Type.String() })
 const InvoiceId = Type.Object({ invoiceId: Type.String() })
 const missing = "There is no such refund, or it is another merchant's."
-const away = 'The payment provider did not say how the refund stands.'
+const away = 'The payment provider did not report the state of the refund.'
 
 export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
@@ -36,12 +36,12 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'refunds-create' },
       summary: 'Refund a payment, in whole or in part',
       description:
-        'Sends money back by the provider that took it in. Several refunds of one payment are possible, together at most what came in; ' +
-        'the amount is reserved first, so two concurrent refunds cannot give more.',
+        'Sends money back through the provider that received it. One payment can have several refunds, up to the amount received in total; ' +
+        'the amount is reserved first, so concurrent refunds cannot exceed it.',
       headers: {
         'Idempotency-Key':
-          'At most 256 characters. The same key with the same body gives the same answer for 24 hours, and the same refund, as it then stands, for ever.',
-        'X-Idempotency-Key': 'The same; Idempotency-Key goes first.'
+          'At most 256 characters. For 24 hours the same key with the same body returns the first response, and later the current state of the same refund.',
+        'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
       },
       body: RefundInput,
       responses: {
@@ -120,8 +120,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       path: '/api/refunds/:refundId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One refund',
-      description:
-        'The refund as it stands here. A message says what to do about one that the provider has not acknowledged.',
+      description: 'The stored state. `message` says what to do about a refund that the provider has not acknowledged.',
       params: RefundId,
       responses: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
       handle: async ({ ctx, params }) => ({
@@ -136,7 +135,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       method: 'POST',
       path: '/api/refunds/:refundId/sync',
       mount: { use: 'merchant-api', chain: 'payments-sync' },
-      summary: 'Ask the provider how the refund stands',
+      summary: 'Look up the refund at the provider',
       description:
         'Asks the provider now. It never sends anything: a refund whose answer was lost is found by its own id.',
       params: RefundId,
@@ -241,7 +240,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       id: 'adminListRefunds',
       method: 'GET',
       path: '/api/admin/refunds',
-      summary: 'Refunds of all merchants whose outcome is unknown, that are under way, or that were settled by hand',
+      summary: 'Refunds of all merchants that are in flight, have an unknown outcome, or were settled by hand',
       description:
         "Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider's own records and settle it.",
       query: Query,

@@ -67,7 +67,7 @@ export const RefundInput = Type.Object(
         maxLength: 200,
         pattern: PLAIN_EMAIL.source,
         'x-rule': 'Must be a valid email.',
-        description: 'Who is told by mail once it is confirmed.'
+        description: 'Recipient of an email once the refund is confirmed.'
       })
     ),
     reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))
@@ -82,7 +82,7 @@ export const RefundQuery = Type.Object({
     Type.String({
       maxLength: 200,
       description:
-        'Stands in the reason or the Lightning address, in upper or lower case; or is the refund id, the invoice id or the address.'
+        'Searches the reason and the Lightning address, case-insensitive; or equals the refund ID, the invoice ID or the address.'
     })
   ),
   ...pageQuery

@@ -56,7 +56,7 @@ export class Refunds {
 
   get jobs(): readonly JobDeclaration[] {
     return [
-      periodic('refunds-follow-up', 30_000, 'Looks up refunds that are under way', () =>
+      periodic('refunds-follow-up', 30_000, 'Looks up refunds in flight', () =>
         this.followUp(this.#dependencies.clock.now())
       )
     ]
@@ -66,7 +66,7 @@ export class Refunds {
    * Refunds a payment in whole or in part. A pending result means that the provider's answer was lost. The idempotency
    * key is stored before the provider is asked.
    * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the
-   * provider cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
+   * provider cannot be reached, which leaves nothing in flight; IdempotencyKeyTaken
    */
   async create(merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
     const { sources, payees, clock, invoiceFor } = this.#dependencies

@@ -120,7 +120,7 @@ function notSettled(refund: Refund, before: number): LongError {
   const why = !isOpen(refund)
     ? `It is ${refund.status} already.`
     : refund.providerRefundId !== null
-      ? 'The provider took it, so it says itself what becomes of it.'
+      ? 'The provider accepted it and reports its outcome.'
       : refund.createdAt > before
         ? `It may still be on its way: that it was not sent can be said from ${new Date(refund.createdAt + UNKNOWN_GRACE).toISOString()} on.`
         : 'It has changed meanwhile; read it again.'

@@ -99,7 +99,7 @@ const PaymentEvent = Type.Object(
     invoiceId: Type.String(),
     orderId: Type.String(),
     status: Type.Enum(['paid', 'processing', 'expired', 'underpaid', 'refunded'], {
-      description: 'Fulfil the order on paid.'
+      description: 'Fulfill the order on paid.'
     }),
     amount: Type.Number({ description: 'In `currency`.' }),
     currency: Type.Enum(['USD', 'EUR', 'GBP', 'BTC']),
@@ -181,7 +181,7 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
   },
   'webhook.test': {
     summary: 'A test of the webhook',
-    description: 'Sent once for each POST /api/merchant/webhooks/test, and never again. It tells of nothing.',
+    description: 'Sent once for each POST /api/merchant/webhooks/test, without retries. It reports nothing.',
     schema: TestEvent
   }
 })
@@ -251,7 +251,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       path: '/api/merchant/webhooks/endpoints',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Webhook endpoints of the account and their events',
-      description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while none is set.',
+      description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while no URL is set.',
       responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)

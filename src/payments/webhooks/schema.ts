@@ -5,7 +5,7 @@ import { isoTime, isoTimeOrNull, isoTimeQuery, iso } from '../../engine/formats/
 /** An attempt is due or running, the last one got 2xx, or the last one failed without a retry. */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** Event names. Payment events are told apart by status; the others name themselves. */
+/** Event names. Payment events differ by status, the others by name. */
 export const WEBHOOK_EVENTS = Object.freeze([
   'payment.processing',
   'payment.paid',
@@ -64,7 +64,7 @@ export const DeliveryView = Type.Object(
     error: nullableText('Why the last attempt failed.'),
     createdAt: isoTime(),
     lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
-    nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none is scheduled.'),
+    nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when no attempt is scheduled.'),
     deliveredAt: isoTimeOrNull('When it was delivered for the first time.')
   },
   { title: 'Delivery' }
@@ -104,7 +104,7 @@ export type DeliveryPage = Static<typeof DeliveryPage>
 
 export const TestView = Type.Object(
   {
-    id: Type.String({ description: 'A UUID; it stands in the event and was sent as X-Correlation-Id.' }),
+    id: Type.String({ description: 'A UUID, also in the event and in its X-Correlation-Id.' }),
     isDelivered: Type.Boolean({ description: 'Your server answered 2xx within 10 seconds.' }),
     url: Type.String({ description: 'Where it was sent.' }),
     responseStatus: nullableInteger('What your server answered; null without a response.'),

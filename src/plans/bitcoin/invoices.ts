@@ -72,7 +72,7 @@ export class PlanInvoices {
     })
     if (made.invoice !== null) return { invoice: made.invoice, again: false }
     const found = await store.byPaymentHash(database.sql, challenge.paymentHash)
-    if (found === null) throw new Error('a challenge of a plan stands without its invoice')
+    if (found === null) throw new Error('a challenge of a plan has no invoice')
     return { invoice: found.invoice, again }
   }
 

@@ -64,7 +64,7 @@ export function monthsUntil(from: number, end: number): number {
 
 /**
  * The mail that is due: the latest, so that a missed one is not sent together with its successor. Null when it was
- * already sent, or none is due.
+ * already sent, or no mail is due.
  */
 export function dueStep(periodEnd: number, sent: RenewalStep | null, now: number): RenewalStep | null {
   const due = steps.findLast(step => periodEnd + OFFSETS[step] <= now)

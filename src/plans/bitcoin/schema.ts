@@ -46,7 +46,7 @@ const BitcoinPlanView = Type.Object(
   {
     ...PlanView.properties,
     priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
-    quoteExpiresAt: isoTime('Until when that price stands. An invoice keeps its own amount until it expires.')
+    quoteExpiresAt: isoTime('When that price expires. An invoice keeps its own amount until it expires.')
   },
   { title: 'BitcoinPlan' }
 )

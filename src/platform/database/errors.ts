@@ -39,7 +39,7 @@ export class OutsideTransaction extends Error {
 
   constructor(what: string) {
     super(
-      `${what} was used inside a transaction. Use the handle that transaction() passed in: the embedded database has one connection, so this would wait for itself for ever.`
+      `${what} was used inside a transaction. Use the handle that transaction() passed in: the embedded database has one connection, so this would deadlock.`
     )
   }
 }

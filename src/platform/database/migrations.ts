@@ -73,7 +73,7 @@ export async function migrate(
   }
 }
 
-/** Runs the next missing migration, or all of them in an unused database; true when none is left. */
+/** Runs the next missing migration, or all of them in an unused database; true when all have run. */
 async function step(
   kind: Database['kind'],
   tx: TransactionSql,
@@ -192,7 +192,7 @@ function checkNames(migrations: readonly Migration[]): void {
     if (name <= last)
       throw new CodedError(
         DATABASE_MIGRATION,
-        `The migration ${name} stands after ${last} in the list; names must rise and be unique`
+        `The migration ${name} comes after ${last} in the list; names must rise and be unique`
       )
     last = name
   }

@@ -54,7 +54,7 @@ export interface QueueView extends Readonly<Record<JobState, number>> {
   /** Milliseconds between the runs of a periodic job; null for queues. */
   readonly every: number | null
   readonly later: number
-  /** The last success in milliseconds since the epoch, by the database's clock; null when none is kept. */
+  /** The last success in milliseconds since the epoch, by the database's clock; null without one. */
   readonly lastDone: number | null
   /** Seconds since the oldest waiting job was due; 0 without one. */
   readonly overdue: number

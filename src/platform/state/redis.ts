@@ -89,7 +89,7 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
   const redis = clientOf(url)
   let away = false
   const gone = (reason: string): void => {
-    if (!away) options.log.error({ reason }, 'The state (Redis) is away; trying again')
+    if (!away) options.log.error({ reason }, 'The state (Redis) is unavailable; retrying')
     away = true
   }
   const back = (): void => {
@@ -333,7 +333,7 @@ export class RedisState implements State {
       const reason = error instanceof Error ? error.message : String(error)
       const isNode = this.#redis instanceof Redis && reason.startsWith('MOVED ')
       throw new StateUnavailable(
-        `The state (Redis) is away: ${isNode ? 'it is a node of a cluster, name another beside it in state.url' : reason}`,
+        `The state (Redis) is unavailable: ${isNode ? 'it is a node of a cluster, name another beside it in state.url' : reason}`,
         { cause: error }
       )
     }

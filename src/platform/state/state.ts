@@ -72,7 +72,7 @@ export interface State {
    * Parts are aligned to multiples of `windowMs / segments`.
    */
   takeSliding(key: string, limit: number, windowMs: number, segments: number): Maybe<LimitVerdict>
-  /** A fixed window's count (on Redis: granted to workers), without counting. 0 when none is open. */
+  /** A fixed window's count (on Redis: granted to workers), without counting. 0 without an open window. */
   count(key: string): Maybe<number>
   /**
    * Counts a failure (a wrong key) in a window that starts with the first one.
@@ -126,7 +126,7 @@ export class StateUnavailable extends Error {
   readonly code = STATE_AWAY.code
 }
 
-/** Undefined while the state is away: for hints to people, which must fail no request. */
+/** Undefined while the state is down: for hints to people, which must fail no request. */
 export async function quietly<T>(asked: T | Promise<T>): Promise<T | undefined> {
   try {
     return await asked

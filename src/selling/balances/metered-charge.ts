@@ -26,7 +26,7 @@ export interface MeteredChargeOptions {
   readonly usage: UsageConfig | 'pieces'
   readonly form: UsageForm | null
   /** Concurrency slot that the request holds until it is settled. */
-  readonly underWay: RequestsUnderWay | null
+  readonly inFlight: ConcurrencyLimit | null
 }
 
 /** Cost of one request by its response: grows the reservation meanwhile and settles it once. */
@@ -168,8 +168,8 @@ export class MeteredCharge {
 
   #noted(settled: Settled): Settled {
     const { unpaidMsat } = settled
-    const { reservation, ctx, log, underWay } = this.#options
-    underWay?.leave(reservation.balanceId, unpaidMsat > 0)
+    const { reservation, ctx, log, inFlight } = this.#options
+    inFlight?.leave(reservation.balanceId, unpaidMsat > 0)
     if (unpaidMsat > 0)
       log.warn(
         { balance: reservation.balanceId, unpaidMsat, route: ctx.route.name },
@@ -281,7 +281,7 @@ interface Under {
  * Bounds concurrent requests of a balance whose cost is known only at their end. Images, files and earlier responses
  * escape the estimate; each request in flight can lose their cost.
  */
-export class RequestsUnderWay {
+export class ConcurrencyLimit {
   readonly #clock: Clock
   readonly #balances = new Map<string, Under>()
 
@@ -334,7 +334,7 @@ function busy(): LongError {
   return new LongError(
     RATE_LIMITED,
     'Balance busy',
-    `More than ${MOST} requests of this balance are under way. Nothing was charged; send the request again.`,
+    `More than ${MOST} requests of this balance are in flight. Nothing was charged; send the request again.`,
     { retryAfter: 5 },
     ['Retry-After', '5']
   )

@@ -17,7 +17,7 @@ const standing = {
   unit: Type.String({ description: 'What is counted, for people.' }),
   depositedMsat: Type.Integer({ description: 'Millisatoshis, as all amounts here.' }),
   spentMsat: Type.Integer({ description: 'What settled requests have taken.' }),
-  reservedMsat: Type.Integer({ description: 'What requests under way may still take.' }),
+  reservedMsat: Type.Integer({ description: 'Reserved by requests in flight.' }),
   balanceMsat: Type.Integer({ description: 'What is left: deposits less what was spent and refunded.' }),
   expiresAt: isoTime('When it can no longer be used.')
 }
@@ -77,16 +77,16 @@ export function balanceOperations({
       method: 'GET',
       path: '/l402/balance',
       mount: { use: 'service', chain: 'service-public' },
-      summary: 'What is left of the balance that a credential is the key to',
+      summary: 'Balance of a credential',
       description:
-        'For the holder of the credential of a bundle, in any of its forms: what is left of it. What requests under way have reserved is still in the balance.',
+        'For the holder of a credential of a bundle, in any scheme. Reservations of requests in flight are not yet deducted.',
       tag: 'L402',
       access: 'public',
       headers: { Authorization: 'The credential of the bundle, as metered requests show it.' },
       responses: {
         200: {
           description:
-            'How it stands, with all that this gateway has charged; others may have charged more in the last tenth of a second.',
+            'The balance with all charges of this gateway; others may have charged more in the last tenth of a second.',
           schema: Standing
         },
         401: 'No credential of a payment was sent, or it is not genuine.',

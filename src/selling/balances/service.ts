@@ -19,7 +19,7 @@ import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
 import { SubscriberUse, type Metered } from './subscriber-use.ts'
-import { RequestsUnderWay } from './metered-charge.ts'
+import { ConcurrencyLimit } from './metered-charge.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 const BALANCE_TOO_SMALL = defineError('BG_BALANCE_TOO_SMALL', {
@@ -55,11 +55,11 @@ interface SessionShort extends Refused {
 export class Balances {
   readonly #dependencies: BalancesDependencies
   readonly #meters = new WeakMap<MeterConfig, Meter>()
-  readonly #underWay: RequestsUnderWay
+  readonly #inFlight: ConcurrencyLimit
 
   constructor(dependencies: BalancesDependencies) {
     this.#dependencies = dependencies
-    this.#underWay = new RequestsUnderWay(dependencies.clock)
+    this.#inFlight = new ConcurrencyLimit(dependencies.clock)
   }
 
   /**
@@ -193,7 +193,7 @@ export class Balances {
   }
 
   #turn(meter: Meter, { balanceId }: BalanceReservation): Promise<boolean> | null {
-    return meter.isReported ? this.#underWay.enter(balanceId) : null
+    return meter.isReported ? this.#inFlight.enter(balanceId) : null
   }
 
   /** Waits for a turn; without one the reservation is released. */
@@ -296,7 +296,7 @@ export class Balances {
       form: meter?.form ?? null,
       isHeld,
       log: this.#dependencies.log,
-      underWay: meter?.isReported === true ? this.#underWay : null
+      inFlight: meter?.isReported === true ? this.#inFlight : null
     })
   }
 }
@@ -331,7 +331,7 @@ function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): v
   throw new LongError(
     REQUEST_MALFORMED,
     'Bad request',
-    'What is sold here is told by responses, and after an upgrade there is none; send the request without Upgrade.'
+    'Usage is read from responses, and an upgraded connection has no response. Send the request without Upgrade.'
   )
 }
 

@@ -66,7 +66,7 @@ function problem(description: string, schema: OperationResponse['schema'] = Prob
 }
 
 const invalid = problem('Something in the request is not valid; the type says what.')
-const away = problem('A part that is needed is away; nothing was done. Retry-After says when to come back.')
+const away = problem('A required component is down; nothing was done. Retry-After says when to retry.')
 
 /** The idempotency key in the headers, the standard name first (decision 20). */
 function headerKey(headers: ReadonlyHeaders): string | null {
@@ -158,7 +158,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/challenges/:paymentHash',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'One challenge',
-      description: 'How one challenge stands, by the payment hash of its invoice.',
+      description: 'The state of one challenge, by the payment hash of its invoice.',
       responses: {
         200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
         404: problem("There is no such challenge, or it is another account's."),
@@ -275,8 +275,7 @@ function publicOperations(dependencies: ChallengeOperationDependencies, verifier
       path: '/api/l402/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'What requests cost here',
-      description:
-        "The routes of this gateway that cost something. varies stands where the price depends on a merchant's proxy.",
+      description: "The priced routes of this gateway. The price is `varies` where it depends on a merchant's proxy.",
       tag: 'L402',
       access: 'public',
       responses: { 200: { description: 'The price list.', schema: PriceList } },
@@ -287,7 +286,7 @@ function publicOperations(dependencies: ChallengeOperationDependencies, verifier
       method: 'GET',
       path: '/api/l402/status',
       mount: { use: 'merchant-api', chain: 'public-read' },
-      summary: 'Whether an L402 token stands; asking does not use it',
+      summary: 'Verify an L402 token without using it',
       description:
         'For a client that keeps tokens: whether to use the one it has or to buy again. Whatever is wrong with it, the status is 200.',
       tag: 'L402',

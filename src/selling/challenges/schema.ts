@@ -32,7 +32,7 @@ export const ChallengeInput = Type.Object(
     resource,
     priceSats: Type.Integer({ minimum: 1, maximum: MAX_CHALLENGE_SATS, description: 'Satoshis.' }),
     description: Type.Optional(
-      Type.String({ maxLength: 1000, description: 'Stands on the invoice; the resource when left out.' })
+      Type.String({ maxLength: 1000, description: 'Shown on the invoice. Defaults to the resource.' })
     ),
     // Checked separately, because a header may replace it.
     idempotencyKey: Type.Optional(

@@ -64,7 +64,7 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
   )
   const ambiguous = metrics.counter(
     'boltgate_ambiguous_leases_total',
-    'Single-use credentials that were spent because their gateway died while the request was under way.',
+    'Single-use credentials that were spent because their gateway died with the request in flight.',
     []
   )
   // Looked up once: they count on every paid request.

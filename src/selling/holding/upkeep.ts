@@ -29,7 +29,7 @@ export class ChallengeUpkeep {
   /** The next claimant's statement handles a dead process's lease; this job only lists those that count as spent. */
   get jobs(): readonly JobDeclaration[] {
     return [
-      periodic('leases-ambiguous', 60_000, 'Lists payments whose gateway died while their request was under way', () =>
+      periodic('leases-ambiguous', 60_000, 'Lists payments whose gateway died with their request in flight', () =>
         this.spendLapsed()
       ),
       // Often, to keep runs short: a purge saturates the disk.
@@ -52,7 +52,7 @@ export class ChallengeUpkeep {
       counters.ambiguous(spent)
       log.warn(
         { leases: spent },
-        'Gateways died while requests were under way that must not be repeated; their payments count as spent and are listed at /api/admin/leases/ambiguous'
+        'Gateways died with non-repeatable requests in flight; their payments count as spent and are listed at /api/admin/leases/ambiguous'
       )
     }
     return spent

@@ -239,7 +239,7 @@ export class RouteOffers {
   due(ctx: Context): Maybe<Offer | null> {
     if (ctx.offer !== null) return ctx.offer.amountSats === 0 ? null : ctx.offer
     if (this.#elsewhere) {
-      if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must stand before credential and challenge')
+      if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must come before credential and challenge')
       return null
     }
     const meter = this.#keyMeter

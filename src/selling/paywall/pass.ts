@@ -112,7 +112,7 @@ export class PassClaims {
    * The payment covers an offer by the rules of tokens: merchant, expiry, path, service, price with grace, revocation;
    * for one address also the query.
    */
-  stands(challenge: Challenge, offer: Offer): boolean {
+  holds(challenge: Challenge, offer: Offer): boolean {
     const { asked, createdAt, wording } = challenge
     if (isOfOneAddress(offer) && (challenge.path !== offer.path || challenge.query !== boundQuery(offer.query)))
       return false

@@ -160,7 +160,7 @@ export class Paywall {
     const wish = ctx.headers.get(WISH)
     if (wish !== undefined) return this.#granted(wish, ctx, offer, known)
     for (const challenge of known) {
-      if (!passClaims.stands(challenge, offer)) continue
+      if (!passClaims.holds(challenge, offer)) continue
       if (!isPaid(challenge) && !(await this.#options.polls.isPaid(challenge))) continue
       const paid = await passClaims.claim(challenge, offer)
       if (paid !== null) return paid
@@ -227,7 +227,7 @@ export class Paywall {
     let canBePaid = false
     for (const { paymentHash } of known) {
       const challenge = await claims.find(paymentHash)
-      if (challenge === null || !this.#passClaims.stands(challenge, offer)) continue
+      if (challenge === null || !this.#passClaims.holds(challenge, offer)) continue
       if (isPaid(challenge) || (await this.#options.polls.isPaid(challenge))) return 'paid'
       canBePaid ||= challenge.expiresAt > clock.now()
     }
@@ -259,7 +259,7 @@ export class Paywall {
       !isPaid(challenge) &&
       challenge.expiresAt - now > PAYABLE &&
       isOfPrice(offer, challenge.amountSats, challenge.price) &&
-      this.#passClaims.stands(challenge, offer)
+      this.#passClaims.holds(challenge, offer)
     )
   }
 
@@ -273,7 +273,7 @@ export class Paywall {
         challenge =>
           challenge.paymentHash !== pass.paymentHash &&
           (isPaid(challenge)
-            ? challenge.state !== 'spent' && this.#passClaims.stands(challenge, offer)
+            ? challenge.state !== 'spent' && this.#passClaims.holds(challenge, offer)
             : challenge.expiresAt > now - LATE_NEWS)
       )
       .map(challenge => passOf(challenge, this.#options.keys()))

@@ -82,7 +82,7 @@ export class JsonText {
     return OVERRIDES.includes(first) ? null : this.#overrides
   }
 
-  /** Where a member's value stands. */
+  /** Position of a member's value. */
   place(names: readonly string[]): Span | NothingRead {
     return this.#lead(names)
   }
@@ -170,10 +170,9 @@ function only(outline: Outline, name: string, path: readonly string[]): Span | N
   const found = outline.indexesOf(name, true)
   // Some servers ignore case.
   const other = found.map(index => outline.nameOf(index)).find(spelled => spelled !== name)
-  if (other !== undefined)
-    return fault(`${JSON.stringify(other)} stands in the body; ${show(path)} must be written as it is here`)
+  if (other !== undefined) return fault(`the body has ${JSON.stringify(other)}; write ${show(path)} exactly as here`)
   const [index, second] = found
-  if (second !== undefined) return fault(`${show(path)} stands twice in the body`)
+  if (second !== undefined) return fault(`the body has ${show(path)} twice`)
   return index === undefined ? MISSING : outline.span(index)
 }
 

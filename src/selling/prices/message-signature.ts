@@ -25,7 +25,7 @@ const VALUE = new RegExp(ITEM, 'y')
 const COMPONENT = new RegExp(`(${STRING})(?:;key=(${STRING}))?`, 'y')
 const SPACES = /[ \t]{0,16}/y
 
-/** Reads a member of a dictionary after another, or a part of one. Every pattern is anchored where reading stands. */
+/** Reads a member of a dictionary after another, or a part of one. Every pattern is anchored at the current position. */
 class Reader {
   #at = 0
   readonly text: string

@@ -85,7 +85,7 @@ class PriceServer {
     const now = this.#dependencies.clock.monotonic()
     const known = this.#known.get(question)
     if (known !== undefined && known.until > now) return known.named
-    if (this.#asking >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} questions are under way`))
+    if (this.#asking >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} price requests are in flight`))
     const next: Known = { named: this.#ask(question), until: now + this.#config.cache }
     this.#known.set(question, next)
     return this.#answered(question, next)

@@ -105,6 +105,6 @@ export function unreadable(message: string): LongError {
 function pathParameter(value: string | undefined, path: string, name: string): FieldRead {
   if (value === undefined) return { kind: 'missing' }
   if (value.includes(';') && path.includes(';'))
-    return { kind: 'fault', message: `a semicolon stands in ${JSON.stringify(name)} of the path; write it as %3B` }
+    return { kind: 'fault', message: `${JSON.stringify(name)} of the path has a semicolon; write it as %3B` }
   return { kind: 'value', value }
 }

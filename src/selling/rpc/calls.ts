@@ -104,7 +104,7 @@ export class CallsUnderWay {
     const edits = spans.map(span => this.#edit(text, span))
     return edits.some(edit => edit instanceof Promise)
       ? Promise.all(edits).then(all => edited(text, all))
-      : edited(text, edits as (Edit | null)[]) // None is a promise.
+      : edited(text, edits as (Edit | null)[]) // Without promises.
   }
 
   #edit(text: string, span: Span): Edit | null | Promise<Edit | null> {

@@ -69,7 +69,7 @@ export class RpcSale {
    * Handles a request: forwards free calls unchanged and paid ones without credentials, and answers the rest. `begun`
    * gets what the request's end must finish.
    */
-  handle(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): void | Promise<void | Reply> {
+  handle(ctx: Context, responder: Responder, begun: (inFlight: RpcUnderWay) => void): void | Promise<void | Reply> {
     const { prices, forward } = this.#dependencies
     if (ctx.upgrade !== null) throw notTaken('Calls are sold over POST; there is no upgrade.')
     if (ctx.method === 'POST') return this.#post(ctx, responder, begun)
@@ -81,7 +81,7 @@ export class RpcSale {
     return forward(ctx, responder, null)
   }
 
-  async #post(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): Promise<void | Reply> {
+  async #post(ctx: Context, responder: Responder, begun: (inFlight: RpcUnderWay) => void): Promise<void | Reply> {
     const { prices, forward } = this.#dependencies
     const routing = prices.protocol === 'mcp' ? routingHeaders(ctx) : null
     const fault = codingFault(ctx)

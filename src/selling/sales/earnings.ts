@@ -29,7 +29,7 @@ export interface EarningsQuery {
 }
 
 /**
- * Milliseconds until a sale is summed, so that none is written later with an earlier time. Until then it is read
+ * Milliseconds until a sale is summed, so that no sale is written later with an earlier time. Until then it is read
  * directly, so sums are never late.
  */
 const LAG = 120_000

@@ -39,7 +39,7 @@ const SaleQuery = Type.Object({
   text: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'Stands in the resource or the description, in upper or lower case; or is the payment hash.'
+      description: 'Searches the resource and the description, case-insensitive; or equals the payment hash.'
     })
   ),
   ...keysetQuery,
@@ -63,14 +63,14 @@ const SaleView = Type.Object(
         'What was sold; bundle and session are balances that were bought of a route or a proxy; test is one of `boltgate pay --test`, which earnings leave out.'
     }),
     resource: Type.String({ description: 'Path that the token is good for, or what a producer named.' }),
-    description: Type.String({ description: 'As it stands on the invoice.' }),
+    description: Type.String({ description: 'As on the invoice.' }),
     proxyId: nullableText('Null for what no proxy sold.'),
     scheme: nullableText('l402, payment, payment-legacy or x402; null while no credential was shown here.'),
     sats: Type.Integer(),
     price: nullableText('What was asked where that was no bitcoin, such as USD 0.002.'),
     state: Type.Enum([...SALE_STATES], {
       description:
-        'settled: paid at its provider, and no credential was shown here. paid: good for further requests. leased: a request with it is under way. spent: used up.'
+        'settled: paid at the provider, credential not used yet. paid: valid for more requests. leased: a request with it is in flight. spent: used up.'
     }),
     isRevoked: Type.Boolean(),
     orderNumber: nullableText("Number of a store's order in its shop; null before it is made there, and for all else."),
@@ -294,10 +294,10 @@ function earningSums({ earnings, clock }: SalesOperationDependencies): AnyOperat
       method: 'GET',
       path: '/api/merchant/earnings',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'What the account earned by hour, day or month, and of what',
+      summary: 'Earnings by hour, day or month, and by source',
       description:
         'Sums of what was paid, payments and sales alike, before refunds and fees; exact at any moment. A session counts with its whole deposits ' +
-        'when they are paid, under the route that asked for them; what it paid back stands at /api/admin/sessions. Steps are in UTC: for ' +
+        'when they are paid, under the route that asked for them; its refunds are at /api/admin/sessions. Steps are in UTC: for ' +
         'days of another zone ask by hour. At most 744 hours, 366 days or 120 months.',
       tag: 'Merchant',
       access: 'merchant',

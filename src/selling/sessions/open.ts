@@ -41,7 +41,7 @@ export function openSessions(
         await refunds.sweep()
         await refunds.begin()
       }),
-      periodic('sessions-refunds', 30_000, 'Looks up refunds of sessions that are under way', () => refunds.followUp()),
+      periodic('sessions-refunds', 30_000, 'Looks up session refunds in flight', () => refunds.followUp()),
       periodic('sessions-purge', 3_600_000, 'Deletes sessions that ended long ago', () =>
         everyBatch(PURGE_BATCH, size => store.purge(clock.now() - KEPT, size))
       )
@@ -80,7 +80,7 @@ export function sessionCounters(
   const refunded = metrics.counter('boltgate_session_refunded_satoshis_total', 'Satoshis paid back to clients.', [])
   const pauses = metrics.counter(
     'boltgate_session_pauses_total',
-    'Streams that waited for a deposit, and those that waited in vain.',
+    'Streams that paused for a deposit, by whether it arrived.',
     ['result']
   )
   metrics.sampled('boltgate_sessions_open', 'Sessions that are open.', [], async () => [

@@ -109,7 +109,7 @@ export function prepaidOperations({
   readonly clock: Clock
 }): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-  const one = { description: 'The session as it stands.', schema: SessionView }
+  const one = { description: 'The current state of the session.', schema: SessionView }
   const missing = 'There is no such session.'
   const found = async (id: string): Promise<PrepaidSession> => {
     const session = await store.find(id)
@@ -138,7 +138,7 @@ export function prepaidOperations({
       method: 'GET',
       path: '/api/admin/sessions/:sessionId',
       summary: 'One prepaid session',
-      description: 'What its requests took stands at `GET /api/admin/balances/{balanceId}/entries`, under the same id.',
+      description: 'Charges of its requests are at `GET /api/admin/balances/{balanceId}/entries`, with the same ID.',
       params: Params,
       responses: { 200: one, 404: missing },
       handle: async ({ params }) => ({ status: 200, body: view(await found(params.sessionId)) })

@@ -156,7 +156,7 @@ export function standingOf(session: PrepaidSession): string {
   if (session.closedAt === null) return 'The session is open.'
   if (session.refundStatus === null) return 'It has not begun, or waits for its next attempt.'
   if (refund?.status !== 'pending') return `It is ${session.refundStatus}.`
-  if (!isUnknownToProvider(refund)) return 'The provider took it, so it says itself what becomes of it.'
+  if (!isUnknownToProvider(refund)) return 'The provider accepted it and reports its outcome.'
   return `It is looked up; what the provider never acknowledges can be settled from ${new Date(refund.askedAt + UNKNOWN_GRACE).toISOString()} on.`
 }
 

@@ -256,7 +256,7 @@ export class PrepaidSessions {
       return begun.kind === 'run' ? new KeptOpen(state, key, begun.token, log) : null
     } catch (error) {
       if (!(error instanceof StateUnavailable)) throw error
-      log.warn({ err: error }, 'The response to the opening of a session cannot be kept: the shared state is away')
+      log.warn({ err: error }, 'The response that opened a session cannot be stored: the shared state is down')
       return null
     }
   }

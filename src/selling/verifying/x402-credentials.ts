@@ -14,7 +14,7 @@ import type { PaymentFit } from './payment-fit.ts'
 import type { X402Refused } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
 
-/** Milliseconds until a provider is asked again. */
+/** Milliseconds until the second lookup at a provider. */
 const LATE_MS = 3_000
 
 /** Credentials of x402: for one request each, under the lease that all schemes share. */
@@ -81,7 +81,7 @@ export class X402Credentials {
   }
 
   /**
-   * Providers may record a payment after its payer has the preimage, hence the second look.
+   * Providers may record a payment after its payer has the preimage, so it is looked up twice.
    * @throws Unavailable: a 402 would make the payer pay again
    */
   async #requireReceived(challenge: Challenge, isProven: boolean): Promise<void> {

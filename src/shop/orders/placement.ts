@@ -77,7 +77,7 @@ export class OrderPlacement {
   async make(integration: Integration, orderId: string, details: ClaimDetails | null): Promise<OrderRecord> {
     const running = this.#running.get(orderId)
     if (running !== undefined) {
-      // Callers share the failure: asked again, the platform would repeat it.
+      // Callers share the failure: a retry would fail the same way.
       await running
       throw alreadyClaimed()
     }

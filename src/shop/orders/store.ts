@@ -254,7 +254,7 @@ export class OrderStore {
     await this.#database.sql`update storefront_orders set hold_id = ${holdId} where id = ${orderId}`
   }
 
-  /** The shop was not reached: it is asked again. */
+  /** The shop was not reached: retry. */
   async unasked(orderId: string): Promise<void> {
     await this.#database
       .sql`update storefront_orders set hold_asked_at = null where id = ${orderId} and hold_id is null`
@@ -348,7 +348,7 @@ export class OrderStore {
           and (claim_expires_at < ${new Date(limits.begunBefore)}
             or refund_asked_at is null and not exists (select 1 from storefront_claims where order_id = old.id))
         or claimed_at < ${new Date(limits.claimedBefore)})
-        -- how a refund stands is asked with what the order's challenge knows
+        -- a refund is looked up with the data of the order's challenge
         and not exists (select 1 from refunds where invoice_id = old.id and status in ('pending', 'processing'))`
       // Locked by one statement and checked by the next, which sees what the previous holder of the lock wrote.
       const locked = await tx<

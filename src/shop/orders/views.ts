@@ -18,7 +18,7 @@ export const OrdersQuery = Type.Object({
   text: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'Stands in the email, in upper or lower case; or is the order id, its number or the payment hash.'
+      description: 'Searches the email, case-insensitive; or equals the order ID, its number or the payment hash.'
     })
   ),
   page: Type.Optional(Type.Integer({ description: 'From 1, which it is unless said.' })),

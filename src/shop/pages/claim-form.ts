@@ -71,7 +71,7 @@ export function readForm(bytes: Uint8Array): SentForm {
     if (part === '') continue
     const at = part.indexOf('=')
     const name = component(at < 0 ? part : part.slice(0, at))
-    if (given.has(name)) throw unreadable('a field stands in it twice')
+    if (given.has(name)) throw unreadable('it has a field twice')
     given.set(name, at < 0 ? '' : component(part.slice(at + 1)))
   }
   return { values: valuesOf(field => oneSpace(given.get(field) ?? '')), change: given.has('change') }

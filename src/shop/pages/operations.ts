@@ -263,7 +263,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
           mediaType: HTML_TYPE
         },
         503: {
-          description: 'The same page: the order is being made, or something that is needed is away.',
+          description: 'The same page: the order is being created, or a required component is down.',
           mediaType: HTML_TYPE
         }
       },

@@ -53,7 +53,7 @@ export const ShopMoney = mapped(
   ({ shopMoney }) => shopMoney.amount
 )
 
-/** What a response says; `path` is where it stands. @throws StorePlatformError `away` where it does not fit */
+/** What a response says; `path` is its position. @throws StorePlatformError `away` where it does not fit */
 export function requireShopify<T extends TSchema>(schema: T, value: unknown, path = 'data'): StaticDecode<T> {
   return parseResponse(schema, value, mismatch => unusableShopify(`${path}: ${mismatch}`))
 }

@@ -114,7 +114,7 @@ export const IntegrationInput = Type.Object(
       maxLength: MAX_SLUG,
       pattern: SLUG,
       'x-rule': 'Must be 3 to 63 small letters, digits and dashes, without a dash at either end.',
-      description: "Stands in the store's addresses, and never changes."
+      description: "Part of the store's URLs. Never changes."
     }),
     storefrontDomain: Type.String({
       maxLength: MAX_HOST,

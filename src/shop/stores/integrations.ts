@@ -52,7 +52,7 @@ export class Storefronts {
     return [
       queue<{ readonly storefrontId: number }>(
         QUEUE,
-        { title: 'Asks shops to report what becomes of orders', concurrency: 2, retries: 8 },
+        { title: 'Subscribes to order updates of shops', concurrency: 2, retries: 8 },
         ({ data }) => this.#subscribe(data.storefrontId)
       )
     ]

@@ -186,7 +186,7 @@ const keyAnswers = {
   401: 'The admin key is missing or wrong.',
   429: 'Too many failed authentication attempts from this address; `Retry-After` says when.'
 }
-const headers = { 'X-Admin-Key': 'The admin key, where no cookie stands for it.' }
+const headers = { 'X-Admin-Key': 'The admin key, unless a cookie has it.' }
 
 /**
  * The operator's page of jobs: `GET /jobs`, and `POST /jobs/{queue}/{id}/retry` for its buttons (contract,
@@ -215,7 +215,7 @@ export function dashboardOperations({
       query: JobsQuery,
       responses: {
         200: { description: 'The page: queues with counts, and jobs with why they failed.', mediaType: HTML_TYPE },
-        303: { description: 'The key was in the address: a cookie stands for it from now on.' },
+        303: { description: 'The key was in the URL and is now in a cookie.' },
         ...keyAnswers
       },
       async handle({ query }) {

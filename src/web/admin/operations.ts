@@ -231,7 +231,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/pending-subscriptions/:id',
       summary: 'One pending subscription',
-      description: 'Also after it was processed: it shows what came of it, and the account.',
+      description: 'Also after it was processed, with its outcome and account.',
       params: PendingId,
       responses: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
       handle: async ({ params }) => ({ status: 200, body: await administration.pendingSubscription(params.id) })
@@ -242,7 +242,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/pending-subscriptions/:id/approve',
       summary: 'Make an account of a subscription, or link it to the account with its email address',
-      description: "The buyer is told by mail. A new account's API key is answered here, this once.",
+      description: "The buyer is notified by email. A new account's API key is returned only here, once.",
       params: PendingId,
       body: Approval,
       refuse,

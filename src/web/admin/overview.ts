@@ -36,7 +36,7 @@ const OverviewView = Type.Object(
     ),
     lastDay: Type.Object({
       failedWebhooks: count('Given up on: /jobs.'),
-      ambiguousLeases: count('Payments whose gateway died under way: /api/admin/leases/ambiguous.')
+      ambiguousLeases: count('Payments whose gateway died with their request in flight: /api/admin/leases/ambiguous.')
     })
   },
   { title: 'AdminOverview' }
@@ -147,7 +147,7 @@ export function overviewOperations(dependencies: OverviewDependencies): AnyOpera
       id: 'adminGetProviders',
       method: 'GET',
       path: '/api/admin/providers',
-      summary: 'How the providers of both slots stand: calls that are left, and hosts that do not answer',
+      summary: 'Providers of both slots: remaining calls, and hosts that do not answer',
       description:
         'Budgets are shared by all processes; hosts that do not answer are what the one process has seen that answers this.',
       responses: { 200: { description: 'A bare array, the primary slot first.', schema: Type.Array(ProviderView) } },

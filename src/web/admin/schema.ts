@@ -85,14 +85,13 @@ export const MerchantChange = Type.Object(
     isActive: Type.Optional(Type.Boolean()),
     subscriptionStatus: Type.Optional(
       Type.Enum(['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete', 'incomplete_expired'], {
-        description: 'Stands until billing says otherwise.'
+        description: 'Kept until billing reports another value.'
       })
     ),
     currentPeriodEnd: Type.Optional(
       nullableText({
         'x-openapi': { format: 'date-time' },
-        description:
-          'ISO 8601; until when the plan is paid. Null: no end is on file. Stands until billing says otherwise.'
+        description: 'End of the paid period, in ISO 8601; null without one. Kept until billing reports another value.'
       })
     ),
     limits: Type.Optional(
@@ -136,7 +135,7 @@ export const MerchantQuery = Type.Object({
   search: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'Stands in name or address, in upper or lower case; or is the merchantId.'
+      description: 'Searches name and email address, case-insensitive; or equals the merchantId.'
     })
   ),
   isActive: Type.Optional(Type.Boolean()),

@@ -127,7 +127,7 @@ function assetOperation(
     mount: { use: 'pages', chain: 'assets', below: '/assets/*' },
     params: Type.Object({ name: Type.String() }),
     responses: {
-      200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType }
+      200: { description: 'The file. Cacheable forever, because its name changes with its content.', mediaType }
     },
     handle({ params }) {
       const asset = assets.find(({ stem }) => stem === params.name)

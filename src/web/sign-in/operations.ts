@@ -220,7 +220,7 @@ export function signInOperations(parts: {
           browserOf(ctx)
         )
         if (signedIn?.isImpersonated === true) {
-          // Not awaited: the database is away.
+          // Not awaited: the database is down.
           void record.principal(ctx, 'signInWithKey', { kind: 'admin', id: 'admin' }, 303)
           return go('../operator', ...sessions.impersonationCookies(signedIn).flatMap(cookie => ['Set-Cookie', cookie]))
         }

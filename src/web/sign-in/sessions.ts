@@ -71,7 +71,7 @@ export interface ListedSession extends Pick<StoredSession, 'id' | 'browser' | 'c
 
 /** Milliseconds between two records of a session's use. */
 const SEEN_EVERY = 5 * 60_000
-/** Milliseconds that an operator's page waits for the database before its cookie stands in. */
+/** Milliseconds that an operator's page waits for the database before it relies on its cookie. */
 const PATIENCE = 1_000
 /** Longest stored user agent. */
 const MOST_BROWSER = 200

@@ -196,7 +196,7 @@ t.test('a data folder that cannot be written is told in one line', async t => {
   t.equal(itself.code, 1)
   t.equal(
     itself.err,
-    `The folder ${file} cannot be made, since a file stands there or above it (EEXIST); name another folder, or move the file away [BG_FILE_ACCESS]\n`
+    `The folder ${file} cannot be created, because a file is there or above it (EEXIST). Name another folder, or move the file [BG_FILE_ACCESS]\n`
   )
 })
 

@@ -107,7 +107,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
   [
     'a proxy that is looked up too late',
     file('throttle, credential, proxy, challenge', 'upstream: { proxy: ":id" }').replace('/v1/*', '/p/:id/*'),
-    /"proxy" \(line 2\) stands after "credential" \(line 2\), which must know the price/
+    /"proxy" \(line 2\) comes after "credential" \(line 2\), which must know the price/
   ],
   [
     'a proxy that nobody asks to pay for',
@@ -201,7 +201,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
   [
     'an address where a name stands',
     file('throttle', 'upstream: http://127.0.0.1:9000'),
-    /upstream: found the address "http:\/\/127\.0\.0\.1:9000" where a name stands; allowed: \{ url: "http:\/\/127\.0\.0\.1:9000" \}, or the name of an upstream under upstreams \[BG_CONFIG_REFERENCE\]$/
+    /upstream: found the address "http:\/\/127\.0\.0\.1:9000" where a name is expected; allowed: \{ url: "http:\/\/127\.0\.0\.1:9000" \}, or the name of an upstream under upstreams \[BG_CONFIG_REFERENCE\]$/
   ],
   [
     'braces in a path',
@@ -297,7 +297,7 @@ t.test('check warns of what may be meant, and passes it', async t => {
   ])
   t.same(await check(file('throttle, credential, challenge', up, 'payment: { defaultPrice: 3 }\n')), [])
   t.same(await check(file('credential, challenge', `price: 10, ${up}`)), [
-    'warning: gateway.yaml:2:20: chains.c[1]: found "challenge" without an earlier throttle: anybody can have invoices made without limit [BG_CHAIN_ORDER]'
+    'warning: gateway.yaml:2:20: chains.c[1]: found "challenge" without an earlier throttle: any client can create invoices without limit [BG_CHAIN_ORDER]'
   ])
   t.same(await check(file('throttle, credential, { challenge: {}, mode: observe }', `price: 10, ${up}`)), [
     'warning: gateway.yaml:4:41: routes[0].price: found a price, but "challenge" (line 2) of the chain "c" only observes: every request is served without payment [BG_CHAIN_SALE]'

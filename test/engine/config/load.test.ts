@@ -633,7 +633,7 @@ routes:
     [
       'gateway.yaml:1:28: payment.schemes[1]: found the same item a second time; allowed: each item once [BG_CONFIG_DUPLICATE]',
       'gateway.yaml:4:84: routes[0].upstream.tls: found tls beside a plain http address; allowed: tls beside an https address [BG_CONFIG_CONFLICT]',
-      'gateway.yaml:5:13: routes[1].name: found the name "x" a second time; allowed: each name once (the first stands on line 4) [BG_CONFIG_DUPLICATE]'
+      'gateway.yaml:5:13: routes[1].name: found the name "x" a second time; allowed: each name once (the first is on line 4) [BG_CONFIG_DUPLICATE]'
     ]
   )
 })

@@ -118,7 +118,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a list that holds itself',
     from: '[/api/payments, /api/refunds]',
     to: '&paths [/api/payments, *paths]',
-    line: 'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value that stands above it [BG_CONFIG_SYNTAX]'
+    line: 'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value above it [BG_CONFIG_SYNTAX]'
   },
   {
     name: 'a required setting that holds a variable which is not set',
@@ -166,13 +166,13 @@ const mistakes: readonly Mistake[] = [
     name: 'a text with a colon and without quotes',
     from: 'mode: development',
     to: 'mode: a: b',
-    line: 'gateway.yaml:1:7: found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it [BG_CONFIG_SYNTAX]'
+    line: 'gateway.yaml:1:7: found a second "key: value" where a value should be (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it [BG_CONFIG_SYNTAX]'
   },
   {
     name: 'a key that stands twice',
     from: '  workers: 1',
     to: '  workers: 1\n  workers: 2',
-    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first stands on line 5) [BG_CONFIG_DUPLICATE]'
+    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first is on line 5) [BG_CONFIG_DUPLICATE]'
   },
   {
     name: 'an unknown key',
@@ -468,13 +468,13 @@ const mistakes: readonly Mistake[] = [
     name: 'a second route for the same values',
     from: 'match: { host: api.example.com, path: /v1/* }\n',
     to: 'match: { path: /v1/*, header: [a, X-Plan=Gold] }\n    chain: merchant\n    upstream: { internal: api }\n  - match: { path: /v1/*, header: [x-plan=Gold, A] }\n',
-    line: 'gateway.yaml:29:5: routes[3].match: found a second route for any method "/v1/* a x-plan=Gold"; allowed: one (the first stands on line 26) [BG_CONFIG_DUPLICATE]'
+    line: 'gateway.yaml:29:5: routes[3].match: found a second route for any method "/v1/* a x-plan=Gold"; allowed: one (the first is on line 26) [BG_CONFIG_DUPLICATE]'
   },
   {
     name: 'a second route for the same requests',
     from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats',
     to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
-    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 23) [BG_CONFIG_DUPLICATE]'
+    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first is on line 23) [BG_CONFIG_DUPLICATE]'
   },
   {
     name: 'a plugin after the one that answers',

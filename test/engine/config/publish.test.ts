@@ -81,9 +81,9 @@ t.test('the reference page has every key, its type and its default', async t => 
     '| `routes[].match.path` |',
     '| `routes[].upstream.proxy` |',
     '| `webhook` | 100 | 1m, sliding in 4 segments | principal |',
-    '### throttle\n\nStands before `challenge`.\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n| `policy` | name of a policy | `global` |',
+    '### throttle\n\nComes before `challenge`.\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n| `policy` | name of a policy | `global` |',
     '### correlation\n\nNo settings.',
-    'Provides the principal; stands before `idempotency`.',
+    'Provides the principal; comes before `idempotency`.',
     '| `limit` | size | `1MiB` | Largest body. |'
   ])
     t.ok(page.includes(row), row)

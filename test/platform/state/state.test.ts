@@ -477,7 +477,7 @@ await t.test('on a cluster', { skip: cluster ? false : 'TEST_REDIS_CLUSTER_URL i
     const looks = Array.from({ length: 60 }, async (_, index) => state.get(String(index)))
     await t.rejects(Promise.all(looks), {
       name: 'StateUnavailable',
-      message: 'The state (Redis) is away: it is a node of a cluster, name another beside it in state.url'
+      message: 'The state (Redis) is unavailable: it is a node of a cluster, name another beside it in state.url'
     })
   })
 })

@@ -250,10 +250,10 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
     throw new Error(`answered before the upstream was: ${status} ${text}`)
   })
   early.catch(() => undefined)
-  const underWay = eventually('16 are under way', async () =>
+  const inFlight = eventually('16 are under way', async () =>
     shop.calls() >= 16 && (await shop.reservedMsat()) === 60_000 ? true : null
   )
-  await Promise.race([underWay, early])
+  await Promise.race([inFlight, early])
   gate.resolve()
   const statuses = (await Promise.all(answers)).map(({ status }) => status)
   const served = statuses.filter(status => status === 200).length

@@ -43,18 +43,18 @@ t.test('what is not there, and null, is missing', async t => {
 })
 
 t.test('a key that stands twice is a fault on every step of the way, also in escapes and in other letters', async t => {
-  t.match(fault('{"model":"small","model":"large"}', 'model'), /"model" stands twice/)
-  t.match(fault('{"model":"small","model":"small"}', 'model'), /stands twice/)
-  t.match(fault('{"model":"small","mod\\u0065l":"large"}', 'model'), /stands twice/)
-  t.match(fault('{"\\u006dodel":"small","model":"large"}', 'model'), /stands twice/)
-  t.match(fault('{"meta":{"tier":"a"},"meta":{"tier":"b"}}', 'meta.tier'), /"meta" stands twice/)
-  t.match(fault('{"meta":{"tier":"a","tier":"b"}}', 'meta.tier'), /"meta.tier" stands twice/)
+  t.match(fault('{"model":"small","model":"large"}', 'model'), /has "model" twice/)
+  t.match(fault('{"model":"small","model":"small"}', 'model'), / twice$/)
+  t.match(fault('{"model":"small","mod\\u0065l":"large"}', 'model'), / twice$/)
+  t.match(fault('{"\\u006dodel":"small","model":"large"}', 'model'), / twice$/)
+  t.match(fault('{"meta":{"tier":"a"},"meta":{"tier":"b"}}', 'meta.tier'), /has "meta" twice/)
+  t.match(fault('{"meta":{"tier":"a","tier":"b"}}', 'meta.tier'), /has "meta.tier" twice/)
   // encoding/json of Go and others take any spelling for the same member.
-  t.match(fault('{"model":"small","Model":"large"}', 'model'), /"Model" stands in the body/)
-  t.match(fault('{"MODEL":"large"}', 'model'), /must be written as it is here/)
-  t.match(fault('{"model\\u0000x":"large","model":"small"}', 'model'), /must be written as it is here/)
-  t.match(fault('{"speed":"a","\\u017fpeed":"b"}', 'speed'), /must be written/)
-  t.match(fault('{"key":"a","\\u212aey":"b"}', 'key'), /must be written/)
+  t.match(fault('{"model":"small","Model":"large"}', 'model'), /has "Model"/)
+  t.match(fault('{"MODEL":"large"}', 'model'), /exactly as here/)
+  t.match(fault('{"model\\u0000x":"large","model":"small"}', 'model'), /exactly as here/)
+  t.match(fault('{"speed":"a","\\u017fpeed":"b"}', 'speed'), /exactly as here/)
+  t.match(fault('{"key":"a","\\u212aey":"b"}', 'key'), /exactly as here/)
 })
 
 t.test('what the upstream might read otherwise than we is a fault', async t => {

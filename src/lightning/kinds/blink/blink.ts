@@ -177,7 +177,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
         message: `Blink did not pay: ${refused.message}`,
         isBefore: BEFORE_SENDING.test(refused.code)
       }
-    // Fee and time stand with the transaction.
+    // The transaction has fee and time.
     return { outcome: 'unclear', cause: unusableResponse('a payment that is not in the list yet') }
   }
 }

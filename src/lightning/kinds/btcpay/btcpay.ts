@@ -299,7 +299,7 @@ async function newInvoice(
   if (invoice === null)
     throw new ProviderRefused(
       'request',
-      'The BTCPay store gives no Lightning invoice; its Lightning node is away, or the store has none.'
+      'The BTCPay store gives no Lightning invoice; its Lightning node is down, or the store has no node.'
     )
   const charge = lightningCharge(invoice, null, amountSats)
   return { ...charge, chargeId: made.id, checkoutUrl: made.checkoutUrl }

@@ -32,7 +32,7 @@ export function readBtcpayKey(text: string): BtcpayKey {
   const { store = '', key = '' } = parameters
   if (!/^[A-Za-z0-9]{1,64}$/.test(store))
     throw new AddressKeyError(
-      'store in the btcpay key is not the id of a store; it stands in the settings of the store, and in the address of each of its pages.'
+      'store in the btcpay key is not a store ID. Copy it from the settings of the store or the address of its pages.'
     )
   return {
     origin,

@@ -74,7 +74,7 @@ function certificateOf(dir: string): Buffer {
   if (!existsSync(file))
     throw new CodedError(
       NODE_FOLDER,
-      `There is no tls.cert in ${dir}. Name lnd's own folder with --dir; where a public authority signed the certificate of the host, say --public, and none is put into the key.`
+      `There is no tls.cert in ${dir}. Name lnd's own folder with --dir. If a public authority signed the host's certificate, use --public: the key then contains no certificate.`
     )
   try {
     return new X509Certificate(read(file, 'The certificate')).raw

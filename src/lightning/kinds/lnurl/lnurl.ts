@@ -107,7 +107,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     const { expiresAt, settledAt, verify } = charge
     if (settledAt !== null) return { status: 'paid', receivedSats: null, settledAt }
     const place = lnurlPlace(verify)
-    if (place === null) throw new Error('an address to verify with was stored that is none')
+    if (place === null) throw new Error('the stored verify address is invalid')
     const isSettled = await this.calls.within(key, call => settlement(call, place, chargeId))
     const now = this.#options.clock.now()
     if (isSettled === true)
@@ -201,7 +201,7 @@ function verifyOf({ verify }: Made): LnurlPlace {
       'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
     )
   const place = lnurlPlace(verify)
-  if (place === null) throw unusableResponse('an address to verify with that is none')
+  if (place === null) throw unusableResponse('an invalid verify address')
   return place
 }
 

@@ -241,7 +241,9 @@ async function tried(wallet: NwcWallet, announced: Announcement | null): Promise
     [
       ...(methods.has('list_transactions')
         ? []
-        : ['Without list_transactions a payment may be noticed only after a minute, unless the wallet tells of it.']),
+        : [
+            'Without list_transactions a payment may be detected only after a minute, unless the wallet sends notifications.'
+          ]),
       ...(announced?.encryption === 'nip04' ? ['It encrypts by NIP-04 alone; a newer version of it takes NIP-44.'] : [])
     ]
   )

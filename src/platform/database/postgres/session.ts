@@ -78,7 +78,7 @@ function isRefusedParameter(error: unknown): boolean {
 }
 
 function underPooler(limits: SessionLimits): string {
-  return `A pooler stands before the database and does not pass ${Object.keys(limits).join(' and ')} on. Set database.listenUrl to an address past it`
+  return `A pooler before the database does not pass ${Object.keys(limits).join(' and ')} on. Set database.listenUrl to an address past it`
 }
 
 function settings(limits: SessionLimits): string {

@@ -26,7 +26,7 @@ export const storePage: ConsolePage = {
   id: 'getConsoleStore',
   console: 'merchant',
   path: 'store',
-  summary: 'The store: the shop behind it, what stands in its way, its orders and giving money back',
+  summary: 'The store: its shop, open problems, orders and refunds',
   async show(asked): Promise<PageContent> {
     const store = await asked.api.find<IntegrationView>(STORE)
     return { title: 'Store', content: store === null ? opening(asked) : await opened(asked, store) }

@@ -75,7 +75,7 @@ async function currentStatus(address) {
     const answer = await fetch(address, { cache: 'no-store' })
     return answer.ok ? (await answer.json()).status : null
   } catch {
-    // The network is away; the next look comes soon.
+    // The network is down; the next poll comes soon.
     return null
   }
 }

@@ -1,4 +1,4 @@
-// Follows the payment of the page that it stands on, pays it with a wallet of the browser, and opens what was bought. All that it
+// Follows the payment of its page, pays it with a wallet of the browser, and opens what was bought. All that it
 // asks for is this very address, where the cookie with the page's pass goes. Without it, the reader says by a link that it is paid.
 
 const AGAIN_AFTER = 2000
@@ -64,7 +64,7 @@ async function follow() {
         if (state === 'over') return location.reload()
       }
     } catch {
-      // The network is away, or the reader has just come back.
+      // The network is down, or the reader has just come back.
     }
     await wait(following.signal.aborted ? 0 : AGAIN_AFTER)
   }

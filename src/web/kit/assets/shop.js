@@ -31,7 +31,7 @@ function name(id, label, needed) {
   input.labels[0].querySelector('.optional').hidden = needed
 }
 
-/** A second press while the first is under way does nothing. */
+/** A second press during the first does nothing. */
 function sendOnce(form) {
   if (form === null) return
   let sending = false
@@ -84,7 +84,7 @@ async function renew() {
     if (!answer.ok) return
     text = await answer.text()
   } catch {
-    // The network is away; the next look comes soon.
+    // The network is down; the next poll comes soon.
     return
   }
   const next = new DOMParser().parseFromString(text, 'text/html')

@@ -216,7 +216,7 @@ export function passkeyOperations(parts: {
         '`credential` is what `toJSON()` of the new credential gives. Up to 20 for a person. Certificates of the authenticator are refused: none was asked for.',
       body: Type.Object({ name: Name, credential: Creation }),
       responses: {
-        201: { description: 'Added; the person is told by mail.', schema: PasskeyView },
+        201: { description: 'Added. The person is notified by email.', schema: PasskeyView },
         400: 'It is no new passkey of this browser’s.',
         401: signedOut,
         403: otherSite,

@@ -105,7 +105,7 @@ function refuseFrames(clientData: string): void {
   if (crossOrigin === true) throw new PasskeyRefused('it was made in a frame of another site')
 }
 
-/** None is requested; the library would fetch revocation lists from addresses in the certificate (`isCertRevoked`). */
+/** No certificate is requested; the library would fetch revocation lists from addresses in the certificate (`isCertRevoked`). */
 async function refuseCertificates(attestation: string): Promise<void> {
   const { decodeAttestationObject } = await helpers()
   const object = decodeAttestationObject(new Uint8Array(Buffer.from(attestation, 'base64url')))

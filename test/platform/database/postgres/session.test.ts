@@ -127,6 +127,6 @@ await t.test('a pooler that nobody told us of is refused, and not taken for a da
   await t.rejects(database.verify(), {
     code: 'BG_DATABASE_SESSION',
     message:
-      'A pooler stands before the database and does not pass statement_timeout and idle_in_transaction_session_timeout on. Set database.listenUrl to an address past it'
+      'A pooler before the database does not pass statement_timeout and idle_in_transaction_session_timeout on. Set database.listenUrl to an address past it'
   })
 })
