@@ -262,6 +262,7 @@ export function route(changes: Partial<RouteConfig> = {}): RouteConfig {
     upstream: { kind: 'url', url: 'http://127.0.0.1:1' },
     price: 10,
     tokenPath: 'exact',
+    invoices: true,
     releaseOn: ['5xx', 'client-gone'],
     afterCrash: 'by-method',
     renewal: 'contract',
