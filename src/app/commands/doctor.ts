@@ -30,8 +30,8 @@ import { testProviders } from './test.ts'
 export const doctorHelp: Help = {
   about: 'Checks the configuration and all that the gateway depends on',
   details: `Checks file, database, Redis, clocks, master secret, providers, disk, limits and the public address, and says what to
-do about each problem. Run it where the gateway runs. A running gateway adds its own checks. Makes one unpaid invoice to
-measure the head of a 402. Exit code 1 if a check fails; warnings do not fail it.`,
+do about each problem. Run it where the gateway runs. A running gateway adds its own checks. Makes unpaid invoices to
+measure the head of a 402, and to answer what directories ask. Exit code 1 if a check fails; warnings do not fail it.`,
   flags: CONFIG_FLAG,
   examples: ['boltgate doctor', 'boltgate doctor --config gateway.production.yaml']
 }
@@ -47,6 +47,8 @@ interface Line {
 const PATIENCE_MS = 5_000
 /** Read of a body; the gateway's checks have a tenth. */
 const MOST_CHARS = 100_000
+/** Routes that are called as a directory calls them. */
+const MOST_PROBES = 20
 const MARKS = { good: 'ok     ', warning: 'warning', bad: 'FAILED ' } as const
 const PROXY_PAGE = 'docs/how-to/behind-a-proxy.md'
 
@@ -188,8 +190,36 @@ async function gatewayLines(config: GatewayConfig, operations: readonly AnyOpera
   return [
     ...proxy,
     line(reached.state, 'public URL', reached.says, renew),
-    ...(await headLines(config, operations, here))
+    ...(await headLines(config, operations, here)),
+    ...(await directoryLines(config, operations, here))
   ]
+}
+
+/** Directories call each route without credential and with an empty body, and list as broken what answers no 402. */
+async function directoryLines(config: GatewayConfig, operations: readonly AnyOperation[], here: string) {
+  const sold = soldRoutes(config).slice(0, MOST_PROBES)
+  if (sold.length === 0) return []
+  const wrong: string[] = []
+  for (const { route } of sold) {
+    const { headers, host = new URL(config.server.publicUrl).host, method, path } = sampleOf(route, operations)
+    const body = method === 'GET' ? undefined : '{}'
+    const type = body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }
+    // By the name of a crawler it gets an invoice that crawlers share.
+    const asked = { method, headers: { ...headers, ...type, host, 'user-agent': 'boltgate doctor, as 402index' } }
+    const answer = await reach(new URL(path, here), asked, body)
+    if (typeof answer === 'string' || answer.status !== 402)
+      wrong.push(`${method} ${path} ${typeof answer === 'string' ? answer : `answers ${answer.status}`}`)
+  }
+  return wrong.length === 0
+    ? [good('directories', `${sold.length} routes answer a directory's probe with 402.`)]
+    : [
+        line(
+          'warning',
+          'directories',
+          `A directory's probe gets no 402: ${wrong.join(', ')}.`,
+          'Give a price by a field of the body an `else`, and start the upstream: docs/how-to/being-found.md.'
+        )
+      ]
 }
 
 /** Whether the largest 402 passes the proxies in front. */
@@ -228,7 +258,7 @@ interface Reached {
 }
 
 /** The response, or why there is none. */
-async function reach(url: URL, options: http.RequestOptions = {}): Promise<Reached | string> {
+async function reach(url: URL, options: http.RequestOptions = {}, body?: string): Promise<Reached | string> {
   const { promise, resolve } = Promise.withResolvers<Reached | string>()
   const { request } = url.protocol === 'https:' ? https : http
   request(url, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) }, async response => {
@@ -251,6 +281,6 @@ async function reach(url: URL, options: http.RequestOptions = {}): Promise<Reach
     .on('error', error => {
       resolve(error.message)
     })
-    .end()
+    .end(body)
   return await promise
 }

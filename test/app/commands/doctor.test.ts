@@ -89,7 +89,13 @@ t.test('doctor: a running gateway tells its own checks, and the proxy in front i
   t.match(cut.out, /^FAILED +402 heads +.*\/demo\/.* 502, .*\n +→ .*proxy_buffer_size 16k/m)
   t.equal(cut.code, 1)
   largest = 16_384
-  t.match(await doctor(t, yaml(url)), { code: 0, out: /^ok +402 heads +.*\/demo\/.* \d{4} bytes/m })
+  const well = await doctor(t, yaml(url))
+  t.match(well, { code: 0, out: /^ok +402 heads +.*\/demo\/.* \d{4} bytes/m })
+  t.match(well.out, /^ok +directories +\d routes answer/m)
+  t.match(
+    (await doctor(t, yaml(url).replace('path: /demo/*', 'path: /nowhere/*'))).out,
+    /^warning +directories +.*GET \/nowhere\/ answers 404\.\n +→ /m
+  )
   isOther = true
   t.match((await doctor(t, yaml(url))).out, /^FAILED +public URL +.* 404.*\n +→ /m)
   isCut = true
