@@ -36,6 +36,7 @@ type Shown =
 // Matched undecoded, since the log redacts this exact name.
 const QUERY_KEY = /(?:^|&)adminKey=([^&]*)/g
 
+/** The first presented credential; null without one. Two header lines are no key. */
 function shownBy(ctx: Context): Shown | null {
   const lines = ctx.headers.all('x-admin-key')
   if (lines.length > 0) return { how: 'header', key: lines.join(', ') }

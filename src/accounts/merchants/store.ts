@@ -103,6 +103,7 @@ export interface MerchantStore {
    * the later of two concurrent calls wins.
    */
   replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
+  /** Saves a sealed key. `choose` makes the slot the explicit choice if unset, atomically. */
   setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
   clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
   /**
@@ -225,6 +226,7 @@ export class SqlMerchantStore implements MerchantStore {
 
   async nextId(): Promise<number> {
     const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
+    // A select without a table returns one row.
     return Number(row!.id)
   }
 

@@ -178,6 +178,7 @@ export class TrafficRecorder {
 
 /** Distinct routes per minute, which bounds disk usage. */
 const MOST_ROUTES = 200
+/** Name for all further routes; no route can have it. */
 const OTHER_ROUTES = '…'
 
 /** Counters of `metrics` that are one number each. */

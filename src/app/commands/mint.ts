@@ -25,6 +25,7 @@ is valid once, and only for the body it was made for. Sandbox only.`,
   examples: ['boltgate mint --count 1000 --parallel 16 > credentials.txt']
 }
 
+/** Longest Retry-After that is waited for, in seconds. */
 const LONGEST_WAIT = 120
 
 interface Wanted {

@@ -269,6 +269,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
     result: Record<string, unknown>,
     first: Map<string, number>
   ): void => {
+    // The items of a parsed list are nodes.
     if (isSeq(node)) return node.items.forEach(item => mergeInto(item as Node, path, offset, result, first))
     const target = isAlias(node) ? (++aliases > maxAliases ? undefined : node.resolve(parsed)) : node
     if (!isMap(target) || open.has(target)) {

@@ -22,6 +22,7 @@ export interface ChainsFile {
 }
 
 export interface LoadOptions {
+  /** Own plugins. Without them chains are read as written, and their order is not checked. */
   readonly plugins?: ReadonlyMap<string, PluginFacts>
   /** Loads a user's plugin file by its absolute path. Without it such entries are read as written. */
   readonly importPlugin?: (file: string) => Promise<PluginFacts>

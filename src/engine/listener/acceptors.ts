@@ -80,6 +80,7 @@ export class Acceptors {
     try {
       if (!cluster.isWorker) await removeUnserved(address)
       if (address.kind === 'unix') await this.#open({ path: address.path })
+      // The primary accepts for its workers.
       else if (cluster.isWorker) await this.#open(address)
       else await this.#openShared(address)
     } catch (cause) {

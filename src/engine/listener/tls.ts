@@ -128,6 +128,7 @@ export class Tls {
     return this.#certificates.find(({ x509 }) => x509.checkHost(name) !== undefined) ?? this.#certificates[0]
   }
 
+  /** A stolen ticket key opens the sessions of one hour. */
   #rotateTicketKeys(): void {
     const hour = Math.floor(this.#options.clock.now() / HOUR_MS)
     if (hour === this.#hour) return

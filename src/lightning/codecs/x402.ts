@@ -143,6 +143,7 @@ export function x402Header(value: object): string {
 
 type Fields = Readonly<Record<string, unknown>>
 
+/** A readable credential; untrusted until `settlementFault` finds nothing. */
 export interface ExactCredential {
   readonly accepted: Fields
   readonly extra: Fields

@@ -25,6 +25,7 @@ interface ChallengeRequest {
   readonly paymentHash: string
 }
 
+/** A readable modern credential. Untrusted until its id is verified. */
 export interface PaymentCredential extends PaymentIdSlots {
   readonly id: string
   /** Null when not echoed; then the stored challenge's applies. */

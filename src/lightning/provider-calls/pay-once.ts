@@ -36,6 +36,7 @@ export type Sending =
   | { readonly outcome: 'unclear'; readonly cause: unknown }
 
 interface LightningPayment {
+  /** Current state; null when unknown. Never sends. */
   find(): Promise<SentPayment | null>
   /** Sends. `ProviderRefused` means not sent; a lost response may have been. */
   send(): Promise<Sending>
@@ -91,6 +92,7 @@ export interface LightningSend {
   readonly invoice: string
   /** For invoices without an amount. */
   readonly amountSats: number
+  /** Where a kind takes a limit. */
   readonly feeLimitSats: number
 }
 

@@ -185,6 +185,7 @@ export interface Provider {
   createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
   /** For a fiat amount that the kind converts; the BOLT 11 amount is then authoritative (decision 47). */
   createFiatCharge?(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge>
+  /** Null for an unknown charge under this key. */
   lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
   /**
    * Absent, with `lookUpPayout`, in kinds that only receive. `ProviderRefused` and `ProviderUnavailable` mean that
@@ -197,6 +198,7 @@ export interface Provider {
    * lost payout only by repeating its quote. Never sends. `payoutId`: the provider's, null after a lost response.
    */
   lookUpPayout?(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
+  /** Validates a key up to making an invoice. A bad key is a verdict; `ProviderUnavailable` still throws. */
   validateKey(key: Secret<string>): Promise<KeyVerdict>
   /**
    * Reads a notification, where the kind sends some. Null unless about an incoming payment. Trust nothing before

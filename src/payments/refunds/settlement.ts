@@ -185,6 +185,7 @@ export class RefundPayouts {
       )
       return refund
     }
+    // Failed immediately: a refusal for the client.
     if (payout.status === 'failed' && written.status === 'failed')
       throw new ShortError(REFUND_REFUSED, 'The payment provider could not send the refund.')
     return written

@@ -32,6 +32,7 @@ interface PlanInvoiceRequest {
   readonly keyed: boolean
   /** An hour when left out. */
   readonly expiry?: number
+  /** Writes dependent rows in the invoice's transaction, before the invoice. */
   readonly record: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
 }
 

@@ -114,6 +114,7 @@ export class BitcoinStore {
     const subscription = await subscriptionRows.one(
       sql`select * from bitcoin_subscriptions where id = ${invoice.subscriptionId}`
     )
+    // The invoice refers to it.
     return { invoice, subscription: subscription! }
   }
 

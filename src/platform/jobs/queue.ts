@@ -78,6 +78,7 @@ export class DatabaseJobs implements Jobs {
     data: JsonObject,
     { startAfter, ...options }: EnqueueOptions = {}
   ): Promise<void> {
+    // As a delay: the clocks of the gateway and the database may differ.
     const delay = startAfter === undefined ? 0 : Math.max(startAfter - this.#options.clock.now(), 0)
     await this.#table.add(sql, [{ queue: this.#known(name), data, delay, ...options }])
     if (delay > 0) this.#worker?.soon(delay)

@@ -276,6 +276,7 @@ export class ChallengeStore {
     return keys.filter((_key, at) => spent[at] !== null).map(({ leaseId }) => leaseId)
   }
 
+  /** Releases payments leased or spent under exactly this lease id. */
   async release(keys: readonly GivenBack[]): Promise<void> {
     await RELEASE_LEASES.one(this.#database.sql, keys)
   }

@@ -144,6 +144,7 @@ export class Mint {
     const { amountSats, fiat, errorMembers, mostSats = MAX_PRICE_SATS } = offer
     if (fiat === null) {
       if (amountSats === null) throw new TypeError('an offer has a price in satoshis or in fiat')
+      // Its price was checked above.
       return offer as PricedOffer
     }
     const { currency, amount } = fiatOf(fiat)

@@ -110,6 +110,7 @@ export class FreeCalls {
     this.#options = options
   }
 
+  /** Takes a free call; `allowed` if one was left. `observes` counts separately. */
   take(ctx: Context, offer: Offer, observes = false): Maybe<FreeCall> {
     const who = this.#who(ctx)
     if (who === null) return null

@@ -99,6 +99,7 @@ export class PrepaidSessions {
    * @throws Unavailable, and what the offer or the meter throws
    */
   begin(ctx: Context, offers: RouteOffers): Promise<SessionSale | Reply | null> | null {
+    // A paid key beside a session is two credentials, which `credential` refuses.
     const credential = readCredential(ctx.headers.pairs, offers.takesKeys)
     const parsed = credential.kind === 'modern' ? parseSessionToken(credential.token, credential.inOwnField) : null
     return parsed === null ? null : this.#begin(ctx, offers, parsed)

@@ -193,6 +193,7 @@ const openAi = (parts: Parts): UsageForm =>
             ? { input: 0, output: total, isTotal: true }
             : { ...parts, output: comesOut }
         const rest = typeof total === 'number' ? Math.max(0, total - goesIn) : undefined
+        // Embeddings have no completion.
         const isSilent = completion === undefined && output === undefined
         return { ...parts, input: goesIn, output: largest(completion, output, rest, isSilent ? 0 : undefined) }
       }

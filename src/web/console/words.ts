@@ -86,6 +86,7 @@ export function may({ ctx: { principal } }: Pick<PageRequest, 'ctx'>, needed: Ro
   return principal?.kind !== 'merchant' || isRoleEnough(principal.role, needed)
 }
 
+/** Forms, or the role that they require. Cosmetic: the API enforces roles. */
 export function forRole(asked: Pick<PageRequest, 'ctx'>, needed: Role, forms: VNode): VNode {
   return may(asked, needed) ? forms : html`<p class="soft">Only members with the role ${needed} can change this.</p>`
 }

@@ -217,6 +217,7 @@ function isDue({ payment, from }: PaymentChange): boolean {
   return payment.status === 'paid' && from !== 'paid' && payment.customerEmail !== null
 }
 
+/** Receipt of a change, or null. Contains nothing that opens the pay page or spends. */
 export function receiptFor(change: PaymentChange, merchantName: string, note: string | null = null): Mail | null {
   const { payment } = change
   if (!isDue(change) || payment.customerEmail === null) return null

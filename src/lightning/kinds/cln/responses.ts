@@ -75,6 +75,7 @@ const Attempt = Type.Object({
 })
 const ClnPays = Type.Object({ pays: Type.Array(Attempt) })
 
+/** Response to `listpays` of one hash: its best attempt; null for none, undefined when unusable. */
 export function readClnPays(body: unknown, paymentHash: string): SentPayment | null | undefined {
   const attempts = readResponse(ClnPays, body)?.pays
   if (attempts === undefined || attempts.some(one => one.payment_hash !== paymentHash)) return undefined

@@ -78,6 +78,7 @@ export function readInvoice(value: unknown, now: number): InvoiceState | null {
   return { paymentHash, createdAt: created * 1000, settleIndex, state }
 }
 
+/** Default expiry of lnd, in seconds. */
 const DEFAULT_EXPIRY = 86_400
 
 function stateOf(invoice: StaticDecode<typeof LndInvoice>, now: number): ChargeState | null {
