@@ -104,11 +104,12 @@ export const RouteSchema = Type.Object(
           'Name of a service. A token bought on one of its routes is good for all of them that have the same price, whatever their paths; `payment.serviceName` and `tokenPath` do not apply.'
       })
     ),
-    invoices: Type.Boolean({
-      default: true,
-      description:
-        'Whether requests that are not paid get an invoice. Without, they are answered 401: clients buy their token on another route of the same `service`.'
-    }),
+    invoices: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether requests that are not paid get an invoice (default true). Without, they are answered 401: clients buy their token on another route of the same `service`.'
+      })
+    ),
     tokenValidity: Type.Optional(
       Duration({
         minimum: '1s',

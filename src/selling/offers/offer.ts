@@ -188,7 +188,7 @@ export class RouteOffers {
     const service = route.service ?? defaults.serviceName
     this.#service = serviceCaveat(service, false)
     this.#balanceService = serviceCaveat(service, true)
-    this.#tokensOnly = !route.invoices
+    this.#tokensOnly = route.invoices === false
     this.#place = routePlace(route)
     this.#pattern = route.service !== undefined ? '/*' : route.tokenPath === 'pattern' ? patternOf(route) : null
     this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
