@@ -5,7 +5,7 @@ import t from 'tap'
 const root = resolve(import.meta.dirname, '..')
 
 /** Room and sub-room of a file: `selling` and `balances` of src/selling/balances/meter.ts. */
-function placeOf(file: string): { readonly room: string; readonly part: string } {
+function placeOf(file: string) {
   const [top = '', room = '', part = ''] = file.split('/')
   if (top === 'plugins') return { room: 'plugins', part: '.' }
   return { room, part: part.endsWith('.ts') && ROOMS[room]?.flat().includes(part) !== true ? '.' : part }
@@ -17,7 +17,7 @@ interface Import {
   readonly typeOnly: boolean
 }
 
-function importsOf(file: string): Import[] {
+function importsOf(file: string) {
   const text = readFileSync(resolve(root, file), 'utf8')
   const found: Import[] = []
   for (const [, keyword = '', names = '', target = ''] of text.matchAll(
@@ -156,7 +156,7 @@ t.test('rooms import lower rooms only, types too', async t => {
 })
 
 t.test('sub-rooms import sub-rooms of their level or below, types too', async t => {
-  const level = (file: string): number => {
+  const level = (file: string) => {
     const { room, part } = placeOf(file)
     return ROOMS[room]?.findIndex(entry => entry === part || (typeof entry !== 'string' && entry.includes(part))) ?? -1
   }
@@ -199,7 +199,7 @@ t.test('no import goes round in a circle', async t => {
   for (const { from, to, typeOnly } of imports) if (!typeOnly) graph.set(from, [...(graph.get(from) ?? []), to])
   const done = new Set<string>()
   const circles: string[] = []
-  const visit = (file: string, path: readonly string[]): void => {
+  const visit = (file: string, path: readonly string[]) => {
     if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '))
     if (done.has(file) || path.includes(file)) return
     for (const next of graph.get(file) ?? []) visit(next, [...path, file])
@@ -219,7 +219,7 @@ t.test('the only barrel is src/index.ts', async t => {
 })
 
 /** What a file of src exports by its own name, whatever it is. */
-function exportsOf(file: string): string[] {
+function exportsOf(file: string) {
   const text = readFileSync(resolve(root, file), 'utf8')
   return [
     ...new Set(

@@ -2,7 +2,7 @@ import t, { type Test as T } from 'tap'
 import { startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 
 /** What every answer has and none may have (contract, Versioning and Conventions; decisions 13 to 15). */
-function carriesTheCommonHeaders(t: T, answer: Answer, row: string): void {
+function carriesTheCommonHeaders(t: T, answer: Answer, row: string) {
   t.equal(answer.headers['x-api-version'], '1.0.0', `${row}: X-API-Version`)
   t.match(answer.headers['x-correlation-id'], /^[A-Za-z0-9._:-]{1,128}$/, `${row}: X-Correlation-Id`)
   t.notOk(
@@ -31,7 +31,7 @@ interface Row {
 const JSON_TYPE = /^application\/json; charset=utf-8$/
 const PROBLEM = /^application\/problem\+json; charset=utf-8$/
 const json = { 'content-type': 'application/json' }
-const proxy = (members: object): object => ({
+const proxy = (members: object) => ({
   name: 'a',
   targetBaseUrl: 'https://api.example.com',
   defaultPriceSats: 1,

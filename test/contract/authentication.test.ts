@@ -4,10 +4,10 @@ import { harness } from '../../src/engine/pipeline/harness.ts'
 import { healthOperations } from '../../src/app/discovery/health.ts'
 import type { Database, Health } from '../../src/platform/database/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
+import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 
 /** Policies by name; those not named are out of the way. */
-function policies(limits: Readonly<Record<string, number>>): string {
+function policies(limits: Readonly<Record<string, number>>) {
   return ['global', 'read', 'write', 'l402-proxy']
     .map(
       name =>
@@ -18,12 +18,7 @@ function policies(limits: Readonly<Record<string, number>>): string {
 
 const behindProxy = ['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:'] as const
 
-interface Setting {
-  readonly gateway: TestGateway
-  readonly clock: ManualClock
-}
-
-async function setting(t: T, limits: Readonly<Record<string, number>> = {}): Promise<Setting> {
+async function setting(t: T, limits: Readonly<Record<string, number>> = {}) {
   const clock = new ManualClock()
   return {
     clock,
@@ -31,11 +26,11 @@ async function setting(t: T, limits: Readonly<Record<string, number>> = {}): Pro
   }
 }
 
-function from(address: string, key?: string): { headers: Record<string, string> } {
+function from(address: string, key?: string) {
   return { headers: { 'x-forwarded-for': address, ...(key === undefined ? {} : { 'x-api-key': key }) } }
 }
 
-function retryAfter(answer: Answer): number {
+function retryAfter(answer: Answer) {
   return Number(answer.headers['retry-after'])
 }
 
@@ -103,7 +98,7 @@ t.test(
   async t => {
     const { gateway } = await setting(t)
     const wrong = await gateway.send('GET', '/api/proxy', from('192.0.2.1', 'nonsense'))
-    const same = (answer: Answer, row: string): void => {
+    const same = (answer: Answer, row: string) => {
       t.equal(answer.status, 401, row)
       t.equal(answer.text, wrong.text, row)
     }

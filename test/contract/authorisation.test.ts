@@ -28,7 +28,7 @@ type Caller = (typeof CALLERS)[number]
 type Verdicts = Readonly<Record<Caller, number>>
 
 /** A merchant's operation: another merchant is answered `other`; the admin key is nothing here (decision 29). */
-const merchant = (right: number, other: number = right): Verdicts => ({
+const merchant = (right: number, other: number = right) => ({
   none: 401,
   wrong: 401,
   inactive: 401,
@@ -37,7 +37,7 @@ const merchant = (right: number, other: number = right): Verdicts => ({
   owner: right
 })
 /** The admin's: no merchant's key is anything here. */
-const admin = (right: number): Verdicts => ({
+const admin = (right: number) => ({
   none: 401,
   wrong: 401,
   inactive: 401,
@@ -46,7 +46,7 @@ const admin = (right: number): Verdicts => ({
   admin: right
 })
 /** Nobody's key is looked at. */
-const anyone = (status: number): Verdicts => ({
+const anyone = (status: number) => ({
   none: status,
   wrong: status,
   inactive: status,
@@ -55,9 +55,9 @@ const anyone = (status: number): Verdicts => ({
   admin: status
 })
 /** Of whoever is not on this machine, the admin; a merchant's key is looked at, since a test account's may. */
-const sandboxPayer = (right: number): Verdicts => ({ ...merchant(403, 403), none: 403, admin: right })
+const sandboxPayer = (right: number) => ({ ...merchant(403, 403), none: 403, admin: right })
 /** A key may be left out, but one that is sent must be the admin's. */
-const adminOrNone = (right: number, none: number): Verdicts => ({
+const adminOrNone = (right: number, none: number) => ({
   none,
   wrong: 401,
   inactive: 401,
@@ -138,8 +138,8 @@ const dashboard = (verdicts: Verdicts, path: string): Row => ({ ...plain(verdict
 /** Whom the file names as an operator. */
 const OPERATOR = 'operator@example.com'
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
-const unique = (): string => randomBytes(6).toString('hex')
-const preimageOf = ({ gateway }: Setting, invoice: string): Promise<string> => gateway.pay(invoice)
+const unique = () => randomBytes(6).toString('hex')
+const preimageOf = ({ gateway }: Setting, invoice: string) => gateway.pay(invoice)
 
 /** What is sent to each operation, and the verdict on it: a new operation is not whole without its row. */
 const rows: Readonly<Record<string, Row>> = {
@@ -627,7 +627,7 @@ const rows: Readonly<Record<string, Row>> = {
 }
 
 /** The cookie of somebody who is signed in to the owner's account. */
-async function signedIn({ gateway, owner }: Setting): Promise<string> {
+async function signedIn({ gateway, owner }: Setting) {
   return await signedInAs(gateway, owner.id, 'owner', owner.email)
 }
 
@@ -637,7 +637,7 @@ async function signedInAs(
   merchantId: number | null,
   role: Role,
   email = `${role}-${unique()}@example.com`
-): Promise<string> {
+) {
   const token = randomBytes(32).toString('base64url')
   const { sql } = gateway.database
   await sql`insert into people (email, created_at) values (${email}, now()) on conflict (email) do nothing`
@@ -653,14 +653,14 @@ async function signedInAs(
 }
 
 /** The page of a new checkout of the sandbox, for nobody's account. */
-async function checkoutPage({ gateway }: Setting): Promise<string> {
+async function checkoutPage({ gateway }: Setting) {
   const answer = await gateway.send('POST', '/api/billing/create-checkout-session', {
     body: { plan: 'individual', email: `${unique()}@example.com` }
   })
   return new URL((answer.json() as { checkoutUrl: string }).checkoutUrl).pathname
 }
 
-async function linkOf({ gateway, owner }: Setting): Promise<string> {
+async function linkOf({ gateway, owner }: Setting) {
   const made = await gateway.send('POST', '/api/merchant/payment-links', {
     headers: { 'x-api-key': owner.apiKey },
     body: { currency: 'USD' }
@@ -670,7 +670,7 @@ async function linkOf({ gateway, owner }: Setting): Promise<string> {
 }
 
 /** The address of what the pay page loads. */
-async function assetOf(f: Setting, ending: string): Promise<string> {
+async function assetOf(f: Setting, ending: string) {
   const page = await f.gateway.send('GET', (await f.payment()).payUrl)
   const found = new RegExp(`/assets/[^"]+\\.${ending}`).exec(page.text)
   if (found === null) throw new Error(`the page loads no ${ending}`)
@@ -899,10 +899,10 @@ interface SessionRow {
 }
 
 /** Every role against an operation, and every way to ride a session; what changes something is not done. */
-async function bySession({ t, ask, operation, known, asked, roles, operator }: SessionRow): Promise<void> {
+async function bySession({ t, ask, operation, known, asked, roles, operator }: SessionRow) {
   const { access, method } = operation
   if ((access !== 'merchant' && access !== 'admin') || known.header !== undefined) return
-  const send = (cookie: string, site: string): Promise<Answer> => ask(method, { ...asked, cookie, site }, null)
+  const send = (cookie: string, site: string) => ask(method, { ...asked, cookie, site }, null)
   for (const { role, cookie } of roles) {
     if (access === 'admin')
       t.equal((await send(cookie, 'same-origin')).status, 401, `a member as ${role} is no operator`)
@@ -930,9 +930,9 @@ async function bySession({ t, ask, operation, known, asked, roles, operator }: S
 }
 
 /** Everything that belongs to a merchant, as it is stored. */
-async function stored(gateway: TestGateway, merchantId: number): Promise<unknown> {
+async function stored(gateway: TestGateway, merchantId: number) {
   const { sql } = gateway.database
-  const of = async (table: string, column: string): Promise<unknown[]> =>
+  const of = async (table: string, column: string) =>
     [
       ...(await sql<
         { row: unknown }[]

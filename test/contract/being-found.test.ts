@@ -184,7 +184,7 @@ t.test('agents learn of x402 where it is on, and only there', async t => {
 })
 
 /** An OpenAPI file of so many operations, each with a schema of so many members. */
-function largeApi(operations: number, members: number): string {
+function largeApi(operations: number, members: number) {
   const properties = Object.fromEntries(
     Array.from({ length: members }, (_, nth) => [`member${nth}`, { type: 'string', description: 'What it is for.' }])
   )

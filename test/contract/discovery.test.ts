@@ -31,10 +31,10 @@ t.test('the short document prices what is for sale, and the whole one everything
     ]
   })
   const gateway = await startGateway(t, { yaml })
-  const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document
+  const read = async (path: string) => (await gateway.send('GET', path)).json() as Document
   const sale = await read('/openapi.json')
   const whole = await read('/api/openapi.json')
-  const amountOf = (document: Document, method: string, path: string): unknown =>
+  const amountOf = (document: Document, method: string, path: string) =>
     document.paths[path]?.[method]?.['x-payment-info']?.offers[0]?.['amount']
 
   await t.test('each paid operation that exists by default has its price, null where it varies', async t => {
@@ -177,7 +177,7 @@ routes:
       - { request: POST /v1/batch, body: { cities: [Berlin, Lima] } }
 `
   const gateway = await startGateway(t, { yaml })
-  const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document
+  const read = async (path: string) => (await gateway.send('GET', path)).json() as Document
 
   await t.test('llms.txt, whose every address answers', async t => {
     const { text } = await gateway.send('GET', '/llms.txt')
@@ -251,7 +251,7 @@ t.test("merchants' APIs are named when their merchants list them, and while they
   ).json() as { proxyId: string }
   const base = `/l402/proxy/${proxyId}`
   const change = (body: object) => gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, body)
-  const llms = async (): Promise<string> => (await gateway.send('GET', '/llms.txt')).text
+  const llms = async () => (await gateway.send('GET', '/llms.txt')).text
   t.notMatch(await llms(), proxyId)
 
   for (const request of ['weather', 'GET /../other/now', 'GET /a/%2e%2E/../b', 'GET /..', 'GET /.?a'])

@@ -29,7 +29,7 @@ const shape = Type.Object({
   code: Type.Optional(Type.String({ pattern: '^[A-Z]{3}$' }))
 })
 
-function faults(value: unknown): Readonly<Record<string, readonly string[]>> {
+function faults(value: unknown) {
   try {
     bodyReader(shape)(Buffer.from(JSON.stringify(value)))
     return {}
@@ -269,7 +269,7 @@ t.test('an entry that observes decides and logs, and changes nothing', async t =
 })
 
 t.test('the end of a chain has no condition, and is not only observed', async t => {
-  const yaml = (entry: string): string =>
+  const yaml = (entry: string) =>
     `chains:\n  c: [ correlation, ${entry} ]\nroutes:\n  - match: { path: /* }\n    chain: c\n    upstream: { url: "http://127.0.0.1:1" }\n`
   const load = (entry: string) =>
     loadConfigText(
@@ -284,7 +284,7 @@ t.test('the end of a chain has no condition, and is not only observed', async t 
 })
 
 t.test('a body limit that nothing enforces is a mistake', async t => {
-  const yaml = (chain: string): string =>
+  const yaml = (chain: string) =>
     `chains:\n  c: [ ${chain} ]\nroutes:\n  - match: { path: /* }\n    chain: c\n    bodyLimit: 1MiB\n    upstream: { url: "http://127.0.0.1:1" }\n`
   const load = (chain: string) =>
     loadConfigText(

@@ -17,7 +17,7 @@ const AT_ONCE = 16
 /** Milliseconds after which a request counts as hanging: far above what a busy processor and disk make one wait. */
 const HANGS = 60_000
 
-function told(request: Malformed, index: number): string {
+function told(request: Malformed, index: number) {
   const body = request.body === null ? 'no body' : Buffer.from(request.body).toString('latin1').slice(0, 300)
   return `seed ${SEED}, request ${index}: ${request.target.id}, ${request.target.method} ${request.path.slice(0, 200)}, ${request.how.join('; ')}\n${JSON.stringify(request.headers).slice(0, 300)}\n${body}`
 }
@@ -36,7 +36,7 @@ t.test(
       })
     })
     const { adminKey, merchant, send } = unshed(gateway)
-    const admin = (method: string, path: string, body?: object): Promise<Answer> =>
+    const admin = (method: string, path: string, body?: object) =>
       send(method, path, { headers: { 'x-api-key': adminKey }, ...(body === undefined ? {} : { body }) })
     const targets = targetsOf((await send('GET', '/api/openapi.json')).json() as Record<string, unknown>)
     t.ok(targets.length >= 10, `${targets.length} operations: ${targets.map(target => target.id).join(', ')}`)
@@ -56,7 +56,7 @@ t.test(
     ).json() as { invoiceId: string; lightningInvoice: string }
     await gateway.pay(payment.lightningInvoice)
     // What is changed or switched off by chance must not be the account that asks.
-    const account = async (email: string): Promise<{ readonly merchantId: number; readonly apiKey: string }> => {
+    const account = async (email: string) => {
       const answer = await admin('POST', '/api/admin/merchants', {
         name: 'Other',
         email,
@@ -88,7 +88,7 @@ t.test(
     // The dashboard takes the admin key in a header of its own; without it 21 failures would throttle every other
     // request too.
     const own = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' }
-    const sessionOf = ({ headers }: Answer): object => {
+    const sessionOf = ({ headers }: Answer) => {
       const cookies = [headers['set-cookie'] ?? []].flat().map(line => line.split(';', 1)[0] ?? '')
       return { 'sec-fetch-site': 'same-origin', cookie: cookies.find(cookie => cookie.includes('session')) ?? '' }
     }
@@ -100,7 +100,7 @@ t.test(
     await send('POST', '/api/auth/magic-link', { body: { email } })
     const [link = ''] = await mailedLinks(gateway.data, email, 1)
     const byMail = sessionOf(await send('POST', link, { headers: own, body: '' }))
-    const keyOf = ({ access, path }: Malformed['target']): object =>
+    const keyOf = ({ access, path }: Malformed['target']) =>
       access === 'public'
         ? path === '/api/auth/account'
           ? byKey
@@ -170,7 +170,7 @@ t.test(
       targets.map(target => [target.id, { good: 0, refused: 0 }])
     )
     const failures: string[] = []
-    const one = async (request: Malformed, index: number): Promise<void> => {
+    const one = async (request: Malformed, index: number) => {
       const { target, path, headers, body } = request
       const late = Promise.withResolvers<never>()
       const timer = setTimeout(() => {

@@ -90,8 +90,8 @@ export function targetsOf(document: Json): Target[] {
 }
 
 const emoji = '\u{1F9E8}'
-const deep = (levels: number): Raw => new Raw(`${'['.repeat(levels)}${']'.repeat(levels)}`)
-const deepObject = (levels: number): Raw => new Raw(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
+const deep = (levels: number) => new Raw(`${'['.repeat(levels)}${']'.repeat(levels)}`)
+const deepObject = (levels: number) => new Raw(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`)
 
 /** Values that no schema wants, or that storage, logs and money may stumble over. */
 const hostile: ReadonlyArray<readonly [name: string, value: unknown]> = [
@@ -263,7 +263,7 @@ function fittingTexts({
   maxLength?: number
   pattern?: string
   format?: string
-}): string[] {
+}) {
   return samples.filter(
     text =>
       text.length >= minLength &&
@@ -551,12 +551,12 @@ export interface Known {
   readonly members: Readonly<Record<string, readonly unknown[]>>
 }
 
-function at<T>(lists: Readonly<Record<string, readonly T[]>>, name: string, index: number): T | undefined {
+function at<T>(lists: Readonly<Record<string, readonly T[]>>, name: string, index: number) {
   const list = Object.hasOwn(lists, name) ? lists[name] : undefined
   return list?.[index % list.length]
 }
 
-function pathTo(target: Target, known: Known, index: number, segment: string | null = null): string {
+function pathTo(target: Target, known: Known, index: number, segment: string | null = null) {
   return target.path.replaceAll(
     /\{([^}]+)\}/g,
     (_whole, name: string) => segment ?? at(known.params, name, index) ?? '1'
@@ -606,7 +606,7 @@ export function sweep(targets: readonly Target[], known: Known): Malformed[] {
 
 /** Requests for the targets: from ones that fit to ones that are no JSON at all. */
 export function malformed(targets: readonly Target[], known: Known): fc.Arbitrary<Malformed> {
-  const pick = <T>(list: readonly T[], freq: number): fc.Arbitrary<T | null> =>
+  const pick = <T>(list: readonly T[], freq: number) =>
     fc.integer({ min: 0, max: freq - 1 }).chain(draw => (draw === 0 ? fc.constantFrom(...list) : fc.constant(null)))
   return fc.constantFrom(...targets).chain(target =>
     fc

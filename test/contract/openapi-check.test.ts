@@ -70,12 +70,7 @@ const document = openApiDocument([operation, list, page, once], {
 })
 const check = new OpenApiCheck(document)
 const common = { 'x-api-version': '1.0.0', 'x-correlation-id': 'a', 'cache-control': 'no-store' }
-const answer = (
-  status: number,
-  body: unknown,
-  headers: Answered['headers'] = {},
-  asked: Partial<Answered> = {}
-): Answered => ({
+const answer = (status: number, body: unknown, headers: Answered['headers'] = {}, asked: Partial<Answered> = {}) => ({
   method: 'POST',
   path: '/things/one?a=1',
   status,
@@ -300,7 +295,7 @@ t.test('the document of a gateway', async t => {
       `every one of ${kind} is used`
     )
   }
-  const headersOf = (id: string, status: number): string[] => {
+  const headersOf = (id: string, status: number) => {
     const operation = Object.values(paths)
       .flatMap(item => Object.values(item))
       .find(({ operationId }) => operationId === id)

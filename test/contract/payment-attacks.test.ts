@@ -7,7 +7,7 @@ import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'
 import { serve } from '../support/serve.ts'
 
 const authorization = (value: string) => ({ headers: { authorization: value } })
-const priceIn = (answer: Answer): number => (answer.json() as { l402: { amount_sats: number } }).l402.amount_sats
+const priceIn = (answer: Answer) => (answer.json() as { l402: { amount_sats: number } }).l402.amount_sats
 
 t.test(
   '"Classic tokens are reusable until expiry, only for the same path": what was bought opens what it was asked for',
@@ -199,7 +199,7 @@ t.test(
 
 t.test('a 402 is never without a challenge, whatever a reload changes', async t => {
   const upstream = await countingUpstream(t)
-  const only = (scheme: string): string =>
+  const only = (scheme: string) =>
     shopYaml(upstream.origin, {
       replace: [
         ['mode: development', `payment: { schemes: [ ${scheme} ], maxOutstanding: { address: 1 } }\nmode: development`]
@@ -228,7 +228,7 @@ t.test(
     const port = await serve(t, server)
     const shop = await openShop(t, { yaml: shopYaml(`http://127.0.0.1:${port}`) })
     const credential = await buy(shop.gateway, '/paid/ws', 'payment')
-    const upgrade = (): Promise<{ status: number; receipt: unknown }> =>
+    const upgrade = () =>
       new Promise((resolve, reject) => {
         const asked = plainRequest(`${shop.gateway.url}/paid/ws`, {
           headers: { connection: 'Upgrade', upgrade: 'websocket', authorization: credential }

@@ -6,32 +6,26 @@ import { RawUpstream, type RawRequest } from '../support/raw-upstream.ts'
 
 const OWN = 'Bearer of-the-client'
 
-function sent(request: RawRequest | undefined, name: string): string[] {
+function sent(request: RawRequest | undefined, name: string) {
   return (request?.head ?? '')
     .split('\r\n')
     .flatMap(line => (line.toLowerCase().startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []))
 }
 
-const selected = (answer: Answer): string | undefined => challengeOf(answer, 'payment').parameters.get('header')
-const problem = (answer: Answer): string => (answer.json() as { type: string }).type.split('/').at(-1) ?? ''
-const tokenOf = (challenge: object, payload: object): string =>
+const selected = (answer: Answer) => challengeOf(answer, 'payment').parameters.get('header')
+const problem = (answer: Answer) => (answer.json() as { type: string }).type.split('/').at(-1) ?? ''
+const tokenOf = (challenge: object, payload: object) =>
   `Payment ${Buffer.from(JSON.stringify({ challenge, payload })).toString('base64url')}`
 
-interface Bought {
-  readonly challenge: Readonly<Record<string, string>>
-  readonly preimage: string
-  readonly credential: string
-}
-
 /** Pays the Payment challenge of a request as a client does that echoes every parameter. */
-async function buy(gateway: TestGateway, path: string, headers: Record<string, string>): Promise<Bought> {
+async function buy(gateway: TestGateway, path: string, headers: Record<string, string>) {
   const { parameters } = challengeOf(await gateway.send('GET', path, { headers }), 'payment')
   const preimage = await gateway.pay(parameters.get('invoice') ?? '')
   const challenge = Object.fromEntries(parameters)
   return { challenge, preimage, credential: tokenOf(challenge, { preimage }) }
 }
 
-async function open(t: T, clock = new ManualClock()): Promise<{ gateway: TestGateway; upstream: RawUpstream }> {
+async function open(t: T, clock = new ManualClock()) {
   const upstream = await RawUpstream.serve(
     'HTTP/1.1 200 OK\r\nCache-Control: public, max-age=60\r\nContent-Length: 2\r\n\r\nok'
   ).listen()

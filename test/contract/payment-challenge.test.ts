@@ -7,8 +7,8 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'
 
 const authorization = (value: string) => ({ headers: { authorization: value } })
-const linesOf = (answer: Answer): string[] => [answer.headers['www-authenticate'] ?? []].flat()
-const namesOf = (answer: Answer): string =>
+const linesOf = (answer: Answer) => [answer.headers['www-authenticate'] ?? []].flat()
+const namesOf = (answer: Answer) =>
   linesOf(answer)
     .map(line => line.split(' ')[0])
     .join(' ')
@@ -153,7 +153,7 @@ t.test('which challenges a 402 carries, in which order, under which configuratio
 
 t.test('Accept-Payment is one list, also on several lines (RFC 9110, section 5.3)', async t => {
   const gateway = await startGateway(t)
-  const linesOf = async (...acceptPayment: string[]): Promise<string> =>
+  const linesOf = async (...acceptPayment: string[]) =>
     namesOf(await gateway.send('GET', '/demo/quote', { headers: { 'accept-payment': acceptPayment } }))
   t.equal(await linesOf('tempo/charge', 'lightning/charge'), 'Payment L402')
   t.equal(await linesOf('lightning/*', 'lightning/charge;q=0'), 'L402', 'the most specific of both lines decides')
@@ -262,7 +262,7 @@ t.test(
     const { gateway } = shop
     const proxy = await shop.proxy({ renewal: 402 })
     const plain = await shop.proxy()
-    const edited = (token: string, caveat: string): string => {
+    const edited = (token: string, caveat: string) => {
       const [macaroon = '', preimage = ''] = token.slice('L402 '.length).split(':')
       return `L402 ${macaroonToBase64(addCaveat(decodeMacaroonBase64(macaroon), caveat))}:${preimage}`
     }
@@ -300,7 +300,7 @@ t.test(
           renewed: boolean,
           message: string | RegExp,
           more: object = {}
-        ): Promise<void> => {
+        ) => {
           // On a connection of its own: the clock is moved past every idle limit.
           const answer = await shop.alone('GET', path, { Authorization: credential })
           t.equal(answer.status, renewed ? 402 : status, `${what}: ${answer.text}`)
@@ -318,7 +318,7 @@ t.test(
           )
           if (!renewed) t.notMatch(answer.json(), { l402: {} })
         }
-        const below = (path: string): string => path.replace(/a$/, 'b')
+        const below = (path: string) => path.replace(/a$/, 'b')
         for (const [what, make, status, message, more] of rows) {
           for (const [token, path, renewed] of [
             [first, renews, true],

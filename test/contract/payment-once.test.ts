@@ -17,7 +17,7 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
   const database = await openTestDatabase(t, { clock })
   const data = temporaryFolder(t)
   const [first, second] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
-  const start = (master: string, previous: string): Promise<TestGateway> =>
+  const start = (master: string, previous: string) =>
     startGateway(t, {
       clock,
       database,
@@ -30,7 +30,7 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
       })
     })
   // Connections of its own: the clock is moved past every idle limit.
-  const call = (gateway: TestGateway, credential: string): Promise<number> =>
+  const call = (gateway: TestGateway, credential: string) =>
     new Promise((resolve, reject) => {
       get(`${gateway.url}/paid/a`, { agent: false, headers: { authorization: credential } }, answer => {
         answer.resume().on('end', () => {

@@ -15,7 +15,7 @@ t.test(
     })
     const shop = await openShop(t, { upstream })
     const { id, path } = await shop.proxy({ endpoints: [{ pathPattern: '/free', priceSats: 0 }] })
-    const isTooLarge = (name: string, answer: Answer): void => {
+    const isTooLarge = (name: string, answer: Answer) => {
       t.equal(answer.status, 413, `${name}: ${answer.text.slice(0, 100)}`)
       t.match(answer.json(), { error: String, message: String, proxy_id: id }, name)
       t.equal(answer.headers['www-authenticate'], undefined, `${name}: nothing to pay`)

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { openAnyDatabase, openTestDatabase, temporaryFolder } from '../support/database.ts'
-import { buy, challengeOf, type Answer, type TestGateway } from '../support/gateway.ts'
+import { buy, challengeOf, type TestGateway } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { countingUpstream, openShop, shopYaml, type Shop } from '../security/shop.ts'
 
 const MINUTE = 60_000
 
 /** One of each kind, bought and not used yet. */
-async function wallet(gateway: TestGateway, path: string): Promise<Record<'token' | 'modern' | 'legacy', string>> {
+async function wallet(gateway: TestGateway, path: string) {
   const unpaid = challengeOf(await gateway.send('GET', path), 'payment')
   const preimage = await gateway.pay(unpaid.parameters.get('invoice') ?? '')
   return {
@@ -19,14 +19,10 @@ async function wallet(gateway: TestGateway, path: string): Promise<Record<'token
 }
 
 // Connections of their own: clocks are moved past every idle limit.
-const use = (shop: Shop, path: string, authorization: string, method = 'GET'): Promise<Answer> =>
+const use = (shop: Shop, path: string, authorization: string, method = 'GET') =>
   shop.alone(method, path, { Authorization: authorization })
 
-async function statuses(
-  shop: Shop,
-  path: string,
-  credentials: Readonly<Record<string, string>>
-): Promise<Record<string, number>> {
+async function statuses(shop: Shop, path: string, credentials: Readonly<Record<string, string>>) {
   const found: Record<string, number> = {}
   for (const [name, credential] of Object.entries(credentials)) found[name] = (await use(shop, path, credential)).status
   return found
@@ -41,7 +37,7 @@ for (const kind of ['route', 'proxy'] as const) {
     async t => {
       const clock = new ManualClock()
       const upstream = await countingUpstream(t)
-      const yaml = (price: number, grace: string): string =>
+      const yaml = (price: number, grace: string) =>
         shopYaml(upstream.origin, {
           price,
           replace: [
@@ -55,7 +51,7 @@ for (const kind of ['route', 'proxy'] as const) {
       const { gateway } = shop
       const proxy = await shop.proxy({ defaultPriceSats: 7 })
       const path = kind === 'route' ? '/paid/a' : `${proxy.path}/a`
-      const change = async (price: number, minutes: number): Promise<void> => {
+      const change = async (price: number, minutes: number) => {
         if (kind === 'route') return gateway.reload(yaml(price, `${minutes}m`))
         const answer = await shop.gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, {
           defaultPriceSats: price,
@@ -156,7 +152,7 @@ t.test("a route's former price is known after a restart with another file, and t
   const database = await openAnyDatabase(t, { clock, migrations: [] })
   const data = temporaryFolder(t)
   const master = randomBytes(32).toString('hex')
-  const open = (price: number): Promise<Shop> =>
+  const open = (price: number) =>
     openShop(t, {
       clock,
       upstream,
@@ -194,7 +190,7 @@ t.test('a database that is away leaves the price of now, and the former ones of 
   const clock = new ManualClock()
   const upstream = await countingUpstream(t)
   const database = await openTestDatabase(t, { migrations: [] })
-  const grace = (price: number): string =>
+  const grace = (price: number) =>
     shopYaml(upstream.origin, {
       price,
       replace: [
@@ -211,7 +207,7 @@ t.test('a database that is away leaves the price of now, and the former ones of 
   await shop.gateway.reload(grace(8))
   t.equal((await use(shop, '/paid/a', token)).status, 200)
   await database.sql`alter table offered_prices_away rename to offered_prices`
-  const written = async (): Promise<number> =>
+  const written = async () =>
     (await database.sql`select 1 from offered_prices where price = '8' and place like '%/paid/%'`).length
   while ((await written()) === 0) clock.advance(30_000)
   t.pass('it is written when the database is there again')

@@ -5,7 +5,7 @@ import { startGateway } from '../support/gateway.ts'
 import { release, told, waitingNow } from './stage-plugin.ts'
 import { until } from '../support/until.ts'
 
-function yaml(generation: string): string {
+function yaml(generation: string) {
   return `chains:
   c: [ { ./test/contract/stage-plugin.ts: { generation: ${generation} } } ]
 routes:

@@ -16,7 +16,7 @@ interface Way {
   readonly idempotent: boolean
 }
 
-const way = (key: string, policy: string | null, gate: string | null = null, idempotent = false): Way => ({
+const way = (key: string, policy: string | null, gate: string | null = null, idempotent = false) => ({
   key,
   policy,
   gate,
@@ -80,7 +80,7 @@ const KEYS: ReadonlyArray<readonly [path: RegExp, key: string]> = [
   [/^\/jobs/, 'dashboard']
 ]
 
-function expected({ method, path, access }: AnyOperation): Way {
+function expected({ method, path, access }: AnyOperation) {
   const rule = RULES.find(([methods, paths]) => methods.test(method) && paths.test(path))?.[2]
   const key =
     KEYS.find(([paths]) => paths.test(path))?.[1] ?? (access === 'merchant' || access === 'admin' ? access : 'none')
@@ -93,7 +93,7 @@ const SAME_SITE =
 
 type Settings = Readonly<Record<string, unknown>>
 
-function settingsOf(chain: readonly ChainEntryConfig[], plugin: string): Settings | null {
+function settingsOf(chain: readonly ChainEntryConfig[], plugin: string) {
   const entries = chain.filter(entry => entry.plugin === plugin)
   if (entries.length > 1)
     throw new Error(`${plugin} stands twice; "each request is counted by exactly one policy" (decision 30)`)
@@ -101,7 +101,7 @@ function settingsOf(chain: readonly ChainEntryConfig[], plugin: string): Setting
   return entries[0] === undefined ? null : (entries[0].config as Settings)
 }
 
-function wayOf(chain: readonly ChainEntryConfig[]): Way {
+function wayOf(chain: readonly ChainEntryConfig[]) {
   const auth = settingsOf(chain, 'auth')
   const gate = settingsOf(chain, 'subscription-gate')
   const policy = settingsOf(chain, 'throttle')?.['policy']

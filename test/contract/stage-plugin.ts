@@ -1,4 +1,4 @@
-import { definePlugin, Type, type Reply } from '../../src/index.ts'
+import { definePlugin, Type } from '../../src/index.ts'
 
 interface Stage {
   readonly waiting: (() => void)[]
@@ -30,7 +30,7 @@ export default definePlugin({
   config: Type.Object({ generation: Type.String({ default: '' }) }),
   setup({ generation }) {
     return {
-      async request(ctx): Promise<Reply | void> {
+      async request(ctx) {
         if (ctx.path === '/bad-value') return { status: 200, headers: ['X-Bad', 'caf\u{1F600}'], body: 'x' }
         if (ctx.path === '/bad-name') return { status: 200, headers: ['X Bad', 'x'], body: 'x' }
         if (ctx.path === '/wait')

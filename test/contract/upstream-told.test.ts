@@ -3,7 +3,7 @@ import { buy, defaultYaml, startGateway } from '../support/gateway.ts'
 import { RawUpstream, type RawRequest } from '../support/raw-upstream.ts'
 
 /** Values of a header in a request as it came to the upstream. */
-function sent(request: RawRequest | undefined, name: string): string[] {
+function sent(request: RawRequest | undefined, name: string) {
   return (request?.head ?? '')
     .split('\r\n')
     .flatMap(line => (line.toLowerCase().startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []))

@@ -14,7 +14,7 @@ interface Taken {
   readonly give: () => void
 }
 
-function unavailable(t: T, name: string, answer: Answer): void {
+function unavailable(t: T, name: string, answer: Answer) {
   t.equal(answer.status, 503, `${name}: 503 (${answer.text})`)
   t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${name}: says when`)
   t.equal(answer.headers['www-authenticate'], undefined, `${name}: asks for no payment`)
@@ -22,7 +22,7 @@ function unavailable(t: T, name: string, answer: Answer): void {
   t.notMatch(answer.text, /ECONN|10\.1\.2\.3|127\.0\.0\.1|5432/, `${name}: tells nothing of the inside`)
 }
 
-async function failsClosed(t: T, { database, take, give }: Taken): Promise<void> {
+async function failsClosed(t: T, { database, take, give }: Taken) {
   const shop = await openShop(t, { database })
   const { gateway, upstream } = shop
   const path = '/paid/item'

@@ -19,11 +19,11 @@ interface Setting {
 const KEYS_AT_ONCE = 25
 
 /** Sends `duplicates` of the same creation at once for each of `keys` keys, and checks that each made one payment. */
-async function duplicate(t: T, { gateways, apiKey, count }: Setting, keys: number, duplicates: number): Promise<void> {
+async function duplicate(t: T, { gateways, apiKey, count }: Setting, keys: number, duplicates: number) {
   const before = { payments: await count('payments'), invoices: await count('sandbox_invoices') }
   const wrong: string[] = []
   const made = new Set<string>()
-  const one = async (index: number): Promise<void> => {
+  const one = async (index: number) => {
     const body = {
       orderId: `order-${index}`,
       amount: '0.00000100',
@@ -78,7 +78,7 @@ const PAID = 1_000
 const AMOUNTS = [30, 40, 50, 60, 70] as const
 
 /** Asks for 200 partial refunds of one payment at once, and checks what they come to. */
-async function refund(t: T, { gateways, apiKey, count }: Setting): Promise<void> {
+async function refund(t: T, { gateways, apiKey, count }: Setting) {
   const [first] = gateways
   if (first === undefined) throw new Error('there is at least one gateway')
   const headers = { 'x-api-key': apiKey }

@@ -37,7 +37,7 @@ const EXECUTED = /^PATCH \/v1\/payment-quotes\/[^/]+\/execute$/
 t.jobs = 5
 
 /** Runs a fail-point over the embedded database, and over PostgreSQL where there is one. */
-function onEach(name: string, options: KillableOptions, run: (t: T, made: KillableGateway) => Promise<void>): void {
+function onEach(name: string, options: KillableOptions, run: (t: T, made: KillableGateway) => Promise<void>) {
   if (!serversOnly())
     void t.test(`${name} (embedded)`, { buffered: true }, async t => {
       await run(t, await killableGateway(t, options))
@@ -50,7 +50,7 @@ function onEach(name: string, options: KillableOptions, run: (t: T, made: Killab
 }
 
 /** That the one event of a payment was delivered with the same authentic bytes each time; answers how often it came. */
-async function told(t: T, made: KillableGateway, id: string): Promise<number> {
+async function told(t: T, made: KillableGateway, id: string) {
   await made.delivered(id)
   const attempts = made.attempts(id)
   t.equal(new Set(attempts.map(({ text }) => text)).size, 1, 'identical bytes at each attempt')
@@ -177,7 +177,7 @@ onEach(
       }
       await made.notified()
       for (const payment of payments) await made.becomes(payment, 'paid')
-      const sent = (): Acknowledged[] => payments.filter(({ invoiceId }) => made.attempts(invoiceId).length > 0)
+      const sent = () => payments.filter(({ invoiceId }) => made.attempts(invoiceId).length > 0)
       await eventually('every place is taken', async () => (sent().length === PLACES ? true : null))
       await made.kill()
       const [waiting, none] = payments.filter(payment => !sent().includes(payment))
@@ -194,7 +194,7 @@ onEach(
   }
 )
 
-function invoiceOf({ text }: Received): string {
+function invoiceOf({ text }: Received) {
   return (JSON.parse(text) as { invoiceId: string }).invoiceId
 }
 
@@ -297,7 +297,7 @@ onEach(
       )
     }
     for (const id of left) {
-      const confirmed = async (): Promise<true | null> =>
+      const confirmed = async () =>
         ((await made.gateway.merchantSend('GET', `/api/refunds/${id}`)).json() as { status: string }).status ===
         'confirmed'
           ? true
@@ -309,7 +309,7 @@ onEach(
 )
 
 /** An invoice of the payer's, for his refund. */
-function payersInvoice(sats: number): string {
+function payersInvoice(sats: number) {
   return encodeInvoice(
     {
       network: 'regtest',

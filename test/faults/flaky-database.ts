@@ -16,15 +16,15 @@ class Away extends Error {
 /** The same database, whose statements fail as those to a server that is down while `away` is set. */
 export function flaky(database: Database): FlakyDatabase {
   let refused = 0
-  const isAway = (): boolean => {
+  const isAway = () => {
     if (!wrapped.away && wrapped.goesAfter-- <= 0) wrapped.away = true
     if (wrapped.away) refused++
     return wrapped.away
   }
-  const check = (): void => {
+  const check = () => {
     if (isAway()) throw new Away('connect ECONNREFUSED 10.1.2.3:5432')
   }
-  const guarded = <S extends Sql>(handle: S): S =>
+  const guarded = <S extends Sql>(handle: S) =>
     new Proxy(handle, {
       apply: (target, self, args: unknown[]) => {
         // sql(columns) only builds a part of a statement; a template runs one, and its fault is a rejection.

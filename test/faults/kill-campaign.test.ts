@@ -28,7 +28,7 @@ interface Shown {
   inFlight: boolean
 }
 
-async function show(gateway: GatewayProcess, one: Shown): Promise<number | null> {
+async function show(gateway: GatewayProcess, one: Shown) {
   one.tried = true
   try {
     const answer = await gateway.send(one.method, path, { headers: { authorization: one.authorization } })
@@ -42,7 +42,7 @@ async function show(gateway: GatewayProcess, one: Shown): Promise<number | null>
 }
 
 /** Does `work` for each number below `count`, as many at once as there are clients. */
-async function each(count: number, work: (index: number) => Promise<void>): Promise<void> {
+async function each(count: number, work: (index: number) => Promise<void>) {
   let next = 0
   await Promise.all(
     Array.from({ length: clients }, async () => {
@@ -51,7 +51,7 @@ async function each(count: number, work: (index: number) => Promise<void>): Prom
   )
 }
 
-async function campaign(t: T, start: () => Promise<GatewayProcess>): Promise<void> {
+async function campaign(t: T, start: () => Promise<GatewayProcess>) {
   let gateway = await start()
   const none = (): Record<Shown['method'], number> => ({ GET: 0, POST: 0 })
   const sums = { tried: none(), doubled: none(), lost: none(), inFlight: none() }

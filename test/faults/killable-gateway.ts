@@ -34,7 +34,7 @@ interface Delivery {
 }
 
 /** A port outside of those that the system gives to connections, so that it is still free after a kill. */
-async function lastingPort(): Promise<number> {
+async function lastingPort() {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000)
     const server = createServer()
@@ -53,7 +53,7 @@ async function lastingPort(): Promise<number> {
 }
 
 /** Process ids of a process' children; none where the system does not tell. */
-function childrenOf(pid: number): number[] {
+function childrenOf(pid: number) {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
   } catch {
@@ -61,7 +61,7 @@ function childrenOf(pid: number): number[] {
   }
 }
 
-function isAlive(pid: number): boolean {
+function isAlive(pid: number) {
   try {
     // What ended and was not collected by its parent is dead too.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))

@@ -15,7 +15,7 @@ type Start = (yaml: string) => Promise<GatewayProcess>
  * Runs a test over the embedded database, and over PostgreSQL where there is one; `start` may be called again after a
  * kill.
  */
-async function onEach(name: string, run: (t: T, start: Start) => Promise<void>): Promise<void> {
+async function onEach(name: string, run: (t: T, start: Start) => Promise<void>) {
   if (!serversOnly())
     await t.test(`${name} (embedded)`, async t => {
       const data = temporaryFolder(t)
@@ -32,7 +32,7 @@ async function onEach(name: string, run: (t: T, start: Start) => Promise<void>):
   })
 }
 
-async function kill(t: T, gateway: GatewayProcess): Promise<void> {
+async function kill(t: T, gateway: GatewayProcess) {
   gateway.kill('SIGKILL')
   t.same(await gateway.ended, { code: null, signal: 'SIGKILL' })
 }
@@ -154,6 +154,6 @@ await onEach('what a gateway told before it was killed, it knows afterwards', as
   t.equal((await second.send('GET', `/l402/proxy/${proxy.proxyId}/a`)).status, 402, 'a proxy that was made is there')
 })
 
-function keyOf(gateway: GatewayProcess): string {
+function keyOf(gateway: GatewayProcess) {
   return readKeys(gateway.data)?.merchant?.apiKey.reveal() ?? ''
 }

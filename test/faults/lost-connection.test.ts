@@ -8,22 +8,17 @@ import { tmpdir } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { systemClock } from '../../src/platform/system/clock.ts'
-import {
-  isConnectionFault,
-  openDatabase,
-  type Database,
-  type TransactionSql
-} from '../../src/platform/database/database.ts'
+import { isConnectionFault, openDatabase, type TransactionSql } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
-import { behindGate, type TcpGate } from './tcp-gate.ts'
+import { behindGate } from './tcp-gate.ts'
 import { openAt } from '../support/database.ts'
 import { until } from '../support/until.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
 
-async function connected(t: T, connections: number): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
+async function connected(t: T, connections: number) {
   const { gate, url } = await behindGate(t, (await freshPostgres(t)) ?? '')
   const database = await openAt(t, url, { connections })
   await database.sql`create table written (n integer)`
@@ -31,9 +26,9 @@ async function connected(t: T, connections: number): Promise<{ readonly database
 }
 
 /** Errors that nobody caught, which would have ended the process. */
-function uncaught(t: T): unknown[] {
+function uncaught(t: T) {
   const errors: unknown[] = []
-  const hear = (error: unknown): void => {
+  const hear = (error: unknown) => {
     errors.push(error)
   }
   process.on('unhandledRejection', hear).on('uncaughtException', hear)
@@ -47,7 +42,7 @@ function uncaught(t: T): unknown[] {
  * Until what an event has set going has run: an unhandled rejection is told after microtasks, a write happens in the
  * next turn.
  */
-async function turns(): Promise<void> {
+async function turns() {
   for (let turn = 0; turn < 5; turn++) await setImmediate()
 }
 

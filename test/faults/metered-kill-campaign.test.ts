@@ -55,8 +55,7 @@ t.test(
       ]
     })
     const data = temporaryFolder(t)
-    const start = (): Promise<GatewayProcess> =>
-      spawnGateway(t, { yaml, data, documented: false, env: { DATABASE_URL: url } })
+    const start = () => spawnGateway(t, { yaml, data, documented: false, env: { DATABASE_URL: url } })
     const steady = await start()
     let victim = await start()
     const ask = (gateway: GatewayProcess, authorization: string | null, content: string) =>
@@ -74,7 +73,7 @@ t.test(
       let asked = 0
       const dying = victim
       const killAt = Math.floor(Math.random() * BETWEEN * 0.8)
-      const work = async (): Promise<void> => {
+      const work = async () => {
         for (let nth = asked++; nth < BETWEEN; nth = asked++) {
           if (nth === killAt)
             setTimeout(() => {
@@ -100,7 +99,7 @@ t.test(
     }
     const sql = postgres(url, { max: 1, onnotice: () => {} })
     t.teardown(() => sql.end())
-    const settled = async (): Promise<true | null> => {
+    const settled = async () => {
       const [row] = await sql<{ held: number }[]>`select count(*)::int as held from balance_slices`
       return row?.held === 0 ? true : null
     }

@@ -13,7 +13,7 @@ const WHOLE = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold'
 const CLOSE = ''
 
 /** An upstream that answers each request with the pieces of `say`, one packet each. */
-async function bareUpstream(t: T): Promise<{ readonly origin: string; say: readonly string[] }> {
+async function bareUpstream(t: T) {
   const sockets = new Set<Socket>()
   const upstream = { origin: '', say: [WHOLE] as readonly string[] }
   const server = createServer(socket => {
@@ -40,7 +40,7 @@ async function bareUpstream(t: T): Promise<{ readonly origin: string; say: reado
 }
 
 /** Sends the request and reads until the connection is over; answers every byte that came. */
-async function receive(gateway: TestGateway, credential: string, more: string, target = path): Promise<string> {
+async function receive(gateway: TestGateway, credential: string, more: string, target = path) {
   const client = await RawClient.connect(Number(new URL(gateway.url).port))
   client.send(`GET ${target} HTTP/1.1\r\nHost: shop\r\nAuthorization: ${credential}\r\n${more}\r\n`)
   await client.ending()
@@ -48,7 +48,7 @@ async function receive(gateway: TestGateway, credential: string, more: string, t
 }
 
 /** Waits until no lease is held. */
-async function settled(gateway: TestGateway): Promise<void> {
+async function settled(gateway: TestGateway) {
   await eventually('no lease is held', async () =>
     (await gateway.database.sql`select 1 from challenges where state = 'leased'`).length === 0 ? true : null
   )

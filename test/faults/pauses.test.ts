@@ -19,7 +19,7 @@ import { openAt } from '../support/database.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
-const number = (name: string, otherwise: number): number => Number(process.env[name] ?? otherwise)
+const number = (name: string, otherwise: number) => Number(process.env[name] ?? otherwise)
 const pauses = number('PAUSES', 12)
 const longest = number('LONGEST_PAUSE', 900)
 const silence = number('SILENCE', 300)
@@ -27,7 +27,7 @@ const postmaster = number('POSTMASTER', 0)
 const connections = 10
 
 /** Stops or continues a server and the processes that it has started. */
-function signalServer(signal: 'SIGSTOP' | 'SIGCONT'): void {
+function signalServer(signal: 'SIGSTOP' | 'SIGCONT') {
   process.kill(postmaster, signal)
   const children = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, 'latin1')
   for (const child of children.trim().split(' ').filter(Boolean)) {
@@ -41,7 +41,7 @@ function signalServer(signal: 'SIGSTOP' | 'SIGCONT'): void {
 }
 
 /** Asks at random times until stopped; whatever fails must be a fault of the connection. */
-async function load(database: Database, stopped: () => boolean, wrong: (error: unknown) => void): Promise<number> {
+async function load(database: Database, stopped: () => boolean, wrong: (error: unknown) => void) {
   const open = new Set<Promise<unknown>>()
   let asked = 0
   while (!stopped()) {
@@ -92,7 +92,7 @@ void t.test(
       else gate.open()
       const took = stopwatch(t)
       // As many transactions at once as there are connections: each must be there.
-      const whole = async (): Promise<boolean> => {
+      const whole = async () => {
         const arrived = Promise.withResolvers<void>()
         let inside = 0
         const all = Array.from({ length: connections }, () =>

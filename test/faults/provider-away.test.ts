@@ -31,7 +31,7 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
     }
   }
   let seen: SandboxProvider | null = null
-  const sandbox = (): SandboxProvider => {
+  const sandbox = () => {
     if (seen === null) throw new Error('it is called by the sandbox itself')
     return seen
   }

@@ -28,7 +28,7 @@ async function race(
   credential: string,
   hits: readonly string[],
   refusals: readonly number[]
-): Promise<Map<number, number>> {
+) {
   const before = hits.length
   const answers = await Promise.all(
     Array.from({ length: REDEMPTIONS }, (_, index) => {

@@ -13,7 +13,7 @@ import { serversOnly } from '../support/database.ts'
 import { eventually, spawnGateway, wellFormedRefusal, type GatewayProcess } from '../support/gateway-process.ts'
 import { ownPostgres, ownRedis, type OwnServer } from '../support/own-servers.ts'
 
-const number = (name: string, otherwise: number): number => Number(process.env[name] ?? otherwise)
+const number = (name: string, otherwise: number) => Number(process.env[name] ?? otherwise)
 const path = '/paid/item'
 const clients = 8
 /** Milliseconds that one bears it. */
@@ -85,7 +85,7 @@ class Buyers {
   }
 }
 
-async function campaign(t: T, gateway: GatewayProcess, { times, begin, end }: Harm): Promise<void> {
+async function campaign(t: T, gateway: GatewayProcess, { times, begin, end }: Harm) {
   const sums = { bought: 0, refused: 0, doubled: 0, lost: 0, slowest: 0 }
   for (let time = 0; time < times; time++) {
     const buyers = new Buyers(t, gateway)
@@ -123,9 +123,7 @@ async function campaign(t: T, gateway: GatewayProcess, { times, begin, end }: Ha
 }
 
 /** A gateway on servers of the test's own; null where they are not installed. */
-async function onOwnServers(
-  t: T
-): Promise<{ readonly gateway: GatewayProcess; readonly postgres: OwnServer; readonly redis: OwnServer } | null> {
+async function onOwnServers(t: T) {
   const postgres = await ownPostgres(t)
   const redis = await ownRedis(t)
   if (postgres === null || redis === null) return null

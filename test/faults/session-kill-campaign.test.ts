@@ -13,8 +13,8 @@ import { readKeys } from '../../src/platform/keys/keyfile.ts'
 import { startFakeCln } from '../fakes/cln.ts'
 import { offerOf, paymentLines, returnInvoice, token } from '../selling/sessions/fixture.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { defaultYaml, type Answer } from '../support/gateway.ts'
-import { eventually, freshPostgres, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
+import { defaultYaml } from '../support/gateway.ts'
+import { eventually, freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { openGate } from './tcp-gate.ts'
 import { serve } from '../support/serve.ts'
 
@@ -30,7 +30,7 @@ const EVENTS = 10
 const BETWEEN = 1_500
 
 /** What the upstream has served: units by the correlation id of the request. */
-async function startSource(t: T): Promise<{ readonly url: string; readonly units: Map<string, number> }> {
+async function startSource(t: T) {
   const units = new Map<string, number>()
   const server = createServer((request, response) => {
     const id = String(request.headers['x-correlation-id'] ?? '')
@@ -109,7 +109,7 @@ t.test(
       ]
     })
     const data = temporaryFolder(t)
-    const start = (): Promise<GatewayProcess> =>
+    const start = () =>
       spawnGateway(t, { yaml, data, documented: false, env: url === null ? {} : { DATABASE_URL: url } })
     let victim = await start()
     let isUp: Promise<unknown> = Promise.resolve()
@@ -117,12 +117,12 @@ t.test(
     const over = new AbortController()
 
     /** At any of the gateways, once. */
-    const once = (nth: number, authorization: string | null, path: string): Promise<Answer> =>
+    const once = (nth: number, authorization: string | null, path: string) =>
       (steady !== null && nth % 2 === 0 ? steady : victim).send('GET', path, {
         headers: authorization === null ? {} : { authorization }
       })
     /** Until it is answered with something else than a failure, as a client does that was not answered. */
-    const untilAnswered = async (authorization: string | null, path: string): Promise<Answer> => {
+    const untilAnswered = async (authorization: string | null, path: string) => {
       let last = 'no answer'
       for (let nth = Math.floor(Math.random() * 2), until = Date.now() + 60_000; Date.now() < until; nth++) {
         await isUp
@@ -151,7 +151,7 @@ t.test(
       const id = request['paymentHash'] ?? ''
       return { challenge, id, preimage: node.wallet.settle(id) }
     }
-    const life = async (): Promise<void> => {
+    const life = async () => {
       const { challenge, id, preimage } = await deposit()
       const proof = { sessionId: id, preimage }
       const open = token(challenge, {
@@ -164,7 +164,7 @@ t.test(
       sessions++
       deposited.set(id, DEPOSIT_SATS)
       const bearer = token(challenge, { action: 'bearer', ...proof })
-      const use = async (): Promise<void> => {
+      const use = async () => {
         for (let count = 0; count < 6; count++) {
           const path = Math.random() < 0.2 ? '/v1/stream' : '/v1/a'
           const answer = await once(Math.floor(Math.random() * 2), bearer, path).catch(() => null)
@@ -176,7 +176,7 @@ t.test(
           if (answer === null || answer.status >= 500) await isUp
         }
       }
-      const topUp = async (): Promise<void> => {
+      const topUp = async () => {
         const more = await deposit()
         const said = token(more.challenge, { action: 'topUp', sessionId: id, topUpPreimage: more.preimage })
         const answer = await untilAnswered(said, '/v1/a')
@@ -191,7 +191,7 @@ t.test(
       if (told.refundStatus === 'succeeded') toldRefunds.set(id, told.refundSats)
       else toldFailed++
     }
-    const client = async (): Promise<void> => {
+    const client = async () => {
       do await life()
       while (!over.signal.aborted)
     }
@@ -217,7 +217,7 @@ t.test(
     await clients
 
     const admin = readKeys(data)?.adminKey.reveal() ?? ''
-    const listed = async <R>(path: string): Promise<R[]> => {
+    const listed = async <R>(path: string) => {
       const rows: R[] = []
       for (let skip = 0; ; skip += 100) {
         const answer = await victim.send('GET', `${path}?skip=${skip}&take=100`, { headers: { 'x-api-key': admin } })
@@ -228,9 +228,9 @@ t.test(
       }
     }
     // Also those whose gateway died with the request on its way: another looks them up after a minute.
-    const paidBack = async (): Promise<Row[] | null> => {
+    const paidBack = async () => {
       const all = await listed<Row>('/api/admin/sessions')
-      const isEnded = (row: Row): boolean => row.refund.status === 'confirmed' || row.refund.status === 'skipped'
+      const isEnded = (row: Row) => row.refund.status === 'confirmed' || row.refund.status === 'skipped'
       return all.every(isEnded) ? all : null
     }
     const rows = await eventually('all is paid back that was left', paidBack, 240_000)

@@ -11,7 +11,7 @@ import { startGateway } from '../support/gateway.ts'
 import { declareQueue, openJobs, plain } from '../platform/jobs/jobs.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { stopwatch } from '../support/passing-time.ts'
-import { behindGate, type TcpGate } from './tcp-gate.ts'
+import { behindGate } from './tcp-gate.ts'
 import { until } from '../support/until.ts'
 
 const server = process.env['TEST_DATABASE_URL'] ?? ''
@@ -21,10 +21,7 @@ const connections = 2
 /**
  * A pool that has not connected yet, behind a door through which nothing comes. `silence` as `DatabaseOptions` has it.
  */
-async function behindStandingGate(
-  t: T,
-  silence: number
-): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
+async function behindStandingGate(t: T, silence: number) {
   const { gate, url } = await behindGate(t, (await freshPostgres(t)) ?? '')
   gate.stall()
   const database = await openAt(t, url, { connections, silence })
@@ -32,7 +29,7 @@ async function behindStandingGate(
 }
 
 /** Each connection of the pool must answer: as many transactions at once as there are. */
-async function answers(database: Database): Promise<number> {
+async function answers(database: Database) {
   const slept = Array.from({ length: connections }, () => database.transaction(tx => tx`select pg_sleep(0.05)`))
   return (await Promise.all(slept)).length
 }
@@ -95,7 +92,7 @@ void onEmbedded(
     // A machine that is too slow for the first statement fails here, and hangs nowhere.
     await Promise.race([half.promise, held])
     const took = stopwatch(t)
-    const round = async (): Promise<void> => {
+    const round = async () => {
       const asked = [
         ...Array.from({ length: 3 }, () => database.sql`select 1`),
         database.transaction(tx => tx`select 1`)

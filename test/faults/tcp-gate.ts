@@ -49,7 +49,7 @@ export async function openGate(t: T, target: { readonly host: string; readonly p
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const drop = (): void => {
+  const drop = () => {
     for (const [near, far] of pairs) {
       near.resetAndDestroy()
       far.destroy()

@@ -23,7 +23,7 @@ const POLLS = '/balance/item'
 const BUNDLE = 50
 
 /** The command line of a former release, with the dependencies of this one; null without its history. */
-function release(t: T): string | null {
+function release(t: T) {
   const git = (...args: string[]) => spawnSync('git', args, { cwd: rootFolder, maxBuffer: 200_000_000 })
   if (git('cat-file', '-e', `${RELEASE}^{commit}`).status !== 0) return null
   const folder = join(temporaryFolder(t), 'release')
@@ -65,10 +65,9 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
     ]
   })
   const data = temporaryFolder(t)
-  const start = async (more: { program?: string } = {}): Promise<GatewayProcess> =>
+  const start = async (more: { program?: string } = {}) =>
     unshed(await spawnGateway(t, { yaml, data, documented: false, env: { DATABASE_URL: url }, ...more }))
-  const applied = async (): Promise<number> =>
-    Number((await sql`select count(*) as count from schema_migrations`)[0]?.['count'])
+  const applied = async () => Number((await sql`select count(*) as count from schema_migrations`)[0]?.['count'])
 
   const before = await start({ program })
   const former = await applied()
@@ -77,7 +76,7 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
   let turn = 0
   /** Requests under way by gateway: like a balancer, the test takes one out before it is stopped. */
   const busy = new Map<GatewayProcess, number>()
-  const at = async <R>(use: (gateway: GatewayProcess) => Promise<R>): Promise<R> => {
+  const at = async <R>(use: (gateway: GatewayProcess) => Promise<R>) => {
     const gateway = serving[turn++ % serving.length] ?? before
     busy.set(gateway, (busy.get(gateway) ?? 0) + 1)
     try {
@@ -91,15 +90,15 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
   const singles: Single[] = []
   const wrong: string[] = []
   const statuses = new Map<number, number>()
-  const show = async (method: string, path: string, authorization: string): Promise<number> => {
+  const show = async (method: string, path: string, authorization: string) => {
     const { status, text } = await at(gateway => gateway.send(method, path, { headers: { authorization } }))
     statuses.set(status, (statuses.get(status) ?? 0) + 1)
     if (status !== 200 && status !== 402) wrong.push(`${method} ${path} ${status} ${text.slice(0, 200)}`)
     return status
   }
   const over = new AbortController()
-  let onBought = (): void => {}
-  const client = async (nth: number): Promise<void> => {
+  let onBought = () => {}
+  const client = async (nth: number) => {
     while (!over.signal.aborted) {
       tokens.push(await at(gateway => buy(gateway, PATH)))
       const method = nth % 2 === 0 ? 'GET' : 'POST'
@@ -121,11 +120,11 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
   const balance = await buy(before, POLLS)
   let polled = 0
   /** Until a gateway has no more of it; the other one may hold a part. */
-  const poll = async (): Promise<void> => {
+  const poll = async () => {
     while ((await show('GET', POLLS, balance)) === 200) polled++
   }
   const clients = Promise.all([0, 1, 2, 3].map(client))
-  const until = async (count: number): Promise<void> => {
+  const until = async (count: number) => {
     const wanted = singles.length + count
     const bought = new Promise<void>(resolve => {
       onBought = () => {

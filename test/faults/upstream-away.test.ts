@@ -3,14 +3,14 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { openShop, shopYaml } from '../security/shop.ts'
-import { buy, type Answer } from '../support/gateway.ts'
+import { buy } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 /** An upstream that can be away, at one address. */
-async function comingAndGoing(t: T): Promise<{ readonly origin: string; come(): Promise<void>; go(): Promise<void> }> {
+async function comingAndGoing(t: T) {
   let server: Server | null = null
   let port = 0
-  const come = async (): Promise<void> => {
+  const come = async () => {
     const next = createServer((_req, res) => {
       res.end('sold')
     })
@@ -20,7 +20,7 @@ async function comingAndGoing(t: T): Promise<{ readonly origin: string; come(): 
     port = (next.address() as AddressInfo).port // a server on TCP has an address object
     server = next
   }
-  const go = async (): Promise<void> => {
+  const go = async () => {
     server?.closeAllConnections()
     await new Promise(resolve => server?.close(resolve))
     server = null
@@ -42,9 +42,9 @@ for (const where of ['a route', "a merchant's proxy"] as const)
     const path = where === 'a route' ? '/paid/item' : `${(await proxy({ targetBaseUrl: upstream.origin })).path}/item`
     const modern = await buy(gateway, path, 'payment')
     const classic = await buy(gateway, path)
-    const ask = (authorization?: string): Promise<Answer> =>
+    const ask = (authorization?: string) =>
       gateway.send('GET', path, authorization === undefined ? {} : { headers: { authorization } })
-    const invoices = async (): Promise<number> => (await gateway.database.sql`select 1 from challenges`).length
+    const invoices = async () => (await gateway.database.sql`select 1 from challenges`).length
     await upstream.go()
     for (let failure = 0; failure < 5; failure++) {
       const answer = await ask(failure % 2 === 0 ? modern : classic)
@@ -86,7 +86,7 @@ t.test('of two addresses one may go without a loss; with both away nothing is so
     `{ urls: ["${one.origin}", "${other.origin}"], balance: round-robin }`
   )
   const { gateway } = await openShop(t, { yaml, clock })
-  const ask = (method: string, authorization?: string): Promise<Answer> =>
+  const ask = (method: string, authorization?: string) =>
     gateway.send(method, '/paid/item', authorization === undefined ? {} : { headers: { authorization } })
   await one.go()
   for (let sale = 0; sale < 12; sale++) {

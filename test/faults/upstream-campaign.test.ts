@@ -84,13 +84,13 @@ t.test(
     for (let nth = 0; nth < SECONDS * 10; nth++) singles.push(await buy(gateway, PATH, 'payment', { method: 'POST' }))
 
     const statuses: Record<'GET' | 'POST', Map<number, number>> = { GET: new Map(), POST: new Map() }
-    const send = async (method: 'GET' | 'POST', authorization: string): Promise<number> => {
+    const send = async (method: 'GET' | 'POST', authorization: string) => {
       const { status } = await gateway.send(method, PATH, { headers: { authorization } })
       statuses[method].set(status, (statuses[method].get(status) ?? 0) + 1)
       return status
     }
     const end = performance.now() + SECONDS * 1_000
-    const isOver = (): boolean => performance.now() >= end
+    const isOver = () => performance.now() >= end
     const latencies: number[] = []
 
     const changes = (async () => {
@@ -132,7 +132,7 @@ t.test(
     })()
     const [seen, count] = await Promise.all([changes, gets, posts])
     latencies.sort((one, other) => one - other)
-    const at = (share: number): number => Math.round(latencies[Math.floor(latencies.length * share)] ?? 0)
+    const at = (share: number) => Math.round(latencies[Math.floor(latencies.length * share)] ?? 0)
     t.comment(
       JSON.stringify({
         gets: count,

@@ -6,11 +6,11 @@ import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import t, { type Test as T } from 'tap'
 import { systemClock as clock } from '../../src/platform/system/clock.ts'
-import { openDatabase, type Database } from '../../src/platform/database/database.ts'
+import { openDatabase } from '../../src/platform/database/database.ts'
 import { silentLog as log } from '../../src/platform/telemetry/log.ts'
 import { migrate } from '../../src/platform/database/migrations.ts'
 import { migrations } from '../../src/platform/database/migrations/list.ts'
-import { startReceiver, type Received, type ReceiverAnswer } from '../fakes/receiver.ts'
+import { startReceiver, type Received } from '../fakes/receiver.ts'
 import { serversOnly, temporaryFolder, testImage } from '../support/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { accountsOf, anAccount, secretText } from '../payments/webhooks/accounts.ts'
@@ -49,7 +49,7 @@ function start(t: T, url: string, data: string, acknowledged: Set<string>) {
     if (line === 'done') done.resolve()
     else acknowledged.add(line)
   })
-  const kill = async (): Promise<void> => {
+  const kill = async () => {
     child.kill('SIGKILL')
     await ended
   }
@@ -58,23 +58,22 @@ function start(t: T, url: string, data: string, acknowledged: Set<string>) {
 }
 
 /** A signature check of its own, by another implementation than the gateway's. */
-function authentic({ headers, body }: Received): boolean {
+function authentic({ headers, body }: Received) {
   const [, time = '', v1 = ''] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['x-service-signature'])) ?? []
   const signed = Buffer.concat([Buffer.from(`${time}.`), body])
   return Buffer.from(hmac(sha256, Buffer.from(secretText), signed)).toString('hex') === v1
 }
 
-const invoiceOf = ({ text }: Received): string => (JSON.parse(text) as { invoiceId: string }).invoiceId
+const invoiceOf = ({ text }: Received) => (JSON.parse(text) as { invoiceId: string }).invoiceId
 
 /** Runs the campaign over one database. */
-async function campaign(t: T, url: string, data: string): Promise<void> {
-  const open = async (): Promise<Database> =>
-    await openDatabase({ url, dataDir: data, log, clock, image: await testImage(migrations) })
+async function campaign(t: T, url: string, data: string) {
+  const open = async () => await openDatabase({ url, dataDir: data, log, clock, image: await testImage(migrations) })
   const taken = new Map<string, Buffer[]>()
   const refused = new Map<string, Buffer[]>()
   const forged: Received[] = []
   const receiver = await startReceiver({
-    answer: (one): ReceiverAnswer => {
+    answer: one => {
       if (!authentic(one)) forged.push(one)
       const chance = Math.random()
       const list = chance < 0.3 ? refused : taken

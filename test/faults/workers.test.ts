@@ -27,11 +27,11 @@ import { countingUpstream, shopYaml } from '../security/shop.ts'
 import { serve } from '../support/serve.ts'
 
 const path = '/paid/item'
-const reloads = (gateway: GatewayProcess): number =>
+const reloads = (gateway: GatewayProcess) =>
   gateway.log.filter(line => line['msg'] === 'the configuration was reloaded').length
 
 /** A database and a Redis for one gateway of several processes; null where there are none to test with. */
-async function shared(t: T): Promise<Record<string, string> | null> {
+async function shared(t: T) {
   const database = await freshPostgres(t)
   const redis = await freshRedis(t)
   if (database === null || redis === null) {
@@ -54,7 +54,7 @@ t.test(
         }
       else res.end('sold')
     })
-    const yaml = (price: number): string =>
+    const yaml = (price: number) =>
       shopYaml(upstream.origin, {
         price,
         replace: [['server:\n', 'server:\n  workers: 2\n']],
@@ -64,7 +64,7 @@ t.test(
     t.equal(new Set(gateway.serving).size, 2, `those that said so: ${gateway.serving.join(', ')}`)
     t.notOk(gateway.serving.includes(gateway.pid), 'the supervisor does not serve')
     /** Prices as told over connections of their own, which go to the workers in turn. */
-    const prices = async (): Promise<Set<string>> =>
+    const prices = async () =>
       new Set(
         await Promise.all(
           Array.from({ length: 16 }, async () => {
@@ -143,7 +143,7 @@ t.test('what one process changes reaches another within five seconds', async t =
   const yaml = shopYaml(upstream.origin)
   const first = await spawnGateway(t, { yaml, env, data })
   const second = await spawnGateway(t, { yaml, env, data })
-  const make = async (): Promise<string> => {
+  const make = async () => {
     const answer = await first.merchantSend('POST', '/api/proxy', {
       name: 'Shop',
       targetBaseUrl: upstream.origin,
@@ -156,7 +156,7 @@ t.test('what one process changes reaches another within five seconds', async t =
   const at = `/l402/proxy/${id}/a`
   const token = await buy(second, at)
   t.equal((await second.send('GET', at, { headers: { authorization: token } })).status, 200)
-  const timed = async (what: string, attempt: () => Promise<boolean>): Promise<void> => {
+  const timed = async (what: string, attempt: () => Promise<boolean>) => {
     // Five seconds, and ten more for two processes on a loaded machine.
     await eventually(what, async () => ((await attempt()) ? true : null), 15_000)
   }
@@ -285,7 +285,7 @@ t.test(
     })
     const sql = postgres(url, { max: 2, onnotice: () => {} })
     t.teardown(() => sql.end())
-    const ready = async (): Promise<number[]> =>
+    const ready = async () =>
       (
         await Promise.all(
           Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } }))

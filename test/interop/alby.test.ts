@@ -33,12 +33,12 @@ const clients = [
 ]
 
 // A client changes the object it is given, so each call gets its own.
-const requestOf = (method: string, headers: Record<string, string>, body: string): RequestInit =>
+const requestOf = (method: string, headers: Record<string, string>, body: string) =>
   method === 'POST'
     ? { method, headers: { ...headers, 'content-type': 'application/json' }, body }
     : { method, headers: { ...headers } }
 
-function paymentOf(response: PaidResponse): NonNullable<PaidResponse['payment']> {
+function paymentOf(response: PaidResponse) {
   if (response.payment === undefined) throw new Error(`nothing was paid: ${response.status}`)
   return response.payment
 }
@@ -173,7 +173,7 @@ t.test('a payment whose answer got lost is resumed with the preimage', async t =
   ]) {
     let preimage = ''
     const losing = {
-      async payInvoice({ invoice }: { invoice: string }): Promise<{ preimage: string }> {
+      async payInvoice({ invoice }: { invoice: string }) {
         preimage = await gateway.pay(invoice)
         throw new Error('the wallet timed out')
       }

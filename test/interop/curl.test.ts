@@ -12,7 +12,7 @@ const program = programPath('curl')
 const skip = program === null ? 'curl is not installed' : false
 
 /** Runs curl without whatever the user's own configuration says, and answers all that it printed. */
-async function curl(...parameters: readonly string[]): Promise<string> {
+async function curl(...parameters: readonly string[]) {
   const { stdout } = await run(
     program ?? 'curl',
     ['--disable', '--silent', '--show-error', '--noproxy', '*', '--max-time', '30', ...parameters],
@@ -33,7 +33,7 @@ t.test('curl', { skip }, async t => {
   const shop = await openShop(t)
   const { gateway, upstream } = shop
 
-  async function paidCredential(url: string, scheme: 'l402' | 'payment', ...parameters: string[]): Promise<string> {
+  async function paidCredential(url: string, scheme: 'l402' | 'payment', ...parameters: string[]) {
     const printed = await curl('--include', ...parameters, url)
     // nginx says 100 by itself; the gateway answers a client that waits for it at once.
     if (!/^(HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 402 /.test(printed)) throw new Error(printed)

@@ -68,7 +68,7 @@ export function hasMcpSdk(): boolean {
 /** Loads the client. */
 export async function loadMcpSdk(): Promise<Sdk> {
   // A path that is computed gives an unknown module; the interface above says what is in it.
-  const load = async (entry: string): Promise<unknown> => import(pathToFileURL(own.resolve(entry)).href)
+  const load = async (entry: string) => import(pathToFileURL(own.resolve(entry)).href)
   return {
     ...((await load('@modelcontextprotocol/sdk/client/index.js')) as Pick<Sdk, 'Client'>),
     ...((await load('@modelcontextprotocol/sdk/client/streamableHttp.js')) as Pick<

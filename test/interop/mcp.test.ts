@@ -40,9 +40,7 @@ t.test('MCP clients as published', { skip }, async t => {
   const address = new URL(`${gateway.url}/mcp`)
   const sum: CallParameters = { name: 'get-sum', arguments: { a: 2, b: 3 } }
 
-  async function connected(
-    fetch?: (input: string | Request, init?: RequestInit) => Promise<Response>
-  ): Promise<{ client: McpClient; end(): Promise<void> }> {
+  async function connected(fetch?: (input: string | Request, init?: RequestInit) => Promise<Response>) {
     const transport = new StreamableHTTPClientTransport(address, fetch === undefined ? {} : { fetch })
     const client = new Client({ name: 'buyer', version: '1.0.0' })
     await client.connect(transport)
@@ -57,7 +55,7 @@ t.test('MCP clients as published', { skip }, async t => {
 
   t.test('the official client pays with the lines of the page, and calls what is free as ever', async t => {
     const wallet = sandboxWallet(gateway)
-    const pay = async (invoice: string): Promise<string> => (await wallet.payInvoice({ invoice })).preimage
+    const pay = async (invoice: string) => (await wallet.payInvoice({ invoice })).preimage
     const { client, end } = await connected()
     t.same(client.getServerCapabilities()?.experimental, {
       payment: { methods: { lightning: { intents: ['charge'] } } }
@@ -80,7 +78,7 @@ t.test('MCP clients as published', { skip }, async t => {
 
   t.test('wrong arguments are told by the tool', async t => {
     const wallet = sandboxWallet(gateway)
-    const pay = async (invoice: string): Promise<string> => (await wallet.payInvoice({ invoice })).preimage
+    const pay = async (invoice: string) => (await wallet.payInvoice({ invoice })).preimage
     const { client, end } = await connected()
     const failed = await callPaid(client, { name: 'get-sum', arguments: { a: 'two' } }, pay)
     t.match(failed, { isError: true, _meta: { [RECEIPT]: { status: 'success' } } }, 'it has run')

@@ -81,7 +81,7 @@ export function mppxProgram(): string | null {
 /** Loads mppx. Throws where it is not installed. */
 export async function loadMppx(): Promise<MppxModule> {
   // A path that is computed gives an unknown module; the interfaces above say what is in it.
-  const load = async (entry: string): Promise<unknown> => import(pathToFileURL(own.resolve(entry)).href)
+  const load = async (entry: string) => import(pathToFileURL(own.resolve(entry)).href)
   return { ...((await load('mppx')) as Exports), ...((await load('mppx/client')) as ClientExports) }
 }
 

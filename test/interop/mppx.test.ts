@@ -8,13 +8,13 @@ import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
-import { lightningClient, loadMppx, mppxProgram, type MppxClient } from './mppx-client.ts'
-import { eachDoor, openShop, sandboxWallet, type SandboxWallet } from './setting.ts'
+import { lightningClient, loadMppx, mppxProgram } from './mppx-client.ts'
+import { eachDoor, openShop, sandboxWallet } from './setting.ts'
 
 const program = mppxProgram()
 const skip = program === null ? 'mppx is not installed: run npm ci --prefix test/interop/mppx' : false
 
-const post = (body: string): RequestInit => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body })
+const post = (body: string) => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body })
 
 interface Check {
   readonly label: string
@@ -27,11 +27,7 @@ interface Validation {
 }
 
 /** Runs `mppx validate` and answers its verdicts and its exit code. */
-async function validate(
-  t: T,
-  url: string,
-  options: readonly string[] = []
-): Promise<Validation & { readonly code: unknown }> {
+async function validate(t: T, url: string, options: readonly string[] = []) {
   const folder = temporaryFolder(t)
   // Into a file: the program ends itself before a pipe has taken everything.
   const output = join(folder, 'output.json')
@@ -51,7 +47,7 @@ t.test('mppx', { skip }, async t => {
   const shop = await openShop(t)
   const { gateway, upstream } = shop
 
-  function buyer(): { readonly client: MppxClient; readonly wallet: SandboxWallet } {
+  function buyer() {
     const wallet = sandboxWallet(gateway)
     return { wallet, client: lightningClient(mppx, async invoice => (await wallet.payInvoice({ invoice })).preimage) }
   }

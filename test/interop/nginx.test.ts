@@ -13,8 +13,8 @@ const skip = programPath('nginx') === null ? 'nginx is not installed' : false
 t.test('nginx in front', { skip }, async t => {
   const shop = await openShop(t)
   const { gateway } = shop
-  const pathOf = (length: number): string => `/op/${'a'.repeat(length - '/op/'.length)}`
-  const buy = async (url: string): Promise<Response> =>
+  const pathOf = (length: number) => `/op/${'a'.repeat(length - '/op/'.length)}`
+  const buy = async (url: string) =>
     fetchWithMpp(url, { headers: { 'accept-payment': 'lightning/charge' } }, { wallet: sandboxWallet(gateway) })
 
   await t.test('a path of 600 characters is sold through its usual buffers of 4 KiB for headers', async t => {

@@ -19,7 +19,7 @@ interface OpenAiModule {
   }
 }
 
-function openAiPath(): string | null {
+function openAiPath() {
   try {
     return createRequire(new URL('openai/package.json', import.meta.url)).resolve('openai')
   } catch (error) {
@@ -38,7 +38,7 @@ t.test("OpenAI's client: reads a stream whole that has the session's receipt in 
   upstream.answer = (request, response) => {
     request.resume()
     response.setHeader('content-type', 'text/event-stream')
-    const chunk = (delta: object, finish: string | null = null): string =>
+    const chunk = (delta: object, finish: string | null = null) =>
       `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
     response.end(
       chunk({ role: 'assistant', content: '' }) + chunk({ content: 'Hi' }) + chunk({}, 'stop') + 'data: [DONE]\n\n'

@@ -43,7 +43,7 @@ const CALLS = Number(process.env['CALLS'] ?? 1_000)
 const AT_ONCE = 50
 const own = createRequire(new URL('openai/package.json', import.meta.url))
 
-function openAiPath(): string | null {
+function openAiPath() {
   try {
     return own.resolve('openai')
   } catch (error) {
@@ -92,7 +92,7 @@ t.test(
       let credentials: NonNullable<PaidResponse['payment']>['credentials'] | undefined
       let buying: Promise<void> | null = null
       // What the docs show, with one purchase at a time: all that wait use what the first has bought.
-      const buy = async (url: string, init: RequestInit): Promise<Response> => {
+      const buy = async (url: string, init: RequestInit) => {
         const response = await fetchWithL402(url, { ...init }, { wallet })
         if (response.payment !== undefined) credentials = response.payment.credentials
         return response
@@ -135,12 +135,12 @@ t.test(
       }
     })
     const said = { prompt: 0, completion: 0 }
-    const add = (usage: Usage | null | undefined): void => {
+    const add = (usage: Usage | null | undefined) => {
       said.prompt += usage?.prompt_tokens ?? 0
       said.completion += usage?.completion_tokens ?? 0
     }
     let next = 0
-    const work = async (): Promise<void> => {
+    const work = async () => {
       for (let call = next++; call < CALLS; call = next++) {
         const { openai } = clients[call % 2] ?? {}
         if (openai === undefined) throw new Error('there are two')

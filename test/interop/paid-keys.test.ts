@@ -31,7 +31,7 @@ interface Recorded {
 
 const own = createRequire(new URL('openai/package.json', import.meta.url))
 
-function pathOf(name: string): string | null {
+function pathOf(name: string) {
   try {
     return own.resolve(name)
   } catch (error) {
@@ -40,12 +40,12 @@ function pathOf(name: string): string | null {
   }
 }
 
-async function clientOf(path: string | null): Promise<ClientModule> {
+async function clientOf(path: string | null) {
   // A path that is computed gives an unknown module; the interface above says what is in it.
   return (await import(pathToFileURL(path ?? '').href)) as ClientModule
 }
 
-function route(path: string, url: string, usage: string): string {
+function route(path: string, url: string, usage: string) {
   return `routes:
   - match: { path: ${path}, method: POST }
     chain: paid
@@ -55,14 +55,14 @@ function route(path: string, url: string, usage: string): string {
 `
 }
 
-async function buyKey(gateway: TestGateway, amount: number): Promise<string> {
+async function buyKey(gateway: TestGateway, amount: number) {
   const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body: { amount } }), 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
   return (bought.json() as { key: string }).key
 }
 
-async function refusal(call: Promise<unknown>): Promise<{ status: unknown; message: string }> {
+async function refusal(call: Promise<unknown>) {
   try {
     await call
   } catch (error) {
@@ -134,7 +134,7 @@ t.test(
     ) as Recorded
     const received: Array<{ readonly headers: string; readonly body: unknown }> = []
     const upstream = createServer((request, response) => {
-      const answer = async (): Promise<void> => {
+      const answer = async () => {
         received.push({ headers: JSON.stringify(request.headers), body: await json(request) })
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         const usage = { prompt_tokens: 30, completion_tokens: 20 }

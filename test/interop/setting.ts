@@ -47,20 +47,20 @@ export interface Shop {
 /** Master secret of the shop's gateway, so that a test can make root keys on its own. */
 export const MASTER = 'a master secret for interop tests, 32 bytes or more'
 
-async function textOf(request: IncomingMessage): Promise<string> {
+async function textOf(request: IncomingMessage) {
   request.setEncoding('utf8')
   let text = ''
   for await (const piece of request) text += String(piece)
   return text
 }
 
-function portOf(server: net.Server): number {
+function portOf(server: net.Server) {
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('the server listens on no port')
   return address.port
 }
 
-async function listen(t: T, server: net.Server): Promise<number> {
+async function listen(t: T, server: net.Server) {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(
@@ -75,7 +75,7 @@ async function listen(t: T, server: net.Server): Promise<number> {
 async function startUpstream(t: T): Promise<Upstream> {
   const received: Received[] = []
   let deaths = 0
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const body = await textOf(request)
     received.push({
       method: request.method ?? '',
@@ -214,7 +214,7 @@ export async function nginxDoor(t: T, gateway: TestGateway, more = ''): Promise<
   )
 }
 
-const nginxFile = (http: string): string => {
+const nginxFile = (http: string) => {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map(name => `${name}_temp_path temp/${name};`)
     .join(' ')
@@ -249,7 +249,7 @@ export async function deployedDoor(
   })
 }
 
-const deployed = (name: string): string => readFileSync(join(rootFolder, 'deploy', name), 'utf8')
+const deployed = (name: string) => readFileSync(join(rootFolder, 'deploy', name), 'utf8')
 
 async function startDoor(
   t: T,
@@ -282,7 +282,7 @@ async function startDoor(
   return { name, url, connections: () => ({ opened: 0, ended: 0 }) }
 }
 
-async function answers(port: number): Promise<boolean> {
+async function answers(port: number) {
   const socket = net.connect(port, '127.0.0.1')
   try {
     await once(socket, 'connect')

@@ -31,7 +31,7 @@ interface LightningScheme {
 
 const own = createRequire(new URL('x402/package.json', import.meta.url))
 
-function entry(): string | null {
+function entry() {
   try {
     return pathToFileURL(own.resolve('@x402/fetch')).href
   } catch (error) {

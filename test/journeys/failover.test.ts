@@ -15,7 +15,7 @@ const ROUTES = `routes:
 const PHOENIXD = '{ kind: phoenixd, key: "${PHOENIXD}", invoicesAhead: 0 }'
 const CLN = '{ kind: cln, key: "${CLN}", invoicesAhead: 0 }'
 
-const inOrder = (...providers: readonly string[]): string => `server: { listen: "127.0.0.1:\${PORT}" }
+const inOrder = (...providers: readonly string[]) => `server: { listen: "127.0.0.1:\${PORT}" }
 data: "\${BOLTGATE_DATA}"
 lightning:
   primary: [ ${providers.join(', ')} ]
@@ -64,24 +64,24 @@ async function scene(t: T): Promise<Scene> {
 type Node = FakePhoenixd | FakeCln
 
 /** The invoice of a 402, which one of the nodes holds. */
-function invoiceOf(answer: Answer): string {
+function invoiceOf(answer: Answer) {
   return challengeOf(answer, 'l402').parameters.get('invoice') ?? ''
 }
 
-function holds(node: Node, answer: Answer): boolean {
+function holds(node: Node, answer: Answer) {
   return node.wallet.invoices.has(decodeInvoice(invoiceOf(answer)).paymentHash)
 }
 
-const asked = (node: Node, what: RegExp): number => node.requests.filter(({ path }) => what.test(path)).length
+const asked = (node: Node, what: RegExp) => node.requests.filter(({ path }) => what.test(path)).length
 
-async function makersOf(gateway: TestGateway): Promise<unknown> {
+async function makersOf(gateway: TestGateway) {
   return ((await gateway.send('GET', '/ready')).json() as { makers?: unknown }).makers
 }
 
 t.test('the second makes invoices while the first is away, and the first again once it is back', async t => {
   const { phoenixd, cln, clock, start, breakPhoenixd } = await scene(t)
   const gateway = await start(inOrder(PHOENIXD, CLN))
-  const ask = (): Promise<Answer> => gateway.send('GET', '/demo/quote')
+  const ask = () => gateway.send('GET', '/demo/quote')
   t.same(await makersOf(gateway), [
     { slot: 'primary', provider: 'phoenixd', use: 'used', reason: null, since: null },
     { slot: 'primary', provider: 'cln', use: 'standby', reason: null, since: null }
@@ -155,12 +155,12 @@ t.test('a key that the first refuses does not stop the sale, and the reason is t
 
 t.test('what one made stays with it, also after a restart with another order: sync, refund and news', async t => {
   const { phoenixd, cln, start } = await scene(t)
-  const both = (): { primaryApiKey: string } => ({ primaryApiKey: `${phoenixd.key()}\n${cln.key()}` })
+  const both = () => ({ primaryApiKey: `${phoenixd.key()}\n${cln.key()}` })
   let gateway = await start(inOrder(PHOENIXD, CLN))
   t.equal((await gateway.merchantSend('PUT', '/api/merchant/primary-key', both())).status, 200)
   const validated = (await gateway.merchantSend('POST', '/api/merchant/validate-primary')).json()
   t.match(validated, { isValid: true, message: /^phoenixd: .* cln: / })
-  const create = async (orderId: string): Promise<{ invoiceId: string; lightningInvoice: string }> => {
+  const create = async (orderId: string) => {
     const answer = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: 0.00001, currency: 'BTC' })
     t.equal(answer.status, 201)
     return answer.json() as { invoiceId: string; lightningInvoice: string }
@@ -230,9 +230,8 @@ t.test('what one made stays with it, also after a restart with another order: sy
 t.test('an account that has a key for one of several is paid there alone', async t => {
   const { phoenixd, cln, start } = await scene(t)
   const gateway = await start(inOrder(PHOENIXD, CLN))
-  const save = (primaryApiKey: string): Promise<Answer> =>
-    gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey })
-  const pay = (orderId: string): Promise<Answer> =>
+  const save = (primaryApiKey: string) => gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey })
+  const pay = (orderId: string) =>
     gateway.merchantSend('POST', '/api/payments', { orderId, amount: 0.00001, currency: 'BTC' })
   await save(cln.key())
   t.equal((await pay('cln')).status, 201)

@@ -65,7 +65,7 @@ async function follow(
 }
 
 /** An empty folder, but for the Node that runs the tests. */
-function emptyFolder(t: T): string {
+function emptyFolder(t: T) {
   const folder = temporaryFolder(t)
   mkdirSync(join(folder, 'bin'))
   symlinkSync(process.execPath, join(folder, 'bin/node'))

@@ -49,10 +49,10 @@ const over = async (started: Promise<Walleted>): Promise<Maker> => {
 const SERVICES = ['blink', 'strike', 'opennode']
 
 /** What `boltgate init` writes for a kind. */
-async function written(t: T, kind: string, upstream: string): Promise<string> {
+async function written(t: T, kind: string, upstream: string) {
   const file = join(temporaryFolder(t), 'gateway.yaml')
   const said: string[] = []
-  const say = (line: string): void => {
+  const say = (line: string) => {
     said.push(line)
   }
   const wishes = ['--upstream', upstream, '--path', '/v1/*', '--price', '10 sats', '--provider', kind, '-c', file]
@@ -63,8 +63,7 @@ async function written(t: T, kind: string, upstream: string): Promise<string> {
 const makers: Readonly<Record<string, () => Promise<Maker>>> = {
   strike: async () => {
     const fake = await startFakeStrike({ key: 'a-key-of-strike' })
-    const held = (invoice: string): string =>
-      [...fake.account.requests.values()].find(one => one.invoice === invoice)?.id ?? ''
+    const held = (invoice: string) => [...fake.account.requests.values()].find(one => one.invoice === invoice)?.id ?? ''
     return { url: fake.url, key: () => 'a-key-of-strike', pay: one => fake.pay(held(one)), close: () => fake.close() }
   },
   opennode: async () => {

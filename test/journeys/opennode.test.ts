@@ -13,7 +13,7 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   const { fake } = till
   const front = await openShopFront(t, till, clock)
   const chargeOf = (payment: Json) => fake.account.charge(String(payment['providerChargeId']))
-  const statuses = (payment: Json): unknown[] =>
+  const statuses = (payment: Json) =>
     front.webhooksOf(payment['invoiceId']).map(({ text }) => (JSON.parse(text) as { status: string }).status)
 
   await t.test('it hangs: 503 in its time, after five at once with Retry-After, and again 10 s later', t =>

@@ -104,7 +104,7 @@ t.test(
     const gateway = await startGateway(t)
     const modern = await buy(gateway, '/demo/quote', 'payment')
     await gateway.send('GET', '/demo/quote', { headers: { authorization: modern } })
-    const first = async (headers: Record<string, string>): Promise<string> => {
+    const first = async (headers: Record<string, string>) => {
       const lines = (await gateway.send('GET', '/demo/quote', { headers })).headers['www-authenticate']
       return (Array.isArray(lines) ? lines[0] : lines)?.split(' ', 1)[0] ?? ''
     }

@@ -18,16 +18,16 @@ export async function faults(t: T, front: ShopFront): Promise<void> {
 
 let orders = 0
 
-function create({ gateway }: ShopFront, orderId = `faulty-${++orders}`): Promise<Answer> {
+function create({ gateway }: ShopFront, orderId = `faulty-${++orders}`) {
   return gateway.merchantSend('POST', '/api/payments', { orderId, amount: 0.0001, currency: 'BTC' })
 }
 
-function sync({ gateway }: ShopFront, { invoiceId }: Json): Promise<Answer> {
+function sync({ gateway }: ShopFront, { invoiceId }: Json) {
   return gateway.merchantSend('POST', `/api/payments/${String(invoiceId)}/sync`)
 }
 
 /** A 503 that says when to come back. */
-function isUnavailable(t: T, answer: Answer, message: string): void {
+function isUnavailable(t: T, answer: Answer, message: string) {
   t.equal(answer.status, 503, message)
   t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${message}: Retry-After`)
   t.match(answer.json(), { error: 'Payment provider unavailable' }, message)
@@ -74,7 +74,7 @@ export async function hanging(t: T, front: ShopFront): Promise<void> {
   json(await create(front), 201)
 }
 
-async function lostCreate(t: T, front: ShopFront): Promise<void> {
+async function lostCreate(t: T, front: ShopFront) {
   const { till, gateway } = front
   const charges = till.charges()
   till.fail('lost after', 'create')
@@ -87,7 +87,7 @@ async function lostCreate(t: T, front: ShopFront): Promise<void> {
   json(await create(front, 'lost-order'), 400)
 }
 
-async function nonsense(t: T, front: ShopFront): Promise<void> {
+async function nonsense(t: T, front: ShopFront) {
   const { till, gateway } = front
   for (const fault of ['html', 'server error'] as const) {
     till.fail(fault, 'create')
@@ -110,7 +110,7 @@ async function nonsense(t: T, front: ShopFront): Promise<void> {
   }
 }
 
-async function duplicates(t: T, front: ShopFront): Promise<void> {
+async function duplicates(t: T, front: ShopFront) {
   const { till } = front
   const payment = json(await create(front), 201)
   const invoice = String(payment['lightningInvoice'])
@@ -130,7 +130,7 @@ async function duplicates(t: T, front: ShopFront): Promise<void> {
   t.equal(front.webhooksOf(payment['invoiceId']).length, 1)
 }
 
-async function lostNotification(t: T, front: ShopFront): Promise<void> {
+async function lostNotification(t: T, front: ShopFront) {
   const { till, clock } = front
   const payments: Json[] = []
   for (let count = 0; count < 3; count++) payments.push(json(await create(front), 201))
@@ -150,7 +150,7 @@ async function lostNotification(t: T, front: ShopFront): Promise<void> {
     )
 }
 
-async function lostPayout(t: T, front: ShopFront): Promise<void> {
+async function lostPayout(t: T, front: ShopFront) {
   const { till, clock, gateway } = front
   const payment = json(await create(front), 201)
   const { invoiceId } = payment
@@ -191,7 +191,7 @@ async function lostPayout(t: T, front: ShopFront): Promise<void> {
   t.equal((await front.payment(invoiceId))['status'], 'paid', 'a part of it was given back')
 }
 
-async function rotated(t: T, front: ShopFront): Promise<void> {
+async function rotated(t: T, front: ShopFront) {
   const { till, clock } = front
   const payment = json(await create(front), 201)
   const invoice = String(payment['lightningInvoice'])
@@ -213,7 +213,7 @@ async function rotated(t: T, front: ShopFront): Promise<void> {
   await front.useKey(till.key)
 }
 
-async function missingScope(t: T, front: ShopFront): Promise<void> {
+async function missingScope(t: T, front: ShopFront) {
   const { till, gateway, clock } = front
   const paid = json(await create(front), 201)
   await settle(t, front, paid)
@@ -247,7 +247,7 @@ async function missingScope(t: T, front: ShopFront): Promise<void> {
   t.equal(till.payouts(), payouts + 1, 'nothing is held by the one that was refused')
 }
 
-async function expiredKey(t: T, front: ShopFront): Promise<void> {
+async function expiredKey(t: T, front: ShopFront) {
   const { till, gateway } = front
   const key = till.anotherKey()
   await front.useKey(key)

@@ -20,7 +20,7 @@ export async function journey(t: T, front: ShopFront): Promise<void> {
   )
 }
 
-async function validKey(t: T, { gateway, till }: ShopFront): Promise<void> {
+async function validKey(t: T, { gateway, till }: ShopFront) {
   const verdict = json(await gateway.merchantSend('POST', `/api/merchant/validate-${till.slot}`), 200)
   t.equal(verdict['isValid'], true, String(verdict['message']))
 }
@@ -47,7 +47,7 @@ export async function paidOrNull(front: ShopFront, { invoiceId }: Json): Promise
   return payment['status'] === 'paid' ? payment : null
 }
 
-async function paymentLife(t: T, front: ShopFront): Promise<void> {
+async function paymentLife(t: T, front: ShopFront) {
   const { gateway, till, clock } = front
   const created = await front.order({ metadata: { cart: '7' }, description: 'Two coffees' })
   const { invoiceId, orderId, providerChargeId } = created
@@ -119,7 +119,7 @@ async function paymentLife(t: T, front: ShopFront): Promise<void> {
 }
 
 /** A refund under way is followed up without anybody asking; answers it as it then is. */
-async function confirmed(t: T, { gateway, till, clock, inTime }: ShopFront, created: Json): Promise<Json> {
+async function confirmed(t: T, { gateway, till, clock, inTime }: ShopFront, created: Json) {
   const path = `/api/refunds/${String(created['refundId'])}`
   if (created['status'] !== 'confirmed') {
     t.match(created['status'], /^(pending|processing)$/)
@@ -138,7 +138,7 @@ async function confirmed(t: T, { gateway, till, clock, inTime }: ShopFront, crea
   return refund
 }
 
-async function fiat(t: T, front: ShopFront): Promise<void> {
+async function fiat(t: T, front: ShopFront) {
   for (const [currency, amount, sats] of [
     ['USD', 25, front.till.sats.usd],
     ['EUR', 9.2, front.till.sats.eur]
@@ -151,7 +151,7 @@ async function fiat(t: T, front: ShopFront): Promise<void> {
   }
 }
 
-async function proxyChallenge(t: T, front: ShopFront): Promise<void> {
+async function proxyChallenge(t: T, front: ShopFront) {
   const { gateway, till } = front
   const upstream = await countingUpstream(t)
   const { proxyId } = json(
@@ -195,7 +195,7 @@ async function proxyChallenge(t: T, front: ShopFront): Promise<void> {
   }
 }
 
-async function producerChallenge(t: T, front: ShopFront): Promise<void> {
+async function producerChallenge(t: T, front: ShopFront) {
   const { gateway, till } = front
   const made = json(
     await gateway.merchantSend('POST', '/api/l402/challenges', { resource: '/reports/1', priceSats: 9 }),

@@ -19,7 +19,7 @@ t.test('an integrator sees in the sandbox what becomes of payments that go wrong
   const gateway = await startGateway(t, { env: { BOLTGATE_ADMIN_KEY: ADMIN } })
   t.equal((await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: receiver.url })).status, 200)
   let orders = 0
-  const create = async (amount = 0.0001): Promise<Made> => {
+  const create = async (amount = 0.0001) => {
     const answer = await gateway.merchantSend('POST', '/api/payments', {
       orderId: `order-${++orders}`,
       amount,
@@ -28,9 +28,9 @@ t.test('an integrator sees in the sandbox what becomes of payments that go wrong
     t.equal(answer.status, 201, answer.text)
     return answer.json() as Made
   }
-  const bring = (body: object): ReturnType<typeof gateway.send> => gateway.send('POST', '/sandbox/state', { body })
+  const bring = (body: object) => gateway.send('POST', '/sandbox/state', { body })
   let told = 0
-  const webhook = async (): Promise<unknown> => {
+  const webhook = async () => {
     await receiver.until(++told)
     return JSON.parse(receiver.received[told - 1]?.text ?? '')
   }
@@ -167,7 +167,7 @@ t.test('an integrator sees in the sandbox what becomes of payments that go wrong
   await t.test('the receivers answer with the sandbox as with a provider (decision 163)', async t => {
     const { providerChargeId } = await create()
     for (const slot of ['primary', 'alternate']) {
-      const send = (body: string, headers: Readonly<Record<string, string>> = {}): ReturnType<typeof gateway.send> =>
+      const send = (body: string, headers: Readonly<Record<string, string>> = {}) =>
         gateway.send('POST', `/api/webhooks/${slot}`, { headers, body })
       for (const body of ['', 'nonsense', '[]', '{}', '{"chargeId":7}'])
         t.equal((await send(body)).status, 400, `${slot}: ${body} is unreadable`)
@@ -178,7 +178,7 @@ t.test('an integrator sees in the sandbox what becomes of payments that go wrong
       )
     }
     const body = JSON.stringify({ chargeId: providerChargeId })
-    const sign = (key: string): Readonly<Record<string, string>> => ({
+    const sign = (key: string) => ({
       'x-sandbox-signature': createHmac('sha256', key).update(body).digest('hex')
     })
     t.equal((await gateway.send('POST', '/api/webhooks/primary', { headers: sign('another-key'), body })).status, 401)

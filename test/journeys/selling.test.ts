@@ -8,12 +8,7 @@ import { loadText, startGateway, type Answer, type TestGateway } from '../suppor
 import { RawUpstream } from '../support/raw-upstream.ts'
 import { serve } from '../support/serve.ts'
 
-interface Stand {
-  readonly gateway: TestGateway
-  readonly upstream: RawUpstream
-}
-
-async function stand(t: T, yaml: string, replace: ReadonlyArray<readonly [string, string]> = []): Promise<Stand> {
+async function stand(t: T, yaml: string, replace: ReadonlyArray<readonly [string, string]> = []) {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok').listen()
   t.teardown(() => upstream.close())
   let text = yaml
@@ -25,7 +20,7 @@ async function stand(t: T, yaml: string, replace: ReadonlyArray<readonly [string
 }
 
 /** What a 402 asks for, and the credential that paying it gives. */
-async function bought(gateway: TestGateway, answer: Answer): Promise<{ sats: number; authorization: string }> {
+async function bought(gateway: TestGateway, answer: Answer) {
   if (answer.status !== 402) throw new Error(`no 402 but ${answer.status} ${answer.text}`)
   const { l402 } = answer.json() as { l402: { macaroon: string; invoice: string; amount_sats: number } }
   return { sats: l402.amount_sats, authorization: `L402 ${l402.macaroon}:${await gateway.pay(l402.invoice)}` }
@@ -62,7 +57,7 @@ t.test('a price in dollars, and how it is told', async t => {
 
 t.test('a price by model, and how it is told', async t => {
   const { gateway, upstream } = await stand(t, documented('by-model.yaml'))
-  const ask = (body: object | string, headers: Record<string, string> = {}): Promise<Answer> =>
+  const ask = (body: object | string, headers: Record<string, string> = {}) =>
     gateway.send('POST', '/v1/chat/completions', {
       body,
       headers: { 'content-type': 'application/json', ...headers }
@@ -138,7 +133,7 @@ t.test('prepaid sessions', async t => {
   const { challenge, request } = offerOf(await gateway.send('GET', '/v1/oslo'))
   t.match(request, { amount: '2', depositAmount: '500', unitType: 'word', idleTimeout: '300' })
   const preimage = await gateway.pay(request['depositInvoice'] ?? '')
-  const act = async (payload: object): Promise<Answer> =>
+  const act = async (payload: object) =>
     await gateway.send('GET', '/v1/oslo', { headers: { authorization: token(challenge, payload) } })
   const proof = { sessionId: request['paymentHash'], preimage }
   t.equal((await act({ action: 'open', preimage, returnInvoice: returnInvoice() })).text, 'ok')
@@ -167,7 +162,7 @@ t.test('an agent that knows nothing but /llms.txt buys what is sold', async t =>
   const examples = [...text.matchAll(/Example: ([A-Z]+) (\S+)(?: with the body (.+))?/g)]
   t.equal(examples.length, 2)
   for (const [, method = '', address = '', body] of examples) {
-    const ask = async (authorization?: string): Promise<Answer> =>
+    const ask = async (authorization?: string) =>
       await gateway.send(method, address, {
         headers: {
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -199,7 +194,7 @@ routes:
   - { match: { method: POST, path: /translate }, price: 1 sat, chain: by-length, upstream: { url: "http://127.0.0.1:9000" } }
 `
   const { gateway } = await stand(t, yaml)
-  const send = (length: number, headers: Record<string, string> = {}): Promise<Answer> =>
+  const send = (length: number, headers: Record<string, string> = {}) =>
     gateway.send('POST', '/translate', { body: 'x'.repeat(length), headers })
   const short = await bought(gateway, await send(100))
   t.equal(short.sats, 1)

@@ -12,7 +12,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 type Json = Record<string, unknown>
 
 /** The plain text of a mail as a mail program shows it. */
-function plainText(eml: string): string {
+function plainText(eml: string) {
   const part = eml.split(/^--.*\r\n/m).find(text => /^content-type: text\/plain/im.test(text)) ?? eml
   const [head = '', ...rest] = part.split('\r\n\r\n')
   const body = rest.join('\r\n\r\n')
@@ -25,7 +25,7 @@ function plainText(eml: string): string {
 }
 
 /** The first mail in the folder that holds `words`, as text. */
-function mailAt(folder: string, words: string): Promise<string> {
+function mailAt(folder: string, words: string) {
   return eventually(`a mail says ${words}`, async () => {
     if (!existsSync(folder)) return null
     const texts = readdirSync(folder)
@@ -40,7 +40,7 @@ t.test(
   { skip: noBrowser },
   async t => {
     const lines: string[] = []
-    const write = (fields: object | string, message?: string): void => {
+    const write = (fields: object | string, message?: string) => {
       lines.push(inspect([fields, message], { depth: 10 }))
     }
     const log: Log = { debug: write, info: write, warn: write, error: write }
@@ -110,7 +110,7 @@ t.test(
     t.ok(number, 'the order number is shown')
     t.equal(page.url(), address)
 
-    const status = async (): Promise<Json> =>
+    const status = async () =>
       (await gateway.send('GET', `/api/storefront/demo/orders/${orderId}?claimToken=${token}`)).json() as Json
     t.match(await status(), { status: /^PaidWithDetails$/, storefrontOrderNumber: number, totalUsd })
 

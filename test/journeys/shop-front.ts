@@ -54,7 +54,7 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
   })
   const gateway = await startGateway(t, { yaml: `${yaml}\n${pricesYaml(prices)}\n`, clock, log: silentLog })
   const jobs = new JobTable(gateway.database)
-  const useKey = async (key: string): Promise<void> => {
+  const useKey = async (key: string) => {
     json(await gateway.merchantSend('PUT', `/api/merchant/${till.slot}-key`, { [`${till.slot}ApiKey`]: key }), 200)
   }
   await useKey(till.key)

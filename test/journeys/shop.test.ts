@@ -79,7 +79,7 @@ for (const { name, call, headers } of [
     const claimToken = page.searchParams.get('claimToken') ?? ''
     t.match(page.pathname, /^\/storefront\/demo\/claim$/)
 
-    const status = async (): Promise<Json> =>
+    const status = async () =>
       (await gateway.send('GET', `${SHOP}/orders/${String(paid['orderId'])}?claimToken=${claimToken}`)).json() as Json
     t.match(await status(), { status: /^PaidAwaitingDetails$/, paidSats: Number })
     const claimed = await gateway.send('POST', `${SHOP}/claim`, {

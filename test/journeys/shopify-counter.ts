@@ -88,9 +88,7 @@ export async function openCounter(t: T): Promise<Counter> {
   )
   const base = `/api/storefront/${SLUG}`
   const all: Bought[] = []
-  const mugs = (): ReadonlyArray<{ variantId: number; quantity: number }> => [
-    { variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 2 }
-  ]
+  const mugs = () => [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 2 }]
   const counter: Counter = {
     gateway,
     fake,

@@ -4,7 +4,7 @@ import { json } from './shop-front.ts'
 import { FRESH, LAG, openCounter, PATIENCE, SLUG, type Bought, type Counter } from './shopify-counter.ts'
 
 /** The platform has one order for the payment, and the buyer knows its number. */
-async function hasOne(t: T, counter: Counter, bought: Bought): Promise<void> {
+async function hasOne(t: T, counter: Counter, bought: Bought) {
   const orders = counter.ordersOf(bought)
   t.equal(orders.length, 1, 'one order for one payment')
   const status = await counter.status(bought)
@@ -13,7 +13,7 @@ async function hasOne(t: T, counter: Counter, bought: Bought): Promise<void> {
 }
 
 /** The platform has none, and the payment stays recorded. */
-async function hasNone(t: T, counter: Counter, bought: Bought): Promise<void> {
+async function hasNone(t: T, counter: Counter, bought: Bought) {
   t.equal(counter.ordersOf(bought).length, 0)
   t.equal((await counter.status(bought))['status'], 'PaidAwaitingDetails')
 }
@@ -98,7 +98,7 @@ t.test("a merchant's store on Shopify", async t => {
       fulfillment_status: 'fulfilled',
       fulfillments: []
     })
-    const send = (secret: string): ReturnType<typeof gateway.send> =>
+    const send = (secret: string) =>
       gateway.send('POST', `/api/webhooks/storefront/${SLUG}`, {
         headers: fake.signed('orders/fulfilled', body, secret),
         body
@@ -253,8 +253,7 @@ t.test("a merchant's store on Shopify", async t => {
   })
 
   t.test('tax away: 503 that may be repeated, and nothing can be paid', async t => {
-    const invoices = async (): Promise<unknown> =>
-      json(await gateway.merchantSend('GET', '/api/merchant/storefront/stats'), 200)['total']
+    const invoices = async () => json(await gateway.merchantSend('GET', '/api/merchant/storefront/stats'), 200)['total']
     const before = await invoices()
     fake.away.add('Tax')
     const refused = await counter.checkout()
@@ -279,7 +278,7 @@ t.test("a merchant's store on Shopify", async t => {
       mug.stock = 1
       t.equal((await counter.claim(bought)).status, 502)
       await hasNone(t, counter, bought)
-      const retry = (): ReturnType<typeof gateway.send> =>
+      const retry = () =>
         gateway.send('POST', `/api/admin/storefront/orders/${bought.orderId}/retry`, {
           headers: { 'x-api-key': gateway.adminKey }
         })

@@ -18,7 +18,7 @@ const asKey =
     gateway.send(method, path, { headers: { 'x-api-key': key }, ...(body === undefined ? {} : { body }) })
 
 /** The test account's key and calls. */
-async function testAccount(gateway: TestGateway): Promise<{ readonly key: string; readonly ask: Ask }> {
+async function testAccount(gateway: TestGateway) {
   const made = json(await gateway.merchantSend('POST', '/api/merchant/test-account'), 201)
   const again = json(await gateway.merchantSend('POST', '/api/merchant/test-account'), 200)
   if (again['apiKey'] !== null) throw new Error('the key is shown again')

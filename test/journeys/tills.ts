@@ -68,12 +68,12 @@ export async function strikeTill(
     list: /^GET \/v1\/receive-requests\/receives$/,
     'pay out': /^PATCH \/v1\/payment-quotes\//
   }
-  const idOf = (invoice: string): string => {
+  const idOf = (invoice: string) => {
     const held = [...account.requests.values()].find(request => request.invoice === invoice)
     if (held === undefined) throw new Error('no receive request has this invoice')
     return held.id
   }
-  const keyWithout = (scope: (typeof STRIKE_SCOPES)[number], key: string): { key: string; lacks: RegExp } => {
+  const keyWithout = (scope: (typeof STRIKE_SCOPES)[number], key: string) => {
     fake.addKey(
       key,
       STRIKE_SCOPES.filter(other => other !== scope),
@@ -150,7 +150,7 @@ export async function openNodeTill(
     return held
   }
   let keys = 0
-  const addKey = (...permissions: Parameters<typeof fake.addKey>[1] & object): string => {
+  const addKey = (...permissions: Parameters<typeof fake.addKey>[1] & object) => {
     const another = `${key}-${++keys}`
     fake.addKey(another, permissions, account)
     return another

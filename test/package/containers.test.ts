@@ -27,7 +27,7 @@ interface Service {
   readonly entrypoint?: readonly string[]
 }
 
-const read = (name: string): string => readFileSync(join(rootFolder, name), 'utf8')
+const read = (name: string) => readFileSync(join(rootFolder, name), 'utf8')
 const compose = parse(read('compose.yaml'), { merge: true }) as {
   readonly services: Readonly<Record<string, Service>>
   readonly secrets: Readonly<Record<string, { readonly file: string }>>

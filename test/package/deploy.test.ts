@@ -10,7 +10,7 @@ import { blocksOf, guides } from '../support/documents.ts'
 import { loadText, rootFolder } from '../support/gateway.ts'
 import { programPath } from '../support/program-path.ts'
 
-const read = (name: string): string => readFileSync(join(rootFolder, name), 'utf8')
+const read = (name: string) => readFileSync(join(rootFolder, name), 'utf8')
 const files = globSync('deploy/**/*.*', { cwd: rootFolder }).sort()
 
 interface Resource {
@@ -69,7 +69,7 @@ t.test('deploy: systemd accepts the unit, and calls it hardened', async t => {
 
 t.test('deploy: the manifests fit each other, and their configuration is valid', async t => {
   const all = parseAllDocuments(read('deploy/kubernetes.yaml')).map(one => one.toJS() as Resource) // see `Resource`
-  const of = (kind: string): Resource => {
+  const of = (kind: string) => {
     const found = all.find(one => one.kind === kind)
     if (found === undefined) throw new Error(`no ${kind}`)
     return found

@@ -23,7 +23,7 @@ const execute = (
  * Starts a gateway with the plugin of the guide in `folder`, and has it refuse somebody: an error class of a second
  * copy would be a stranger to the gateway, which answers those with 500.
  */
-async function runsPluginOfGuide(t: T, folder: string, program: string): Promise<void> {
+async function runsPluginOfGuide(t: T, folder: string, program: string) {
   const plugin = join(folder, 'greeting.ts')
   writeFileSync(plugin, readFileSync(join(rootFolder, 'docs/examples/hello-header.ts')))
   const gateway = await spawnGateway(t, {
@@ -44,7 +44,7 @@ data: "\${BOLTGATE_DATA}"
 }
 
 /** Lays files out as the last stage of the Dockerfile does, with `built` for what its build stage leaves. */
-function layOut(built: string, app: string): void {
+function layOut(built: string, app: string) {
   const [, last = ''] = readFileSync(join(rootFolder, 'Dockerfile'), 'utf8')
     .split(/^FROM .*$/m)
     .slice(-2)
@@ -86,7 +86,7 @@ t.test('a plugin that is read as CommonJS is refused with what would do', async 
 })
 
 /** Folders below node_modules that an installation of the package gets, by the lock file. */
-function productionPackages(): string[] {
+function productionPackages() {
   const { packages } = JSON.parse(readFileSync(join(rootFolder, 'package-lock.json'), 'utf8')) as {
     readonly packages: Readonly<Record<string, { readonly dev?: true; readonly devOptional?: true }>>
   } /* npm writes it */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { asPerson, sessionOf } from '../web/console/session.ts'
 import { JobTable } from '../../src/platform/jobs/table.ts'
-import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 
 interface Created extends Readonly<
@@ -15,18 +15,18 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     .map(name => `  ${name}: { limit: 100000, window: 1m }`)
     .join('\n')
   const gateway = await startGateway(t, { yaml: defaultYaml({ policies }) })
-  const create = (body: object, apiKey?: string): Promise<Answer> =>
+  const create = (body: object, apiKey?: string) =>
     gateway.send('POST', '/api/bitcoin/create-subscription', {
       headers: apiKey === undefined ? {} : { 'x-api-key': apiKey },
       body
     })
-  const bought = async (body: object, apiKey?: string): Promise<Created> => {
+  const bought = async (body: object, apiKey?: string) => {
     const answer = await create(body, apiKey)
     if (answer.status !== 201) throw new Error(answer.text)
     // What the operation's own schema promises.
     return answer.json() as Created
   }
-  const admin = (method: string, path: string, body?: object): Promise<Answer> =>
+  const admin = (method: string, path: string, body?: object) =>
     gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey }, ...(body === undefined ? {} : { body }) })
 
   await t.test('GET /api/bitcoin/pricing returns only publicly listed plans', async t => {
@@ -202,7 +202,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
   })
 
   await t.test('Limits: idempotency on checkout sessions', async t => {
-    const send = (key: string, orderId: string): Promise<Answer> =>
+    const send = (key: string, orderId: string) =>
       gateway.send('POST', '/api/checkout/sessions', {
         headers: { 'x-api-key': gateway.merchant.apiKey, 'x-idempotency-key': key },
         body: { orderId, amount: '0.0001', currency: 'BTC' }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { dueStep, extended, GRACE, monthAfter } from '../../src/plans/bitcoin/period.ts'
 
-const at = (text: string): number => Date.parse(`${text}Z`)
+const at = (text: string) => Date.parse(`${text}Z`)
 const DAY = 86_400_000
 
 t.test('one period is one calendar month, and month ends keep their day where the month has it', async t => {

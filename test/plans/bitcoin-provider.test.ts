@@ -26,7 +26,7 @@ t.test(
         body: { name: 'Acme', email: 'acme@example.com' }
       })
     ).json() as { apiKey: string }
-    const buy = async (): Promise<{ lightningInvoice: string; payUrl: string }> => {
+    const buy = async () => {
       const answer = await gateway.send('POST', '/api/bitcoin/create-subscription', {
         headers: { ...close, 'x-api-key': apiKey },
         body: { plan: 'individual', email: 'acme@example.com' }
@@ -34,12 +34,12 @@ t.test(
       if (answer.status !== 201) throw new Error(answer.text)
       return answer.json() as { lightningInvoice: string; payUrl: string }
     }
-    const isPaid = async (payUrl: string): Promise<true | null> =>
+    const isPaid = async (payUrl: string) =>
       ((await gateway.send('GET', `${payUrl}/status`, { headers: close })).json() as { status: string }).status ===
       'paid'
         ? true
         : null
-    const end = async (): Promise<number> => {
+    const end = async () => {
       const [row] = await gateway.database.sql<
         { current_period_end: Date }[]
       >`select current_period_end from merchants where email = 'acme@example.com'`

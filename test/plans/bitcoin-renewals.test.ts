@@ -8,12 +8,12 @@ import { DAY, fixture, iso, type Fixture } from './bitcoin-fixture.ts'
 const HOUR = 3_600_000
 
 /** The address of the page that a mail names. */
-function pageOf(mail: Mail | undefined): string {
+function pageOf(mail: Mail | undefined) {
   return /https:\/\/pay\.example\.com\/pay\/[A-Za-z0-9_-]{43}/.exec(mail?.text ?? '')?.[0] ?? 'none'
 }
 
 /** Pays what a page asks for. */
-async function payAt({ database, settle }: Fixture, page: string): Promise<void> {
+async function payAt({ database, settle }: Fixture, page: string) {
   const [row] = await database.sql<
     { payment_hash: string }[]
   >`select payment_hash from bitcoin_invoices where pay_token = ${page.slice(-43)}`
@@ -26,7 +26,7 @@ t.test('renewal: an invoice by mail 7 days before the end, reminders at 3 and 1,
   const merchant = await f.account({ name: 'Acme\r\nBcc: evil@example.com' })
   await f.settle(await f.buy(merchant))
   const end = Date.parse('2027-02-28T12:00:00.000Z')
-  const until = (time: number): void => {
+  const until = (time: number) => {
     f.clock.advance(time - f.clock.now())
   }
 
@@ -231,7 +231,7 @@ t.test('what nobody paid is deleted 30 days after it expired, with its challenge
   const merchant = await f.account()
   const [paid, unpaid, renewal] = [await f.buy(merchant), await f.buy(null), await f.buy(merchant)]
   await f.settle(paid)
-  const left = async (): Promise<unknown> => {
+  const left = async () => {
     const hashes = [paid, unpaid, renewal].map(made => made.paymentHash)
     const [row] = await f.database.sql`
       select (select count(*)::int from bitcoin_invoices where payment_hash = any(${hashes}::text[])) as invoices,

@@ -11,7 +11,7 @@ t.test(
   async t => {
     const gateway = await startGateway(t)
     const browser = await openBrowser(t)
-    const open = async (path: string, body: object): Promise<Record<string, string>> =>
+    const open = async (path: string, body: object) =>
       (await gateway.merchantSend('POST', path, body)).json() as Record<string, string>
 
     for (const look of [

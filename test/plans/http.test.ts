@@ -10,18 +10,18 @@ type Json = Record<string, unknown>
 const SANDBOX = 'billing:    { kind: sandbox }'
 const buyer = { plan: 'individual', email: 'Buyer@Example.com' }
 
-function json(answer: Answer, status = 200): Json {
+function json(answer: Answer, status = 200) {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
 
-const checkout = (gateway: TestGateway, body: object, key?: string): Promise<Answer> =>
+const checkout = (gateway: TestGateway, body: object, key?: string) =>
   gateway.send('POST', '/api/billing/create-checkout-session', {
     body,
     ...(key === undefined ? {} : { headers: { 'x-api-key': key } })
   })
 
-const asAdmin = async (gateway: TestGateway, method: string, path: string, status = 200): Promise<unknown> => {
+const asAdmin = async (gateway: TestGateway, method: string, path: string, status = 200) => {
   const answer = await gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey } })
   return answer.status === 204
     ? null
@@ -31,7 +31,7 @@ const asAdmin = async (gateway: TestGateway, method: string, path: string, statu
 }
 
 /** The pending subscription with an address, once it is there. */
-function pendingOf(gateway: TestGateway, email: string): Promise<Json> {
+function pendingOf(gateway: TestGateway, email: string) {
   return eventually(
     `a pending subscription of ${email}`,
     async () =>
@@ -42,7 +42,7 @@ function pendingOf(gateway: TestGateway, email: string): Promise<Json> {
 }
 
 /** The rows that both kinds of providers have to keep. */
-async function commonRows(t: T, gateway: TestGateway): Promise<void> {
+async function commonRows(t: T, gateway: TestGateway) {
   await t.test('GET /api/billing/pricing: only publicly listed plans (decision 165)', async t => {
     const { plans } = json(await gateway.send('GET', '/api/billing/pricing')) as { plans: Json[] }
     t.match(plans, [
@@ -73,7 +73,7 @@ async function commonRows(t: T, gateway: TestGateway): Promise<void> {
   })
 
   await t.test('what is wrong with a field of a checkout', async t => {
-    const wrong = async (more: Json, field: string): Promise<void> => {
+    const wrong = async (more: Json, field: string) => {
       t.match(
         json(await checkout(gateway, { ...buyer, ...more }), 400)['errors'],
         { [field]: [String] },
@@ -154,15 +154,15 @@ t.test('plans by card over stripe', async t => {
   t.teardown(() => fake.close())
   await commonRows(t, gateway)
 
-  const post = (body: string, headers: Readonly<Record<string, string>>): Promise<Answer> =>
+  const post = (body: string, headers: Readonly<Record<string, string>>) =>
     gateway.send('POST', '/api/webhooks/billing', { body, headers })
-  const notify = async (type: string, object: object): Promise<Json> => {
+  const notify = async (type: string, object: object) => {
     const { body, headers } = fake.event(type, object)
     return json(await post(body, headers))
   }
-  const me = async (apiKey: string): Promise<Json> =>
+  const me = async (apiKey: string) =>
     json(await gateway.send('GET', '/api/merchant/subscription', { headers: { 'x-api-key': apiKey } }))
-  const becomes = (apiKey: string, status: string): Promise<Json> =>
+  const becomes = (apiKey: string, status: string) =>
     eventually(`the subscription is ${status}`, async () => {
       const now = await me(apiKey)
       return now['status'] === status ? now : null
@@ -353,7 +353,7 @@ t.test('plans by card over stripe', async t => {
 t.test('plans by card over the sandbox', async t => {
   const gateway = await startGateway(t)
   await commonRows(t, gateway)
-  const own = (url: string): string => new URL(url).pathname
+  const own = (url: string) => new URL(url).pathname
 
   await t.test('checkout without a key, one button, pending, approved, canceled in the portal', async t => {
     const { checkoutUrl } = json(

@@ -6,7 +6,7 @@ t.test(
   'Checkout-session plan values are individual, l402, l402microtransactions; retired spellings and new Business subscriptions return 400',
   async t => {
     t.equal(parseSoldPlan('individual'), 'individual')
-    const refused = (plan: string, message: RegExp): void => {
+    const refused = (plan: string, message: RegExp) => {
       t.throws(() => parseSoldPlan(plan), errorLike({ status: 400, message }), plan)
       t.throws(
         () => parseSoldPlan(plan),

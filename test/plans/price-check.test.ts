@@ -27,7 +27,7 @@ interface Rig {
   price: () => Promise<BilledPrice | null>
 }
 
-function rig(price: BilledPrice | null): Rig {
+function rig(price: BilledPrice | null) {
   const lines: string[] = []
   const clock = new ManualClock()
   const metrics = new Metrics()
@@ -120,7 +120,7 @@ t.test('a price that cannot be read sells nothing', async t => {
 t.test('a price is read as Stripe keeps it', async t => {
   const fake = await startFakeStripe()
   t.teardown(() => fake.close())
-  const open = (individual: string): StripeBilling =>
+  const open = (individual: string) =>
     new StripeBilling({
       key: new Secret(fake.key),
       webhookSecret: new Secret(fake.webhookSecret),

@@ -19,7 +19,7 @@ t.test(
     const expired = { error: 'Subscription period expired', status: 403 }
 
     /** An account whose period ends a second ago, by what it shows. */
-    const ended = async (status = 'active'): Promise<{ readonly one: Merchant; readonly subscriptionId: string }> => {
+    const ended = async (status = 'active') => {
       const { id } = await account()
       const { subscriptionId } = stands({
         subscriptionId: subId(),
@@ -30,7 +30,7 @@ t.test(
       await cards.refresh(subscriptionId)
       return { one: await merchant(id), subscriptionId }
     }
-    const refusal = async (one: Merchant): Promise<unknown> => await gating.refusal(one, null, clock.now())
+    const refusal = async (one: Merchant) => await gating.refusal(one, null, clock.now())
 
     for (const status of ['active', 'trialing']) {
       await t.test(`${status}, and renewed in the meantime: it passes, and what was learnt is kept`, async t => {

@@ -10,7 +10,7 @@ const clock = new ManualClock()
 const fake = await startFakeStripe(clock)
 t.teardown(() => fake.close())
 
-const open = (options: { readonly key?: string; readonly url?: string } = {}): StripeBilling =>
+const open = (options: { readonly key?: string; readonly url?: string } = {}) =>
   new StripeBilling({
     key: new Secret(options.key ?? fake.key),
     webhookSecret: new Secret(fake.webhookSecret),
@@ -32,7 +32,7 @@ const request: CheckoutRequest = {
   cancelUrl: 'https://shop.example/left',
   idempotencyKey: 'key-1'
 }
-const lastForm = (): Record<string, string> => Object.fromEntries(fake.requests.at(-1)?.form ?? [])
+const lastForm = () => Object.fromEntries(fake.requests.at(-1)?.form ?? [])
 
 t.test(
   'a checkout asks for a card although it begins with a trial, and ends without one when the card is gone',
@@ -155,7 +155,7 @@ t.test("the portal is the customer's, and leads back", async t => {
 })
 
 t.test('errors: what passes by itself is away, what does not is refused, and none shows a key', async t => {
-  const fault = async (call: Promise<unknown>): Promise<string> => {
+  const fault = async (call: Promise<unknown>) => {
     const error = await call.then(
       () => null,
       (reason: unknown) => reason
@@ -183,7 +183,7 @@ t.test('errors: what passes by itself is away, what does not is refused, and non
 })
 
 t.test('notifications: which subscription they are about', async t => {
-  const about = (type: string, object: object): string | null => {
+  const about = (type: string, object: object) => {
     const { body, headers } = fake.event(type, object)
     return stripe.readEvent(headers['stripe-signature'] ?? null, Buffer.from(body)).subscriptionId
   }
@@ -221,7 +221,7 @@ t.test('notifications: which subscription they are about', async t => {
 t.test("notifications: the signature is over the bytes, for five minutes by the gateway's clock", async t => {
   const { body, headers } = fake.event('customer.subscription.updated', { object: 'subscription', id: 'sub_1' })
   const signature = headers['stripe-signature'] ?? ''
-  const read = (with_: string | null, bytes: string): unknown => stripe.readEvent(with_, Buffer.from(bytes))
+  const read = (with_: string | null, bytes: string) => stripe.readEvent(with_, Buffer.from(bytes))
   const bad = errorLike({ name: 'BillingError', fault: 'signature' })
   t.throws(() => read(null, body), bad, 'none')
   t.throws(() => read('nonsense', body), bad)

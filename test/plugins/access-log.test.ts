@@ -2,13 +2,10 @@ import t from 'tap'
 import accessLog from '../../plugins/access-log.ts'
 import { createLog } from '../../src/platform/telemetry/log.ts'
 import { LongError, type Context } from '../../src/index.ts'
-import { harness, type Harness, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
-import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
+import { harness, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
+import { merchant, testServices } from '../support/plugin-harness.ts'
 
-async function build(
-  config: object = {},
-  options: HarnessOptions = {}
-): Promise<{ chain: Harness; services: TestServices }> {
+async function build(config: object = {}, options: HarnessOptions = {}) {
   const services = testServices()
   return { services, chain: await harness([{ plugin: accessLog, config }], { services, ...options }) }
 }

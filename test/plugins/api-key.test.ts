@@ -134,7 +134,7 @@ interface Provider {
 
 const NOW = Date.parse('2026-11-21T00:00:00.000Z') / 1000
 
-async function provider(kid = 'one', alg = 'ES256'): Promise<Provider> {
+async function provider(kid = 'one', alg = 'ES256') {
   const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true })
   const calls: string[] = []
   const made: Provider = {

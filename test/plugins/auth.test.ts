@@ -1,7 +1,7 @@
 import t from 'tap'
 import auth from '../../plugins/auth.ts'
 import { MemoryState, StateUnavailable, type Merchants, type Sessions, type State } from '../../src/index.ts'
-import { harness, type Harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
+import { harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { AdminKey } from '../../src/accounts/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/accounts/merchants/auth-throttle.ts'
 import { Unavailable } from '../../src/engine/operations/errors.ts'
@@ -15,17 +15,10 @@ const readingKey = 'a key that only reads'
 const adminText = 'the admin key'
 const acme = aMerchant()
 
-interface Around {
-  clock: ManualClock
-  looked: string[]
-  state: State
-  chain: Harness
-}
-
 async function setUp(
   config: { as: 'merchant' | 'admin'; optional?: boolean; forwardKey?: boolean },
   different: { state?: State; adminKey?: string | null; byApiKey?: (key: string) => Promise<typeof acme | null> } = {}
-): Promise<Around> {
+) {
   const clock = new ManualClock()
   const looked: string[] = []
   const state = different.state ?? new MemoryState(clock)
@@ -52,7 +45,7 @@ async function setUp(
   return { clock, looked, state, chain }
 }
 
-const withKey = (key: string, more: Partial<HarnessRequest> = {}): HarnessRequest => ({
+const withKey = (key: string, more: Partial<HarnessRequest> = {}) => ({
   headers: { 'X-API-Key': key },
   ...more
 })
@@ -66,7 +59,7 @@ t.test('a right key sets the merchant as principal', async t => {
 })
 
 t.test('the key that was asked for is not sent on to the upstream, unless that is set', async t => {
-  const sent = async (config: Parameters<typeof setUp>[0], key: string): Promise<string | undefined> => {
+  const sent = async (config: Parameters<typeof setUp>[0], key: string) => {
     const { upstream, status } = await (await setUp(config)).chain.run(withKey(key))
     t.equal(status, 200)
     return upstream?.headers.get('x-api-key')

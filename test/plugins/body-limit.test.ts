@@ -17,7 +17,7 @@ const target: UpstreamTarget = {
   tls: null,
   errorMembers: { proxy_id: 'shop-1a2b3c' }
 }
-const asProxy = (ctx: Context): void => {
+const asProxy = (ctx: Context) => {
   ctx.upstreamTarget = target
 }
 const reads = { readsBody: true } as const

@@ -38,7 +38,7 @@ async function shop(
   return { ...parts, ask: request => chain.run({ target: '/v1/quote?q=1', peerAddress: address, ...request }) }
 }
 
-const schemesOf = (result: HarnessResult): string[] =>
+const schemesOf = (result: HarnessResult) =>
   result.headers.all('www-authenticate').map(line => line.split(' ')[0] ?? '')
 const put = (ctxOffer: Offer): HarnessRequest => ({
   prepare: ctx => {

@@ -8,7 +8,7 @@ const preflight = {
   headers: { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST' }
 }
 
-function build(config: object = {}, options: HarnessOptions = {}): ReturnType<typeof harness> {
+function build(config: object = {}, options: HarnessOptions = {}) {
   return harness([{ plugin: cors, config }], options)
 }
 
@@ -64,7 +64,7 @@ t.test('preflights: the headers that a page asks for are allowed unless a list i
 })
 
 t.test("responses: the upstream's exposed headers are added, and its narrower origin is kept", async t => {
-  const run = async (said: string[], config: object = {}): Promise<HeaderList> =>
+  const run = async (said: string[], config: object = {}) =>
     (await (await build(config, { answer: { headers: said } })).run({ headers: { Origin: 'https://shop.example' } }))
       .headers
   const exposed = await run(['Access-Control-Expose-Headers', 'X-Request-Id', 'access-control-expose-headers', 'X-B'])

@@ -69,7 +69,7 @@ async function gate(
         gate.reached++
         const answer = gate.answer
         if (typeof answer === 'function') return answer(ctx, responder)
-        const deliver = async (): Promise<void> => {
+        const deliver = async () => {
           const headers = new HeaderList(Object.entries(answer.headers ?? {}).flat())
           await responder.head(answer.status ?? 200, headers)
           if (typeof answer.body === 'string') responder.write(Buffer.from(answer.body))
@@ -105,7 +105,7 @@ const METER: Offer['meter'] = {
   usage: 'requests',
   estimate: { else: 1 }
 }
-const auth = (value: string): HarnessRequest => ({ headers: { Authorization: value } })
+const auth = (value: string) => ({ headers: { Authorization: value } })
 const merchantOffer = (changes: Partial<Offer> = {}): HarnessRequest => ({
   prepare: ctx => {
     ctx.offer = offer({ ...changes })
@@ -328,7 +328,7 @@ async function leave(
   method: string,
   bought: { readonly lines: readonly string[]; readonly preimage: string; readonly paymentHash: string },
   changes: Partial<Offer>
-): Promise<'unspent' | 'spent'> {
+) {
   const waiting = Promise.withResolvers<void>()
   g.answer = () => {
     waiting.resolve()
@@ -398,12 +398,12 @@ t.test('a client that leaves before the head has its payment back, also while it
 })
 
 /** Waits until no lease is open; a lease that was forgotten makes the test time out. */
-async function allSettled(g: Gate): Promise<void> {
+async function allSettled(g: Gate) {
   await until(() => g.challenges.leases.open === 0)
 }
 
 /** Waits for the writes that nobody waits for. */
-async function settled(g: Gate, paymentHash: string): Promise<void> {
+async function settled(g: Gate, paymentHash: string) {
   for (;;) {
     const found = await g.selling.claims.find(paymentHash)
     if (g.challenges.leases.open === 0 && found?.state === 'unspent') return
@@ -453,7 +453,7 @@ t.test('a client that surveys more paths than it may hold invoices shares them; 
   t.match(later.json(), { l402: { invoice, payment_hash: decodeInvoice(invoice).paymentHash } })
   t.ok(own.some(({ lines }) => l402Parameters(lines).invoice === invoice))
   const preimage = g.payee.pay(invoice)
-  const classic = (lines: readonly string[]): string => `L402 ${l402Parameters([...lines]).macaroon}:${preimage}`
+  const classic = (lines: readonly string[]) => `L402 ${l402Parameters([...lines]).macaroon}:${preimage}`
   const tries = [...sharing, { at: 'later', lines: later.headers.all('www-authenticate') }]
   const chosen = tries.at(-1)
   const first = await g.send({ target: `/v1/item/${chosen?.at}`, ...auth(classic(chosen?.lines ?? [])) })
@@ -480,7 +480,7 @@ t.test('a client that surveys more paths than it may hold invoices shares them; 
 
 t.test('of an invoice that several paths share the first credential has the payment, whatever its scheme', async t => {
   const g = await gate(t, { settings: { maxPerPlace: 1 } })
-  const lines = async (target: string): Promise<string[]> => (await g.send({ target })).headers.all('www-authenticate')
+  const lines = async (target: string) => (await g.send({ target })).headers.all('www-authenticate')
   const [first, second] = [await lines('/v1/a'), await lines('/v1/b')]
   const preimage = g.payee.pay(l402Parameters(second).invoice)
   t.equal(l402Parameters(second).invoice, l402Parameters(first).invoice)
@@ -496,7 +496,7 @@ t.test('of an invoice that several paths share the first credential has the paym
 
 t.test('an invoice is not shared with another price, service, place, or client', async t => {
   const g = await gate(t, { settings: { maxPerPlace: 1 } })
-  const ask = (changes: Partial<Offer>, more: HarnessRequest = {}): Promise<HarnessResult> =>
+  const ask = (changes: Partial<Offer>, more: HarnessRequest = {}) =>
     g.send({ target: '/v1/b', ...merchantOffer({ path: '/v1/b', tokenPath: '/v1/b', ...changes }), ...more })
   t.equal((await ask({ path: '/v1/a', tokenPath: '/v1/a' })).status, 402)
   t.equal((await ask({})).status, 402, 'the same price')
@@ -583,7 +583,7 @@ t.test('an unreadable credential with a narrowed macaroon is never answered with
 t.test('only a payment of this offer is sent again', async t => {
   const g = await gate(t)
   const { macaroon, preimage, lines } = await g.buy()
-  const invoiceOf = async (request: HarnessRequest): Promise<string> =>
+  const invoiceOf = async (request: HarnessRequest) =>
     l402Parameters((await g.send(request)).headers.all('www-authenticate')).invoice
   const { invoice } = l402Parameters(lines)
   t.equal(await invoiceOf(auth(`${macaroon}:${'ab'.repeat(32)}`)), invoice, 'an invoice that can still be paid')
@@ -603,7 +603,7 @@ t.test('only a payment of this offer is sent again', async t => {
 
 t.test('the key to a balance is good for every request of its place, and for its own path elsewhere', async t => {
   const g = await gate(t)
-  const at = (place: string, path: string): HarnessRequest => ({
+  const at = (place: string, path: string) => ({
     target: path,
     ...merchantOffer({ service: 'boltgate:1', bindsDigest: false, place, path, tokenPath: path, meter: METER })
   })

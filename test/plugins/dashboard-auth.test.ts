@@ -28,9 +28,7 @@ t.test("nothing that shows the admin key goes on to an upstream of the operator'
   })
   const encoded = encodeURIComponent(KEY)
   const session = adminKey.session(clock.now() + 60_000)
-  const sent = async (
-    request: HarnessRequest
-  ): Promise<{ readonly path: string | undefined; readonly lines: string }> => {
+  const sent = async (request: HarnessRequest) => {
     const { status, upstream } = await chain.run(request)
     t.equal(status, 200, JSON.stringify(request))
     return { path: upstream?.path, lines: JSON.stringify(upstream?.headers.pairs ?? []) }
@@ -73,7 +71,7 @@ t.test('dashboard-auth: keyless requests of other sites do not lock their visito
       ...SIGNED_OUT
     }
   })
-  const get = async (headers: Readonly<Record<string, string>>): Promise<number> =>
+  const get = async (headers: Readonly<Record<string, string>>) =>
     (await chain.run({ target: '/jobs', headers })).status
   for (let i = 0; i < 25; i++) t.equal(await get({ 'Sec-Fetch-Site': 'cross-site' }), 401)
   t.equal(await get({ 'X-Admin-Key': KEY }), 200)

@@ -21,7 +21,7 @@ interface Bench {
   ran(): number
 }
 
-const created = (n: number): Reply => ({
+const created = (n: number) => ({
   status: 201,
   headers: ['Content-Type', 'application/json', 'X-Run', String(n)],
   body: `{"run":${n}}`
@@ -38,7 +38,7 @@ async function build(
   return { chain, services, ran: () => runs }
 }
 
-function post(key: string | null, more: HarnessRequest = {}): HarnessRequest {
+function post(key: string | null, more: HarnessRequest = {}) {
   const headers: Record<string, string> = key === null ? {} : { 'X-Idempotency-Key': key }
   return { method: 'POST', target: '/api/payments', headers, body: '{"amount":1}', principal: merchant('7'), ...more }
 }

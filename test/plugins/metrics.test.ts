@@ -6,15 +6,13 @@ import { metricsOperation } from '../../src/app/discovery/open.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
-async function build(
-  options: HarnessOptions = {}
-): Promise<{ chain: Awaited<ReturnType<typeof harness>>; services: TestServices }> {
+async function build(options: HarnessOptions = {}) {
   const services = testServices()
   return { services, chain: await harness(metrics, { services, route: { name: 'quotes' }, ...options }) }
 }
 
 /** The value of one sample; undefined when it is not there. */
-async function sample(services: TestServices, name: string): Promise<number | undefined> {
+async function sample(services: TestServices, name: string) {
   const line = (await services.metrics.render()).split('\n').find(text => text.startsWith(`${name} `))
   return line === undefined ? undefined : Number(line.slice(name.length + 1))
 }

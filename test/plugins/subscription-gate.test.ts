@@ -1,6 +1,6 @@
 import t from 'tap'
 import subscriptionGate from '../../plugins/subscription-gate.ts'
-import { type Principal, type SubscriptionGate } from '../../src/index.ts'
+import { type SubscriptionGate } from '../../src/index.ts'
 import { harness } from '../../src/engine/pipeline/harness.ts'
 import { gate, type GatedFeature } from '../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
@@ -8,7 +8,7 @@ import { aMerchant } from '../accounts/merchants/a-merchant.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { principalOfKey } from '../../src/accounts/merchants/principal.ts'
 
-function principal(merchant: Merchant): Principal {
+function principal(merchant: Merchant) {
   return principalOfKey(merchant)
 }
 

@@ -1,15 +1,12 @@
 import { Readable } from 'node:stream'
 import t from 'tap'
 import throttle from '../../plugins/throttle.ts'
-import { definePlugin, readField, StateUnavailable, Type, type Reply, type State } from '../../src/index.ts'
+import { definePlugin, readField, StateUnavailable, Type, type State } from '../../src/index.ts'
 import { harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { builtInPolicies } from '../../src/engine/sections/policy.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
-async function build(
-  config: object,
-  over: Partial<TestServices> = {}
-): Promise<{ chain: Awaited<ReturnType<typeof harness>>; services: TestServices }> {
+async function build(config: object, over: Partial<TestServices> = {}) {
   const services = { ...testServices(), ...over }
   return {
     services,
@@ -21,11 +18,7 @@ async function build(
 }
 
 /** How many of `count` requests pass. */
-async function passing(
-  chain: Awaited<ReturnType<typeof harness>>,
-  count: number,
-  request: HarnessRequest = {}
-): Promise<number> {
+async function passing(chain: Awaited<ReturnType<typeof harness>>, count: number, request: HarnessRequest = {}) {
   let passed = 0
   for (let i = 0; i < count; i++) if ((await chain.run(request)).status === 200) passed++
   return passed
@@ -125,7 +118,7 @@ t.test('two routes with one policy share its counter, two policies do not', asyn
 
 t.test('two throttles in one chain stack: each counts by itself', async t => {
   const services = testServices()
-  const entry = (policy: string): object => ({ plugin: throttle, config: { policy } })
+  const entry = (policy: string) => ({ plugin: throttle, config: { policy } })
   const chain = await harness([entry('admin'), entry('checkout-create')] as never, {
     services,
     answer: () => ({ status: 200, headers: [], body: null })
@@ -198,19 +191,19 @@ t.test('a body that is read before payment counts once more for each 64 KiB (dec
       }
     })
   })
-  const open = async (limit: number): Promise<Awaited<ReturnType<typeof harness>>> => {
+  const open = async (limit: number) => {
     const few = { limit, window: 60_000, by: 'address' } as const
     const services = { ...testServices(), policies: { few } }
     const throttled = { plugin: throttle, config: { policy: 'few' } }
-    const answer = (): Reply => ({ status: 200, headers: [], body: null })
+    const answer = () => ({ status: 200, headers: [], body: null })
     return harness([throttled, { plugin: reader, config: {} }], { services, answer })
   }
-  const sending = (bytes: number, authorization = ''): HarnessRequest => ({
+  const sending = (bytes: number, authorization = '') => ({
     method: 'POST',
     headers: ['Content-Type', 'application/json', ...(authorization === '' ? [] : ['Authorization', authorization])],
     body: `{"model":"${'x'.repeat(bytes - 12)}"}`
   })
-  const left = (chain: Awaited<ReturnType<typeof harness>>): Promise<number> => passing(chain, 100)
+  const left = (chain: Awaited<ReturnType<typeof harness>>) => passing(chain, 100)
 
   for (const [bytes, authorization, counted] of [
     [64 * KIB - 1, '', 1],

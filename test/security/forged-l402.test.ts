@@ -16,33 +16,33 @@ import { eventually } from '../support/gateway-process.ts'
 import { openShop, refused, shopYaml, type Expected } from './shop.ts'
 
 /** A bought credential, taken apart. */
-function take(credential: string): { macaroon: Macaroon; preimage: string; caveats: string[] } {
+function take(credential: string) {
   const [token = '', preimage = ''] = credential.replace(/^L402 /, '').split(':')
   const macaroon = decodeMacaroonBase64(token)
   return { macaroon, preimage, caveats: macaroon.caveats.map(caveat => Buffer.from(caveat).toString()) }
 }
 
-function join(macaroon: Macaroon, preimage: string): string {
+function join(macaroon: Macaroon, preimage: string) {
   return `L402 ${macaroonToBase64(macaroon)}:${preimage}`
 }
 
-const invalid = (detail: string | RegExp): Expected => ({
+const invalid = (detail: string | RegExp) => ({
   status: 401,
   body: { error: 'Unauthorized', message: 'Invalid L402 credential', detail },
   l402Error: detail
 })
 const unsigned = invalid('Invalid macaroon signature')
-const malformed = (message: RegExp): Expected => ({
+const malformed = (message: RegExp) => ({
   status: 400,
   body: { error: 'Bad Request', message },
   l402Error: message
 })
-const otherPath = (allowed: string, requested: string): Expected => ({
+const otherPath = (allowed: string, requested: string) => ({
   status: 403,
   body: { error: 'Forbidden', message: 'Token not valid for this path', allowed, requested },
   l402Error: 'Token not valid for this path'
 })
-const forbidden = (message: string): Expected => ({
+const forbidden = (message: string) => ({
   status: 403,
   body: { error: 'Forbidden', message },
   l402Error: message
@@ -55,18 +55,18 @@ t.test('forged and misused L402 tokens', async t => {
   const bought = await buy(gateway, path)
   const { macaroon, preimage, caveats } = take(bought)
   const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
-  const text = (caveats: readonly string[], other: Partial<Macaroon> = {}): Macaroon => ({
+  const text = (caveats: readonly string[], other: Partial<Macaroon> = {}) => ({
     ...macaroon,
     caveats: caveats.map(caveat => Buffer.from(caveat)),
     ...other
   })
   // What a token of ours would say, genuinely signed: only caveats are judged.
-  const signed = (caveats: readonly string[]): string => {
+  const signed = (caveats: readonly string[]) => {
     const root = keys.rootKey(tokenId)
     if (root === null) throw new Error("the shop's keys are the gateway's")
     return join(mintMacaroon(root, 'l402', macaroon.identifier, caveats), preimage)
   }
-  const edit = (name: string, value: string): string[] =>
+  const edit = (name: string, value: string) =>
     caveats.map(caveat => (caveat.startsWith(`${name}=`) ? `${name}=${value}` : caveat))
   const own = randomBytes(32).toString('hex')
   const foreignKey = randomBytes(32)

@@ -11,21 +11,21 @@ interface Token {
   payload: { preimage: string }
 }
 
-function take(credential: string): Token {
+function take(credential: string) {
   return JSON.parse(Buffer.from(credential.replace(/^Payment /, ''), 'base64url').toString()) as Token
 }
 
-function join(token: unknown): string {
+function join(token: unknown) {
   return `Payment ${Buffer.from(JSON.stringify(token)).toString('base64url')}`
 }
 
-function requestWith(request: string | undefined, change: (charge: Record<string, unknown>) => void): string {
+function requestWith(request: string | undefined, change: (charge: Record<string, unknown>) => void) {
   const charge = JSON.parse(Buffer.from(request ?? '', 'base64url').toString()) as Record<string, unknown>
   change(charge)
   return Buffer.from(JSON.stringify(charge)).toString('base64url')
 }
 
-const problem = (slug: string, detail: string | RegExp): Expected => ({ status: 402, problem: slug, body: { detail } })
+const problem = (slug: string, detail: string | RegExp) => ({ status: 402, problem: slug, body: { detail } })
 const notOurs = problem('invalid-challenge', /not one of this server, or it was changed/)
 const path = '/paid/item'
 
@@ -36,7 +36,7 @@ t.test('forged and misused Payment credentials', async t => {
   const token = take(bought)
   const { preimage } = token.payload
   const own = randomBytes(32).toString('hex')
-  const challenge = (change: Record<string, string | undefined>): string =>
+  const challenge = (change: Record<string, string | undefined>) =>
     join({ ...token, challenge: { ...token.challenge, ...change } })
   const ownRequest = requestWith(token.challenge['request'], charge => {
     charge['methodDetails'] = { ...(charge['methodDetails'] as object), paymentHash: paymentHashOf(own) }
@@ -581,7 +581,7 @@ t.test('Payment credentials of one seller at another', async t => {
 })
 
 /** Both lines of Authorization as they are, which no client library would send. */
-async function withLines(shop: Shop, lines: readonly string[]): Promise<{ status: number; body: string }> {
+async function withLines(shop: Shop, lines: readonly string[]) {
   return await shop.raw([
     `GET ${path} HTTP/1.1`,
     'Host: shop',

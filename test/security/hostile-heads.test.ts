@@ -32,7 +32,7 @@ const PUMPS = [
 const MOST = 20
 
 /** Every header that something in the gateway reads by its name. */
-function headersRead(): string[] {
+function headersRead() {
   const names = new Set(FRONT_DOOR)
   for (const file of globSync('{src,plugins}/**/*.ts', { cwd: rootFolder }))
     for (const [, name = ''] of readFileSync(`${rootFolder}/${file}`, 'utf8').matchAll(
@@ -49,7 +49,7 @@ t.test('requests: no head costs more than another of its size, whatever stands i
   t.ok(headers.length > 30, `${headers.length} headers are read`)
 
   /** CPU time of one request and its response, in microseconds. */
-  const costOf = async (target: string, lines: readonly string[]): Promise<number> => {
+  const costOf = async (target: string, lines: readonly string[]) => {
     const client = await RawClient.connect(port)
     const before = process.cpuUsage()
     client.send(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${lines.join('\r\n')}\r\n\r\n`)
@@ -59,15 +59,15 @@ t.test('requests: no head costs more than another of its size, whatever stands i
     return user + system
   }
   /** The least of at most 20 tries, the last of which is within the limit: this process may be collecting garbage. */
-  const leastOf = async (target: string, lines: readonly string[], limit = 0): Promise<number> => {
+  const leastOf = async (target: string, lines: readonly string[], limit = 0) => {
     let least = Infinity
     for (let at = 0; at < 20 && least > limit; at++) least = Math.min(least, await costOf(target, lines))
     return least
   }
-  const filled = (start: string, pump: string, size: number): string =>
+  const filled = (start: string, pump: string, size: number) =>
     (start + pump.repeat(size / pump.length)).slice(0, size - 1) + '!'
   const plain: Record<string, number> = {}
-  const check = async (target: string, what: string, lines: readonly string[]): Promise<void> => {
+  const check = async (target: string, what: string, lines: readonly string[]) => {
     const size = String(lines.join().length >> 12)
     const limit = MOST * (plain[size] ??= await leastOf('/console', [`x-other: ${'a'.repeat(lines.join().length)}`]))
     const least = await leastOf(target, lines, limit)

@@ -158,7 +158,7 @@ const PAGES = TYPES.flatMap((type, at) =>
 )
 
 /** The merchant's server. Answers its address, and what the pages report to it. */
-async function startHostile(t: T): Promise<{ url: string; told: string[] }> {
+async function startHostile(t: T) {
   const told: string[] = []
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '', 'http://merchant.example')

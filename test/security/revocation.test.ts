@@ -4,24 +4,21 @@ import { join } from 'node:path'
 import t from 'tap'
 import { main } from '../../src/app/main.ts'
 import { openTestDatabase, temporaryFolder } from '../support/database.ts'
-import { buy, challengeOf, credentialOf, defaultYaml, type Answer, type TestGateway } from '../support/gateway.ts'
+import { buy, challengeOf, credentialOf, defaultYaml, type TestGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { countingUpstream, openShop, shopYaml, type Shop } from './shop.ts'
+import { countingUpstream, openShop, shopYaml } from './shop.ts'
 
-const use = (gateway: TestGateway, path: string, authorization: string): Promise<Answer> =>
+const use = (gateway: TestGateway, path: string, authorization: string) =>
   gateway.send('GET', path, { headers: { authorization } })
-const admin = (gateway: TestGateway, path: string): Promise<Answer> =>
+const admin = (gateway: TestGateway, path: string) =>
   gateway.send('DELETE', path, { headers: { 'x-api-key': gateway.adminKey } })
-const hashOf = async (gateway: TestGateway, authorization: string): Promise<string> =>
+const hashOf = async (gateway: TestGateway, authorization: string) =>
   ((await gateway.send('GET', '/api/l402/status', { headers: { authorization } })).json() as { paymentHash: string })
     .paymentHash
 
 /** One of each: a token that was used, one that was not, a Payment credential, and a legacy one that was used. */
-async function wallet(
-  gateway: TestGateway,
-  path: string
-): Promise<Record<'used' | 'unused' | 'modern' | 'legacy', string>> {
+async function wallet(gateway: TestGateway, path: string) {
   const used = await buy(gateway, path)
   const unpaid = challengeOf(await gateway.send('GET', path), 'payment')
   const legacy = `Payment method="lightning", preimage="${await gateway.pay(unpaid.parameters.get('invoice') ?? '')}"`
@@ -31,7 +28,7 @@ async function wallet(
 }
 
 /** A shop on a clock of the test's own, which a test moves between what it sells before and after. */
-async function open(t: Parameters<typeof openShop>[0]): Promise<Shop & { readonly clock: ManualClock }> {
+async function open(t: Parameters<typeof openShop>[0]) {
   const clock = new ManualClock()
   return { ...(await openShop(t, { clock })), clock }
 }
@@ -110,7 +107,7 @@ t.test(
       })
     })
     const mine = await proxy()
-    const ask = async (): Promise<string> =>
+    const ask = async () =>
       ((await gateway.send('GET', `${mine.path}/a`)).json() as { l402: { payment_hash: string } }).l402.payment_hash
     const first = await ask()
     t.equal(await ask(), first, 'decision 122')

@@ -32,11 +32,11 @@ t.test(
     const store = new ChallengeStore(gateway.database)
     const proxy = await shop.proxy()
     const other = await shop.proxy()
-    const hashOf = (authorization: string): Promise<string> =>
+    const hashOf = (authorization: string) =>
       gateway
         .send('GET', '/api/l402/status', { headers: { authorization } })
         .then(answer => (answer.json() as { paymentHash: string }).paymentHash)
-    const refusedSoon = async (what: string, path: string, authorization: string): Promise<void> => {
+    const refusedSoon = async (what: string, path: string, authorization: string) => {
       await eventually(what, async () => {
         const before = upstream.hits.length
         const answer = await gateway.send('GET', path, { headers: { authorization } })

@@ -7,9 +7,7 @@ import { freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { countingUpstream, shopYaml } from './shop.ts'
 
 /** Every value of every text-like column of every table, with where it stands. */
-async function everyText(
-  sql: postgres.ISql<{ bigint: bigint }>
-): Promise<Array<readonly [place: string, text: string]>> {
+async function everyText(sql: postgres.ISql<{ bigint: bigint }>) {
   const tables = await sql<
     { name: string }[]
   >`select table_name::text as name from information_schema.tables where table_schema = 'public'`
@@ -51,7 +49,7 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
   const apiKey = readKeys(gateway.data)?.merchant?.apiKey.reveal() ?? ''
   t.not(apiKey, '')
   const answers: Answer[] = []
-  const ask = async (...args: Parameters<typeof gateway.send>): Promise<Answer> => {
+  const ask = async (...args: Parameters<typeof gateway.send>) => {
     const answer = await gateway.send(...args)
     answers.push(answer)
     return answer

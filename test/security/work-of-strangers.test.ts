@@ -23,7 +23,7 @@ interface Work {
 }
 
 /** Counts every look at what `JSON.parse` made, however deep. */
-function counting(value: unknown, work: Work): unknown {
+function counting(value: unknown, work: Work) {
   if (typeof value !== 'object' || value === null) return value
   return new Proxy(value, {
     get: (target, name) => {
@@ -75,7 +75,7 @@ function places(
 }
 
 /** As much of something as fits. */
-function filled(open: string, piece: (index: number) => string, close: string, bytes: number): string {
+function filled(open: string, piece: (index: number) => string, close: string, bytes: number) {
   const pieces: string[] = []
   for (let size = 0, index = 0; size < bytes; index++) {
     const text = piece(index)
@@ -160,7 +160,7 @@ t.test(
     t.teardown(() => {
       globalThis.decodeURI = decode
     })
-    const ask = async (method: string, path: string): Promise<number> => {
+    const ask = async (method: string, path: string) => {
       const client = await RawClient.connect(Number(new URL(gateway.url).port))
       client.send(`${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
       const { status } = await client.response(method)

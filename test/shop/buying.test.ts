@@ -1,13 +1,13 @@
 /** A person buys in a shop with a wallet: catalog, cart, invoice, address. */
 import t from 'tap'
-import { startGateway, type Answer } from '../support/gateway.ts'
+import { startGateway } from '../support/gateway.ts'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const CART = { v10101: '2', v10301: '1', country: 'US', state: 'ca', zip: '94110', email: 'ada@example.org' }
 
 t.test('a person buys in the shop of the sandbox', async t => {
   const gateway = await startGateway(t)
-  const send = (fields: Readonly<Record<string, string>>): Promise<Answer> =>
+  const send = (fields: Readonly<Record<string, string>>) =>
     gateway.send('POST', '/storefront/demo', { headers: FORM, body: String(new URLSearchParams(fields)) })
 
   await t.test('the page of the shop has a form, without a program', async t => {
@@ -65,7 +65,7 @@ t.test('a person buys in the shop of the sandbox', async t => {
   await t.test('an order opens to its own address alone', async t => {
     const location = String((await send({ ...CART, zip: '100\u000001' })).headers['location'])
     const order = new URL(location, gateway.url).searchParams.get('order') ?? ''
-    const ask = (slug: string, value: string): Promise<Answer> =>
+    const ask = (slug: string, value: string) =>
       gateway.send('GET', `/storefront/${slug}/invoice?${new URLSearchParams({ order: value })}`)
     t.equal((await ask('demo', order)).status, 200)
     const [{ payment_hash: paymentHash } = { payment_hash: '' }] = await gateway.database.sql<

@@ -56,7 +56,7 @@ t.test(
   'the catalog is asked for once by any number of requests, and again when its time is over (decision 144)',
   async t => {
     const shop = await openShop(t)
-    const asked = (): number => shop.platform.calls.filter(call => call === 'catalog').length
+    const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
     const get = () => shop.send('GET', `${shop.base}/catalog`)
     const gate = Promise.withResolvers<void>()
     shop.platform.gates.set('catalog', gate.promise)
@@ -77,7 +77,7 @@ t.test(
 
 t.test('while the platform is away the last catalog is served, and the platform is left alone for a while', async t => {
   const shop = await openShop(t)
-  const asked = (): number => shop.platform.calls.filter(call => call === 'catalog').length
+  const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
   const get = () => shop.send('GET', `${shop.base}/catalog`)
   shop.platform.faults.set('catalog', 'away')
   const none = await get()
@@ -105,7 +105,7 @@ t.test('while the platform is away the last catalog is served, and the platform 
 t.test('POST invalidate-cache | forces catalog refresh on next request, at every gateway', async t => {
   const shop = await openShop(t)
   const other = await shop.another()
-  const names = async (): Promise<unknown[]> => [
+  const names = async () => [
     (await shop.send('GET', `${shop.base}/catalog`)).data['storeName'],
     (await other.send('GET', `${shop.base}/catalog`)).data['storeName']
   ]
@@ -194,8 +194,8 @@ t.test(
   'nothing is sold at old prices: whoever keeps the platform from giving a catalog gets 503, and may look at the last one',
   async t => {
     const shop = await openShop(t)
-    const asked = (): number => shop.platform.calls.filter(call => call === 'catalog').length
-    const look = async (): Promise<number> => (await shop.send('GET', `${shop.base}/catalog`)).status
+    const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
+    const look = async () => (await shop.send('GET', `${shop.base}/catalog`)).status
     t.equal((await shop.checkout()).status, 402)
     shop.platform.faults.set('catalog', 'throttled')
     shop.clock.advance(3_600_000)

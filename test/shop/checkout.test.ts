@@ -157,7 +157,7 @@ t.test(
 
 t.test('Storefront cart | 1-10 items, quantity 1-10 each, total quantity 10', async t => {
   const shop = await openShop(t)
-  const line = (quantity: number, variantId = MUG): object => ({ variantId, quantity })
+  const line = (quantity: number, variantId = MUG) => ({ variantId, quantity })
   for (const items of [[line(1)], [line(10)], [line(5), line(5, SOCKS)], Array.from({ length: 10 }, () => line(1))]) {
     t.equal((await shop.checkout({ body: { items } })).status, 402, JSON.stringify(items))
   }
@@ -530,7 +530,7 @@ t.test('a foreign buyer at a domestic-only store is refused at checkout, before 
 
 t.test('shipping is free from the threshold on, flat below it, abroad too (decision 141)', async t => {
   const shop = await openShop(t)
-  const shipping = async (quantity: number): Promise<unknown> =>
+  const shipping = async (quantity: number) =>
     (
       await shop.checkout({
         body: { items: [{ variantId: MUG, quantity }] },

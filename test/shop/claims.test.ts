@@ -16,11 +16,11 @@ import {
 import { errorLike } from '../support/error-like.ts'
 import { until } from '../support/until.ts'
 
-async function statusOf(shop: Shop, orderId: string): Promise<string | null> {
+async function statusOf(shop: Shop, orderId: string) {
   return (await shop.orders.get(orderId))?.status ?? null
 }
 
-const tally = (answers: readonly Answered[]): Record<string, number> => {
+const tally = (answers: readonly Answered[]) => {
   const counts: Record<string, number> = {}
   for (const { status, data } of answers) {
     const key = status === 200 ? '200' : `${status} ${String(data['error'])}`
@@ -186,7 +186,7 @@ t.test('Shipping address | required members, and the maxima of each', async t =>
     country: 100,
     phone: 30
   }
-  const field = (name: string): string => `ShippingAddress.${name.charAt(0).toUpperCase()}${name.slice(1)}`
+  const field = (name: string) => `ShippingAddress.${name.charAt(0).toUpperCase()}${name.slice(1)}`
   for (const [name, most] of Object.entries(maxima)) {
     const answer = await shop.claim(
       claimBody(claimToken, { shippingAddress: { ...ADDRESS, [name]: 'x'.repeat(most + 1) } })
@@ -324,7 +324,7 @@ t.test(
       shop.clock.advance(5000)
     }
     await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 502 }))
-    const searches = (): number => shop.platform.calls.filter(call => call === 'findOrder').length
+    const searches = () => shop.platform.calls.filter(call => call === 'findOrder').length
     const before = searches()
     t.equal(await shop.storefront.placement.followUp(), 0)
     t.equal(await shop.storefront.placement.followUp(), 0)
@@ -404,7 +404,7 @@ t.test(
       await until(() => shop.platform.made.length > 0)
       shop.platform.gates.delete('createOrder')
       const other = await shop.another()
-      const claim = (): Promise<Answered> => other.send('POST', `${shop.base}/claim`, { body: claimBody(claimToken) })
+      const claim = () => other.send('POST', `${shop.base}/claim`, { body: claimBody(claimToken) })
       t.match((await claim()).data, { error: 'Order already claimed' }, 'while the claim is held')
       t.equal(await other.storefront.placement.followUp(), 0, 'nor does the job look')
       shop.clock.advance(121_000)
@@ -429,7 +429,7 @@ t.test('a gateway that stood still until its claim lapsed does not ask the shop'
   shop.clock.advance(60_000)
   const still = Promise.withResolvers<void>()
   shop.platform.gates.set('findOrder', still.promise)
-  const searches = (): number => shop.platform.calls.filter(call => call === 'findOrder').length
+  const searches = () => shop.platform.calls.filter(call => call === 'findOrder').length
   const before = searches()
   const slow = shop.claim(claimBody(claimToken))
   await until(() => searches() !== before)

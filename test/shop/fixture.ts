@@ -166,7 +166,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     now: clock.now()
   })
   const integrations = new IntegrationStore(database)
-  const nothing = (): Promise<void> => Promise.resolve()
+  const nothing = () => Promise.resolve()
   const slug = `corner-${stores}`
   const integration: Integration = {
     id: await integrations.nextId(),
@@ -205,7 +205,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of at least thirty-two bytes')))
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
-  const open = async (gateway: Selling): Promise<{ storefront: Storefront; send: Send }> => {
+  const open = async (gateway: Selling) => {
     const storefront = openStorefront({
       ...gateway,
       platform,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { claimBody, DAY, openShop, type Answered, type Shop } from './fixture.ts'
+import { claimBody, DAY, openShop, type Shop } from './fixture.ts'
 import { notification } from './test-platform.ts'
 
 const HOUR = 3_600_000
@@ -10,18 +10,18 @@ interface Claimed {
   readonly platformOrderId: string
 }
 
-async function claimed(shop: Shop): Promise<Claimed> {
+async function claimed(shop: Shop) {
   const { orderId, claimToken } = await shop.paid()
   await shop.claim(claimBody(claimToken))
   return { orderId, claimToken, platformOrderId: (await shop.orders.get(orderId))?.platformOrderId ?? '' }
 }
 
-function tell(shop: Shop, body: object | string | null, slug = shop.integration.slug): Promise<Answered> {
+function tell(shop: Shop, body: object | string | null, slug = shop.integration.slug) {
   return shop.send('POST', `/api/webhooks/storefront/${slug}`, notification(body))
 }
 
 /** How often the shop was asked after an order; other tests' orders are due at other times. */
-const asked = (shop: Shop, { platformOrderId }: Claimed): number =>
+const asked = (shop: Shop, { platformOrderId }: Claimed) =>
   shop.platform.askedAfter.filter(id => id === platformOrderId).length
 
 t.test('PaidWithDetails to Fulfilled to Shipped, by signed notifications (decision 147)', async t => {

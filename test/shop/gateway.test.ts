@@ -3,7 +3,6 @@
  * logged.
  */
 import t from 'tap'
-import type { Log } from '../../src/platform/telemetry/log.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
 
@@ -20,8 +19,8 @@ const ADDRESS = {
 }
 
 const lines: string[] = []
-function noting(): Log {
-  const note = (...parts: unknown[]): void => {
+function noting() {
+  const note = (...parts: unknown[]) => {
     lines.push(JSON.stringify(parts))
   }
   return { ...silentLog, debug: note, info: note, warn: note, error: note }

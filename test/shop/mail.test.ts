@@ -1,5 +1,5 @@
 import t from 'tap'
-import { messageOf, type Mail } from '../../src/web/mail/mail.ts'
+import { messageOf } from '../../src/web/mail/mail.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import { claimMail } from '../../src/shop/orders/claim-mail.ts'
 import type { Order } from '../../src/shop/schema.ts'
@@ -7,7 +7,7 @@ import { anOrder } from './page-world.ts'
 
 const claimPageUrl = `https://gateway.example/storefront/mugs/claim?claimToken=${'T'.repeat(43)}`
 
-function mailOf(more: Partial<Order> = {}, shopName = 'Corner Mugs'): Mail {
+function mailOf(more: Partial<Order> = {}, shopName = 'Corner Mugs') {
   const order = anOrder(more)
   const mail = claimMail({ order, shopName, claimPageUrl, claimExpiresAt: order.claimExpiresAt })
   if (mail === null) throw new Error('there is no mail')

@@ -13,15 +13,14 @@ import { answered } from '../support/answered.ts'
 import { errorLike } from '../support/error-like.ts'
 import { openStores } from './merchant-fixture.ts'
 
-const unique = (): string => `shop-${randomBytes(4).toString('hex')}`
+const unique = () => `shop-${randomBytes(4).toString('hex')}`
 /** Without credentials. */
-const bare = (members: Partial<IntegrationInput> = {}): IntegrationInput => ({
+const bare = (members: Partial<IntegrationInput> = {}) => ({
   slug: unique(),
   storefrontDomain: 'Shop.Example.com',
   ...members
 })
-const anInput = (members: Partial<IntegrationInput> = {}): IntegrationInput =>
-  bare({ adminApiToken: 'shpat_secret', ...members })
+const anInput = (members: Partial<IntegrationInput> = {}) => bare({ adminApiToken: 'shpat_secret', ...members })
 const pair = { clientId: 'client', clientSecret: 'shpss_secret' }
 const info: ShopInfo = { name: 'Books', domain: 'books.myshopify.com', handle: 'books', country: 'DE', currency: 'USD' }
 
@@ -451,7 +450,7 @@ t.test("merchants' stores", async t => {
 
   await t.test("the first merchant's store is made once and then left alone", async t => {
     const sandbox = new Storefronts({ ...partsOf(f), platform: openSandboxShop(f) })
-    const open = (id: number): Promise<void> => openFirstStore({ ...f, publicUrl: '' }, id, 'demo')
+    const open = (id: number) => openFirstStore({ ...f, publicUrl: '' }, id, 'demo')
     const merchantId = await f.merchant()
     await open(merchantId)
     const made = await sandbox.own(merchantId)
@@ -465,9 +464,7 @@ t.test("merchants' stores", async t => {
   })
 })
 
-function partsOf(
-  f: Awaited<ReturnType<typeof openStores>>
-): Omit<ConstructorParameters<typeof Storefronts>[0], 'platform'> {
+function partsOf(f: Awaited<ReturnType<typeof openStores>>) {
   return {
     store: new IntegrationStore(f.database),
     sealer: f.sealer,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { challengeOf, credentialOf, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 
 const PATH = '/api/merchant/storefront'
-const unique = (): string => `shop-${randomBytes(4).toString('hex')}`
+const unique = () => `shop-${randomBytes(4).toString('hex')}`
 const US = 'US-CA-94107'
 const mug = 10101
 const address = {
@@ -37,7 +37,7 @@ async function account(gateway: TestGateway): Promise<Account> {
   }
 }
 
-async function opened(gateway: TestGateway, members: object = {}): Promise<Account & { readonly slug: string }> {
+async function opened(gateway: TestGateway, members: object = {}) {
   const merchant = await account(gateway)
   const slug = unique()
   const answer = await merchant.send('POST', PATH, { slug, storefrontDomain: 'books.example.com', ...members })
@@ -53,12 +53,8 @@ interface Checkout {
 }
 
 /** A checkout of one mug; with `pay` it is paid, and the answer to the credential says where to claim. */
-async function checkout(
-  gateway: TestGateway,
-  slug: string,
-  email?: string
-): Promise<Checkout & { pay(): Promise<string> }> {
-  const ask = (headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+async function checkout(gateway: TestGateway, slug: string, email?: string) {
+  const ask = (headers: Readonly<Record<string, string>> = {}) =>
     gateway.send('POST', `/api/storefront/${slug}/checkout`, {
       headers: { 'x-buyer-location': US, ...headers },
       body: { items: [{ variantId: mug, quantity: 1 }], ...(email === undefined ? {} : { email }) }

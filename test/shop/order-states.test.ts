@@ -7,7 +7,7 @@ import { MUG } from './test-platform.ts'
 
 const WITH_EMAIL = { ...BODY, email: EMAIL }
 
-async function statusOf(shop: Shop, orderId: string): Promise<string | null> {
+async function statusOf(shop: Shop, orderId: string) {
   return (await shop.orders.get(orderId))?.status ?? null
 }
 

@@ -1,25 +1,25 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test as T } from 'tap'
 import { LongError } from '../../src/engine/operations/errors.ts'
-import { LOW_CONTRAST, noBrowser, openBrowser, openPage, type WatchedPage } from '../web/pay/browser.ts'
+import { LOW_CONTRAST, noBrowser, openBrowser, openPage } from '../web/pay/browser.ts'
 import { CATALOG, GOOD, PageWorld, servePages } from './page-world.ts'
 
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } as const
 
 /** A page that is waited for as long as a busy machine takes. */
-async function patientPage(t: T, browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+async function patientPage(t: T, browser: Browser, options: BrowserContextOptions = {}) {
   const watched = await openPage(t, browser, options)
   watched.page.setDefaultTimeout(60_000)
   return watched
 }
 
 /** What a browser says of itself about a page that came with an error's status, which is what the test asked for. */
-function expected(text: string): boolean {
+function expected(text: string) {
   return /status of (?:400|404|502|503) /.test(text)
 }
 
 /** Fills in what a reader would; the country is chosen. */
-async function fill(page: Page, more: Readonly<Record<string, string>> = {}): Promise<void> {
+async function fill(page: Page, more: Readonly<Record<string, string>> = {}) {
   for (const [field, value] of Object.entries({ ...GOOD, ...more })) {
     if (field === 'country') await page.selectOption('#country', value)
     else await page.fill(`#${field}`, value)
@@ -44,7 +44,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
   const world = new PageWorld()
   const { url } = await servePages(t, world)
   const browser = await openBrowser(t)
-  const addressOf = (token: string): string => `${url}/storefront/mugs/claim?claimToken=${token}`
+  const addressOf = (token: string) => `${url}/storefront/mugs/claim?claimToken=${token}`
   t.afterEach(() => {
     world.refusal = null
     world.catalog = CATALOG
@@ -110,7 +110,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
   t.test('with JavaScript the labels change as the country changes', async t => {
     const { page, faults } = await patientPage(t, browser)
     await page.goto(addressOf(world.add()))
-    const seen = async (): Promise<string[]> =>
+    const seen = async () =>
       await page.evaluate(
         '[...document.querySelectorAll("label[for=province], label[for=zip]")].map(label => label.innerText)'
       )
@@ -254,7 +254,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
             body: '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"/>'
           })
         )
-        const look = async (name: string): Promise<void> => {
+        const look = async (name: string) => {
           const { width } = screen.viewport
           // On a busy machine a page can be there before its styles are.
           await page.waitForLoadState('load')

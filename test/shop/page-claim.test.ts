@@ -8,19 +8,19 @@ const world = new PageWorld()
 const { send, post, get } = await servePages(t, world)
 const HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>\'&lt;</title></main><!--\u202e'
 
-function unescaped(text: string): string {
+function unescaped(text: string) {
   return text.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&amp;', '&')
 }
 
 /** The value of a field's input, or of the chosen country. An empty one is written as a name alone. */
-function valueOf(page: string, field: Field): string | undefined {
+function valueOf(page: string, field: Field) {
   if (field === 'country') return /<option value="([^"]*)" selected/.exec(page)?.[1]
   const tag = new RegExp(`<input id="${field}"(?: [a-z-]+(?:="[^"]*")?)*/>`).exec(page)?.[0]
   return tag === undefined ? undefined : unescaped(/ value="([^"]*)"/.exec(tag)?.[1] ?? '')
 }
 
 /** What is said beside a field. */
-function errorOf(page: string, field: Field): string | undefined {
+function errorOf(page: string, field: Field) {
   return new RegExp(`<p class="error" id="${field}-error">([^<]*)<`).exec(page)?.[1]
 }
 

@@ -315,7 +315,7 @@ export async function servePages(t: T, world: PageWorld): Promise<ServedPages> {
   const send = sender(url, agent, answered => {
     check.check(answered)
   })
-  const pathOf = (token: string): string => `/storefront/mugs/claim?claimToken=${token}`
+  const pathOf = (token: string) => `/storefront/mugs/claim?claimToken=${token}`
   return {
     url,
     send,

@@ -8,7 +8,7 @@ import { DAY, openShop, type Shop } from './fixture.ts'
  * A store of orders that has `between` happen once the first statement of a transaction is done, as if somebody had
  * committed it by then.
  */
-function interrupted(shop: Shop, between: (tx: TransactionSql) => Promise<void>): OrderStore {
+function interrupted(shop: Shop, between: (tx: TransactionSql) => Promise<void>) {
   const { database } = shop
   return new OrderStore({
     ...database,

@@ -12,7 +12,7 @@ import { openStores, type StoresFixture } from './merchant-fixture.ts'
 const mug = 10101
 const soldOut = 10504
 
-async function aStore(f: StoresFixture, members: Partial<StoreAccess> = {}): Promise<StoreAccess> {
+async function aStore(f: StoresFixture, members: Partial<StoreAccess> = {}) {
   const { id, storefrontDomain } = await f.storefronts.create(await f.merchant(), {
     slug: `shop-${randomBytes(4).toString('hex')}`,
     storefrontDomain: 'shop.example.com',
@@ -28,7 +28,7 @@ async function aStore(f: StoresFixture, members: Partial<StoreAccess> = {}): Pro
   }
 }
 
-function anOrder(sourceIdentifier: string, members: Partial<NewPlatformOrder> = {}): NewPlatformOrder {
+function anOrder(sourceIdentifier: string, members: Partial<NewPlatformOrder> = {}) {
   return {
     sourceIdentifier,
     email: 'buyer@example.com',

@@ -32,7 +32,7 @@ t.test('the catalog', async t => {
     fake.rewrite = null
   })
   /** Answers with this text in the place of another. */
-  const instead = (from: string, to: string): void => {
+  const instead = (from: string, to: string) => {
     fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replaceAll(from, () => to)) as unknown
   }
 
@@ -151,7 +151,7 @@ t.test('a variant is available in the quantity that is left', async t => {
   const ruled = fake.shop.variantOf('Notebook', 'Ruled')
   const plain = fake.shop.variantOf('Notebook', 'Plain')
   const black = fake.shop.variantOf('Linen Tote', 'Black')
-  const ask = async (...items: ReadonlyArray<readonly [variantId: number, quantity: number]>): Promise<number[]> => [
+  const ask = async (...items: ReadonlyArray<readonly [variantId: number, quantity: number]>) => [
     ...(await platform.available(
       store,
       items.map(([variantId, quantity]) => ({ variantId, quantity }))

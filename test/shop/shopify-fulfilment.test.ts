@@ -9,7 +9,7 @@ t.test('how far an order is', async t => {
   const { fake, clock, platform, store } = await shopify(t)
   const { platformOrderId } = await platform.createOrder(store, mugs(fake))
   const order = fake.shop.orders[0]!
-  const ask = async (): Promise<Fulfilment | undefined> => (await platform.fulfilments(store, [platformOrderId]))[0]
+  const ask = async () => (await platform.fulfilments(store, [platformOrderId]))[0]
 
   t.same(await ask(), {
     platformOrderId,
@@ -112,7 +112,7 @@ t.test('notifications', async t => {
   await platform.subscribe(store, `${receiver.url}/api/webhooks/storefront/demo`)
   const { platformOrderId } = await platform.createOrder(store, mugs(fake))
   const order = fake.shop.orders[0]!
-  const next = async (): Promise<Array<Fulfilment | null>> => {
+  const next = async () => {
     told.length = 0
     t.ok((await fake.deliver()).every(status => status === 200))
     return told.slice()
@@ -131,9 +131,9 @@ t.test('notifications', async t => {
   })
 
   const body = JSON.stringify({ id: order.id, cancelled_at: null, fulfillment_status: 'fulfilled', fulfillments: [] })
-  const read = (headers: Record<string, string>, bytes = body, access = store): Fulfilment | null =>
+  const read = (headers: Record<string, string>, bytes = body, access = store) =>
     platform.readNotification(access, new Map(Object.entries(headers)), Buffer.from(bytes))
-  const refusal = (run: () => unknown): string => {
+  const refusal = (run: () => unknown) => {
     try {
       run()
     } catch (error) {

@@ -6,7 +6,7 @@ import { adminSchema, MOST_POINTS, pointsOf } from '../fakes/shopify-schema.ts'
 /** As many as are asked for at a time. */
 const VARIABLES = { ids: Array.from({ length: 20 }, (_, index) => String(index)) }
 
-function nameOf(text: string): string {
+function nameOf(text: string) {
   return /^\w+ (\w+)/.exec(text)?.[1] ?? text
 }
 

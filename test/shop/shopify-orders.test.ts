@@ -7,7 +7,7 @@ import { fault, faultOf, mugs, shopify } from './shopify-fixture.ts'
 t.test('tax', async t => {
   const { fake, platform, store } = await shopify(t)
   const mug = fake.shop.variantOf('Enamel Mug').id
-  const ask = (location: BuyerLocation, shippingCents = 500): Promise<number> =>
+  const ask = (location: BuyerLocation, shippingCents = 500) =>
     platform
       .calculate(store, { items: [{ variantId: mug, quantity: 2 }], location, shippingCents })
       .then(({ taxCents }) => taxCents)
@@ -147,7 +147,7 @@ t.test('an order', async t => {
     const made = await platform.createOrder(store, order)
     const [held] = fake.shop.orders
     t.same(made, { platformOrderId: `gid://shopify/Order/${held?.id}`, orderNumber: '#1001' })
-    const usd = (amount: string): object => ({ shopMoney: { amount, currencyCode: 'USD' } })
+    const usd = (amount: string) => ({ shopMoney: { amount, currencyCode: 'USD' } })
     t.match(held?.input, {
       currency: 'USD',
       email: 'buyer@example.com',

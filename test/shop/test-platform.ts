@@ -197,7 +197,7 @@ export class TestPlatform implements StorePlatform {
   }
 }
 
-function fulfilment(platformOrderId: string, seen: Partial<Fulfilment>): Fulfilment {
+function fulfilment(platformOrderId: string, seen: Partial<Fulfilment>) {
   return {
     isFulfilled: false,
     isShipped: false,
@@ -209,7 +209,7 @@ function fulfilment(platformOrderId: string, seen: Partial<Fulfilment>): Fulfilm
   }
 }
 
-function signature(body: Uint8Array): string {
+function signature(body: Uint8Array) {
   return createHmac('sha256', "the shop's secret").update(body).digest('hex')
 }
 

@@ -14,12 +14,12 @@ const GIB = 1024 ** 3
 const piece = Buffer.alloc(256 * 1024, 'x')
 
 /** Resident memory of a process, in MB. */
-function resident(pid: number): number {
+function resident(pid: number) {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024
 }
 
 /** Writes `bytes` of one repeated piece as fast as the other side takes it. */
-async function pour(socket: Socket, bytes: number): Promise<void> {
+async function pour(socket: Socket, bytes: number) {
   for (let left = bytes; left > 0; left -= piece.length) {
     if (!socket.write(piece))
       await new Promise(resolve => {
@@ -62,7 +62,7 @@ function flood() {
  * The gateway as the package and the image have it: built, so that Node's type stripper is not in memory. Answers its
  * launcher.
  */
-async function built(t: T): Promise<string> {
+async function built(t: T) {
   const folder = temporaryFolder(t)
   symlinkSync(join(rootFolder, 'node_modules'), join(folder, 'node_modules'))
   cpSync(join(rootFolder, 'package.json'), join(folder, 'package.json'))

@@ -7,7 +7,7 @@ import { buy, defaultYaml, startGateway, type TestGateway } from '../support/gat
 import { RawClient } from '../support/raw-client.ts'
 import { RawUpstream, type RawConnection } from '../support/raw-upstream.ts'
 
-const paidRoute = (port: number): string =>
+const paidRoute = (port: number) =>
   defaultYaml({
     replace: [
       [
@@ -127,7 +127,7 @@ async function withSockets(t: T) {
   return { gateway, upgrades, url: `${gateway.url.replace('http', 'ws')}/up/x` }
 }
 
-const open = async (t: T, url: string, authorization: string): Promise<WebSocket> => {
+const open = async (t: T, url: string, authorization: string) => {
   const socket = new WebSocket(url, { headers: { authorization } })
   t.teardown(() => {
     socket.terminate()
@@ -137,7 +137,7 @@ const open = async (t: T, url: string, authorization: string): Promise<WebSocket
 }
 
 /** The answer to an upgrade request that is refused. */
-async function refusal(gateway: TestGateway, authorization?: string): Promise<{ status: number; challenge: string }> {
+async function refusal(gateway: TestGateway, authorization?: string) {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; challenge: string }>()
   const request = httpRequest(`${gateway.url}/up/x`, {
     headers: {

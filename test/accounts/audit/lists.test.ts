@@ -30,7 +30,7 @@ t.test('the audit trail is found by who, what, an id and the time, of one accoun
     entry('d', NOON + 3 * DAY, { merchantId: null, actorKind: 'operator', actor: 'op@example.com' })
   ])
     await store.insert(each)
-  const ids = async (query: string, isAdmin = false): Promise<readonly string[]> => {
+  const ids = async (query: string, isAdmin = false) => {
     const path = isAdmin ? `/api/admin/audit${query}` : `/api/merchant/audit${query}`
     const headers = isAdmin ? { 'x-api-key': gateway.adminKey } : undefined
     const response = headers ? await gateway.send('GET', path, { headers }) : await gateway.merchantSend('GET', path)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { SignInRecord } from '../../../src/web/sign-in/record.ts'
 import { asPerson, cookieOf, sessionOf } from '../../web/console/session.ts'
 import { linksTo, mailedLinks } from '../../web/sign-in/mails.ts'
-import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { until } from '../../support/until.ts'
 
@@ -19,17 +19,17 @@ interface Entry {
 t.test('audit log: sign-ins and sign-outs are listed for the account and the operator', async t => {
   const gateway = await startGateway(t, { yaml: behindProxy })
   const { apiKey, id: merchantId } = gateway.merchant
-  const entries = async (path: string, key: string): Promise<readonly Entry[]> => {
+  const entries = async (path: string, key: string) => {
     const answer = await gateway.send('GET', path, { headers: { 'x-api-key': key } })
     t.equal(answer.status, 200)
     return (answer.json() as { entries: Entry[] }).entries
   }
-  const post = (path: string, from: string, body = '', cookie = ''): Promise<Answer> =>
+  const post = (path: string, from: string, body = '', cookie = '') =>
     gateway.send('POST', path, {
       headers: { ...FORM, cookie, 'x-forwarded-for': from, 'user-agent': 'Browser/1' },
       body
     })
-  const signOut = async (cookie: string, from: string): Promise<void> => {
+  const signOut = async (cookie: string, from: string) => {
     const page = await asPerson(gateway, cookie, '/sign-in/account')
     const form = /name="form" value="([^"]*)"/.exec(page.text)?.[1] ?? ''
     t.equal((await post('/sign-in/sign-out', from, `form=${encodeURIComponent(form)}`, cookie)).status, 303)
@@ -53,7 +53,7 @@ t.test('audit log: sign-ins and sign-outs are listed for the account and the ope
   t.equal((await post(pathname, '192.0.2.6')).status, 404)
   const credential = { id: 'AAAA', rawId: 'AAAA', type: 'public-key' }
   const response = { clientDataJSON: 'AAAA', authenticatorData: 'AAAA', signature: 'AAAA' }
-  const withPasskey = (from: string): Promise<Answer> =>
+  const withPasskey = (from: string) =>
     gateway.send('POST', '/api/auth/passkeys/sign-in', {
       headers: { 'sec-fetch-site': 'same-origin', 'x-forwarded-for': from },
       body: { ...credential, response }
@@ -144,7 +144,7 @@ t.test('audit log: failed sign-ins from many networks share a bounded number of 
       }
     }
   })
-  const fail = (at: number): Promise<void> => record.failed({ clientAddress: `10.0.${at >> 8}.${at & 255}` }, 'a', 401)
+  const fail = (at: number) => record.failed({ clientAddress: `10.0.${at >> 8}.${at & 255}` }, 'a', 401)
   for (let at = 0; at < 1000; at++) await fail(at)
   await Promise.all(Array.from({ length: 50 }, () => fail(0)))
   await setImmediate()

@@ -30,7 +30,7 @@ async function opened(database: Database) {
     const { merchant, apiKey } = await merchants.create({ name: 'a', email: `a${++accounts}@example.com` })
     return { id: merchant.id, apiKey: apiKey.reveal() }
   }
-  const holder = async (key: string): Promise<string | null> => {
+  const holder = async (key: string) => {
     const found = await merchants.holderOf(key)
     return found === null ? null : `${found.merchant.id}${found.isReadOnly ? ' reads' : ''}`
   }

@@ -1,7 +1,6 @@
 import t from 'tap'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
-import type { Result } from '../../../src/engine/operations/operation.ts'
 import { merchantOperations } from '../../../src/accounts/merchants/operations.ts'
 import { providerKeyOperations } from '../../../src/accounts/merchants/provider-operations.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
@@ -39,7 +38,7 @@ function setUp(merchants: Merchants, production: boolean, validate: () => Promis
     })
   ]
   /** Calls a handler as the engine would, for an account that authentication has just found. */
-  return async (id: string, body: object | null = null): Promise<Result> => {
+  return async (id: string, body: object | null = null) => {
     const operation = operations.find(one => one.id === id)
     if (operation === undefined) throw new Error(`there is no operation ${id}`)
     // All that the handlers look at.
@@ -56,7 +55,7 @@ void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
     clock: new ManualClock(),
     plans: () => plans
   })
-  const none = async (): Promise<null> => null
+  const none = async () => null
 
   await t.test(
     'Merchant settings | 404 | {error: Merchant not found}: the account vanished after its key was checked',

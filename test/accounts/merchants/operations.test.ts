@@ -4,7 +4,7 @@ import { startGateway } from '../../support/gateway.ts'
 import { accountOf, newAccount, type TestAccount } from './accounts.ts'
 
 const gateway = await startGateway(t)
-const fresh = (): Promise<TestAccount> => newAccount(gateway)
+const fresh = () => newAccount(gateway)
 const me = async (account: TestAccount) => (await account.send('GET', '/api/merchant/me')).json()
 
 t.test('GET /api/merchant/me | none | merchant account object', async t => {
@@ -49,7 +49,7 @@ t.test('GET /api/merchant/me | none | merchant account object', async t => {
 
 t.test('onboarding counts proxies that are not deleted, and says whether one is active', async t => {
   const account = await fresh()
-  const onboarding = async (): Promise<unknown> => ((await me(account)) as { onboarding: unknown }).onboarding
+  const onboarding = async () => ((await me(account)) as { onboarding: unknown }).onboarding
   const made = await account.send('POST', '/api/proxy', {
     name: 'P',
     targetBaseUrl: 'https://api.example.com',
@@ -183,7 +183,7 @@ for (const [slot, member] of [
     `POST /api/merchant/validate-${slot} | none | 200 {isValid, message}, whether or not the key works`,
     async t => {
       const account = await fresh()
-      const validate = async (): Promise<object> => {
+      const validate = async () => {
         const answer = await account.send('POST', `/api/merchant/validate-${slot}`)
         t.equal(answer.status, 200)
         t.same(Object.keys(answer.json() as object), ['isValid', 'message'])
@@ -382,7 +382,7 @@ t.test(
 
 t.test('GET /api/merchant/quickstart | none | quickstart object, with what has really been done', async t => {
   const account = await fresh()
-  const completed = async (): Promise<number[]> => {
+  const completed = async () => {
     const { steps, ...head } = (await account.send('GET', '/api/merchant/quickstart')).json() as {
       steps: Array<{ stepNumber: number; isCompleted: boolean }>
       completedSteps: number
@@ -431,7 +431,7 @@ t.test('the examples of the quickstart can be pasted into a shell', async t => {
     })
       .stdout.trimEnd()
       .split('\n')
-    const option = (name: string): string[] => words.flatMap((word, at) => (words[at - 1] === name ? [word] : []))
+    const option = (name: string) => words.flatMap((word, at) => (words[at - 1] === name ? [word] : []))
     const [method = ''] = option('-X')
     const url = words[words.indexOf('-X') + 2] ?? ''
     const [body = null] = option('-d')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startGateway, type Answer } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { newAccount, type TestAccount } from './accounts.ts'
+import { newAccount } from './accounts.ts'
 
 const clock = new ManualClock()
 const gateway = await startGateway(t, { clock })
@@ -18,14 +18,14 @@ const gated = [
   ['POST', '/api/merchant/storefront/invalidate-cache']
 ] as const
 
-async function account(columns: Readonly<Record<string, unknown>>): Promise<TestAccount> {
+async function account(columns: Readonly<Record<string, unknown>>) {
   const made = await newAccount(gateway, {}, clock)
   await made.set(columns)
   return made
 }
 
 /** The members of a 403 but its wording. */
-function refusal(answer: Answer): unknown {
+function refusal(answer: Answer) {
   if (answer.status !== 403) return answer.status
   const { message, ...members } = answer.json() as Record<string, unknown>
   if (typeof message !== 'string' || message === '') throw new Error('a 403 has a message')

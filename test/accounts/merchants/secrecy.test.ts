@@ -26,7 +26,7 @@ t.test(
     const gateway = await startGateway(t, { log })
     const account = await newAccount(gateway)
     const answers: Array<readonly [string, Answer]> = []
-    const call = async (method: string, path: string, body?: object | string): Promise<void> => {
+    const call = async (method: string, path: string, body?: object | string) => {
       answers.push([`${method} ${path}`, await account.send(method, path, body)])
     }
     await call('PUT', '/api/merchant/primary-key', { primaryApiKey: canaries.primary })
@@ -92,7 +92,7 @@ t.test(
     const first = await startGateway(t, { database, data })
     const second = await startGateway(t, { database, data })
     let account = await newAccount(first)
-    const status = async (gateway: typeof first, apiKey: string): Promise<number> =>
+    const status = async (gateway: typeof first, apiKey: string) =>
       (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
     for (let round = 0; round < 3; round++) {
       t.same([await status(first, account.apiKey), await status(second, account.apiKey)], [200, 200])

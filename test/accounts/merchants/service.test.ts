@@ -21,7 +21,7 @@ const plans = {
 }
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 
-function setUp(database: Database): { merchants: Merchants; clock: ManualClock } {
+function setUp(database: Database) {
   const clock = new ManualClock()
   const merchants = new Merchants({
     store: new SqlMerchantStore(database),
@@ -33,7 +33,7 @@ function setUp(database: Database): { merchants: Merchants; clock: ManualClock }
 }
 
 /** The value, which must be there. */
-function there<V>(value: V | null | undefined): V {
+function there<V>(value: V | null | undefined) {
   if (value === null || value === undefined) throw new Error('expected a value')
   return value
 }

@@ -79,7 +79,7 @@ await eachDatabase(
     const store = new TrafficStore(database)
     const [one, other] = [recorder(clock, store), recorder(clock, store)]
     const tallies = [one.metrics.tallies.of('a-000001'), other.metrics.tallies.of('a-000001')]
-    const minute = async (): Promise<void> => {
+    const minute = async () => {
       clock.advance(MINUTE - (clock.now() % MINUTE))
       await Promise.all([one.recorder.tell(), other.recorder.tell()])
     }
@@ -104,7 +104,7 @@ await eachDatabase(
         ['hour', 1, 0]
       ]
     )
-    const count = async (): Promise<number> =>
+    const count = async () =>
       (await database.sql<Array<{ rows: number }>>`select count(*)::int as rows from proxy_traffic`)[0]?.rows ?? -1
     await store.purge(clock.now() + 7 * DAY - 5 * MINUTE)
     t.equal(await count(), 3)

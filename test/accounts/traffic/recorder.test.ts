@@ -25,19 +25,19 @@ function gateway(clock: ManualClock, store: Pick<TrafficStore, 'write'>) {
   return {
     metrics,
     recorder,
-    request(route: string, status: string, seconds: number): void {
+    request(route: string, status: string, seconds: number) {
       requests.cell({ route, method: 'GET', status }).add(1)
       duration.cell({ route }).observe(seconds)
     },
-    probe(route: string): void {
+    probe(route: string) {
       this.ask(route)
       probes.cell({ route }).add(1)
     },
-    ask(route: string): void {
+    ask(route: string) {
       requests.cell({ route, method: 'GET', status: '4xx' }).add(1)
       asked.cell({ route }).add(1)
     },
-    sell(amount: number): void {
+    sell(amount: number) {
       sales.inc({ source: 'route', scheme: 'l402' })
       sats.inc({ source: 'route', scheme: 'l402' }, amount)
     }
@@ -45,7 +45,7 @@ function gateway(clock: ManualClock, store: Pick<TrafficStore, 'write'>) {
 }
 
 /** Moves the time to the end of the minute, and waits for what is written then. */
-async function minute(clock: ManualClock, ...gateways: ReadonlyArray<ReturnType<typeof gateway>>): Promise<void> {
+async function minute(clock: ManualClock, ...gateways: ReadonlyArray<ReturnType<typeof gateway>>) {
   clock.advance(MINUTE - (clock.now() % MINUTE))
   await Promise.all(gateways.map(({ recorder }) => recorder.tell()))
 }
@@ -186,7 +186,7 @@ await t.test('a file with thousands of routes is told by its busiest', async t =
   await process.recorder.close()
 })
 
-async function rowsOf(database: Database): Promise<number[]> {
+async function rowsOf(database: Database) {
   const [found] = await database.sql<Array<{ all: number[] }>>`
     select array[(select count(*) from traffic_minutes), (select count(*) from traffic_sums), (select count(*) from route_faults),
       (select count(*) from traffic_processes)]::int[] as all`

@@ -8,7 +8,7 @@ import { buy, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
 
-const request = (key: string, more: Partial<LoggedRequest> = {}): LoggedRequest => ({
+const request = (key: string, more: Partial<LoggedRequest> = {}) => ({
   key,
   at: Date.now(),
   method: 'GET',

@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../support/database.ts'
 import { buy, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
 
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+async function run(...args: string[]) {
   const out: string[] = []
   const err: string[] = []
   const code = await main(args, {
@@ -107,8 +107,7 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   t.equal(modern.code, 0, modern.err)
   t.equal(new Set(modern.out.split('\n')).size, 3, 'three different ones, though two were asked for at once')
   for (const authorization of modern.out.split('\n')) {
-    const send = (): ReturnType<typeof gateway.send> =>
-      gateway.send('POST', '/demo/echo', { headers: { authorization }, body: { a: 1 } })
+    const send = () => gateway.send('POST', '/demo/echo', { headers: { authorization }, body: { a: 1 } })
     const answers = [await send(), await send()]
     t.same(
       answers.map(({ status }) => status),
@@ -231,7 +230,7 @@ t.test('merchant create: an account on a running gateway, with a key that works'
 
 t.test('completion: bash completes commands, their words and their flags', async t => {
   const { out } = await run('completion', 'bash')
-  const complete = (...words: readonly string[]): string[] =>
+  const complete = (...words: readonly string[]) =>
     execFileSync('bash', [
       '-c',
       `${out}\nCOMP_WORDS=(boltgate "$@"); COMP_CWORD=$#; _boltgate; echo "\${COMPREPLY[@]}"`,
@@ -393,7 +392,7 @@ for (const [shell, argsFor] of Object.entries(OFFERS)) {
     async t => {
       const script = join(temporaryFolder(t), 'completion')
       writeFileSync(script, (await run('completion', shell)).out)
-      const offers = (line: string): string => execFileSync(shell, argsFor(script, line), { encoding: 'utf8' })
+      const offers = (line: string) => execFileSync(shell, argsFor(script, line), { encoding: 'utf8' })
       t.match(offers('boltgate p'), /^pay\b/m)
       t.match(offers('boltgate keys r'), /^rotate\b/m)
       t.match(offers('boltgate revoke --m'), /^--merchant\b/m)

@@ -8,20 +8,20 @@ import { eventually, spawnGateway } from '../../support/gateway-process.ts'
 import { defaultYaml } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
 
-function link(target: string, path: string): void {
+function link(target: string, path: string) {
   mkdirSync(dirname(path), { recursive: true })
   symlinkSync(target, `${path}.new`)
   renameSync(`${path}.new`, path)
 }
 
-function write(path: string, text: string): string {
+function write(path: string, text: string) {
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, text, { mode: 0o600 })
   return path
 }
 
 /** A mounted secret as the kubelet writes it: a folder for each version, and one link that is swapped. */
-function publish(mount: string, version: string, texts: Readonly<Record<string, string>>): void {
+function publish(mount: string, version: string, texts: Readonly<Record<string, string>>) {
   for (const [name, text] of Object.entries(texts)) write(join(mount, `..${version}`, name), text)
   link(`..${version}`, join(mount, '..data'))
 }
@@ -55,8 +55,7 @@ t.test('reload: secrets and certificates behind links are read again when a link
     yaml: defaultYaml({ replace: [['routes:\n', `routes:\n${routes}`]] }),
     env: { PRICE_FILE: join(mount, 'price'), BOLTGATE_SECRET_FILE: join(mount, 'master') }
   })
-  const price = async (): Promise<string | undefined> =>
-    /costs (\d+) satoshis/.exec((await gateway.send('GET', '/sold/x')).text)?.[1]
+  const price = async () => /costs (\d+) satoshis/.exec((await gateway.send('GET', '/sold/x')).text)?.[1]
   t.equal(await price(), '11')
   t.equal((await gateway.send('GET', '/free/x')).status, 502, 'the authority is not the one of the upstream')
 

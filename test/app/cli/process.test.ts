@@ -12,10 +12,7 @@ import { RawClient } from '../../support/raw-client.ts'
 import { serve } from '../../support/serve.ts'
 
 /** Runs the command line to its end. */
-async function run(
-  args: readonly string[],
-  env: Readonly<Record<string, string>>
-): Promise<{ code: number | null; out: string; err: string }> {
+async function run(args: readonly string[], env: Readonly<Record<string, string>>) {
   const child = spawn(process.execPath, [join(rootFolder, 'src/app/cli/boltgate.mjs'), ...args], {
     cwd: rootFolder,
     env: { PATH: process.env['PATH'] ?? '', ...env }
@@ -47,7 +44,7 @@ async function slowUpstream(t: T) {
   return { waiting, port: await serve(t, server) }
 }
 
-const withRoute = (port: number, extra = '', more: ReadonlyArray<readonly [string, string]> = []): string =>
+const withRoute = (port: number, extra = '', more: ReadonlyArray<readonly [string, string]> = []) =>
   defaultYaml({
     replace: [
       [
@@ -79,7 +76,7 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
   const over = new AbortController()
   let served = 0
   const failures: string[] = []
-  const load = async (keepAlive: boolean): Promise<void> => {
+  const load = async (keepAlive: boolean) => {
     while (!over.signal.aborted) {
       try {
         const answer = await gateway.send('GET', '/free/quick', keepAlive ? {} : { headers: { connection: 'close' } })
@@ -91,7 +88,7 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
     }
   }
   const loads = [load(true), load(true), load(false), load(false)]
-  const reloads = (): number => gateway.log.filter(line => line['msg'] === 'the configuration was reloaded').length
+  const reloads = () => gateway.log.filter(line => line['msg'] === 'the configuration was reloaded').length
   for (let round = 1; round <= 8; round++) {
     if (round === 4) {
       writeFileSync(gateway.file, plain.replace('price: 10 sats', 'pryce: 10 sats'))
@@ -212,7 +209,7 @@ t.test('a plugin file that has changed is used after a reload, and the old one i
   const folder = temporaryFolder(t)
   mkdirSync(join(folder, 'plugins'))
   const file = join(folder, 'plugins', 'mine.mjs')
-  const code = (text: string): string => `
+  const code = (text: string) => `
     import { definePlugin, Type } from ${JSON.stringify(join(rootFolder, 'src/index.ts'))}
     export default definePlugin({
       name: 'mine', config: Type.Object({}), uses: ['log'],
@@ -250,7 +247,7 @@ t.test('a plugin file that has changed is used after a reload, and the old one i
 })
 
 /** A configuration with one route through a plugin that leaves a timer running, and its file. */
-function withTimer(t: T): { yaml: string; file: string } {
+function withTimer(t: T) {
   const plugin = join(temporaryFolder(t), 'timer.mjs')
   writeFileSync(
     plugin,
@@ -322,7 +319,7 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   child.stdout.once('data', () => {
     child.stdout.destroy()
   })
-  const status = async (): Promise<number | null> =>
+  const status = async () =>
     await fetch(`http://127.0.0.1:${port}/ready`).then(
       answer => answer.status,
       () => null

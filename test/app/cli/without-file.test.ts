@@ -28,7 +28,7 @@ function boltgate(t: T, folder: string, args: readonly string[]) {
   return { child, ended, err: () => err.join('') }
 }
 
-async function refused(t: T, folder: string, args: readonly string[]): Promise<string> {
+async function refused(t: T, folder: string, args: readonly string[]) {
   const command = boltgate(t, folder, args)
   command.child.stdout.resume()
   t.equal(await command.ended, 2, args.join(' '))

@@ -5,7 +5,7 @@ import { dryRun } from '../../../src/app/cli/dry-run.ts'
 import { formatProblem } from '../../../src/engine/config/diagnose.ts'
 
 /** What `check` says of a file: its mistakes, and after `warning:` its warnings. */
-async function check(yaml: string, env: Readonly<Record<string, string>> = {}): Promise<string[]> {
+async function check(yaml: string, env: Readonly<Record<string, string>> = {}) {
   try {
     const loaded = await loadText(yaml, env)
     return (await dryRun(loaded)).warnings.map(warning => `warning: ${formatProblem(warning)}`)
@@ -15,7 +15,7 @@ async function check(yaml: string, env: Readonly<Record<string, string>> = {}): 
 }
 
 const up = 'upstream: { url: "http://127.0.0.1:9" }'
-const file = (chain: string, route: string, more = ''): string => `${more}chains:
+const file = (chain: string, route: string, more = '') => `${more}chains:
   c: [ ${chain} ]
 routes:
   - { match: { path: /v1/* }, chain: c, ${route} }
@@ -252,7 +252,7 @@ routes:
 )
 
 t.test("the operator's key that is missing in production is told once, with every line that needs it", async t => {
-  const route = (path: string, price: string): string =>
+  const route = (path: string, price: string) =>
     `  - { match: { path: ${path} }, ${price}chain: c, upstream: { url: "https://a.example" } }\n`
   t.same(
     await check(`mode: production
@@ -281,7 +281,7 @@ routes: [ { match: { path: /a }, price: 1, chain: paid, upstream: { url: "https:
 })
 
 t.test('check warns of what may be meant, and passes it', async t => {
-  const doubled = (url: string, path: string, more = ''): string =>
+  const doubled = (url: string, path: string, more = '') =>
     `routes: [ { match: { path: ${path} }, price: 1, chain: paid, upstream: { url: "${url}"${more} } } ]\n`
   for (const [url, path, to, without] of [
     ['https://api.openai.com/v1', '/v1/chat/completions', '/v1/v1/chat/completions', 'https://api.openai.com'],
@@ -343,7 +343,7 @@ t.test('what check refuses a start and a reload refuse with the same lines', asy
 })
 
 t.test('a name under use that is none is told where it stands, by check and at a reload', async t => {
-  const said = (found: string, at: string, index: number, hint = ''): string =>
+  const said = (found: string, at: string, index: number, hint = '') =>
     `gateway.yaml:${at}: use[${index}]: found ${found}; allowed: service, sandbox, merchant-api, operator-api, storefront, pages${hint} [BG_CONFIG_VALUE]`
   const cases = [
     ['use: [ servce ]', [said('"servce"', '1:8', 0, '. Did you mean "service"?')]],

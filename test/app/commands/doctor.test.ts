@@ -18,11 +18,11 @@ import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { freshPostgres } from '../../support/gateway-process.ts'
 import { ownRedis } from '../../support/own-servers.ts'
 
-async function doctor(t: T, yaml: string): Promise<{ code: number; out: string }> {
+async function doctor(t: T, yaml: string) {
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, yaml)
   const out: string[] = []
-  const print = (line: string): void => {
+  const print = (line: string) => {
     out.push(line)
   }
   const code = await main(['doctor', '-c', file], { print, complain: print })
@@ -69,11 +69,11 @@ t.test('doctor: a running gateway tells its own checks, and the proxy in front i
   const secure = https.createServer({ key: own.key, cert: own.certificate }, pass).listen(0, '127.0.0.1')
   await Promise.all([once(plain, 'listening'), once(secure, 'listening')])
   t.teardown(() => [plain, secure].map(server => server.close()))
-  const portOf = (server: http.Server): number => {
+  const portOf = (server: http.Server) => {
     const address = server.address()
     return typeof address === 'object' && address !== null ? address.port : 0
   }
-  const yaml = (publicUrl: string, more = ''): string =>
+  const yaml = (publicUrl: string, more = '') =>
     defaultYaml({
       replace: [
         sessions,
@@ -119,7 +119,7 @@ t.test('doctor: a running gateway tells its own checks, and the proxy in front i
 t.test('doctor: PostgreSQL, its schema, and the master secret that it was sealed with', async t => {
   const url = await freshPostgres(t)
   if (url === null) return t.pass('no PostgreSQL here')
-  const yaml = (letter: string): string => `
+  const yaml = (letter: string) => `
 data: ${temporaryFolder(t)}
 database: { url: "${url}" }
 secrets: { master: ${letter.repeat(40)} }

@@ -4,9 +4,9 @@ import { describe, logged, startCode } from '../../../src/app/commands/explain.t
 import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { DatabaseOpenError } from '../../../src/platform/database/errors.ts'
 
-const system = (members: object): Error => Object.assign(new Error('the words of the system'), members)
+const system = (members: object) => Object.assign(new Error('the words of the system'), members)
 // postgres.js makes it of what the server sends; its type has no constructor for us.
-const refused = (code: string): Error =>
+const refused = (code: string) =>
   Reflect.construct(postgres.PostgresError, [{ message: 'database "x" does not exist', code }]) as Error
 
 t.test('what ended a command has the code of what it means', async t => {

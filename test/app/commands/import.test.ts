@@ -34,7 +34,7 @@ function minted(...caveats: string[]) {
   const [rootKey, preimage] = [randomBytes(32), randomBytes(32)]
   const paymentHash = createHash('sha256').update(preimage).digest()
   const identifier = Buffer.concat([Buffer.alloc(2), paymentHash, randomBytes(32)])
-  const sign = (key: Uint8Array | string, bytes: Uint8Array | string): Buffer =>
+  const sign = (key: Uint8Array | string, bytes: Uint8Array | string) =>
     createHmac('sha256', key).update(bytes).digest()
   const signature = caveats.reduce(sign, sign(sign('macaroons-key-generator', rootKey), identifier))
   const bytes = caveats.map(text => Buffer.from(text))
@@ -46,7 +46,7 @@ function minted(...caveats: string[]) {
   }
 }
 
-async function command(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+async function command(...args: string[]) {
   const [out, err]: [string[], string[]] = [[], []]
   const code = await main(args, { print: line => out.push(line), complain: line => err.push(line) })
   return { code, out: out.join('\n'), err: err.join('\n') }
@@ -137,7 +137,7 @@ t.test('import aperture: an existing file stays, and keys come from SQLite and e
     }),
     'wrong.csv': `${VECTOR.hash},${VECTOR.rootKey}\nhash,secret\n`
   })
-  const at = (name: string): string => join(folder, name)
+  const at = (name: string) => join(folder, name)
   const kept = at('other/aperture.keys')
   const row = `${VECTOR.hash} ${VECTOR.rootKey}\n`
 
@@ -256,7 +256,7 @@ t.test('tokens of Aperture: what its own mint made keeps working, for its servic
   const foreign = minted('services=service1:0')
   const all = [over, forEver, widened, longer, dynamic, none]
   const gateway = await shop(t, [[VECTOR.hash, VECTOR.rootKey], ...all.map(({ row }) => row)])
-  const status = async (path: string, authorization: string): Promise<number> =>
+  const status = async (path: string, authorization: string) =>
     (await gateway.send('GET', path, { headers: { authorization } })).status
 
   t.equal(await status('/one/a', CREDENTIAL), 200)
@@ -290,8 +290,7 @@ t.test('tokens of Aperture: the operator revokes one by its payment hash', async
 t.test('service: one token is good on all of its routes with the same price, and on no other', async t => {
   const gateway = await shop(t, [])
   const authorization = await buy(gateway, '/one/a')
-  const status = async (path: string): Promise<number> =>
-    (await gateway.send('GET', path, { headers: { authorization } })).status
+  const status = async (path: string) => (await gateway.send('GET', path, { headers: { authorization } })).status
   t.equal(await status('/one/b/c'), 200)
   t.equal(await status('/also'), 200)
   t.equal(await status('/quiet'), 200)
@@ -311,7 +310,7 @@ t.test('invoices: false answers 401 without an invoice', async t => {
 
 t.test('policies by token: each payment has a counter of its own, in bursts', async t => {
   const gateway = await shop(t, [])
-  const status = async (authorization: string): Promise<number> =>
+  const status = async (authorization: string) =>
     (await gateway.send('GET', '/limited', { headers: { authorization } })).status
   const [one, two] = [await buy(gateway, '/limited'), await buy(gateway, '/limited')]
   t.strictSame([await status(one), await status(one), await status(one)], [200, 200, 429])

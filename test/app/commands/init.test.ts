@@ -11,7 +11,7 @@ import { buy, challengeOf, loadText, rootFolder, startGateway } from '../../supp
 import { spawnGateway } from '../../support/gateway-process.ts'
 import { RawUpstream } from '../../support/raw-upstream.ts'
 
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+async function run(...args: string[]) {
   const out: string[] = []
   const err: string[] = []
   const code = await main(args, {
@@ -25,7 +25,7 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
-async function api(t: T): Promise<RawUpstream> {
+async function api(t: T) {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold').listen()
   t.teardown(() => upstream.close())
   return upstream
@@ -291,7 +291,7 @@ t.test(
 )
 
 t.test("use leaves the gateway's own addresses out, production the wallet", async t => {
-  const paths = async (yaml: string): Promise<string[]> =>
+  const paths = async (yaml: string) =>
     (await dryRun(await loadText(yaml, {}))).config.routes.flatMap(({ match }) => match.path)
   const route = 'routes:\n  - { match: { path: /a }, chain: public, upstream: { url: "https://a.example" } }\n'
   t.same(await paths(`use: []\n${route}`), ['/a'])
@@ -331,7 +331,7 @@ routes:
   - { match: { host: api.example.com, path: /items/:id }, price: 10, chain: paid, upstream: { url: "http://127.0.0.1:9" } }
 `
   })
-  const said = async (path: string, headers: Record<string, string> = {}): Promise<unknown> =>
+  const said = async (path: string, headers: Record<string, string> = {}) =>
     decodeInvoice(challengeOf(await gateway.send('GET', path, { headers }), 'l402').parameters.get('invoice') ?? '')
       .description
   t.equal(await said('/v1/a', { host: 'evil.example' }), 'shop.example:8080/v1')

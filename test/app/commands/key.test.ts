@@ -13,7 +13,7 @@ const EVERYTHING = [...RECEIVING, 'offchain:write', 'onchain:read', 'onchain:wri
 const { certificate } = selfSigned({ names: ['localhost', 'node.example.com'] })
 
 /** lnd's folder with these files, beside its certificate. */
-function lndFolder(t: T, files: Readonly<Record<string, string | Uint8Array>>): string {
+function lndFolder(t: T, files: Readonly<Record<string, string | Uint8Array>>) {
   const dir = temporaryFolder(t)
   for (const [name, content] of Object.entries({ 'tls.cert': certificate, ...files })) {
     mkdirSync(dirname(join(dir, name)), { recursive: true })
@@ -22,7 +22,7 @@ function lndFolder(t: T, files: Readonly<Record<string, string | Uint8Array>>): 
   return dir
 }
 
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+async function run(...args: string[]) {
   const out: string[] = []
   const err: string[] = []
   const code = await main(['key', 'lnd', ...args], {

@@ -13,7 +13,7 @@ async function shop(t: T) {
     t,
     createServer((_request, response) => response.end('{}'))
   )
-  const yaml = (verify = ''): string => `use: [ service, sandbox ]
+  const yaml = (verify = '') => `use: [ service, sandbox ]
 server: { publicUrl: "https://api.example.com", listen: "127.0.0.1:0" }
 discovery:
   name: Weather
@@ -38,7 +38,7 @@ routes:
 `
   const file = join(t.testdir({ 'gateway.yaml': yaml() }), 'gateway.yaml')
   let gateway = await startGateway(t, { yaml: yaml() })
-  const run = async (...args: string[]): Promise<{ code: number; out: string; err: string }> => {
+  const run = async (...args: string[]) => {
     const [out, err]: [string[], string[]] = [[], []]
     const code = await main(['publish', ...args, '-c', file], {
       print: line => out.push(line),
@@ -46,7 +46,7 @@ routes:
     })
     return { code, out: out.join('\n'), err: err.join('\n') }
   }
-  const challengeOf = ({ headers }: Answer): string => String([headers['www-authenticate'] ?? ''].flat()[0])
+  const challengeOf = ({ headers }: Answer) => String([headers['www-authenticate'] ?? ''].flat()[0])
   return {
     run,
     file,
@@ -64,7 +64,7 @@ routes:
     },
     wallet: () => `${gateway.url}/sandbox/pay`,
     /** Puts texts into the file, with which the gateway starts again. */
-    async verify(texts: string): Promise<void> {
+    async verify(texts: string) {
       writeFileSync(file, yaml(texts))
       gateway = await startGateway(t, { yaml: yaml(texts) })
     }

@@ -33,7 +33,7 @@ async function listedGateway(t: T, yaml: string) {
   }
 }
 
-const routesOf = (origin: string): string =>
+const routesOf = (origin: string) =>
   `lightning: { primary: { kind: sandbox } }\nroutes:\n  - { match: { path: /paid/* }, price: 10 sats, chain: paid, upstream: { url: "${origin}" } }\n`
 
 t.test(
@@ -41,7 +41,7 @@ t.test(
   async t => {
     const upstream = await countingUpstream(t)
     const { gateway, rooms } = await listedGateway(t, `use: [service, sandbox]\n${routesOf(upstream.origin)}`)
-    const loaded = (): string[] => SUITE.filter(room => rooms().has(room))
+    const loaded = () => SUITE.filter(room => rooms().has(room))
 
     const first = await gateway.send('GET', '/paid/x')
     t.equal(first.status, 402)

@@ -57,7 +57,7 @@ const FURTHER = [
 const file = (
   pluginFile: string,
   price = '{ by: { header: x-key }, of: { SECRET-customer: 5 sats }, else: 9 sats }'
-): string => `
+) => `
 secrets: { master: ${SECRETS['secrets.master']}, adminKey: ${SECRETS['secrets.adminKey']}, previous: [ ${SECRETS['secrets.previous[]']} ] }
 database: { url: "postgres://SECRET-database-user:SECRET-database@db.example.com/x", listenUrl: "postgres://u:SECRET-listen@db.example.com/x" }
 state: { url: "redis://u:SECRET-state@redis.example.com" }

@@ -32,7 +32,7 @@ t.test('byte order marks: the configuration and the file of a secret are read wi
 })
 
 t.test('configuration: top-level x- keys hold anchors, and merge keys take them', async t => {
-  const text = (rest: string): string => `x-limits: &limits { limit: 5, window: 10s }
+  const text = (rest: string) => `x-limits: &limits { limit: 5, window: 10s }
 x-more: &more { <<: *limits, limit: 6, by: address }
 use: []
 routes: []
@@ -47,7 +47,7 @@ ${rest}`
     b: { limit: 5, window: 20_000, by: 'address' },
     c: { limit: 7, window: 10_000, by: 'address' }
   })
-  const problem = async (rest: string): Promise<unknown> =>
+  const problem = async (rest: string) =>
     loadConfigText('gateway.yaml', text(rest), {}).then(
       () => null,
       (error: { problems: unknown }) => error.problems

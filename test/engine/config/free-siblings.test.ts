@@ -2,7 +2,7 @@ import t from 'tap'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { pluginFacts } from './plugin-facts.ts'
 
-const yaml = (free: string, sold = 'path: /v1/premium'): string => `use: []
+const yaml = (free: string, sold = 'path: /v1/premium') => `use: []
 chains:
   paid: [throttle, challenge, forward]
   open: [forward]
@@ -17,7 +17,7 @@ routes:
 `
 
 t.test('check: a free wildcard beside a priced literal path of the same upstream is a warning', async t => {
-  const warnings = async (text: string): Promise<unknown[]> =>
+  const warnings = async (text: string) =>
     (await loadConfigText('gateway.yaml', text, {}, { plugins: pluginFacts })).warnings.filter(
       ({ code }) => code === 'BG_CONFIG_CONFLICT'
     )

@@ -9,11 +9,10 @@ import { List } from '../../../src/engine/config/fields.ts'
 import type { Environment } from '../../../src/engine/config/interpolate.ts'
 import { interpolate } from '../../../src/engine/config/interpolate.ts'
 import { loadConfig, loadConfigText, type LoadOptions } from '../../../src/engine/config/load.ts'
-import type { GatewayConfig } from '../../../src/engine/config/schema.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { pluginFacts } from './plugin-facts.ts'
 
-const load = (text: string, env: Environment = {}, options: LoadOptions = {}): Promise<GatewayConfig> =>
+const load = (text: string, env: Environment = {}, options: LoadOptions = {}) =>
   loadConfigText('gateway.yaml', text, env, {
     plugins: pluginFacts,
     providers: providerKinds,
@@ -21,7 +20,7 @@ const load = (text: string, env: Environment = {}, options: LoadOptions = {}): P
     ...options
   })
 
-async function linesOf(text: string, env: Environment = {}, options: LoadOptions = {}): Promise<string[]> {
+async function linesOf(text: string, env: Environment = {}, options: LoadOptions = {}) {
   try {
     await load(text, env, options)
     return []
@@ -164,7 +163,7 @@ routes: [{ match: { path: /a }, chain: free, upstream: qoutes }]`),
 
 t.test('everything is frozen, all the way down', async t => {
   const config = await load(example)
-  const walk = (value: unknown, path: string): void => {
+  const walk = (value: unknown, path: string) => {
     if (typeof value !== 'object' || value === null) return
     t.ok(Object.isFrozen(value), path)
     for (const [key, inner] of Object.entries(value)) walk(inner, `${path}.${key}`)
@@ -401,7 +400,7 @@ for (const text of misplaced) {
 
 const line = /^gateway\.yaml:[1-9][0-9]*:[1-9][0-9]*: [^\n\r\u2028\u2029]+$/
 
-async function onlyConfigErrors(text: string): Promise<void> {
+async function onlyConfigErrors(text: string) {
   for (const told of await linesOf(text, { PORT: '80' }, { internals: ['api'] }))
     if (!line.test(told)) throw new Error(`not one clear line: ${JSON.stringify(told)}`)
 }
@@ -539,7 +538,7 @@ t.test('a text with line ends of any sort in it stays on one line of the message
 })
 
 t.test('paths of routes are those that the router and the front door can meet', async t => {
-  const path = (text: string): Promise<string[]> =>
+  const path = (text: string) =>
     linesOf(
       `chains: { a: [correlation] }\nroutes: [{ match: { path: ${JSON.stringify(text)} }, chain: a, upstream: { internal: api } }]`
     )

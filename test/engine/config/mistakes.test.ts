@@ -37,7 +37,7 @@ routes:
     upstream: { url: "https://internal.example:8443" }
 `
 
-async function problemsOf(text: string, env: Environment = {}): Promise<string[]> {
+async function problemsOf(text: string, env: Environment = {}) {
   try {
     await loadConfigText('gateway.yaml', text, env, {
       plugins: pluginFacts,
@@ -587,7 +587,7 @@ t.test('a production file with all that production needs is sound', async t => {
 })
 
 t.test('several providers of a slot: each mistake at its own place, and names that tell them apart', async t => {
-  const listed = (primary: string): string => `lightning:
+  const listed = (primary: string) => `lightning:
   primary:
 ${primary}
 `

@@ -72,8 +72,7 @@ t.test(
   'a route for everything takes what is left where use is written, and all in a file that does not say what it uses',
   async t => {
     const route = 'routes:\n  - { match: { path: "/*" }, chain: public, upstream: { url: "http://127.0.0.1:9" } }\n'
-    const health = async (yaml: string): Promise<string | null> =>
-      mountedIn((await mount(yaml)).config)('GET', '/health')
+    const health = async (yaml: string) => mountedIn((await mount(yaml)).config)('GET', '/health')
     t.match(await health(route), /^public: /)
     t.match(await health(`use: [ service ]\n${route}`), /^service-public: /)
   }
@@ -85,7 +84,7 @@ t.test('a file from before, with all routes spelt out, leads each operation thro
   )
   const now = mountedIn((await mount(readFileSync(`${rootFolder}/gateway.yaml`, 'utf8'))).config)
   // The gateway's own addresses and the wallet had other names for the same chains; nothing was metered or prepaid.
-  const renamed = (chain: string | null): string | null =>
+  const renamed = (chain: string | null) =>
     chain
       ?.replace(/^service-(probe|sandbox): /, '$1: ')
       .replace(/ challenge meter$/, ' challenge')
@@ -125,7 +124,7 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
     'the one with all spelt out': readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
   }
   // Where a route stands, and what a chain that no route names would do, may differ.
-  const mounted = ({ routes, chains }: GatewayConfig): unknown =>
+  const mounted = ({ routes, chains }: GatewayConfig) =>
     routes.map(route => ({ ...route, at: null, plugins: chains[route.chain]?.map(entry => ({ ...entry, at: null })) }))
   for (const [name, text] of Object.entries(files)) {
     const { config } = await mount(text)

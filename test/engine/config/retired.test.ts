@@ -1,12 +1,12 @@
 import t from 'tap'
 import { stringify } from 'yaml'
 import { builtInPlugins } from '../../../src/app/plugins.ts'
-import { ConfigError, type Problem } from '../../../src/engine/config/diagnose.ts'
+import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { RETIRED } from '../../../src/engine/sections/retired.ts'
 
 /** A file that sets the key at this path of the table. */
-function fileWith(path: string): string {
+function fileWith(path: string) {
   const steps = path.split('.')
   const [part] = steps
   const file = steps.reduceRight<unknown>((value, step, at) => {
@@ -16,7 +16,7 @@ function fileWith(path: string): string {
   return stringify(file)
 }
 
-async function problemsOf(text: string): Promise<readonly Problem[]> {
+async function problemsOf(text: string) {
   try {
     await loadConfigText('gateway.yaml', text, {}, { plugins: builtInPlugins })
     return []

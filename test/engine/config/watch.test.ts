@@ -39,7 +39,7 @@ async function scene(options: Partial<WatchOptions> = {}) {
     },
     ...options
   })
-  const settle = async (ms = 100): Promise<void> => {
+  const settle = async (ms = 100) => {
     clock.advance(ms)
     await turn()
   }
@@ -227,7 +227,7 @@ t.test('watch: a file behind links is noticed, whichever of them or of their tar
     await writeFile(join(root, 'releases', name, 'gateway.yaml'), text)
   }
   await mkdir(join(root, 'etc'))
-  const link = async (target: string, path: string): Promise<void> => {
+  const link = async (target: string, path: string) => {
     await symlink(target, `${path}.new`)
     await rename(`${path}.new`, path)
   }

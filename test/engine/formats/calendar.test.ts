@@ -43,7 +43,7 @@ await eachDatabase(
         const answer = await gateway.send('GET', `${path}?${query}`, { headers: { 'x-api-key': gateway.adminKey } })
         t.equal(answer.status, 200, `${path}?${query}`)
       }
-    const found = async (query: string): Promise<number> =>
+    const found = async (query: string) =>
       ((await gateway.merchantSend('GET', `/api/payments?${query}`)).json() as { payments: unknown[] }).payments.length
     t.equal(await found('from=0000-01-01'), 1)
     t.equal(await found('from=0000-01-01&to=9999-12-31T23:59:59-14:00'), 1)

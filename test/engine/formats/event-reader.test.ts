@@ -67,7 +67,7 @@ const VECTORS: ReadonlyArray<readonly [name: string, stream: string, events: rea
 ]
 
 /** Events of bytes that come in these pieces, from memory that is used again, and the offsets of all boundaries. */
-function read(bytes: Buffer, cuts: readonly number[], isEnded = false): { events: Event[]; ends: number[] } {
+function read(bytes: Buffer, cuts: readonly number[], isEnded = false) {
   const events: Event[] = []
   const ends: number[] = []
   let from = 0

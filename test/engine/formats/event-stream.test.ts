@@ -21,7 +21,7 @@ interface Received {
 }
 
 /** Reads a stream as the standard says ("Interpreting an event stream"), with what it told about coming back. */
-function interpret(stream: string): { readonly events: Received[]; readonly retry: number | null } {
+function interpret(stream: string) {
   const events: Received[] = []
   let [event, data, id] = ['', '', '']
   let retry: number | null = null
@@ -201,7 +201,7 @@ t.test('a client that does not read gets no comments, and the end instead of a f
 })
 
 /** A gateway whose one operation is an event stream. */
-async function served(t: Test, clock: ManualClock, begin: EventStreamOptions['begin']): ReturnType<typeof openDoor> {
+async function served(t: Test, clock: ManualClock, begin: EventStreamOptions['begin']) {
   const chain = new Chain(
     [
       {

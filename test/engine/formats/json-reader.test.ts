@@ -25,7 +25,7 @@ function valueOf(outline: Outline): unknown {
   return Object.fromEntries(members)
 }
 
-function read(text: string): { readonly value: unknown } | null {
+function read(text: string) {
   try {
     return { value: valueOf(outlineOf(text, LIMITS)) }
   } catch (error) {
@@ -34,7 +34,7 @@ function read(text: string): { readonly value: unknown } | null {
   }
 }
 
-function parsed(text: string): { readonly value: unknown } | null {
+function parsed(text: string) {
   try {
     return { value: JSON.parse(text) as unknown }
   } catch {
@@ -81,8 +81,8 @@ t.test('bytes that are not UTF-8 and a byte order mark are refused', async t => 
 })
 
 t.test('limits are inclusive', async t => {
-  const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
-  const names = (count: number): string => `{${Array.from({ length: count }, (_none, at) => `"${at}":0`).join(',')}}`
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+  const names = (count: number) => `{${Array.from({ length: count }, (_none, at) => `"${at}":0`).join(',')}}`
   t.doesNotThrow(() => outlineOf(nested(20), LIMITS))
   t.throws(() => outlineOf(nested(21), LIMITS), { message: 'is nested deeper than 20 levels' })
   t.equal(outlineOf(names(100), LIMITS).size, 100)
@@ -100,7 +100,7 @@ t.test('of unique names one that repeats is found, however it is written and how
   const unique = { ...LIMITS, depth: 99, members: 999, names: 999 }
   for (const count of [1, 7, 8, 9, 10, 17, 300]) {
     const members = Array.from({ length: count }, (_none, at) => `"n${at}":{"n${at}":[]}`)
-    const text = (more: string): string => `[{"n0":1},{${[...members, more].join(',')}}]`
+    const text = (more: string) => `[{"n0":1},{${[...members, more].join(',')}}]`
     t.doesNotThrow(() => outlineOf(text('"n":1'), unique), `${count}`)
     for (const again of ['"n0"', `"n${count - 1}"`, '"\\u006e0"'])
       t.throws(() => outlineOf(text(`${again}:1`), unique), { message: /twice/ }, `${count} and ${again}`)
@@ -110,7 +110,7 @@ t.test('of unique names one that repeats is found, however it is written and how
 })
 
 /** Looks at characters of a text, and values that are built, while `run` runs. */
-function workOf(run: () => void): { readonly looks: number; readonly built: number } {
+function workOf(run: () => void) {
   const { charCodeAt, startsWith, slice, indexOf } = String.prototype
   const { parse } = JSON
   let [looks, built] = [0, 0]
@@ -133,7 +133,7 @@ function workOf(run: () => void): { readonly looks: number; readonly built: numb
       return slice.call(this, start, end)
     }
   })
-  JSON.parse = (text: string): unknown => {
+  JSON.parse = (text: string) => {
     built++
     return parse(text)
   }

@@ -67,7 +67,7 @@ t.test('response schemas: lists leave out what does not fit, or keep its place',
 })
 
 t.test('response schemas: an error names path, expected and found, and no value', async t => {
-  const fault = (schema: Parameters<typeof parseResponse>[0], value: unknown): string => {
+  const fault = (schema: Parameters<typeof parseResponse>[0], value: unknown) => {
     try {
       parseResponse(schema, value, message => new Error(message))
       return ''

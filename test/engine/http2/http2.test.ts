@@ -1,11 +1,5 @@
 import { once } from 'node:events'
-import {
-  connect,
-  constants,
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  type OutgoingHttpHeaders
-} from 'node:http2'
+import { connect, constants, type ClientHttp2Stream, type OutgoingHttpHeaders } from 'node:http2'
 import t, { type Test as T } from 'tap'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -21,18 +15,11 @@ import {
 } from '../listener/support.ts'
 import { until } from '../../support/until.ts'
 
-interface Answer {
-  readonly status: number
-  readonly headers: Record<string, unknown>
-  readonly trailers: Record<string, unknown>
-  readonly body: string
-}
-
-function open(t: T, options: Partial<DoorOptions> & Pick<DoorOptions, 'handle'>): Promise<Door> {
+function open(t: T, options: Partial<DoorOptions> & Pick<DoorOptions, 'handle'>) {
   return openDoor(t, { tls: tlsOptions(certificateFiles(['localhost'])), http2: true, ...options })
 }
 
-async function dial(t: T, url: string): Promise<ClientHttp2Session> {
+async function dial(t: T, url: string) {
   const session = connect(url, { rejectUnauthorized: false })
   t.teardown(() => {
     session.destroy()
@@ -41,7 +28,7 @@ async function dial(t: T, url: string): Promise<ClientHttp2Session> {
   return session
 }
 
-async function answerOf(stream: ClientHttp2Stream): Promise<Answer> {
+async function answerOf(stream: ClientHttp2Stream) {
   let trailers = {}
   stream.on('trailers', given => {
     trailers = given
@@ -52,7 +39,7 @@ async function answerOf(stream: ClientHttp2Stream): Promise<Answer> {
   return { status: Number(headers[':status']), headers, trailers, body }
 }
 
-const secure = (door: Door): string => `https://127.0.0.1:${door.port}`
+const secure = (door: Door) => `https://127.0.0.1:${door.port}`
 
 t.test('HTTP/2: a request arrives as over HTTP/1.1, and its response goes back', async t => {
   const door = await open(t, {
@@ -200,7 +187,7 @@ t.test('HTTP/2: a response before the end of the upload resets the rest of it', 
 })
 
 /** Node's client ends a stream before it resets it, others do not. */
-function frame(type: number, flags: number, stream: number, body: Uint8Array = Buffer.alloc(0)): Buffer {
+function frame(type: number, flags: number, stream: number, body: Uint8Array = Buffer.alloc(0)) {
   const head = Buffer.alloc(9)
   head.writeUIntBE(body.length, 0, 3)
   head.writeUInt8(type, 3)

@@ -6,10 +6,8 @@ import t from 'tap'
 import { readPlainHead } from '../../../src/engine/lane/plain-head.ts'
 
 const LIMIT = 8192
-const read = (text: string, limit = LIMIT): ReturnType<typeof readPlainHead> =>
-  readPlainHead(Buffer.from(text, 'latin1'), limit)
-const get = (...lines: string[]): string =>
-  `GET /a?b HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
+const read = (text: string, limit = LIMIT) => readPlainHead(Buffer.from(text, 'latin1'), limit)
+const get = (...lines: string[]) => `GET /a?b HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 
 t.test('a plain head is read to its end', async t => {
   t.strictSame(read(`${get('X-A: \t b c \t', 'X-Empty:', 'x-latin:caf\xe9', 'Connection: Keep-Alive')}rest`), {
@@ -96,7 +94,7 @@ interface Reading {
 }
 
 /** How node:http reads the first request of some bytes; null when it does not take it for a plain one. */
-async function byNode(text: string): Promise<Reading | null> {
+async function byNode(text: string) {
   const server = createServer({ requireHostHeader: false, keepAliveTimeout: 0 })
   const [client, far] = duplexPair()
   const { promise, resolve } = Promise.withResolvers<Reading | null>()
@@ -134,7 +132,7 @@ async function byNode(text: string): Promise<Reading | null> {
   return reading
 }
 
-const pick = (...values: string[]): fc.Arbitrary<string> => fc.constantFrom(...values)
+const pick = (...values: string[]) => fc.constantFrom(...values)
 const line = fc
   .tuple(
     pick(
@@ -225,7 +223,7 @@ const harmed = fc
   })
 
 /** Whether the head of `text` is plain. Rejects where node:http reads another one. */
-async function agree(text: string): Promise<boolean> {
+async function agree(text: string) {
   const head = read(text)
   if (head === null) return false
   const lengths = head.rawHeaders.filter(

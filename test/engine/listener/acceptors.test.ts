@@ -23,7 +23,7 @@ void t.test('acceptors: a busy event loop accepts many connections in each of it
 })
 
 void t.test('acceptors: two gateways cannot share a port, and a closed one gives it back', async t => {
-  const acceptors = (port = 0): Acceptors => {
+  const acceptors = (port = 0) => {
     const made = new Acceptors(
       localAddress(port),
       socket => socket.destroy(),

@@ -94,7 +94,7 @@ t.test('Forwarded counts only where there is no X-Forwarded-For', async t => {
 })
 
 t.test('the scheme is what the outermost trusted proxy saw', async t => {
-  const secure = (proto: string, addresses = '203.0.113.9'): boolean =>
+  const secure = (proto: string, addresses = '203.0.113.9') =>
     proxies.client('10.0.0.1', new HeaderList(['X-Forwarded-For', addresses, 'X-Forwarded-Proto', proto]), false).secure
   t.ok(secure('https'))
   t.ok(secure('WSS'))
@@ -105,7 +105,7 @@ t.test('the scheme is what the outermost trusted proxy saw', async t => {
 })
 
 t.test('a correlation id is taken when it is harmless, else made', async t => {
-  const fresh = (): string => 'fresh'
+  const fresh = () => 'fresh'
   for (const id of ['a', 'A-Za.z0:9_', 'x'.repeat(128)]) t.equal(acceptedCorrelationId(id, fresh), id)
   for (const id of [null, '', 'x'.repeat(129), 'a b', 'a"b', 'a\nb', 'ä', 'a,b'])
     t.equal(acceptedCorrelationId(id, fresh), 'fresh')

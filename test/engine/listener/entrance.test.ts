@@ -18,12 +18,12 @@ import { programPath } from '../../support/program-path.ts'
 import { RawClient } from '../../support/raw-client.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { freePort } from '../../support/free-port.ts'
-import { certificateFiles, openDoor, reply, tlsOptions, type Door, type DoorOptions } from './support.ts'
+import { certificateFiles, openDoor, reply, tlsOptions, type DoorOptions } from './support.ts'
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
-const who = ({ clientAddress, peerAddress, secure }: Context): string => `${clientAddress} ${peerAddress} ${secure}`
+const who = ({ clientAddress, peerAddress, secure }: Context) => `${clientAddress} ${peerAddress} ${secure}`
 
-function openWho(t: T, options: Partial<DoorOptions> = {}): Promise<Door> {
+function openWho(t: T, options: Partial<DoorOptions> = {}) {
   return openDoor(t, {
     trustedProxies: ['127.0.0.1'],
     handle: (ctx, wire) => {
@@ -33,7 +33,7 @@ function openWho(t: T, options: Partial<DoorOptions> = {}): Promise<Door> {
   })
 }
 
-const version2 = (head: number, family: number, body: Buffer): Buffer =>
+const version2 = (head: number, family: number, body: Buffer) =>
   Buffer.concat([
     Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1'),
     Buffer.from([head, family, body.length >> 8, body.length & 255]),
@@ -91,7 +91,7 @@ t.test('a PROXY header: what is malformed is no client', t => {
 for (const isSecure of [false, true])
   t.test(`a trusted proxy: its PROXY header is the client, ${isSecure ? 'over TLS' : 'in the clear'}`, async t => {
     const door = await openWho(t, isSecure ? { tls: tlsOptions(certificateFiles(['localhost'])) } : {})
-    const ask = async (headers: string): Promise<string | undefined> => {
+    const ask = async (headers: string) => {
       const socket = connect(door.port, '127.0.0.1')
       t.teardown(() => {
         socket.destroy()
@@ -180,7 +180,7 @@ t.test('a Unix socket: its client is a trusted proxy of this machine', async t =
   })
   const agent = new Agent({ connect: { socketPath: path } })
   t.teardown(() => agent.close())
-  const ask = async (headers: Record<string, string>): Promise<string> =>
+  const ask = async (headers: Record<string, string>) =>
     (await request('http://a/', { dispatcher: agent, headers })).body.text()
   t.equal(await ask({}), '127.0.0.1 127.0.0.1 false')
   t.equal(await ask({ 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' }), '203.0.113.9 127.0.0.1 true')
@@ -196,7 +196,7 @@ t.test(
   async t => {
     const folder = temporaryFolder(t)
     const path = join(folder, 'http.sock')
-    const acceptors = (at: string): Acceptors => {
+    const acceptors = (at: string) => {
       const made = new Acceptors({ kind: 'unix', path: at }, socket => socket.destroy(), t.error)
       t.teardown(() => made.close())
       return made
@@ -227,7 +227,7 @@ t.test('in the clear beside TLS: requests of other machines are redirected with 
     addresses: [plain],
     toHttps: ['https://api.example', 'https://apis.example:8443']
   })
-  const ask = async (headers: Record<string, string>, method = 'GET', proxied = ''): Promise<string> => {
+  const ask = async (headers: Record<string, string>, method = 'GET', proxied = '') => {
     const client = await RawClient.connect(door.port)
     t.teardown(() => {
       client.close()
@@ -271,7 +271,7 @@ t.test('HAProxy: its PROXY headers name the client', { skip }, async t => {
   })
   for (const port of ports) {
     // Another address of loopback, which is not trusted.
-    const ask = (): Promise<string | null> =>
+    const ask = () =>
       new Promise(resolve => {
         httpRequest({ port, host: '127.0.0.1', localAddress: '127.0.0.5', agent: false }, response => {
           response.setEncoding('utf8').on('data', resolve)

@@ -12,11 +12,11 @@ import { framing, pipelines, upgrades } from './vectors/framing.ts'
 import { authorizations, expectations, headerLines, hosts } from './vectors/headers.ts'
 import { requestLines, targets } from './vectors/request-line.ts'
 
-const get = (target = '/', ...lines: string[]): string =>
+const get = (target = '/', ...lines: string[]) =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
-const post = (target: string, body: string, ...lines: string[]): string =>
+const post = (target: string, body: string, ...lines: string[]) =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n${body}`
-const chunked = (target: string, body: string): string =>
+const chunked = (target: string, body: string) =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
 /** Everything that can be told of one connection from both of its sides. */
 interface Told {
@@ -33,7 +33,7 @@ type Step =
   | { readonly kind: 'end'; readonly last: string | Buffer | null; readonly trailers: readonly string[] | null }
   | { readonly kind: 'wait' | 'destroy' }
 
-async function play(wire: Wire, steps: readonly Step[]): Promise<void> {
+async function play(wire: Wire, steps: readonly Step[]) {
   for (const step of steps) {
     switch (step.kind) {
       case 'head':
@@ -166,7 +166,7 @@ class Side {
 }
 
 /** Text cut at places given as shares of its length. */
-function cut(text: string, shares: readonly number[]): string[] {
+function cut(text: string, shares: readonly number[]) {
   const places = [0, ...shares.map(share => Math.floor(share * text.length)).toSorted((a, b) => a - b), text.length]
   return places
     .slice(1)
@@ -293,7 +293,7 @@ t.test('the fast lane and node:http write the same bytes for the same answer', a
         answer.status === 205 ? ['Content-Length', '0'] : answer.length ? ['Content-Length', String(size)] : []
       const empty = answer.status === 205
       const steps: Step[] = []
-      const wait = (at: number): void => {
+      const wait = (at: number) => {
         if (answer.waits[at] === true) steps.push({ kind: 'wait' }, { kind: 'wait' })
       }
       wait(0)
@@ -328,7 +328,7 @@ t.test('the fast lane and node:http write the same bytes for the same answer', a
 
 t.test('plain requests do not pass through node:http, others do', async t => {
   let byNode = 0
-  const count = (): void => {
+  const count = () => {
     byNode++
   }
   const requests = channel('http.server.request.start')
@@ -461,7 +461,7 @@ t.test('what the lane has held back is parsed before what comes after it was han
     }
   })
   const client = await door.connect()
-  const quiet = async (): Promise<void> => {
+  const quiet = async () => {
     for (let turns = 0; turns < 50; turns++) await setImmediate()
   }
   const filler = `X-Filler: ${'x'.repeat(5000)}`

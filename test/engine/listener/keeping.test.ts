@@ -69,7 +69,7 @@ for (const fastLane of [true, false]) {
       handle(ctx, wire) {
         const one = { ctx, wire, gathered: false }
         contexts.push(one)
-        const gather = async (): Promise<void> => {
+        const gather = async () => {
           await ctx.body.gather()
           one.gathered = true
         }
@@ -149,7 +149,7 @@ t.test('bodies of strangers that operations read hold no more together than is a
       ctx.body.isAnonymous = true
       watchWire(wire)
       wires.push({ wire })
-      const read = async (): Promise<void> => {
+      const read = async () => {
         try {
           results.push(await ctx.body.bytes())
         } catch (error) {

@@ -13,7 +13,7 @@ import { doors, openDoor, reply, replyError, watchWire } from './support.ts'
 import { until } from '../../support/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
-const answer = (_ctx: Context, wire: Wire): void => {
+const answer = (_ctx: Context, wire: Wire) => {
   reply(wire, 200, 'ok')
 }
 
@@ -69,7 +69,7 @@ t.test('uploads: what is left of one after its response has the time of a head',
 })
 
 t.test('front door: two ways of framing a body contradict each other', t => {
-  const head = (...lines: string[]): unknown =>
+  const head = (...lines: string[]) =>
     admit(
       { method: 'POST', url: '/', httpVersion: '1.1', rawHeaders: ['Host', 'a', ...lines] },
       { headerCount: 100, upgrading: false, takesAnySegment: () => false }
@@ -419,7 +419,7 @@ t.test(
   async t => {
     let cuts = 0
     let probes = 0
-    const connection = (more: object): Watched & { taken: number } =>
+    const connection = (more: object) =>
       ({
         socket: { writableLength: 1, bytesWritten: 0, readableEnded: false, resetAndDestroy: () => cuts++ },
         watch: new Watch(0),
@@ -452,7 +452,7 @@ t.test(
 
 t.test('what a client sends ahead is left in the system once some requests wait, whoever reads it', async t => {
   const accepted = Promise.withResolvers<Socket>()
-  const onSocket = (message: unknown): void => {
+  const onSocket = (message: unknown) => {
     accepted.resolve((message as { socket: Socket }).socket /* the channel's own shape */)
   }
   subscribe('net.server.socket', onSocket)
@@ -475,7 +475,7 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   // A chunked body is not for the fast lane: all that follows it is read by node:http.
   client.send('POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n')
   for (let at = 0; at < count; at++) client.send(`GET /${at} HTTP/1.1\r\nHost: a\r\nX-Filler: ${filler}\r\n\r\n`)
-  const rest = async (): Promise<void> => {
+  const rest = async () => {
     for (let quiet = 0, read = -1; quiet < 100; quiet = socket.bytesRead === read ? quiet + 1 : 0) {
       read = socket.bytesRead
       await setImmediate()
@@ -483,7 +483,7 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   }
   await rest()
   t.ok(socket.bytesRead < 512 * 1024, `${socket.bytesRead} bytes were read while the first request was not answered`)
-  const answerNext = async (): Promise<void> => {
+  const answerNext = async () => {
     await until(() => answers.length > 0)
     answers.shift()?.()
   }

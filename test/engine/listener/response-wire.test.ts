@@ -5,7 +5,7 @@ import type { Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { type Door, doors, openDoor, reply, replyError, watchWire } from './support.ts'
 
-const get = (target = '/', ...lines: string[]): string =>
+const get = (target = '/', ...lines: string[]) =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 
 /** A listener that gives its requests to the test one by one. */

@@ -9,18 +9,18 @@ import { selfSigned } from '../../fakes/certificate.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { certificateFiles, openDoor, reply, tlsOptions } from './support.ts'
 
-async function dial(port: number, options: ConnectionOptions = {}): Promise<TLSSocket> {
+async function dial(port: number, options: ConnectionOptions = {}) {
   const socket = connect({ port, host: '127.0.0.1', servername: 'a.example', rejectUnauthorized: false, ...options })
   await once(socket, 'secureConnect')
   return socket
 }
 
-async function get(socket: TLSSocket): Promise<string> {
+async function get(socket: TLSSocket) {
   socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
   return String((await once(socket, 'data'))[0])
 }
 
-const nameOf = (socket: TLSSocket): unknown => socket.getPeerCertificate().subjectaltname
+const nameOf = (socket: TLSSocket) => socket.getPeerCertificate().subjectaltname
 
 t.test('tls: the certificate is chosen by SNI, and the first one is for all other names', async t => {
   const wildcard = certificateFiles(['*.b.example'])
@@ -107,7 +107,7 @@ t.test('tls: renewed files are used for new connections, and broken ones never',
 
 t.test('tls: a session is resumed by another gateway with the same secret, and by none with another', async t => {
   const files = certificateFiles(['a.example'])
-  const handle = (_ctx: unknown, wire: Parameters<typeof reply>[0]): void => {
+  const handle = (_ctx: unknown, wire: Parameters<typeof reply>[0]) => {
     reply(wire, 200, 'ok')
   }
   const first = await openDoor(t, { tls: tlsOptions(files), handle })
@@ -144,7 +144,7 @@ t.test('tls: draining cuts a handshake that has not finished', async t => {
 
 t.test('tls: files that cannot be used are named at startup', t => {
   const files = certificateFiles(['a.example'])
-  const open = (cert: string, key: string): Tls =>
+  const open = (cert: string, key: string) =>
     new Tls({ ...tlsOptions({ cert, key }), clock: systemClock, http2: false }, () => undefined)
   t.throws(() => open('/nowhere/cert.pem', files.key), {
     code: 'BG_TLS_CERTIFICATE',

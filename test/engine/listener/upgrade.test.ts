@@ -9,19 +9,19 @@ import type { TunnelResponse, TunnelResult, TunnelTarget, Wire } from '../../../
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openDoor, reply, watchWire } from './support.ts'
 
-const ask = (...lines: string[]): string =>
+const ask = (...lines: string[]) =>
   `GET /chat?x=%2F HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 const switching =
   'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Up: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n\r\n'
 
 /** A raw upstream: each connection is given to `serve`, with a promise for the head of its request. */
-async function upstream(t: Test, serve: (socket: Socket, head: string) => void): Promise<string> {
+async function upstream(t: Test, serve: (socket: Socket, head: string) => void) {
   const sockets = new Set<Socket>()
   const server: Server = createServer({ allowHalfOpen: true }, socket => {
     sockets.add(socket)
     let text = ''
     socket.on('error', () => undefined)
-    const read = (chunk: Buffer): void => {
+    const read = (chunk: Buffer) => {
       text += chunk.toString('latin1')
       if (!text.includes('\r\n\r\n')) return
       socket.off('data', read)
@@ -41,7 +41,7 @@ async function upstream(t: Test, serve: (socket: Socket, head: string) => void):
   return `http://127.0.0.1:${address.port}`
 }
 
-function target(origin: string, more: Partial<TunnelTarget> = {}): TunnelTarget {
+function target(origin: string, more: Partial<TunnelTarget> = {}) {
   return {
     origin,
     path: '/up//a%2Fb/./?y',
@@ -55,7 +55,7 @@ function target(origin: string, more: Partial<TunnelTarget> = {}): TunnelTarget 
 }
 
 /** The body of a refusal. */
-async function textOf(result: TunnelResult): Promise<string> {
+async function textOf(result: TunnelResult) {
   if (result.kind !== 'refused') throw new Error('a tunnel was opened')
   return await text(result.body)
 }
@@ -67,11 +67,7 @@ interface Case {
 }
 
 /** Opens a door and gives the first request to the test. */
-async function arrival(
-  t: Test,
-  bytes: string,
-  clock?: ManualClock
-): Promise<Case & { client: Awaited<ReturnType<Awaited<ReturnType<typeof openDoor>>['connect']>> }> {
+async function arrival(t: Test, bytes: string, clock?: ManualClock) {
   const arrived = Promise.withResolvers<Case>()
   const door = await openDoor(t, {
     ...(clock === undefined ? {} : { clock }),

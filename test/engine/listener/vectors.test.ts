@@ -23,7 +23,7 @@ interface Request {
   body: string | null
 }
 
-function compare(t: Test, record: Request | undefined, expected: Seen): void {
+function compare(t: Test, record: Request | undefined, expected: Seen) {
   if (record === undefined) {
     t.fail(`${expected.line} did not reach the handler`)
     return

@@ -10,7 +10,7 @@ import { errorLike } from '../../support/error-like.ts'
 import { ShortError } from '../../../src/engine/operations/errors.ts'
 
 /** The parts of a context that decisions about its caller read. */
-function contextWith(parts: object, headers: readonly string[] = []): Context {
+function contextWith(parts: object, headers: readonly string[] = []) {
   return { headers: new HeaderList([...headers]), host: 'pay.example', ...parts } as unknown as Context
 }
 
@@ -91,7 +91,7 @@ t.test('replays: a key belongs to one body while it lives, and a refusal may be 
   const idempotency = { key: 'k', fingerprint: 'f' }
   const attempt = async (found: Array<Kept<string> | null>, made: Error | null = null) => {
     let tries = 0
-    const make = async (): Promise<string> => {
+    const make = async () => {
       tries++
       if (made !== null) throw made
       return 'new'
@@ -99,7 +99,7 @@ t.test('replays: a key belongs to one body while it lives, and a refusal may be 
     const { made: result, headers } = await once(idempotency, async () => found.shift() ?? null, make, 100)
     return [result, headers, tries]
   }
-  const kept = (fingerprint: string, freeAt: number | null): Kept<string> => ({ made: 'old', fingerprint, freeAt })
+  const kept = (fingerprint: string, freeAt: number | null) => ({ made: 'old', fingerprint, freeAt })
   const replayed = ['X-Idempotency-Replayed', 'true']
   t.same(
     await once(

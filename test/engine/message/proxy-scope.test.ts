@@ -4,7 +4,7 @@ import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { requestHeaders } from '../../../src/engine/upstream/header-policy.ts'
 import { contextOf } from '../upstream/harness.ts'
 
-const scope = (): ProxyScope => new ProxyScope('shop-1', '/l402/proxy/shop-1')
+const scope = () => new ProxyScope('shop-1', '/l402/proxy/shop-1')
 
 t.test('proxy cookies: an upstream gets those that its proxy set, under their own names', async t => {
   t.equal(
@@ -61,7 +61,7 @@ t.test('proxy cookies: a proxy keeps at most 32 cookies and 8 KiB in a browser, 
 })
 
 t.test("untrusted upstreams: no credential of the gateway's origin reaches them", async t => {
-  const sent = (untrusted: ProxyScope | null): HeaderList =>
+  const sent = (untrusted: ProxyScope | null) =>
     new HeaderList(
       requestHeaders(
         contextOf({

@@ -12,10 +12,7 @@ import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
 import { upstreamConfig } from '../upstream/harness.ts'
 
 /** A whole gateway with nothing but forwarding in its chain, in front of `script`. */
-async function gateway(
-  t: Test,
-  script: (connection: RawConnection) => Promise<void>
-): Promise<{ port: number; upstream: RawUpstream; faults: string[] }> {
+async function gateway(t: Test, script: (connection: RawConnection) => Promise<void>) {
   const upstream = await new RawUpstream(script).listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   const route = await forwarder.open(upstreamConfig(upstream.origin))
@@ -51,7 +48,7 @@ async function gateway(
 }
 
 /** Sends bytes and answers everything that comes back until the connection closes. */
-async function exchange(port: number, request: string): Promise<string> {
+async function exchange(port: number, request: string) {
   const socket = net.connect(port, '127.0.0.1')
   const pieces: Buffer[] = []
   socket.on('data', piece => {

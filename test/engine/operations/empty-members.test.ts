@@ -6,7 +6,7 @@ import { bodyReader } from '../../../src/engine/operations/validation.ts'
 import { fieldName } from '../../../src/engine/operations/field-errors.ts'
 import { startGateway } from '../../support/gateway.ts'
 
-const read = (schema: TSchema, body: unknown): unknown => bodyReader(schema)(Buffer.from(JSON.stringify(body)))
+const read = (schema: TSchema, body: unknown) => bodyReader(schema)(Buffer.from(JSON.stringify(body)))
 
 /** Members of a schema with the path to each, through objects, lists and unions. */
 function membersOf(schema: TSchema, path: readonly string[] = []): Array<{ path: readonly string[]; schema: TSchema }> {
@@ -33,7 +33,7 @@ function bodyOf([step, ...rest]: readonly string[], value: unknown): unknown {
 }
 
 /** Whether the value of this one member is refused; the body may lack whatever else it needs. */
-function isRefused(schema: TSchema, path: readonly string[], value: unknown): boolean {
+function isRefused(schema: TSchema, path: readonly string[], value: unknown) {
   try {
     read(schema, bodyOf(path, value))
     return false
@@ -43,7 +43,7 @@ function isRefused(schema: TSchema, path: readonly string[], value: unknown): bo
   }
 }
 
-function takesText(schema: TSchema): boolean {
+function takesText(schema: TSchema) {
   const {
     type,
     enum: values,

@@ -29,7 +29,7 @@ t.test('the trail shows numbers, choices and what is marked, and never another t
 })
 
 t.test('a cookie is found by its whole name, in any line', async t => {
-  const valuesIn = (...lines: string[]): string[] =>
+  const valuesIn = (...lines: string[]) =>
     cookieValues(new HeaderList(lines.flatMap(line => ['Cookie', line])), 'boltgate-a')
   t.same(valuesIn('x=boltgate-a; boltgate-a=1;boltgate-ab=2; \tboltgate-a =3 ;y=4', 'boltgate-a=5'), ['1', '3', '5'])
   for (const line of ['', ';'.repeat(9), 'boltgate-b=1', 'my-boltgate-a=1', 'x=1 boltgate-a=2', '=boltgate-a=1'])

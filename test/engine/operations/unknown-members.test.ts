@@ -4,7 +4,7 @@ import { ValidationError } from '../../../src/engine/operations/errors.ts'
 import { bodyReader } from '../../../src/engine/operations/validation.ts'
 import { ProxyInput } from '../../../src/payments/proxies/schema.ts'
 
-function errorsOf(schema: TSchema, body: unknown): ValidationError['errors'] {
+function errorsOf(schema: TSchema, body: unknown) {
   try {
     bodyReader(schema)(Buffer.from(JSON.stringify(body)))
     return {}
@@ -14,13 +14,13 @@ function errorsOf(schema: TSchema, body: unknown): ValidationError['errors'] {
   }
 }
 
-const proxy = (members: object): object => ({
+const proxy = (members: object) => ({
   name: 'x',
   targetBaseUrl: 'https://api.example.com',
   defaultPriceSats: 10,
   ...members
 })
-const metered = (meter: object): object => proxy({ endpoints: [{ pathPattern: '/a', priceSats: 9, meter }] })
+const metered = (meter: object) => proxy({ endpoints: [{ pathPattern: '/a', priceSats: 9, meter }] })
 
 t.test('a member that the meter of a proxy does not have is named, beside those that it has', async t => {
   t.same(errorsOf(ProxyInput, metered({ outputMsat: 1, ouputMsat: 1, usage: 'bytes' })), {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Chain, type ChainProgress } from '../../../src/engine/pipeline/chain.ts'
+import { Chain } from '../../../src/engine/pipeline/chain.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import type { Hooks } from '../../../src/engine/pipeline/plugin.ts'
@@ -9,7 +9,7 @@ import type { Head, Outcome, Reply } from '../../../src/engine/message/reply.ts'
 const ctx = {} as Context
 const outcome = {} as Outcome
 const reply: Reply = { status: 200, headers: [], body: null }
-const begin = (): ChainProgress => ({ next: 0, stopped: false })
+const begin = () => ({ next: 0, stopped: false })
 const head = (): Head => ({ status: 200, headers: new HeaderList(), source: 'reply' })
 
 /** Three plugins and a terminal one that write down what is called. */

@@ -6,9 +6,9 @@ import { Context, NO_ROUTE } from '../../../src/engine/message/context.ts'
 import { ClientGone, LongError, ShortError } from '../../../src/engine/operations/errors.ts'
 import { Exchange } from '../../../src/engine/pipeline/exchange.ts'
 import { type Responder, type TunnelPolicy, definePlugin, type Hooks } from '../../../src/engine/pipeline/plugin.ts'
-import { harness, type Harness, type HarnessAnswer, type HarnessOptions } from '../../../src/engine/pipeline/harness.ts'
+import { harness, type HarnessAnswer, type HarnessOptions } from '../../../src/engine/pipeline/harness.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import type { Outcome, Reply } from '../../../src/engine/message/reply.ts'
+import type { Outcome } from '../../../src/engine/message/reply.ts'
 import type {
   Stopping,
   TunnelResponse,
@@ -20,14 +20,14 @@ import type {
 import { Type } from 'typebox'
 
 /** A chain of bare hooks with an answer at its end. */
-function chainOf(hooks: readonly Hooks[], answer: HarnessAnswer = {}, options: HarnessOptions = {}): Promise<Harness> {
+function chainOf(hooks: readonly Hooks[], answer: HarnessAnswer = {}, options: HarnessOptions = {}) {
   return harness(
     hooks.map((hook, i) => definePlugin({ name: `p${i}`, config: Type.Object({}), setup: () => hook })),
     { ...options, answer }
   )
 }
 
-const ok = (body: string | null = 'ok'): Reply => ({ status: 200, headers: ['X-Own', '1'], body })
+const ok = (body: string | null = 'ok') => ({ status: 200, headers: ['X-Own', '1'], body })
 
 const plainPolicy: TunnelPolicy = { headers: (_status, raw) => new HeaderList([...raw]), failure: error => error }
 
@@ -46,7 +46,7 @@ t.test('replies: carry their length, no-store and the two headers of every respo
     '1.0.0'
   ])
   t.equal(result.text, 'héllo')
-  const cachingOf = async (...given: Parameters<typeof chainOf>): Promise<string[]> =>
+  const cachingOf = async (...given: Parameters<typeof chainOf>) =>
     (await (await chainOf(...given)).run()).headers.all('cache-control')
   t.same(await cachingOf([], () => ({ ...ok(''), headers: ['Cache-Control', 'public'] })), ['public'])
   t.same(await cachingOf([], {}), [], "an upstream's response stays as it is")
@@ -585,16 +585,10 @@ t.test('heads: one whose client has left does not go up the chain', async t => {
   }
 })
 
-interface Played {
-  readonly wire: ManualWire
-  readonly exchange: Exchange
-  readonly outcomes: Outcome[]
-}
-
 function play(
   handle: (responder: Responder, wire: ManualWire) => ReturnType<NonNullable<Hooks['handle']>>,
   hooks: Hooks[] = []
-): Played {
+) {
   const outcomes: Outcome[] = []
   const wire = new ManualWire()
   const body = {

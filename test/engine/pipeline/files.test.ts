@@ -8,7 +8,7 @@ import { buy, startGateway } from '../../support/gateway.ts'
 
 const BYTES = Array.from({ length: 300_000 }, (_, index) => String.fromCharCode(32 + (index % 90))).join('')
 
-function folderOf(t: T): string {
+function folderOf(t: T) {
   const root = temporaryFolder(t)
   const folder = join(root, 'books')
   mkdirSync(join(folder, 'sub', '.git'), { recursive: true })
@@ -28,7 +28,7 @@ function folderOf(t: T): string {
   return folder
 }
 
-const yamlOf = (folder: string): string => `routes:
+const yamlOf = (folder: string) => `routes:
   - { match: { path: /free/* }, chain: public, upstream: { files: ${folder} } }
   - { match: { path: /paid/* }, price: 5, chain: paid, upstream: { files: ${folder} } }
   - { match: { path: /one }, chain: public, upstream: { files: ${join(folder, 'a book.pdf')} } }
@@ -130,7 +130,7 @@ t.test('files: one is sold, and what is not there is not', async t => {
 
 t.test('files: check says what fits', async t => {
   const folder = folderOf(t)
-  const start = async (route: string): Promise<unknown> =>
+  const start = async (route: string) =>
     await startGateway(t, { yaml: `routes: [ { ${route} } ]` }).catch((error: unknown) => error)
   t.match(await start('match: { path: /a/* }, chain: public, upstream: { files: ./nowhere }'), {
     message: /upstream\.files: found ".*nowhere", which cannot be read; allowed: the path of a folder/
@@ -159,7 +159,7 @@ t.test('files: one that changes while it is sent does not break the framing of r
     writeFileSync(file, '')
     truncateSync(file, size)
     const socket = connect(Number(new URL(url).port), '127.0.0.1')
-    const ask = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: gateway\r\n\r\n`
+    const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: gateway\r\n\r\n`
     socket.write(ask('/free/log.txt') + ask('/free/missing.txt'))
     const [first] = await once(socket, 'data')
     socket.pause()

@@ -12,7 +12,7 @@ export default definePlugin({
   setup: () => ({
     request(ctx) {
       // An offer of which nothing but the price is looked at.
-      const offer = (amountSats: number): RequestOffer => ({ amountSats }) as RequestOffer
+      const offer = (amountSats: number) => ({ amountSats }) as RequestOffer
       if (ctx.query === 'do=free') ctx.offer = offer(0)
       if (ctx.query === 'do=price') ctx.offer = offer(5)
       if (ctx.query === 'do=paid') ctx.payment = { scheme: 'l402', paymentHash: 'ab'.repeat(32), amountSats: 5 }

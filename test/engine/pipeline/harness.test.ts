@@ -68,7 +68,7 @@ t.test('a condition compares values of headers and of decoded query parameters',
     setup: () => ({ request: () => ({ status: 418, headers: [], body: null }) })
   })
   const chain = await harness([{ plugin, when: { header: ['X-Plan=gold'], query: ['format=pdf', 'q'] } }])
-  const status = async (target: string, plan: string | null = 'gold'): Promise<number> =>
+  const status = async (target: string, plan: string | null = 'gold') =>
     (await chain.run({ target, headers: plan === null ? {} : { 'x-plan': plan } })).status
   t.equal(await status('/?format=pdf&q='), 418)
   t.equal(await status('/?q&f%6frmat=%70df'), 418, 'an upstream decodes it too')

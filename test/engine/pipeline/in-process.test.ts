@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import t from 'tap'
-import { type Context, NO_ROUTE } from '../../../src/engine/message/context.ts'
+import { NO_ROUTE } from '../../../src/engine/message/context.ts'
 import { LongError } from '../../../src/engine/operations/errors.ts'
 import { defineOperation } from '../../../src/engine/operations/operation.ts'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
@@ -28,7 +28,7 @@ const operations = new InternalUpstream([
 ])
 
 const pages = await harness({ name: 'page', config: Type.Object({}), setup: () => ({}) })
-const pageOf = (method: string): Context => pages.begin({ method, target: '/console' }).ctx
+const pageOf = (method: string) => pages.begin({ method, target: '/console' }).ctx
 
 /** Asks as a page that was sent a form, through a chain that records what it is told. */
 async function ask(value: number, plugin: Hooks = {}, leadsTo: InternalUpstream | null = operations) {

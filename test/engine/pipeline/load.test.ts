@@ -120,7 +120,7 @@ for (const fastLane of [true, false]) {
 
   void t.test(`load: a late event loop sheds requests, paid ones last, probes never (${where})`, async t => {
     const { clock, send, statuses, counts } = await overloadable(t, fastLane)
-    const lateTick = async (late: number): Promise<void> => {
+    const lateTick = async (late: number) => {
       for (let count = 0; count < 32; count++) await send('/health')
       clock.leap(50 + late)
     }
@@ -161,7 +161,7 @@ for (const fastLane of [true, false]) {
 
 void t.test('load: a queue grows only as fast as the database answers', async t => {
   const { clock, load, queue, statuses, answer } = await overloadable(t, true)
-  const fill = (count: number): void => {
+  const fill = (count: number) => {
     while (queue.waiting < count) load.enter(queue)
   }
   fill(2_100)
@@ -218,7 +218,7 @@ void t.test('load: shed requests are reported once a second with their number', 
 
 void t.test('load: a route whose queue grows while the database is slow sheds, and recovers', async t => {
   const { clock, load, queue, statuses, answer } = await overloadable(t, true)
-  const wait = (count: number): void => {
+  const wait = (count: number) => {
     for (let entered = 0; entered < count; entered++) load.enter(queue)
   }
   wait(1_000)

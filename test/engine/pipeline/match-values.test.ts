@@ -74,7 +74,7 @@ t.test('routes compare headers and query parameters', async t => {
 
 t.test('a preflight, which has no values of headers, goes to the route without them', async t => {
   const gateway = await startGateway(t, { yaml, documented: false })
-  const preflight = async (path: string): Promise<unknown> => {
+  const preflight = async (path: string) => {
     const headers = {
       origin: 'https://page.example',
       'access-control-request-method': 'GET',
@@ -87,7 +87,7 @@ t.test('a preflight, which has no values of headers, goes to the route without t
 })
 
 t.test('one path has at most 30 such routes', async t => {
-  const routes = (count: number): string =>
+  const routes = (count: number) =>
     [
       'routes:',
       ...Array.from(
@@ -111,7 +111,7 @@ t.test('each has its price, and is listed without the values that it compares', 
   const version = { 'x-api-version': '2' }
   t.match((await gateway.send('GET', '/v1/report', { headers: version })).text, '10')
   const authorization = await buy(gateway, '/v1/report')
-  const status = async (target: string, headers: Readonly<Record<string, string>> = {}): Promise<number> =>
+  const status = async (target: string, headers: Readonly<Record<string, string>> = {}) =>
     (await gateway.send('GET', target, { headers: { authorization, ...headers } })).status
   t.equal(await status('/v1/report?format=pdf'), 401, 'the cheaper payment')
   t.equal(await status('/v1/report', version), 401)

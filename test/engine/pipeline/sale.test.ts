@@ -34,7 +34,7 @@ t.test('nothing that costs comes to an upstream without payment, whatever the ch
       ]
     })
   })
-  const status = async (path: string): Promise<number> => (await gateway.send('GET', path)).status
+  const status = async (path: string) => (await gateway.send('GET', path)).status
 
   t.equal(await status('/priced/a'), 500)
   t.equal(upstream.requests.length, 0)

@@ -25,10 +25,10 @@ type Untyped = Partial<Omit<Plugin, 'setup' | 'uses'>> & {
   setup?(): unknown
 }
 
-const plugin = (parts: Untyped): Plugin => ({ name: 'mine', config: Type.Object({}), ...parts }) as Plugin
+const plugin = (parts: Untyped) => ({ name: 'mine', config: Type.Object({}), ...parts }) as Plugin
 
 /** Compiles two routes that go through `mine`. */
-async function compiled(mine: Plugin, clock = new ManualClock()): Promise<Snapshot> {
+async function compiled(mine: Plugin, clock = new ManualClock()) {
   const end = definePlugin({
     name: 'forward',
     config: Type.Object({}),
@@ -44,7 +44,7 @@ async function compiled(mine: Plugin, clock = new ManualClock()): Promise<Snapsh
 }
 
 /** The lines with which a configuration is refused. */
-async function refusal(promise: Promise<Snapshot>): Promise<string[]> {
+async function refusal(promise: Promise<Snapshot>) {
   try {
     await promise
   } catch (error) {
@@ -55,7 +55,7 @@ async function refusal(promise: Promise<Snapshot>): Promise<string[]> {
 }
 
 /** Turns of the event loop in which promises that can settle do. */
-const settled = async (): Promise<void> => {
+const settled = async () => {
   for (let turn = 0; turn < 3; turn++) await setImmediate()
 }
 
@@ -78,7 +78,7 @@ for (const [what, setup, found] of [
 t.test('a setup that never settles is told at its place in the file after its time, once for all routes', async t => {
   const clock = new ManualClock()
   let calls = 0
-  const setup = async (): Promise<Hooks> => {
+  const setup = async () => {
     calls++
     return await new Promise<Hooks>(() => {})
   }
@@ -118,7 +118,7 @@ t.test('a setup that settles in time, or gives no hooks at all, is sound', async
 })
 
 t.test('a misspelt hook, which would never be called, is told with the hooks that there are', async t => {
-  const setup = (): unknown => ({ reqest: () => ({ status: 403, headers: [], body: null }) })
+  const setup = () => ({ reqest: () => ({ status: 403, headers: [], body: null }) })
   const lines = await refusal(compiled(plugin({ setup })))
   t.equal(lines.length, 1, lines.join('\n'))
   t.match(

@@ -90,7 +90,7 @@ async function site(
     }
   })
   let told = 0
-  const done = async (): Promise<Outcome> => {
+  const done = async () => {
     while (outcomes.length <= told)
       await new Promise<void>(resolve => {
         waiting = [...waiting, resolve]
@@ -103,7 +103,7 @@ async function site(
 }
 
 const streaming =
-  (body: StreamBody, more: Partial<Reply> = {}): (() => Reply) =>
+  (body: StreamBody, more: Partial<Reply> = {}) =>
   () => ({ status: 200, headers: ['Content-Type', 'text/plain'], body, ...more })
 
 t.test('a stream goes out as it is written, without a length, and the connection stays', async t => {

@@ -15,7 +15,7 @@ const from = (clientAddress: string, headers: string[] = []) => {
 const paying = (clientAddress: string) => from(clientAddress, ['Authorization', 'L402 a:b'])
 
 /** Seconds that a refusal says, 0 where there is none. */
-function wait(ask: () => void): number {
+function wait(ask: () => void) {
   try {
     ask()
     return 0

@@ -1,10 +1,9 @@
 import t from 'tap'
 import { Round } from '../../../src/engine/upstream/client-share.ts'
-import type { QueuedCall } from '../../../src/engine/upstream/connection.ts'
 
-const ignore = (): void => undefined
+const ignore = () => undefined
 
-function call(path: string): QueuedCall & { over: boolean } {
+function call(path: string) {
   const queued = {
     over: false,
     call: { method: 'GET', path, headers: [], body: null },
@@ -29,7 +28,7 @@ function call(path: string): QueuedCall & { over: boolean } {
 }
 
 /** Takes requests until none may be taken; answers their paths. */
-function taken(round: Round, most = Number.POSITIVE_INFINITY): string[] {
+function taken(round: Round, most = Number.POSITIVE_INFINITY) {
   const paths: string[] = []
   for (let share = round.first(); share !== null && paths.length < most; share = round.first())
     paths.push(round.take(share)?.call.path ?? '')

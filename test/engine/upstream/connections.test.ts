@@ -17,7 +17,7 @@ import { until } from '../../support/until.ts'
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'
 
 /** Lets what the kernel holds for this process come in. */
-async function turns(count = 20): Promise<void> {
+async function turns(count = 20) {
   for (let turn = 0; turn < count; turn++) await setImmediate()
 }
 
@@ -33,7 +33,7 @@ async function setup(
   script: (connection: RawConnection, upstream: RawUpstream) => Promise<void> | void,
   more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {},
   clock: Clock = systemClock
-): Promise<Setup> {
+) {
   const upstream = await new RawUpstream(script).listen()
   const forwarder = new Forwarder({ clock, production: false })
   t.teardown(async () => {
@@ -589,8 +589,8 @@ t.test(
       pool.destroy()
       await upstream.close()
     })
-    const ignore = (): void => undefined
-    const turnOver = (controller: CallController): void => {
+    const ignore = () => undefined
+    const turnOver = (controller: CallController) => {
       controller.pause()
       controller.resume()
     }

@@ -21,18 +21,13 @@ class Item implements Waiting {
   }
 }
 
-function build(): {
-  clock: ManualClock
-  deadlines: Deadlines
-  ended: string[]
-  item: (name: string, patience: number) => Item
-} {
+function build() {
   const clock = new ManualClock()
   const deadlines = new Deadlines(clock, () => {
     /* nothing to tidy */
   })
   const ended: string[] = []
-  const item = (name: string, patience: number): Item => {
+  const item = (name: string, patience: number) => {
     const made = new Item(name, patience, it => {
       ended.push(it.name)
       deadlines.delete(it)

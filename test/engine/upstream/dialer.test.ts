@@ -81,7 +81,7 @@ t.test("connections go to a name's addresses in turn, and past one where nothing
   const other = createServer().listen(port, '127.0.0.3')
   await once(other, 'listening')
   t.teardown(() => other.close())
-  const resolve = ((_name: string, _options: object, callback: (error: null, found: object[]) => void): void => {
+  const resolve = ((_name: string, _options: object, callback: (error: null, found: object[]) => void) => {
     callback(null, addresses)
   }) as unknown as typeof lookup // Only this form is called.
   const dialer = new Dialer(new URL(`http://several.test:${port}`), null, { tls: null, timeout: 5_000 }, resolve)

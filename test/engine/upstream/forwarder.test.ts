@@ -13,7 +13,7 @@ import { bodyOf, contextOf, RecordingResponder, targetOf, upstreamConfig } from 
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'
 
 /** The header lines of a request as a flat list, names in lower case. */
-function lines(request: RawRequest | undefined): Record<string, string[]> {
+function lines(request: RawRequest | undefined) {
   // No prototype, so that `__proto__` is a name like any other.
   const out = Object.create(null) as Record<string, string[]>
   for (const line of (request?.head ?? '').split('\r\n').slice(1)) {
@@ -294,7 +294,7 @@ const REQUESTS: readonly RequestVector[] = [
 ]
 
 /** The status of the error that a call throws or rejects with; null when it does not. */
-async function statusOf(run: () => void | Promise<void>): Promise<number | null> {
+async function statusOf(run: () => void | Promise<void>) {
   try {
     await run()
     return null
@@ -303,7 +303,7 @@ async function statusOf(run: () => void | Promise<void>): Promise<number | null>
   }
 }
 
-async function setup(t: Test, answer = ANSWER): Promise<{ upstream: RawUpstream; forwarder: Forwarder }> {
+async function setup(t: Test, answer = ANSWER) {
   const upstream = await RawUpstream.serve(answer).listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {

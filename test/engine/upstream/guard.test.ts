@@ -14,7 +14,7 @@ import { RawUpstream } from '../../support/raw-upstream.ts'
 const PRODUCTION: TargetRules = { production: true }
 const DEVELOPMENT: TargetRules = { production: false }
 
-function reason(text: string, rules: TargetRules): AddressFault | null {
+function reason(text: string, rules: TargetRules) {
   try {
     checkTargetUrl(text, rules)
     return null
@@ -25,7 +25,7 @@ function reason(text: string, rules: TargetRules): AddressFault | null {
 }
 
 /** Why a promise was refused, or null. */
-async function refusal(promise: Promise<unknown>): Promise<AddressFault | null> {
+async function refusal(promise: Promise<unknown>) {
   const error: unknown = await promise.then(
     () => null,
     (error: unknown) => error

@@ -34,7 +34,7 @@ t.test('outgoing calls: interim responses that were not asked for are passed ove
     })
   })
   const url = `http://127.0.0.1:${await serve(t, server)}`
-  const inPieces = async (socket: Socket, text: string): Promise<void> => {
+  const inPieces = async (socket: Socket, text: string) => {
     for (let at = 0; at < text.length; at += size) {
       socket.write(text.slice(at, at + size))
       await setImmediate()
@@ -43,7 +43,7 @@ t.test('outgoing calls: interim responses that were not asked for are passed ove
   const guard = new AddressGuard({ production: false })
   const outbound = outboundCall(guard)
   const sources = openSourceCalls()
-  const provider = (more: object): ProviderHttp =>
+  const provider = (more: object) =>
     new ProviderHttp({
       url,
       timeout: 10_000,

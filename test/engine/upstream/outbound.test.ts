@@ -1,14 +1,14 @@
 import { createServer, type RequestListener } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
-import { outboundCall, type OutboundCall } from '../../../src/engine/upstream/outbound.ts'
+import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { serve } from '../../support/serve.ts'
 
-async function answering(t: T, answer: RequestListener): Promise<string> {
+async function answering(t: T, answer: RequestListener) {
   return `http://127.0.0.1:${await serve(t, createServer(answer))}`
 }
 
-function caller(production = false, addresses: readonly string[] = []): OutboundCall {
+function caller(production = false, addresses: readonly string[] = []) {
   return outboundCall(new AddressGuard({ production, resolve: async () => addresses }))
 }
 
@@ -34,7 +34,7 @@ t.test('a body without an end is dropped, and changes nothing about the answer',
     res.on('close', () => {
       dropped()
     })
-    const more = (): void => {
+    const more = () => {
       if (!res.destroyed)
         res.write('x'.repeat(16_384), () => {
           setImmediate(more)

@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import { Readable } from 'node:stream'
 import t, { type Test as T } from 'tap'
 import type { UrlUpstreamConfig } from '../../../src/engine/sections/upstream.ts'
@@ -12,14 +12,14 @@ import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness
 import { until } from '../../support/until.ts'
 
 /** An address where nothing listens. */
-async function closed(t: T): Promise<string> {
+async function closed(t: T) {
   const server = createServer()
   const origin = `http://127.0.0.1:${await serve(t, server)}`
   await new Promise(resolve => server.close(resolve))
   return origin
 }
 
-async function named(t: T, name: string, answer?: RequestListener): Promise<{ origin: string; server: Server }> {
+async function named(t: T, name: string, answer?: RequestListener) {
   const server = createServer(
     answer ??
       ((req, res) => {
@@ -37,7 +37,7 @@ interface Open {
   ask(ctx?: Context): Promise<RecordingResponder>
 }
 
-async function open(t: T, urls: readonly string[], more: Partial<UrlUpstreamConfig> = {}): Promise<Open> {
+async function open(t: T, urls: readonly string[], more: Partial<UrlUpstreamConfig> = {}) {
   const clock = new ManualClock()
   const forwarder = new Forwarder({ clock, production: false })
   t.teardown(() => forwarder.close())
@@ -62,7 +62,7 @@ async function open(t: T, urls: readonly string[], more: Partial<UrlUpstreamConf
   return { clock, forwarder, route, context, ask }
 }
 
-function retryAfter(act: () => void): string | undefined {
+function retryAfter(act: () => void) {
   try {
     act()
     return undefined
@@ -191,7 +191,7 @@ t.test('pool: with every address away nothing is sold, and the shortest pause is
   const { ask, clock, context, forwarder } = await open(t, [await closed(t), await closed(t)])
   for (let request = 0; request < 5; request++) t.equal((await ask()).failure?.status, 502)
   t.equal((await ask()).failure?.status, 503)
-  const sell = (): string | undefined =>
+  const sell = () =>
     retryAfter(() => {
       forwarder.breakers.requireSellable(context())
     })
@@ -217,7 +217,7 @@ t.test('health: an address is left out after its checks failed, and comes back',
   })
   const health = { path: '/up?deep=1', every: 1_000, unhealthyAfter: 2, healthyAfter: 2 }
   const { ask, clock, context, forwarder, route } = await open(t, [`${checked.origin}/v1`], { health })
-  const check = async (): Promise<void> => {
+  const check = async () => {
     const before = checks
     clock.advance(1_000)
     await until(() => checks > before && route.upstream.health?.isChecking === false)

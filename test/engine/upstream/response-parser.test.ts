@@ -90,11 +90,11 @@ function parse(pieces: readonly string[], silent = false, pauses: readonly boole
 /**
  * The same, as far as the places at which it was split may not matter: what is refused may be refused sooner or later.
  */
-function outcome({ fault, ...rest }: Result): unknown {
+function outcome({ fault, ...rest }: Result) {
   return { ...rest, refused: fault !== null }
 }
 
-function cut(text: string, places: readonly number[]): string[] {
+function cut(text: string, places: readonly number[]) {
   const sorted = [0, ...places.map(place => place % (text.length + 1)), text.length].toSorted((a, b) => a - b)
   return sorted.slice(1).map((end, at) => text.slice(sorted[at], end))
 }
@@ -139,7 +139,7 @@ const answer = fc
     trailers: fields
   })
   .map(parts => {
-    const lines = (pairs: ReadonlyArray<readonly [string, string]>): string =>
+    const lines = (pairs: ReadonlyArray<readonly [string, string]>) =>
       pairs.map(([name, text]) => `${name}:${parts.around}${text}${parts.around}\r\n`).join('')
     const silent = parts.silent || parts.status === 204 || parts.status === 304
     const chunks = parts.chunks.filter(chunk => chunk !== '')
@@ -150,7 +150,7 @@ const answer = fc
         : parts.framing === 'chunked'
           ? [['Transfer-Encoding', parts.upper ? 'CHUNKED' : 'chunked']]
           : []
-    const size = (chunk: string): string =>
+    const size = (chunk: string) =>
       parts.upper ? `00${chunk.length.toString(16).toUpperCase()}` : chunk.length.toString(16)
     const framed =
       parts.framing === 'chunked'

@@ -15,7 +15,7 @@ setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
 /** Collects until nothing of `held` is left, or it is clear that something keeps it; answers how many are left. */
-async function left(held: ReadonlyArray<WeakRef<object>>): Promise<number> {
+async function left(held: ReadonlyArray<WeakRef<object>>) {
   let count = held.length
   for (let round = 0; round < 20 && count > 0; round++) {
     // A reference that was looked at lives until the end of the turn.
@@ -26,12 +26,12 @@ async function left(held: ReadonlyArray<WeakRef<object>>): Promise<number> {
   return count
 }
 
-function nothing(): void {
+function nothing() {
   return undefined
 }
 
 /** A handler made here, so that it keeps nothing alive of where it is used. */
-function handlerOf(told: Partial<CallHandler>): CallHandler {
+function handlerOf(told: Partial<CallHandler>) {
   return {
     over: false,
     client: '',
@@ -63,7 +63,7 @@ t.test('a pool keeps no request that it has sent, while their answers stream', a
     pool.destroy()
     await upstream.close()
   })
-  const send = async (): Promise<WeakRef<object>> => {
+  const send = async () => {
     const { promise, resolve, reject } = Promise.withResolvers<CallController>()
     const body = Buffer.from('what was sent')
     pool.dispatch(

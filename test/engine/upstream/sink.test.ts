@@ -35,7 +35,7 @@ t.test('what upstreams send reaches the client as the rules say', async t => {
         await upstream.close()
       })
       const target = targetOf(upstream.origin, vector.target)
-      const send = async (): Promise<RecordingResponder> => {
+      const send = async () => {
         const responder = new RecordingResponder()
         void forwarder.forward(
           contextOf({ method: vector.method ?? 'GET', httpVersion: vector.httpVersion ?? '1.1' }),
@@ -473,7 +473,7 @@ t.test('a body that fails while the request waits in line is answered and harms 
 })
 
 /** How a response ends whose client does not read for `pause` milliseconds, and whose upstream breaks off then. */
-async function breakAfter(t: T, pause: number, responseLimit = Infinity): Promise<Error | null> {
+async function breakAfter(t: T, pause: number, responseLimit = Infinity) {
   let connection: RawConnection | undefined
   const upstream = await new RawUpstream(async it => {
     connection = it

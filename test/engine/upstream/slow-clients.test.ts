@@ -88,7 +88,7 @@ async function setting(t: T): Promise<Setting> {
   }
 }
 
-const address = (number: number): string => `203.0.113.${number}`
+const address = (number: number) => `203.0.113.${number}`
 const LARGE = 'GET /up/large HTTP/1.1\r\n\r\n'
 const SMALL = 'GET /up/small HTTP/1.1\r\n\r\n'
 const ANNOUNCED = 'POST /up/announced HTTP/1.1\r\nContent-Length: 100000\r\n\r\na'
@@ -149,7 +149,7 @@ t.test(
       ['bodies of unknown length', CHUNKED]
     ] as const) {
       const { slow, honest, begun, running, passes } = await setting(t)
-      const attack = (): void => {
+      const attack = () => {
         for (let count = 0; count < 100; count++) slow(address(count % 8), bytes)
       }
       attack()
@@ -157,7 +157,7 @@ t.test(
       const asked = honest()
       t.equal(await passes(asked), 200, name)
       // Until each of the addresses has been found out; it is for a moment that fewer run whenever some are cut.
-      const found = async (): Promise<void> => {
+      const found = async () => {
         let looks = 0
         for (let turn = 0; looks < 40; turn++) {
           if (turn === 10_000) throw new Error(`${running()} requests run at once`)

@@ -14,7 +14,7 @@ import { CERTIFICATE, KEY } from './certificate.ts'
 import { contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
 import { serve } from '../../support/serve.ts'
 
-const ignore = (): void => undefined
+const ignore = () => undefined
 const silent: CallHandler = {
   over: false,
   client: '',
@@ -30,9 +30,7 @@ const silent: CallHandler = {
 }
 
 /** A TLS server that answers every request, and notes the names it was asked for. */
-async function secureServer(
-  t: Test
-): Promise<{ origin: string; names: Array<string | false>; protocols: Array<string | false | null> }> {
+async function secureServer(t: Test) {
   const names: Array<string | false> = []
   const protocols: Array<string | false | null> = []
   const server = tls.createServer({ cert: CERTIFICATE, key: KEY, ALPNProtocols: ['h2', 'http/1.1'] }, socket => {

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { UpstreamUpload } from '../../../src/engine/upstream/upload.ts'
 
 /** Both ends of a connection. */
-async function pair(t: Test): Promise<{ near: Socket; far: Socket }> {
+async function pair(t: Test) {
   const server = createServer()
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

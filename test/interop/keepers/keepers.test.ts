@@ -11,7 +11,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { openShop } from '../../security/shop.ts'
 import { serve } from '../../support/serve.ts'
 
-const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
+const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const python = here('python/bin/python')
 const skip =
   existsSync(python) && existsSync(here('node_modules/l402'))
@@ -37,10 +37,10 @@ const keepers: readonly Keeper[] = [
 ]
 
 /** The two calls of LND's REST interface that pay, over the sandbox; answers its address and what it has paid. */
-async function restWallet(t: T, gateway: TestGateway): Promise<{ readonly url: string; paid: number }> {
+async function restWallet(t: T, gateway: TestGateway) {
   const wallet = { url: '', paid: 0 }
   const server = createServer((request, response) => {
-    const pay = async (): Promise<void> => {
+    const pay = async () => {
       let text = ''
       for await (const piece of request.setEncoding('utf8')) text += String(piece)
       const { payment_request: invoice } = JSON.parse(text) as { payment_request: string } // the clients' own format
@@ -72,7 +72,7 @@ async function run(t: T, keeper: Keeper, gateway: TestGateway) {
     child.kill()
   })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const get = async (path: string): Promise<string> => {
+  const get = async (path: string) => {
     child.stdin.write(`${gateway.url}${path}\n`)
     return String((await lines.next()).value)
   }
@@ -87,7 +87,7 @@ for (const keeper of keepers) {
       const { gateway } = shop
       const proxy = await shop.proxy({ renewal: renews ? 402 : 'contract' })
       const { wallet, get: at } = await run(t, keeper, gateway)
-      const get = async (path: string): Promise<string> => await at(proxy.path + path)
+      const get = async (path: string) => await at(proxy.path + path)
       t.equal(await get('/a'), '200')
       t.equal(await get('/a'), '200')
       t.equal(wallet.paid, 1, 'it keeps its token')

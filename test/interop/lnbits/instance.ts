@@ -65,12 +65,7 @@ export async function startLnbits(
   t.teardown(() => {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
   })
-  const send = async (
-    method: string,
-    path: string,
-    headers: Record<string, string>,
-    body?: object
-  ): Promise<unknown> => {
+  const send = async (method: string, path: string, headers: Record<string, string>, body?: object) => {
     const answer = await fetch(`${url}${path}`, {
       method,
       headers: { 'content-type': 'application/json', ...headers },
@@ -96,7 +91,7 @@ export async function startLnbits(
       }
       // It would ask feeds for prices with every invoice, which tests cannot reach.
       await send('PATCH', '/api/v1/wallet', { 'x-api-key': adminkey }, { currency: '' })
-      const key = (text: string): string => `lnbits+http://127.0.0.1:${port}?key=${text}`
+      const key = (text: string) => `lnbits+http://127.0.0.1:${port}?key=${text}`
       return {
         id,
         adminKey: key(adminkey),
@@ -111,7 +106,7 @@ export async function startLnbits(
 }
 
 /** It takes some seconds until it listens. */
-async function inTime<Result>(work: () => Promise<Result>): Promise<Result> {
+async function inTime<Result>(work: () => Promise<Result>) {
   for (let tries = 0; ; tries++) {
     try {
       return await work()

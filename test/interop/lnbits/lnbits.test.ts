@@ -37,9 +37,9 @@ t.test('a real LNbits', { skip }, async t => {
   })
   t.teardown(() => lnbits.close())
   const key = new Secret(seller.adminKey)
-  const pay = async (bolt11: string): Promise<string> =>
+  const pay = async (bolt11: string) =>
     ((await payer.api('POST', '/api/v1/payments', { out: true, bolt11 })) as { readonly preimage: string }).preimage
-  const invoiceOf = async (amount: number): Promise<string> =>
+  const invoiceOf = async (amount: number) =>
     ((await payer.api('POST', '/api/v1/payments', { out: false, amount, unit: 'sat' })) as { readonly bolt11: string })
       .bolt11
   const refund = (reference: string, invoice: string, amountSats: number): PayoutRequest => ({

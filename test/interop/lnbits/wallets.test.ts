@@ -52,7 +52,7 @@ async function receiveAndPay(
   fake: { readonly wallet: NodeWallet },
   tell: (paymentHash: string) => void = () => {},
   look = 'get_invoice_status'
-): Promise<void> {
+) {
   const made = await ask('create_invoice', { amount: 21, memo: 'Tea', expiry: 600 })
   t.match(made, { ok: true, error_message: null })
   const { paymentHash, amountSats } = decodeInvoice(String(made['payment_request']))

@@ -21,7 +21,7 @@ const skip =
 const RECEIVE = ['invoices:read', 'invoices:write']
 const REFUND = [...RECEIVE, 'offchain:read', 'offchain:write', 'onchain:read', 'onchain:write']
 
-function json(answer: Answer, status: number): Json {
+function json(answer: Answer, status: number) {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
@@ -61,12 +61,12 @@ t.test('real lnd nodes', { skip }, async t => {
       }
     })
 
-    const create = async (amount: string): Promise<Json> =>
+    const create = async (amount: string) =>
       json(
         await gateway.merchantSend('POST', '/api/payments', { orderId: `order-${amount}`, amount, currency: 'BTC' }),
         201
       )
-    const paid = async (amount: string): Promise<Json> => {
+    const paid = async (amount: string) => {
       const payment = await create(amount)
       await payer.pay(String(payment['lightningInvoice']))
       return json(await gateway.merchantSend('POST', `/api/payments/${String(payment['invoiceId'])}/sync`), 200)
@@ -146,11 +146,13 @@ t.test('real lnd nodes', { skip }, async t => {
     t.teardown(() => lnd.close())
     const key = new Secret(await seller.key(REFUND))
     const request = { amountSats: 33, description: 'by hand', expirySeconds: 600 }
-    const payout = (
-      reference: string,
-      destination: PayoutRequest['destination'],
-      amountSats = 1000
-    ): PayoutRequest => ({ reference, chargeId: 'ab'.repeat(32), destination, amountSats, description: null })
+    const payout = (reference: string, destination: PayoutRequest['destination'], amountSats = 1000) => ({
+      reference,
+      chargeId: 'ab'.repeat(32),
+      destination,
+      amountSats,
+      description: null
+    })
 
     await t.test('a macaroon for receiving alone is enough, and a missing permission is named', async t => {
       t.match(await lnd.validateKey(new Secret(await seller.key(RECEIVE))), { isValid: true })

@@ -22,13 +22,13 @@ export function findPrograms(): { readonly lnd: string; readonly btcd: string } 
   const folders = [process.env['BOLTGATE_LND_BIN'] ?? '', ...(process.env['PATH'] ?? '').split(delimiter)].filter(
     folder => folder !== ''
   )
-  const find = (name: string): string | null => folders.map(folder => join(folder, name)).find(isProgram) ?? null
+  const find = (name: string) => folders.map(folder => join(folder, name)).find(isProgram) ?? null
   const lnd = find('lnd')
   const btcd = find('btcd')
   return lnd === null || btcd === null ? null : { lnd, btcd }
 }
 
-function isProgram(path: string): boolean {
+function isProgram(path: string) {
   try {
     accessSync(path, constants.X_OK)
     return true
@@ -55,7 +55,7 @@ export async function until<Found>(what: string, look: () => Promise<Found | nul
 }
 
 /** Runs a program until the test ends; what it prints goes to a file in `folder`. */
-function run(t: Lifetime, folder: string, program: string, args: readonly string[]): ChildProcess {
+function run(t: Lifetime, folder: string, program: string, args: readonly string[]) {
   mkdirSync(folder, { recursive: true })
   const output = createWriteStream(join(folder, 'output.log'), { flags: 'a' })
   // Neither the home of whoever runs the tests nor their settings are its business.
@@ -66,7 +66,7 @@ function run(t: Lifetime, folder: string, program: string, args: readonly string
   return child
 }
 
-async function end(child: ChildProcess): Promise<void> {
+async function end(child: ChildProcess) {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
   child.kill('SIGTERM')
@@ -78,7 +78,7 @@ async function end(child: ChildProcess): Promise<void> {
 }
 
 /** An HTTPS client that trusts one certificate. */
-function client(t: Lifetime, certificate: string): Agent {
+function client(t: Lifetime, certificate: string) {
   const agent = new Agent({ connect: { ca: certificate } })
   t.teardown(() => agent.destroy())
   return agent
@@ -92,10 +92,7 @@ const minerAddress = base58check(sha256).encode(Buffer.concat([Buffer.from([0x6f
 const minerScript = Buffer.concat([Buffer.from([0x76, 0xa9, 20]), minerHash, Buffer.from([0x88, 0xac])])
 
 /** A signed transaction that spends the coinbase `txid`; what the outputs leave is its fee. Hex. */
-function spendCoinbase(
-  txid: string,
-  outputs: ReadonlyArray<{ readonly address: string; readonly sats: number }>
-): string {
+function spendCoinbase(txid: string, outputs: ReadonlyArray<{ readonly address: string; readonly sats: number }>) {
   const outs = outputs.map(({ address, sats }) => {
     const program = Buffer.from(
       bech32.fromWords(bech32.decode(address as `bcrt1${string}` /* lnd gives no others here */).words.slice(1))
@@ -104,7 +101,7 @@ function spendCoinbase(
     value.writeBigUInt64LE(BigInt(sats))
     return Buffer.concat([value, Buffer.from([program.length + 2, 0, program.length]), program])
   })
-  const transaction = (script: Uint8Array): Buffer =>
+  const transaction = (script: Uint8Array) =>
     Buffer.concat([
       Buffer.from('0100000001', 'hex'),
       Buffer.from(txid, 'hex').toReversed(),
@@ -171,7 +168,7 @@ export async function startChain(t: Lifetime, program: string): Promise<Chain> {
     existsSync(rpc.certificate) && existsSync(join(folder, 'rpc.key')) ? readFileSync(rpc.certificate, 'utf8') : null
   )
   const agent = client(t, certificate)
-  const call = async (method: string, ...params: readonly unknown[]): Promise<unknown> => {
+  const call = async (method: string, ...params: readonly unknown[]) => {
     const answer = await agent.request({
       origin: `https://${rpc.host}`,
       method: 'POST',
@@ -250,7 +247,7 @@ export async function startNode(t: Lifetime, program: string, chain: Chain): Pro
   const certificate = readFileSync(join(folder, 'tls.cert'), 'utf8')
   const agent = client(t, certificate)
   const macaroon = readFileSync(macaroonFile).toString('hex')
-  const api = async (method: 'GET' | 'POST', path: string, body?: object): Promise<Json> => {
+  const api = async (method: 'GET' | 'POST', path: string, body?: object) => {
     const answer = await agent.request({
       origin: `https://127.0.0.1:${rest}`,
       method,

@@ -19,7 +19,7 @@ import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../supp
 import { ManualClock } from '../../support/manual-clock.ts'
 import { findPrograms, openChannel, startChain, startNode, type Node } from '../lnd/nodes.ts'
 
-const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
+const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const skip = existsSync(here('node_modules/@getalby/sdk'))
   ? false
   : 'the wallet service is not installed: run test/interop/nwc/install.sh'
@@ -57,7 +57,7 @@ async function startService(t: T, act: Act): Promise<Service> {
       (error: unknown) => child.send({ answer: message.id, error: { code: 'INTERNAL', message: String(error) } })
     )
   })
-  const next = async (wanted: (message: Message) => boolean): Promise<Message> => {
+  const next = async (wanted: (message: Message) => boolean) => {
     for (;;) {
       const found = heard.find(wanted)
       if (found !== undefined) return found
@@ -65,7 +65,7 @@ async function startService(t: T, act: Act): Promise<Service> {
     }
   }
   const { relay = '', pubkey = '' } = await next(message => message.relay !== undefined)
-  const connect = async (client: string): Promise<number> => {
+  const connect = async (client: string) => {
     child.send({ connect: client })
     return (await next(message => message.connected === client)).connections ?? 0
   }
@@ -83,7 +83,7 @@ async function startService(t: T, act: Act): Promise<Service> {
   }
 }
 
-function openProvider(t: T, told: string[] = []): NwcProvider {
+function openProvider(t: T, told: string[] = []) {
   const provider = new NwcProvider({
     guard: new AddressGuard({ production: false }),
     timeout: 30_000,
@@ -99,10 +99,7 @@ function openProvider(t: T, told: string[] = []): NwcProvider {
 }
 
 /** A shop, and a program in front of which a wallet stands that the sandbox pays for. */
-async function bought(
-  t: T,
-  start: (url: string, key: string) => ChildProcess
-): Promise<{ said: string; paid: number }> {
+async function bought(t: T, start: (url: string, key: string) => ChildProcess) {
   const shop = await openShop(t)
   let paid = 0
   const service = await startService(t, async (method, { invoice }) => {

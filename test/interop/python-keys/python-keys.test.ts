@@ -9,7 +9,7 @@ import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-k
 import { startModelServer } from '../../fakes/model.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 
-const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
+const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const python = here('python/bin/python')
 const skip = existsSync(python) ? false : 'the clients are not installed: run test/interop/python-keys/install.sh'
 
@@ -20,7 +20,7 @@ interface Said {
 }
 
 /** Narrows a key as its holder does, without the gateway. */
-function narrowed(key: string, caveat: string): string {
+function narrowed(key: string, caveat: string) {
   const { proof, macaroon } = decodePaidKey(key) ?? { proof: '', macaroon: '' }
   return encodePaidKey(Buffer.from(proof, 'hex'), encodeMacaroon(addCaveat(decodeMacaroonBase64(macaroon), caveat)))
 }
@@ -49,18 +49,18 @@ t.test('paid keys in Python: good, capped, expired, used up, topped up and revok
   })
   t.teardown(() => child.stdin.end())
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const ask = async (library: string, key: string): Promise<Said> => {
+  const ask = async (library: string, key: string) => {
     child.stdin.write(`${JSON.stringify({ library, base: `${gateway.url}/v1`, key })}\n`)
     const line = await lines.next()
     return JSON.parse(line.value ?? '{}') as Said // client.py's own format
   }
-  const buy = async (amount: number): Promise<{ key: string; paymentHash: string }> => {
+  const buy = async (amount: number) => {
     const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body: { amount } }), 'l402')
     const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
     const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
     return bought.json() as { key: string; paymentHash: string }
   }
-  const useUp = async (library: string, key: string): Promise<Said> => {
+  const useUp = async (library: string, key: string) => {
     for (let call = 0; call < 20; call++) {
       const said = await ask(library, key)
       if (said.text === undefined) return said

@@ -18,7 +18,7 @@ const skip =
     : false
 
 /** In the folder that the environment names, or on the path. */
-function findProgram(): string | null {
+function findProgram() {
   const folders = [
     process.env['BOLTGATE_STRIPE_MOCK_BIN'] ?? '',
     ...(process.env['PATH'] ?? '').split(delimiter)
@@ -26,7 +26,7 @@ function findProgram(): string | null {
   return folders.map(folder => join(folder, 'stripe-mock')).find(isProgram) ?? null
 }
 
-function isProgram(path: string): boolean {
+function isProgram(path: string) {
   try {
     accessSync(path, constants.X_OK)
     return true

@@ -5,7 +5,7 @@ import { Bech32Error, bytesOf, decodeBech32, encodeBech32, wordsOf } from '../..
 import { INVALID, VALID } from './bolt11-vectors.ts'
 
 /** What it answers, or null where it refuses with such an error. */
-function orNull<T>(refusal: new (message: string) => Error, read: () => T): T | null {
+function orNull<T>(refusal: new (message: string) => Error, read: () => T) {
   try {
     return read()
   } catch (error) {

@@ -33,7 +33,7 @@ const LARGEST = {
   amountSats: 1_000_000_000
 }
 
-function lines(path: string, invoiceChars: number, terms: Partial<typeof LARGEST> = {}): string[] {
+function lines(path: string, invoiceChars: number, terms: Partial<typeof LARGEST> = {}) {
   const { service, realm, location, merchantId, amountSats } = { ...LARGEST, ...terms }
   const invoice = 'lnbcrt10000000'.padEnd(invoiceChars, 'q')
   const caveats = issueCaveats({

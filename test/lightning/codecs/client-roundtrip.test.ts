@@ -75,7 +75,7 @@ const wallet = {
 }
 
 // Answers 402 with both lines, then keeps the headers of the second request.
-async function authorizationOf(order: readonly string[], run: () => Promise<Response>): Promise<string> {
+async function authorizationOf(order: readonly string[], run: () => Promise<Response>) {
   const real = globalThis.fetch
   let sent = ''
   globalThis.fetch = async (_input, init) => {

@@ -57,7 +57,7 @@ const TERMS: SessionChallengeTerms = {
 const parameters = (header: string) =>
   Object.fromEntries([...header.matchAll(/([a-z]+)="([^"]*)"/g)].map(match => [match[1] ?? '', match[2] ?? '']))
 const wire = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
-const json = (base64url: string): unknown => JSON.parse(Buffer.from(base64url, 'base64url').toString())
+const json = (base64url: string) => JSON.parse(Buffer.from(base64url, 'base64url').toString())
 
 t.test("the challenge has the draft's parameters in order, and its request the eight members", async t => {
   const { header, request, expires } = sessionChallenge({ ...TERMS, description: 'Tokens & more' }, KEY)

@@ -21,12 +21,7 @@ const NOW = 1_700_000_000
 const URL_A = 'https://api.example.com/article/A'
 const OTHER_HASH = '4a99860f75eed1ea8178a5db488e044173bc570c8a6210f2c8590cdf8622d509'
 
-function hashOf(
-  method: string,
-  url: string,
-  body = '',
-  headers: ReadonlyArray<readonly [string, string | null]> = []
-): string {
+function hashOf(method: string, url: string, body = '', headers: ReadonlyArray<readonly [string, string | null]> = []) {
   return httpBinding({ method, url, bodyHash: sha256(Buffer.from(body, 'hex')).toString('hex'), headers }).requestHash
 }
 
@@ -91,11 +86,7 @@ interface Payload {
 
 const binding = httpBinding({ method: 'GET', url: URL_A, bodyHash: EMPTY_BODY_HASH, headers: [] })
 
-function settled(
-  change: (payload: Payload, extra: Record<string, unknown>) => void,
-  now = NOW,
-  url = URL_A
-): string | null {
+function settled(change: (payload: Payload, extra: Record<string, unknown>) => void, now = NOW, url = URL_A) {
   const requirements = requirementsOf(decodeInvoice(INVOICE), binding)
   const extra: Record<string, unknown> = { ...requirements.extra }
   const payload: Payload = {
@@ -111,7 +102,7 @@ function settled(
 }
 
 t.test('x402 exact: the published example settles until a minute after its invoice ends', t => {
-  const none = (): void => {}
+  const none = () => {}
   t.equal(settled(none), null)
   t.equal(
     settled((_payload, extra) => delete extra['assetTransferMethod']),
@@ -315,7 +306,7 @@ t.test('x402 exact: an actual request that is echoed fails at the invoice', t =>
 type Wanted = ReturnType<typeof requirementsOf>
 
 /** What comes of a credential that echoes `accepted`, by default what is wanted. */
-function faultOf(invoice: string, wanted: Wanted, preimage: string, accepted: Partial<Wanted['extra']> = {}): unknown {
+function faultOf(invoice: string, wanted: Wanted, preimage: string, accepted: Partial<Wanted['extra']> = {}) {
   const extra = { ...wanted.extra, ...accepted, invoice }
   const payload = { x402Version: 2, accepted: { ...wanted, extra }, payload: { preimage } }
   // As it arrives.

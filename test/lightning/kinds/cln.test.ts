@@ -137,7 +137,7 @@ t.test('a node with thousands of paid invoices is read from the first that may b
   fake.requests.length = 0
   const found: string[] = []
   let position: string | null = null
-  const drain = async (): Promise<number> => {
+  const drain = async () => {
     for (let lists = 1; ; lists++) {
       const before = fake.requests.length
       const list = await provider.listSettled(key, { since, oldest: since, position })
@@ -166,7 +166,7 @@ t.test('a node with thousands of paid invoices is read from the first that may b
 t.test('the mark of a list may be deleted at the node, and nothing behind it is lost', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const since = clock.now()
-  const pay = async (): Promise<string> => {
+  const pay = async () => {
     const { chargeId } = await provider.createCharge(key, request)
     fake.wallet.settle(chargeId)
     return chargeId
@@ -187,7 +187,7 @@ t.test('a stream asks behind the last payment, waits again, and ends at a node t
   const charges = [await provider.createCharge(key, request), await provider.createCharge(key, request)]
   const found: string[] = []
   const stream = provider.follow(key, new AbortController().signal, ({ chargeId }) => found.push(chargeId))
-  const waits = async (): Promise<void> => {
+  const waits = async () => {
     await until(() => fake.followers.size > 0)
   }
   for (const { chargeId } of charges) {

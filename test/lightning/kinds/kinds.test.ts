@@ -90,7 +90,7 @@ const toy: ProviderKind = {
 }
 const kinds: readonly ProviderKind[] = [...providerKinds, toy]
 
-const yaml = (slot: string): string => `lightning:
+const yaml = (slot: string) => `lightning:
   primary: { kind: ${slot} }
 routes:
   - match: { path: /demo/quote }
@@ -119,7 +119,7 @@ t.test('a kind that is in the list alone makes the invoices of a gateway', async
 })
 
 t.test('its keys, its name and its place in the documents come from the list too', async t => {
-  const problems = async (slot: string): Promise<string> => {
+  const problems = async (slot: string) => {
     try {
       await loadText(yaml(slot), {}, { providers: kinds })
       return ''
@@ -161,10 +161,10 @@ t.test('whoever sells through a kind that only receives is told so by the check,
 })
 
 t.test('x402: the check names a kind that cannot sell by it, a missing address, and x402 alone', async t => {
-  const withX402 = (kind: string, schemes: string, server = ''): string =>
+  const withX402 = (kind: string, schemes: string, server = '') =>
     `${yaml(kind).replace('server: {', `server: { ${server}`)}payment: { schemes: [ ${schemes} ] }\n`
   const publicUrl = 'publicUrl: "https://api.example.com",'
-  const warned = async (text: string): Promise<string[]> =>
+  const warned = async (text: string) =>
     (await loadText(text, {}, { providers: kinds })).config.warnings.map(({ message }) => message)
   t.same(await warned(withX402('sandbox', 'l402, x402', publicUrl)), [])
   t.match(await warned(withX402('sandbox', 'l402, x402')), [/no server.publicUrl/])

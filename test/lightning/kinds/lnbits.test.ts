@@ -125,7 +125,7 @@ t.test('an expired invoice is expired, and its times are UTC', async t => {
   const { chargeId } = await provider.createCharge(key, request)
   clock.advance(600_000)
   t.match(await provider.lookUp(key, chargeId), { status: 'expired', settledAt: null })
-  const updated = (text: unknown): number | null | undefined =>
+  const updated = (text: unknown) =>
     readResponse(LnbitsPayment, { payment_hash: 'ab'.repeat(32), status: 'success', amount: 1, updated_at: text })
       ?.updatedAt
   const at = Date.UTC(2026, 10, 22, 20, 0, 1)

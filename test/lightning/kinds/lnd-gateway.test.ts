@@ -7,7 +7,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-function json(answer: Answer, status: number): Json {
+function json(answer: Answer, status: number) {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
@@ -22,11 +22,11 @@ t.test("a payment's life at an lnd node, through the gateway", async t => {
     yaml: defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary: { kind: lnd, key: "${LND_KEY}" }']] }),
     env: { LND_KEY: node.key(['invoices:read', 'invoices:write']) }
   })
-  const saveKey = async (key: string): Promise<Json> =>
+  const saveKey = async (key: string) =>
     json(await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: key }), 200)
-  const create = async (orderId: string): Promise<Answer> =>
+  const create = async (orderId: string) =>
     await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00001', currency: 'BTC' })
-  const sync = async (invoiceId: unknown): Promise<Json> =>
+  const sync = async (invoiceId: unknown) =>
     json(await gateway.merchantSend('POST', `/api/payments/${String(invoiceId)}/sync`), 200)
   await t.test(
     'the first merchant has no key of the sandbox, which the node would refuse at every payment',

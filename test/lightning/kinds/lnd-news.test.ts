@@ -1,7 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
-import type { SettledList } from '../../../src/lightning/provider-calls/provider.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnd } from '../../fakes/lnd.ts'
 import { QuietClock } from '../../support/quiet-clock.ts'
@@ -32,13 +31,13 @@ async function setUp(t: T) {
     key,
     place: () => position,
     /** One call, from where the last one left off. */
-    async ask(since = oldest): Promise<SettledList> {
+    async ask(since = oldest) {
       const list = await lnd.listSettled(key, { since, oldest, position })
       position = list.position
       return list
     },
     /** Calls until everything is read; answers the ids of what was settled, and how many calls it took. */
-    async all(): Promise<{ readonly found: readonly string[]; readonly calls: number; readonly last: SettledList }> {
+    async all() {
       const found = new Set<string>()
       for (let calls = 1; ; calls++) {
         const list = await this.ask()

@@ -27,7 +27,7 @@ async function setUp(t: T, fakeOptions: FakeLndOptions = {}, options: Partial<Ke
   const clock = new ManualClock()
   const node = await startFakeLnd({ clock, ...fakeOptions })
   t.teardown(() => node.close())
-  const open = (more: Partial<KeyedOptions> = {}): LndProvider => {
+  const open = (more: Partial<KeyedOptions> = {}) => {
     const provider = new LndProvider({
       guard: new AddressGuard({ production: false }),
       timeout,
@@ -43,7 +43,7 @@ async function setUp(t: T, fakeOptions: FakeLndOptions = {}, options: Partial<Ke
   return { clock, node, open, lnd: open(), key: new Secret(node.key()) }
 }
 
-const keyOf = (node: FakeLnd, ...permissions: Permission[]): Secret<string> => new Secret(node.key(permissions))
+const keyOf = (node: FakeLnd, ...permissions: Permission[]) => new Secret(node.key(permissions))
 
 t.test('a charge is an invoice of the node, its id the payment hash', async t => {
   const { clock, node, lnd, key } = await setUp(t)
@@ -74,11 +74,11 @@ t.test(
   'a node with unannounced channels alone makes invoices that say how it is reached, else nobody could pay them',
   async t => {
     const { clock, node, lnd, key } = await setUp(t)
-    const isPrivate = async (with_: Secret<string>): Promise<unknown> => {
+    const isPrivate = async (with_: Secret<string>) => {
       await lnd.createCharge(with_, request)
       return (node.requests.at(-1)?.body as { private?: boolean } | undefined)?.private
     }
-    const asked = (): number => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
+    const asked = () => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
     node.wallet.channels = [{ isPrivate: true }, { isPrivate: false }]
     t.equal(await isPrivate(key), undefined, 'one that is announced is enough')
     node.wallet.channels = [{ isPrivate: true }]
@@ -249,8 +249,8 @@ t.test(
     const { open, key } = await setUp(t)
     const { certificate, key: tlsKey } = selfSigned({ names: [address] })
     const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
-    const named = (port: number): Secret<string> => new Secret(lndConnect(`${address}:${port}`, certificate, macaroon))
-    const asOperator = (ownKey: Secret<string>): Promise<unknown> => open({ ownKey }).createCharge(ownKey, request)
+    const named = (port: number) => new Secret(lndConnect(`${address}:${port}`, certificate, macaroon))
+    const asOperator = (ownKey: Secret<string>) => open({ ownKey }).createCharge(ownKey, request)
     const said = /cannot be reached.*names port 10009, which is gRPC's.*port of its REST API, 8080/
     await t.rejects(
       asOperator(named(10_009)),

@@ -11,7 +11,7 @@ const cert = Buffer.from(certificate).toString('base64url')
 const secret = macaroon.toString('base64url')
 
 /** The refusal of a text; it must not hold the macaroon, which errors are logged with. */
-function refusal(text: string): string {
+function refusal(text: string) {
   try {
     readLndConnect(text)
   } catch (error) {
@@ -48,8 +48,7 @@ t.test('the certificate may be PEM, padded, or left out for a public authority',
 })
 
 t.test('a host that the certificate does not hold is checked by a name that it does', async t => {
-  const served = (host: string, pem: string): string | null =>
-    readLndConnect(lndConnect(host, pem, macaroon)).servername
+  const served = (host: string, pem: string) => readLndConnect(lndConnect(host, pem, macaroon)).servername
   t.equal(served('other.example.org:8080', certificate), 'localhost')
   t.equal(served('203.0.113.7:8080', certificate), 'localhost')
   t.equal(served('[2001:db8::1]:8080', certificate), 'localhost')

@@ -166,7 +166,7 @@ t.test("an invoice of another address is unknown under one's own, whoever hands 
 
 t.test('terms are kept for two minutes, and asked for anew once an invoice is refused', async t => {
   const { clock, fake, provider, key } = await setUp(t)
-  const firsts = (): number => fake.requests.filter(({ path }) => path.includes('well-known')).length
+  const firsts = () => fake.requests.filter(({ path }) => path.includes('well-known')).length
   await provider.createCharge(key, request)
   await provider.createCharge(key, request)
   t.equal(firsts(), 1)
@@ -207,7 +207,7 @@ t.test('terms that cannot be met are told', async t => {
 
 t.test('a description goes along as a comment as far as the server takes it', async t => {
   const { fake, provider, key } = await setUp(t)
-  const comment = (): string | null => fake.requests.at(-1)?.url.searchParams.get('comment') ?? null
+  const comment = () => fake.requests.at(-1)?.url.searchParams.get('comment') ?? null
   await provider.createCharge(key, { ...request, description: `a & b = c?\n${'é'.repeat(90)}` })
   t.equal(comment(), `a & b = c? ${'é'.repeat(29)}`)
   fake.terms = { commentAllowed: undefined }

@@ -7,7 +7,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-function json(answer: Answer, status: number): Json {
+function json(answer: Answer, status: number) {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
@@ -25,9 +25,9 @@ t.test("a payment's life in a wallet over Nostr Wallet Connect, through the gate
     yaml: defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary: { kind: nwc, key: "${NWC}" }']] }),
     env: { NWC: wallet.key() }
   })
-  const saveKey = async (key: string): Promise<Json> =>
+  const saveKey = async (key: string) =>
     json(await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: key }), 200)
-  const create = async (orderId: string): Promise<Answer> =>
+  const create = async (orderId: string) =>
     await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00001', currency: 'BTC' })
   const key = wallet.key()
   await saveKey(key)
@@ -36,7 +36,7 @@ t.test("a payment's life in a wallet over Nostr Wallet Connect, through the gate
     const payment = json(await create('one'), 201)
     wallet.wallet.settle(String(payment['paymentHash']))
     wallet.notify(String(payment['paymentHash']))
-    const read = async (): Promise<unknown> =>
+    const read = async () =>
       json(await gateway.merchantSend('GET', `/api/payments/${String(payment['invoiceId'])}`), 200)['status']
     await eventually('it is paid', async () => ((await read()) === 'paid' ? true : null))
     t.ok(

@@ -12,7 +12,7 @@ import {
   sharedX
 } from '../../../src/lightning/kinds/nwc/conversation.ts'
 
-const hex = (text: string): Buffer => Buffer.from(text, 'hex')
+const hex = (text: string) => Buffer.from(text, 'hex')
 const one = `${'0'.repeat(63)}1`
 const two = `${'0'.repeat(63)}2`
 

@@ -47,7 +47,7 @@ async function setUp(t: T, options: Partial<NwcOptions> = {}) {
 t.test('a key is the address of a connection, as wallets show it', t => {
   const wallet = 'c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5'
   const secret = 'ab'.repeat(32)
-  const relays = (text: string): readonly string[] => readNwcKey(text).relays.map(({ url }) => url)
+  const relays = (text: string) => readNwcKey(text).relays.map(({ url }) => url)
   const read = readNwcKey(
     `nostr+walletconnect://${wallet}?relay=wss%3A%2F%2FRelay.example.com%2Fv1&relay=wss://b.example.com:444&secret=${secret}&lud16=a@example.com`
   )
@@ -194,7 +194,7 @@ t.test('a relay: forged events and floods end its connection, and it is left alo
     ['large events', 60, nth => ({ ...forged, content: `${nth}${'x'.repeat(90_000)}` })]
   ]
   const one = signEvent('cd'.repeat(32), { ...news, tags: [] })
-  function signed(nth: number): unknown {
+  function signed(nth: number) {
     return { ...one, created_at: nth }
   }
   for (const [name, count, event] of abuses) {

@@ -29,7 +29,7 @@ async function setUp(t: T) {
     await fake.close()
   })
   let last = 0
-  const invoice = (amountSats: number | null = 700): string =>
+  const invoice = (amountSats: number | null = 700) =>
     encodeInvoice(
       {
         network: 'regtest',

@@ -35,7 +35,7 @@ async function setUp(t: T) {
   const clock = new ManualClock()
   const fake = await startFakeOpenNode({ key: KEY, clock })
   const notifications: Received[] = []
-  const take = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const take = async (incoming: IncomingMessage, response: ServerResponse) => {
     notifications.push({ headers: new HeaderList(incoming.rawHeaders), body: await bodyOf(incoming) })
     response.end()
   }
@@ -60,7 +60,7 @@ async function setUp(t: T) {
   return { clock, fake, provider, notifications, address }
 }
 
-async function bodyOf(incoming: IncomingMessage): Promise<Buffer> {
+async function bodyOf(incoming: IncomingMessage) {
   const pieces: Buffer[] = []
   for await (const piece of incoming) pieces.push(piece as Buffer /* no encoding is set */)
   return Buffer.concat(pieces)

@@ -182,11 +182,7 @@ t.test('POST /sandbox/pay', async t => {
     headers?: string[]
     principal?: { kind: string; id: string } | null
   }
-  const pay = async (
-    from: From = {},
-    mode: 'development' | 'production' = 'development',
-    text = invoice
-  ): Promise<unknown> => {
+  const pay = async (from: From = {}, mode: 'development' | 'production' = 'development', text = invoice) => {
     const [operation] = providerOperations({ sandbox, mode })
     // The handler reads only these three members of the context.
     const ctx = {

@@ -35,7 +35,7 @@ async function rig(t: T): Promise<Rig> {
   fake.onHang = () => {
     clock.advance(10_000)
   }
-  const another = (): StrikeProvider => {
+  const another = () => {
     const provider = new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
     t.teardown(() => provider.close())
     return provider

@@ -9,7 +9,7 @@ import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
 import { StrikeProvider } from '../../../src/lightning/kinds/strike/strike.ts'
 import { startReceiver } from '../../fakes/receiver.ts'
-import { startFakeStrike, type FakeStrike, type StrikeFault, type StrikeScope } from '../../fakes/strike.ts'
+import { startFakeStrike, type StrikeFault, type StrikeScope } from '../../fakes/strike.ts'
 import { openTestDatabase, temporaryFolder } from '../../support/database.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -25,20 +25,13 @@ const CONTRACT_SCOPES: readonly StrikeScope[] = [
   'partner.webhooks.manage'
 ]
 
-interface Rig {
-  readonly clock: ManualClock
-  readonly fake: FakeStrike
-  readonly strike: StrikeProvider
-  another(): StrikeProvider
-}
-
-async function rig(t: T): Promise<Rig> {
+async function rig(t: T) {
   const clock = new ManualClock()
   const fake = await startFakeStrike({ clock, key: CANARY })
   fake.onHang = () => {
     clock.advance(10_000)
   }
-  const another = (): StrikeProvider => {
+  const another = () => {
     const made = new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
     t.teardown(() => made.close())
     return made
@@ -148,8 +141,8 @@ t.test('the payment hash may be left out or in capitals', async t => {
 
 t.test('the state of a charge lies in its receives', async t => {
   const { clock, fake, strike } = await rig(t)
-  const look = async (id: string): Promise<unknown> => await strike.lookUp(key, id)
-  const make = async (): Promise<string> => (await strike.createCharge(key, request)).chargeId
+  const look = async (id: string) => await strike.lookUp(key, id)
+  const make = async () => (await strike.createCharge(key, request)).chargeId
 
   await t.test('unpaid, then paid over Lightning, in one call each', async t => {
     const id = await make()
@@ -309,7 +302,7 @@ t.test(
       bolt11: { amount: { amount: '0.00000001', currency: 'BTC' }, expiryInSeconds: 60 }
     })
 
-    const without = (scope: StrikeScope): readonly StrikeScope[] => CONTRACT_SCOPES.filter(other => other !== scope)
+    const without = (scope: StrikeScope) => CONTRACT_SCOPES.filter(other => other !== scope)
     fake.addKey('contract', CONTRACT_SCOPES)
     t.match(
       await strike.validateKey(new Secret('contract')),
@@ -465,7 +458,7 @@ t.test('notifications', async t => {
   })
 
   await t.test('of other kinds are null; what cannot be read is 400', async t => {
-    const read = (text: string): unknown => strike.readNotification(new HeaderList([]), Buffer.from(text))
+    const read = (text: string) => strike.readNotification(new HeaderList([]), Buffer.from(text))
     t.equal(read('{"eventType":"payment.updated","data":{"entityId":"x"}}'), null)
     t.equal(read('{"eventType":"invoice.updated"}'), null)
     for (const bad of [

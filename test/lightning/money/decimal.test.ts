@@ -3,7 +3,7 @@ import fastJson from 'fast-json-stringify'
 import t from 'tap'
 import { inUnits, jsonNumber, knownDecimal, plainText, readDecimal } from '../../../src/lightning/money/decimal.ts'
 
-const plain = (given: number | string): string | null => {
+const plain = (given: number | string) => {
   const value = readDecimal(given)
   return value === null ? null : plainText(value)
 }

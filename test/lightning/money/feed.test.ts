@@ -1,5 +1,4 @@
 import t, { type Test as T } from 'tap'
-import type { GatewayConfig } from '../../../src/engine/config/schema.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { errorReply, Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { FiatCurrency } from '../../../src/lightning/money/prices.ts'
@@ -9,25 +8,16 @@ import type { AskSource } from '../../../src/lightning/money/feed.ts'
 import type { SourceName } from '../../../src/lightning/money/sources.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
-import { FakePrices, PRICE_FAULTS, pricesYaml, startFakePrices } from '../../fakes/prices.ts'
+import { PRICE_FAULTS, pricesYaml, startFakePrices } from '../../fakes/prices.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const NAMES: readonly SourceName[] = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']
 
-interface Feed {
-  readonly prices: OpenedPrices
-  readonly fake: FakePrices
-  readonly clock: ManualClock
-  readonly lines: string[]
-  readonly metrics: Metrics
-  answered(count: number): Promise<void>
-}
-
-async function openFeed(t: T, settings = ''): Promise<Feed> {
+async function openFeed(t: T, settings = '') {
   const clock = new ManualClock('2026-11-21T12:00:00.000Z')
   const fake = await startFakePrices({ clock })
   const lines: string[] = []
-  const note = (fields: object | string, message?: string): void => {
+  const note = (fields: object | string, message?: string) => {
     lines.push(`${message ?? ''} ${JSON.stringify(fields)}`)
   }
   const log: Log = { ...silentLog, info: note, warn: note, error: note }
@@ -42,7 +32,7 @@ async function openFeed(t: T, settings = ''): Promise<Feed> {
     told = Promise.withResolvers()
     return body
   }
-  const answered = async (count: number): Promise<void> => {
+  const answered = async (count: number) => {
     while (answers.length < count) await told.promise
   }
   const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}\n${settings}`), {
@@ -59,15 +49,15 @@ async function openFeed(t: T, settings = ''): Promise<Feed> {
   return { prices, fake, clock, lines, metrics, answered }
 }
 
-async function configOf(text: string): Promise<GatewayConfig> {
+async function configOf(text: string) {
   return await loadConfigText('gateway.yaml', text, {})
 }
 
-async function priceOf(prices: OpenedPrices, currency: FiatCurrency = 'USD'): Promise<string> {
+async function priceOf(prices: OpenedPrices, currency: FiatCurrency = 'USD') {
   return plainText((await prices.quote(currency)).price)
 }
 
-async function refusalOf(prices: OpenedPrices, currency: FiatCurrency = 'USD'): Promise<Unavailable | null> {
+async function refusalOf(prices: OpenedPrices, currency: FiatCurrency = 'USD') {
   return await prices.satoshis(currency, '5').then(
     () => null,
     (error: unknown) => {

@@ -3,11 +3,9 @@ import t from 'tap'
 import { knownDecimal, plainText, type Decimal } from '../../../src/lightning/money/decimal.ts'
 import { agree, median } from '../../../src/lightning/money/feed.ts'
 
-const of = (...prices: string[]): Array<{ readonly price: Decimal }> =>
-  prices.map(price => ({ price: knownDecimal(price) }))
-const shown = (price: Decimal | null): string | null => (price === null ? null : plainText(price))
-const texts = (answers: ReadonlyArray<{ readonly price: Decimal }>): string[] =>
-  answers.map(({ price }) => plainText(price))
+const of = (...prices: string[]) => prices.map(price => ({ price: knownDecimal(price) }))
+const shown = (price: Decimal | null) => (price === null ? null : plainText(price))
+const texts = (answers: ReadonlyArray<{ readonly price: Decimal }>) => answers.map(({ price }) => plainText(price))
 
 t.test('the median of at least two, exactly', async t => {
   t.equal(shown(agree(of()).price), null)
@@ -37,8 +35,7 @@ const prices = fc.array(
     .map(([digits, places]) => ({ price: { digits, places } })),
   { maxLength: 9 }
 )
-const scaled = ({ price: { digits, places } }: { readonly price: Decimal }): bigint =>
-  digits * 10n ** BigInt(12 - places)
+const scaled = ({ price: { digits, places } }: { readonly price: Decimal }) => digits * 10n ** BigInt(12 - places)
 
 t.test('property: the median lies between the least and the greatest, whatever the order', async () => {
   fc.assert(
@@ -72,7 +69,7 @@ t.test(
         const { kept, outliers, price } = agree(answers)
         const middle = median(answers.map(answer => answer.price))
         if (middle === null) return false
-        const off = (answer: { readonly price: Decimal }): bigint => {
+        const off = (answer: { readonly price: Decimal }) => {
           const distance = scaled(answer) - scaled({ price: middle })
           return (distance < 0n ? -distance : distance) * 50n
         }

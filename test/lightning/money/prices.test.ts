@@ -46,7 +46,7 @@ t.test('property: the merchant is never short, and never gets a satoshi more tha
     fc.property(amounts, each, (amount, price) => {
       const satoshis = BigInt(atPrice(amount, price))
       // Worth of `count` satoshis, and the amount, in the same tiny units.
-      const worth = (count: bigint): bigint => count * price.digits * 10n ** BigInt(amount.places)
+      const worth = (count: bigint) => count * price.digits * 10n ** BigInt(amount.places)
       const asked = amount.digits * 10n ** BigInt(price.places + 8)
       // Beyond the safe integers the number of satoshis itself is no longer exact; no such price exists.
       return satoshis > 2n ** 53n || (worth(satoshis) >= asked && (satoshis === 1n || worth(satoshis - 1n) < asked))

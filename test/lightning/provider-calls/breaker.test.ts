@@ -14,7 +14,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 const key = new Secret('key')
 const unpaid: ChargeState = { status: 'unpaid', receivedSats: 0, settledAt: null }
-const fault = (kind: ProviderFault): ProviderUnavailable => new ProviderUnavailable('x', 5, undefined, kind)
+const fault = (kind: ProviderFault) => new ProviderUnavailable('x', 5, undefined, kind)
 
 interface Rig {
   readonly clock: ManualClock
@@ -64,7 +64,7 @@ function rig(hostOf?: (key: Secret<string> | null) => string, recovered: (host: 
 }
 
 /** Lets so many calls fail. */
-async function failing(made: Rig, times: number, error: () => Error, with_ = key): Promise<void> {
+async function failing(made: Rig, times: number, error: () => Error, with_ = key) {
   made.next = () => Promise.reject(error())
   for (let count = 0; count < times; count++) await made.look(with_).catch(() => null)
 }
@@ -284,7 +284,7 @@ t.test('what a kind leaves out stays out, and what it is stays what it is', asyn
 t.test('a host is left alone from its fifth failure until a call was answered, and each host by itself', async t => {
   const r = rig(held => held?.reveal() ?? '')
   const other = new Secret('other')
-  const isLeftAlone = (held = key): boolean | undefined => r.provider.isLeftAlone?.(held)
+  const isLeftAlone = (held = key) => r.provider.isLeftAlone?.(held)
   r.next = async () => {
     throw fault('server')
   }

@@ -45,7 +45,7 @@ function rig(limits = strike): Rig {
   const budget = budgets.of('strike', '', limits)
   const reputation = new ClientReputation(state)
   const calls: number[] = []
-  const spent = async (standing: 'keyed' | AnonymousClient): Promise<number | null> => {
+  const spent = async (standing: 'keyed' | AnonymousClient) => {
     try {
       await budget.spend('others', 'a key', standing)
       calls.push(clock.now())
@@ -55,7 +55,7 @@ function rig(limits = strike): Rig {
       return error.retryAfter
     }
   }
-  const ask = async (client: string, place: string): Promise<number | null> => {
+  const ask = async (client: string, place: string) => {
     const wish = await reputation.request(client, place)
     const wait = await spent(wish.client)
     if (wait !== null) wish.refused()
@@ -65,7 +65,7 @@ function rig(limits = strike): Rig {
 }
 
 /** Most calls in any ten minutes. */
-function busiest(calls: readonly number[]): number {
+function busiest(calls: readonly number[]) {
   let most = 0
   for (let last = 0, first = 0; last < calls.length; last++) {
     while ((calls[last] ?? 0) - (calls[first] ?? 0) >= TEN_MINUTES) first++

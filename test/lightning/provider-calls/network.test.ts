@@ -28,7 +28,7 @@ t.test('nodes call their networks by several names, and one that is not known is
 
 t.test('in production the network is mainnet unless the file says another, in development any', async t => {
   const database = await openTestDatabase(t, {})
-  const networksOf = async (mode: 'development' | 'production', setting: string): Promise<readonly unknown[]> => {
+  const networksOf = async (mode: 'development' | 'production', setting: string) => {
     const { config } = await loadText(
       `lightning:\n  primary: { kind: strike, key: a-key }\n  alternate: { kind: opennode, key: a-key }\n${setting}`,
       {}

@@ -5,11 +5,11 @@ import {
   ProviderRefused,
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
-import { payOnce, type Sending, type SentPayment } from '../../../src/lightning/provider-calls/pay-once.ts'
+import { payOnce, type Sending } from '../../../src/lightning/provider-calls/pay-once.ts'
 import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
 import { errorLike } from '../../support/error-like.ts'
 
-const payment = (status: Payout['status']): SentPayment => ({
+const payment = (status: Payout['status']) => ({
   payout: { payoutId: 'p', status, feeSats: 1, transactionHash: null, processedAt: null },
   reason: status === 'failed' ? 'no route' : null
 })
@@ -57,7 +57,7 @@ const rows: ReadonlyArray<
 ]
 
 for (const [before, sending, after, ending, sends] of rows) {
-  const told = (what: Found | Sending): string =>
+  const told = (what: Found | Sending) =>
     what instanceof Error ? what.name : typeof what === 'string' ? what : what.outcome
   t.test(
     `found ${told(before)}, then ${told(sending instanceof Error ? sending : sending)}, then ${told(after)}`,

@@ -80,7 +80,7 @@ async function rig(t: T, path = '', more: Partial<ProviderHttpOptions> = {}): Pr
   return made
 }
 
-function messageOf(body: unknown): string | null {
+function messageOf(body: unknown) {
   return typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string'
     ? body.message
     : null

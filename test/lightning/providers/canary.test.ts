@@ -61,7 +61,7 @@ const FAILURES: ReadonlyArray<readonly [name: string, reply: Reply]> = [
   ['429 that says the key back', echo(429)]
 ]
 
-async function provider(t: T): Promise<{ readonly url: string; reply: Reply; asked: number }> {
+async function provider(t: T) {
   const made = { url: '', reply: echo(500), asked: 0 }
   const server = createServer((request, response) => {
     made.asked++
@@ -104,7 +104,7 @@ for (const kind of ['strike', 'opennode'] as const) {
       })
     })
     await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: MERCHANT })
-    const validate = (): Promise<Answer> => gateway.merchantSend('POST', '/api/merchant/validate-primary')
+    const validate = () => gateway.merchantSend('POST', '/api/merchant/validate-primary')
     const create = (orderId: string, amount: number, currency: string): Promise<Answer> =>
       gateway.merchantSend('POST', '/api/payments', { orderId, amount, currency })
     for (const [name, reply] of FAILURES) {

@@ -1,9 +1,9 @@
 import type { CallLimits } from '../../../src/lightning/provider-calls/budgets.ts'
-import type { KindCalls, Polling } from '../../../src/lightning/kinds/kind.ts'
+import type { Polling } from '../../../src/lightning/kinds/kind.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 
 /** How a kind of the list is called; throws where there is none, or it is not called. */
-function callsOf(name: string): KindCalls {
+function callsOf(name: string) {
   const calls = providerKinds.find(kind => kind.name === name)?.calls
   if (calls === undefined || calls === null) throw new Error(`${name} is no kind that is called`)
   return calls

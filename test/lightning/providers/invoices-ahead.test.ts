@@ -14,13 +14,13 @@ const calls = lnd.calls
 if (calls === null) throw new Error('lnd is called')
 const metered: ProviderKind = { ...lnd, name: 'metered', calls: { ...calls, billsInvoices: true } }
 const kinds: readonly ProviderKind[] = [...providerKinds, metered]
-const yaml = (settings: string): string => `lightning:
+const yaml = (settings: string) => `lightning:
   primary: { ${settings} }
 `
 
 t.test('a kind that charges for unpaid invoices makes none ahead unless the operator says so', async t => {
   const database = await openTestDatabase(t)
-  const aheadOf = async (settings: string): Promise<number | undefined> => {
+  const aheadOf = async (settings: string) => {
     const { config } = await loadText(yaml(settings), {}, { providers: kinds })
     const { seats, close } = openSeats({
       kinds,
@@ -56,7 +56,7 @@ routes:
     upstream: { internal: demo }
 `
   const gateway = await startGateway(t, { yaml: file, clock })
-  const lifeOf = (invoice: string | undefined): number => {
+  const lifeOf = (invoice: string | undefined) => {
     const { timestamp, expiresAt } = decodeInvoice(invoice ?? '')
     return expiresAt - timestamp
   }
@@ -70,7 +70,7 @@ routes:
     const paid = await gateway.send('GET', '/demo/quote', { headers: { authorization } })
     t.equal(paid.status, 200, scheme)
   }
-  const measured = async (): Promise<string> => (await gateway.send('GET', '/metrics')).text
+  const measured = async () => (await gateway.send('GET', '/metrics')).text
   t.match(await measured(), /boltgate_invoices_ahead_total\{result="hit"\} \d/)
   await gateway.reload(file)
   t.match(await measured(), /boltgate_invoices_ahead 0/)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
-import type { ProviderAccount, ProviderSlot, SealedValue } from '../../../src/lightning/providers/slot-keys.ts'
+import type { ProviderAccount, ProviderSlot } from '../../../src/lightning/providers/slot-keys.ts'
 import {
   ProviderKeyRequired,
   ProviderRefused,
@@ -61,7 +61,7 @@ class Recorder implements Provider {
   async close(): Promise<void> {}
 }
 
-function sealed(slot: ProviderSlot, text: string): SealedValue {
+function sealed(slot: ProviderSlot, text: string) {
   const place = { table: 'merchants', column: `${slot}_key`, row: '7' }
   return { ciphertext: sealer.seal(text, place), place }
 }
@@ -170,7 +170,7 @@ t.test('what is made ahead for an account is named by account and key, and a key
     sealer
   )
   const account = { ...noKeys, primaryKey: sealed('primary', 'one') }
-  const of = (held: ProviderAccount): string | undefined => payees.forMerchant(held).ahead?.account
+  const of = (held: ProviderAccount) => payees.forMerchant(held).ahead?.account
   t.equal(payees.platform().ahead?.account, 'primary strike operator')
   t.equal(payees.platform().ahead?.most, 7)
   t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')

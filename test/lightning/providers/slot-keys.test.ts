@@ -4,19 +4,19 @@ import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { byFirst } from '../../../src/lightning/providers/payee.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
-import { readSlotKeys, SlotKeysError, type KeyedSeat } from '../../../src/lightning/providers/slot-keys.ts'
+import { readSlotKeys, SlotKeysError } from '../../../src/lightning/providers/slot-keys.ts'
 import { startFakeCln } from '../../fakes/cln.ts'
 import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
 import { errorLike } from '../../support/error-like.ts'
 
-const seat = (kind: string, name = kind): KeyedSeat => {
+const seat = (kind: string, name = kind) => {
   const found = providerKinds.find(known => known.name === kind)
   if (found === undefined) throw new TypeError(`${kind} is no kind`)
   return { name, kind, keyFault: found.keyFault }
 }
 
 /** Whose each key is, or what is said of a text. */
-function read(text: string, ...kinds: readonly string[]): ReadonlyArray<readonly [string, string]> | string {
+function read(text: string, ...kinds: readonly string[]) {
   try {
     return readSlotKeys(
       text,
@@ -90,12 +90,12 @@ t.test('who can be asked is asked', async t => {
     readonly error?: Error
     readonly instead: Maker | null
   }
-  const chain = (...errors: ReadonlyArray<Error | null>): Maker =>
+  const chain = (...errors: ReadonlyArray<Error | null>) =>
     errors.reduceRight<Maker | null>((instead, error) => ({ ...(error === null ? {} : { error }), instead }), null) ?? {
       instead: null
     }
   const asked: Maker[] = []
-  const ask = async (first: Maker): Promise<Maker> => {
+  const ask = async (first: Maker) => {
     asked.splice(0)
     return await byFirst(first, async maker => {
       asked.push(maker)
@@ -103,7 +103,7 @@ t.test('who can be asked is asked', async t => {
       return maker
     })
   }
-  const away = (wait: number): Error => new ProviderUnavailable('x', wait, undefined, 'open')
+  const away = (wait: number) => new ProviderUnavailable('x', wait, undefined, 'open')
   const badKey = new ProviderRefused('key', 'bad key')
   const badAmount = new ProviderRefused('request', 'too much')
 

@@ -14,7 +14,7 @@ interface World {
 }
 
 /** The default deployment, with Strike and OpenNode on loopback in the place of the sandbox. */
-async function world(t: T): Promise<World> {
+async function world(t: T) {
   const strike = await startFakeStrike({ key: 'strike-key' })
   const opennode = await startFakeOpenNode({ key: 'opennode-key' })
   t.teardown(() => Promise.all([strike.close(), opennode.close()]))
@@ -31,9 +31,7 @@ async function world(t: T): Promise<World> {
 
 let orders = 0
 
-async function pay({
-  gateway
-}: World): Promise<{ readonly invoiceId: string; readonly chargeId: string; readonly invoice: string }> {
+async function pay({ gateway }: World) {
   const answer = await gateway.merchantSend('POST', '/api/payments', {
     orderId: `order-${++orders}`,
     amount: 0.0001,
@@ -44,13 +42,13 @@ async function pay({
   return { invoiceId: invoiceId ?? '', chargeId: providerChargeId ?? '', invoice: lightningInvoice ?? '' }
 }
 
-const status = async ({ gateway }: World, invoiceId: string): Promise<unknown> =>
+const status = async ({ gateway }: World, invoiceId: string) =>
   ((await gateway.send('GET', `/api/payments/${invoiceId}/status`)).json() as { status: unknown }).status
 
-const becomes = (made: World, invoiceId: string, wanted: string): Promise<true> =>
+const becomes = (made: World, invoiceId: string, wanted: string) =>
   eventually(`the payment is ${wanted}`, async () => ((await status(made, invoiceId)) === wanted ? true : null))
 
-const posted = (chargeId: string): string =>
+const posted = (chargeId: string) =>
   JSON.stringify({
     id: 'e',
     eventType: 'receive-request.receive-completed',
@@ -158,13 +156,13 @@ void t.test(
       log: silentLog,
       yaml: defaultYaml({ policies: '  global: { limit: 100000, window: 1m }' })
     })
-    const post = async (count: number, slot = 'primary'): Promise<number[]> => {
+    const post = async (count: number, slot = 'primary') => {
       const statuses: number[] = []
       for (let index = 0; index < count; index++)
         statuses.push((await gateway.send('POST', `/api/webhooks/${slot}`, { body: 'x' })).status)
       return statuses
     }
-    const limited = (statuses: readonly number[]): number => statuses.filter(one => one === 429).length
+    const limited = (statuses: readonly number[]) => statuses.filter(one => one === 429).length
     t.equal(limited(await post(60)), 0)
     clock.advance(30_000)
     t.equal(limited(await post(45, 'alternate')), 5)

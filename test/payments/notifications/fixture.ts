@@ -135,7 +135,7 @@ export class HandJobs implements Pick<Jobs, 'declare' | 'enqueue'> {
 /** A log that keeps every line as text, fields included. */
 export function keptLog(): Log & { readonly lines: string[] } {
   const lines: string[] = []
-  const keep = (first: unknown, second?: unknown): void => {
+  const keep = (first: unknown, second?: unknown) => {
     const { err, ...fields } = (typeof first === 'object' && first !== null ? first : {}) as { err?: Error }
     lines.push(`${String(second ?? first)} ${JSON.stringify(fields)} ${err?.stack ?? ''} ${String(err?.cause ?? '')}`)
   }

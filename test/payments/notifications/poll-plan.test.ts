@@ -26,7 +26,7 @@ const listing: PollRules = {
   recentPerRun: 0,
   tick: 15_000
 }
-const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({
+const candidate = (id: string, different: Partial<Candidate> = {}) => ({
   id,
   isFresh: true,
   payments: 1,
@@ -200,7 +200,7 @@ const rules = fc
     list: fc.integer({ min: 1, max: 2 }),
     lookUp: fc.integer({ min: 1, max: 2 })
   })
-  .map(({ perMinute, isShared, hasList, list, lookUp }): PollRules => ({
+  .map(({ perMinute, isShared, hasList, list, lookUp }) => ({
     ...listing,
     perMinute,
     isShared,

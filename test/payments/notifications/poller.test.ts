@@ -45,8 +45,7 @@ async function polling(
   const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
   const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
   const store = new SqlPollStore(made.database)
-  const memory = (slot: ProviderSlot): PollMemory =>
-    new PollMemory({ slot, kind: only(payees.inOrder(slot)).name, store, clock })
+  const memory = (slot: ProviderSlot) => new PollMemory({ slot, kind: only(payees.inOrder(slot)).name, store, clock })
   return {
     ...made,
     store,
@@ -88,7 +87,7 @@ async function withStrike(t: T): Promise<{ readonly made: Polling; readonly fake
   return { made, fake: await started.promise }
 }
 
-const run = (poller: Poller): Promise<void> => poller.run(new AbortController().signal)
+const run = (poller: Poller) => poller.run(new AbortController().signal)
 
 void t.test('a lost notification', async t => {
   const made = await polling(t)
@@ -388,7 +387,7 @@ void t.test('an account whose key is refused (decision 179)', async t => {
 
   await t.test('is asked for each payment within two minutes of its expiry all the same', async t => {
     const other = await made.merchant({ primaryApiKey: new Secret('other') })
-    const asked = (): number => primary.keys.filter(key => key === 'other').length
+    const asked = () => primary.keys.filter(key => key === 'other').length
     const late = await made.pay(other)
     clock.advance(late.expiresAt - clock.now() - 6 * MINUTE)
     primary.listSettled = async () => {
@@ -411,7 +410,7 @@ void t.test(
     const made = await polling(t)
     const { primary, clock, payees, merchants, payments: asked, poller, changes } = made
     const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
-    const told = (invoiceId: string): string[] =>
+    const told = (invoiceId: string) =>
       changes.filter(change => change.payment.invoiceId === invoiceId).map(change => change.payment.status)
     /** The gateway that comes up after a downtime, as it is composed: a poller asks about both slots. */
     const gateway = made.another({

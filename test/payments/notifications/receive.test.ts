@@ -182,7 +182,7 @@ void t.test('a notification that a registration signs (primary)', async t => {
   const payment = await made.pay(acme)
   await made.pay(rival)
   await registration.close()
-  const secretOf = (key: string): string =>
+  const secretOf = (key: string) =>
     primary.subscriptions.find(one => one.key === key)?.secret ?? (t.fail('not registered') as never)
   const body = `charge ${payment.chargeId}`
 

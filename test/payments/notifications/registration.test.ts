@@ -7,12 +7,12 @@ import { fixture, type Fixture } from './fixture.ts'
 import { until } from '../../support/until.ts'
 
 /** Waits for what a payment has begun; nothing is left of it then. */
-async function settled({ log }: Fixture, lines: number): Promise<void> {
+async function settled({ log }: Fixture, lines: number) {
   await until(() => log.lines.length >= lines)
 }
 
 /** Another process's. */
-function another(made: Fixture): Registration {
+function another(made: Fixture) {
   const { database, payees, sealer, clock, log } = made
   return new Registration({
     store: new SqlSubscriptionStore(database),

@@ -13,14 +13,14 @@ await eachDatabase(t, 'payments that are written together get each its own verdi
   const [acme, gone] = [await merchant(), await merchant()]
   const store = new SqlPaymentStore(database)
   const now = clock.now()
-  const held = (orderId: string, different: Partial<Reservation> = {}): Reservation => ({
+  const held = (orderId: string, different: Partial<Reservation> = {}) => ({
     merchantId: acme.id,
     orderId,
     reservationId: randomBytes(8).toString('hex'),
     heldUntil: now + 120_000,
     ...different
   })
-  const paymentOf = ({ merchantId, orderId }: Reservation, different: Partial<Payment> = {}): Payment =>
+  const paymentOf = ({ merchantId, orderId }: Reservation, different: Partial<Payment> = {}) =>
     aPayment({
       merchantId,
       orderId,

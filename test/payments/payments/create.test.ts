@@ -10,16 +10,15 @@ import { anInput, fixture, type Reply } from './fixture.ts'
 import { until } from '../../support/until.ts'
 
 /** The fields that a validation problem names. */
-function fieldsOf(reply: Reply): string[] {
+function fieldsOf(reply: Reply) {
   return reply.type?.startsWith('application/problem+json') === true ? Object.keys(reply.data['errors'] as object) : []
 }
 
 void t.test('the rules of the create body', async t => {
   const { call, merchant } = await fixture(t)
   const acme = await merchant()
-  const long = (length: number): string => 'x'.repeat(length)
-  const pairs = (count: number): Record<string, string> =>
-    Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 'v']))
+  const long = (length: number) => 'x'.repeat(length)
+  const pairs = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 'v']))
 
   const good: Array<[name: string, body: object]> = [
     ['orderId | string | yes | 1-100 chars: 1', { orderId: '#' }],
@@ -508,7 +507,7 @@ void t.test('order ids', async t => {
         payToken: 'B'.repeat(43),
         paymentHash: 'cd'.repeat(32)
       }
-      const waiting = async (count: number): Promise<void> => {
+      const waiting = async (count: number) => {
         const seen = () => database.sql`
           select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
         await until(async () => (await seen()).count >= count)
@@ -630,7 +629,7 @@ void t.test('order ids', async t => {
     const acme = await merchant()
     const first = await payments.create(acme, anInput())
     let draws = 0
-    const random = (length: number): Uint8Array => {
+    const random = (length: number) => {
       // Numbers are drawn from 8 bytes; the first two draws give the number of the first payment.
       if (length !== 8 || ++draws > 2) return crypto.getRandomValues(new Uint8Array(length))
       const bytes = Buffer.alloc(8)
@@ -669,7 +668,7 @@ void t.test('while the database is away payments are 503, and nothing hangs', as
       get: (target, name) =>
         names.includes(String(name)) ? () => Promise.reject(gone) : (Reflect.get(target, name).bind(target) as unknown)
     })
-  const away503 = async (asking: Promise<unknown>, name: string): Promise<void> => {
+  const away503 = async (asking: Promise<unknown>, name: string) => {
     const error = await answered(asking).then(
       () => null,
       (thrown: unknown) => thrown

@@ -180,7 +180,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
       changes.push(change)
     }
   }
-  const make = (different: Partial<PaymentsDependencies> = {}): Payments => {
+  const make = (different: Partial<PaymentsDependencies> = {}) => {
     const payments = new Payments({
       store,
       database,

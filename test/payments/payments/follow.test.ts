@@ -6,7 +6,7 @@ import { openDemoInvoices } from '../../../src/payments/payments/creator.ts'
 import { hasPaidPayment } from '../../../src/accounts/merchants/holdings.ts'
 import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { type Log, silentLog } from '../../../src/platform/telemetry/log.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase, openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
@@ -15,7 +15,7 @@ import { until } from '../../support/until.ts'
 /**
  * Lets time pass in small steps, with what each of them starts; a jump would leave behind what is planned meanwhile.
  */
-async function pass({ clock, database }: Fixture, ms: number): Promise<void> {
+async function pass({ clock, database }: Fixture, ms: number) {
   for (let passed = 0; passed < ms; passed += 500) {
     clock.advance(Math.min(500, ms - passed))
     for (let looks = 0; looks < 3; looks++) await database.sql`select 1`
@@ -23,15 +23,15 @@ async function pass({ clock, database }: Fixture, ms: number): Promise<void> {
 }
 
 /** A log that keeps its warnings and errors. */
-function keptLog(): Log & { readonly lines: string[] } {
+function keptLog() {
   const lines: string[] = []
-  const keep = (first: unknown, second?: unknown): void => {
+  const keep = (first: unknown, second?: unknown) => {
     lines.push(String(second ?? first))
   }
   return { ...silentLog, lines, warn: keep, error: keep }
 }
 
-const stored = async ({ database }: Fixture, invoiceId: string): Promise<unknown> =>
+const stored = async ({ database }: Fixture, invoiceId: string) =>
   (await database.sql`select status from payments where invoice_id = ${invoiceId}`)[0]?.['status']
 
 void t.test('a demo invoice (amount 0)', async t => {
@@ -277,7 +277,7 @@ void t.test('the sweeper', async t => {
   })
 })
 
-async function watching(t: T, database: Database): Promise<void> {
+async function watching(t: T, database: Database) {
   const log = keptLog()
   const made = await fixture(t, { database, log })
   const { payments, merchant, another } = made
@@ -339,7 +339,7 @@ void t.test('a watch forgets who has left, and begins again after it could not b
   away = false
   await watch.start()
   let calls = 0
-  const listener = (): void => {
+  const listener = () => {
     calls++
   }
   const stops = [watch.watch('1', listener), watch.watch('1', listener)]

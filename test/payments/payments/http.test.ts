@@ -7,7 +7,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { anInput } from './fixture.ts'
 
 /** A whole second: invoices count no others. */
-const now = (): number => Math.floor(Date.now() / 1000) * 1000
+const now = () => Math.floor(Date.now() / 1000) * 1000
 
 void t.test('payments over HTTP, through the chains of the default deployment', async t => {
   const clock = new ManualClock(now())
@@ -19,7 +19,7 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
       body: { ...anInput(), ...different }
     })
   /** With the target as it is written: other clients resolve dot segments, encoded ones too. */
-  const getRaw = async (target: string): Promise<{ readonly status: number; readonly body: string }> => {
+  const getRaw = async (target: string) => {
     const client = await RawClient.connect(Number(new URL(gateway.url).port))
     try {
       client.send(`GET ${target} HTTP/1.1\r\nHost: a.example\r\nX-API-Key: ${gateway.merchant.apiKey}\r\n\r\n`)
@@ -28,7 +28,7 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
       client.close()
     }
   }
-  const data = (answer: { json(): unknown }): Record<string, unknown> => answer.json() as Record<string, unknown>
+  const data = (answer: { json(): unknown }) => answer.json() as Record<string, unknown>
 
   await t.test('create, pay, read: paid at once, by every way to read it', async t => {
     const made = await create({
@@ -222,7 +222,7 @@ void t.test('what is paid while the gateway listens and has not begun its jobs i
   let paying: Promise<Response> | null = null
   const { merchantSend } = await startGateway(t, {
     listening: async (address, apiKey) => {
-      const send = (method: string, path: string, body?: object): Promise<Response> =>
+      const send = (method: string, path: string, body?: object) =>
         fetch(address + path, {
           method,
           headers: { 'content-type': 'application/json', ...(path.startsWith('/api') ? { 'x-api-key': apiKey } : {}) },

@@ -8,7 +8,7 @@ interface Link {
   readonly url: string
 }
 
-async function made(gateway: TestGateway, body: object): Promise<Link> {
+async function made(gateway: TestGateway, body: object) {
   const answer = await gateway.merchantSend('POST', '/api/merchant/payment-links', body)
   if (answer.status !== 201) throw new Error(answer.text)
   // By the operation's own schema.

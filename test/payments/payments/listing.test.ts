@@ -18,12 +18,12 @@ async function opened(t: T, database: Database) {
       body: { name: 'other', email: 'other@example.com', primaryApiKey: 'sandbox-other' }
     })
   ).json() as { apiKey: string }
-  const list = async (query = '', key = gateway.merchant.apiKey, path = '/api/payments'): Promise<Page> => {
+  const list = async (query = '', key = gateway.merchant.apiKey, path = '/api/payments') => {
     const answer = await gateway.send('GET', `${path}${query}`, { headers: { 'x-api-key': key } })
     if (answer.status !== 200) throw new Error(`${query}: ${answer.status} ${answer.text}`)
     return answer.json() as Page
   }
-  const create = async (body: object, key = gateway.merchant.apiKey): Promise<string> => {
+  const create = async (body: object, key = gateway.merchant.apiKey) => {
     const answer = await gateway.send('POST', '/api/payments', {
       headers: { 'x-api-key': key },
       body: { amount: '0.00001', currency: 'BTC', ...body }
@@ -31,7 +31,7 @@ async function opened(t: T, database: Database) {
     if (answer.status !== 201) throw new Error(answer.text)
     return (answer.json() as { lightningInvoice: string }).lightningInvoice
   }
-  const orders = async (query = '', key = gateway.merchant.apiKey): Promise<unknown[]> =>
+  const orders = async (query = '', key = gateway.merchant.apiKey) =>
     (await list(query, key)).payments.map(({ orderId }) => orderId)
   return { gateway, clock, other: apiKey, list, create, orders }
 }
@@ -71,7 +71,7 @@ await eachDatabase(
       theirs: []
     }))
       t.same(await orders(`?text=${encodeURIComponent(text)}`), expected, text)
-    const iso = (at: number): string => new Date(at).toISOString()
+    const iso = (at: number) => new Date(at).toISOString()
     t.same(await orders(`?from=${iso(begin + 1000)}`), ['a-3'])
     t.same((await orders(`?to=${iso(begin + 1000)}`)).length, 2, 'the end is not among them')
     t.match((await list('?status=paid')).payments[0], { amountSats: 1000, receivedSats: 1000, status: /^paid$/ })

@@ -6,9 +6,9 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { anInput } from './fixture.ts'
 
 /** The same database, and the statements that it was sent, without those of its listeners. */
-function counted(database: Database): { readonly database: Database; readonly statements: string[] } {
+function counted(database: Database) {
   const statements: string[] = []
-  const noting = <S extends Sql>(handle: S): S =>
+  const noting = <S extends Sql>(handle: S) =>
     new Proxy(handle, {
       apply: (target, self, args: unknown[]) => {
         const [strings] = args
@@ -36,7 +36,7 @@ await eachDatabase(t, 'a merchant pays few statements for a request', async (t, 
   const yaml = defaultYaml().replaceAll(/limit: \d+/g, 'limit: 100000')
   const gateway = await startGateway(t, { clock, database, yaml })
   /** Of several requests the fewest statements: jobs that a gateway begins with may come between those of one. */
-  const fewest = async (ask: (nth: number) => ReturnType<typeof gateway.send>, status: number): Promise<string[]> => {
+  const fewest = async (ask: (nth: number) => ReturnType<typeof gateway.send>, status: number) => {
     let fewest: string[] | null = null
     for (let nth = 0; nth < 8; nth++) {
       statements.length = 0

@@ -8,9 +8,9 @@ import { aPayment } from './fixture.ts'
 const STATUSES: readonly PaymentStatus[] = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded']
 const PAID_AT = 5_000
 
-const inState = (status: PaymentStatus): Payment =>
+const inState = (status: PaymentStatus) =>
   aPayment({ status, paidAt: status === 'paid' || status === 'refunded' ? PAID_AT : null })
-const said = (status: ChargeState['status'], different: Partial<ChargeState> = {}): ChargeState => ({
+const said = (status: ChargeState['status'], different: Partial<ChargeState> = {}) => ({
   status,
   receivedSats: null,
   settledAt: null,
@@ -18,8 +18,7 @@ const said = (status: ChargeState['status'], different: Partial<ChargeState> = {
 })
 
 /** Where a payment goes on what its provider says, step by step. */
-const goes = (payment: Payment, seen: ChargeState, now: number): PaymentStatus[] =>
-  next(payment, seen, now).map(step => step.to)
+const goes = (payment: Payment, seen: ChargeState, now: number) => next(payment, seen, now).map(step => step.to)
 
 t.test('every transition of decision 40, and no other', async t => {
   const allowed: Record<PaymentStatus, PaymentStatus[]> = {
@@ -136,7 +135,7 @@ const seenArbitrary: fc.Arbitrary<ChargeState> = fc.record({
 const history = fc.array(fc.tuple(seenArbitrary, fc.integer({ min: 0, max: 1_000_000 })), { maxLength: 12 })
 
 /** Plays what a provider says at growing times; answers the payment after each step. */
-function play(start: Payment, events: ReadonlyArray<readonly [ChargeState, number]>): Payment[] {
+function play(start: Payment, events: ReadonlyArray<readonly [ChargeState, number]>) {
   const states = [start]
   let payment = start
   let now = 0
@@ -205,7 +204,7 @@ t.test(
         seenArbitrary.filter(({ status }) => status !== 'processing'),
         seen => {
           const now = 4_000_000
-          const end = (payment: Payment): PaymentStatus =>
+          const end = (payment: Payment) =>
             statusAt(
               next(payment, seen, now).reduce((state, step) => stepped(state, step, now), payment),
               now

@@ -77,7 +77,7 @@ t.test(
       })
       await directory.start()
       t.teardown(() => directory.stop())
-      const active = async (id: string): Promise<boolean | undefined> => (await directory.find(id))?.merchant.isActive
+      const active = async (id: string) => (await directory.find(id))?.merchant.isActive
       for (const id of ['a-000001', 'a-000002', 'b-000001']) t.equal(await active(id), true)
 
       await merchants.deactivate(merchant.id)

@@ -4,7 +4,7 @@ import type { PreviousPrices } from '../../../src/payments/proxies/schema.ts'
 
 type Prices = Parameters<typeof withPrevious>[1]
 
-function prices(defaultPriceSats: number, endpoints = 0): Prices {
+function prices(defaultPriceSats: number, endpoints = 0) {
   return {
     defaultPriceSats,
     endpoints: Array.from({ length: endpoints }, (_, at) => ({
@@ -17,7 +17,7 @@ function prices(defaultPriceSats: number, endpoints = 0): Prices {
 }
 
 /** The list after one change a millisecond, from each of `steps` to the next. */
-function changed(steps: readonly Prices[]): readonly PreviousPrices[] {
+function changed(steps: readonly Prices[]) {
   return steps.reduce<readonly PreviousPrices[]>(
     (former, step, at) => (at === 0 ? former : withPrevious(former, steps[at - 1] ?? step, step, at)),
     []

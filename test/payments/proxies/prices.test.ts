@@ -2,9 +2,9 @@ import t from 'tap'
 import { openShop, type Shop } from '../../security/shop.ts'
 import { buy, challengeOf, type Answer } from '../../support/gateway.ts'
 
-const post = (shop: Shop, path: string, body: string, more: Record<string, string> = {}): Promise<Answer> =>
+const post = (shop: Shop, path: string, body: string, more: Record<string, string> = {}) =>
   shop.gateway.send('POST', path, { body, headers: { 'content-type': 'application/json', ...more } })
-const sats = (answer: Answer): unknown => (answer.json() as { l402?: { amount_sats: number } }).l402?.amount_sats
+const sats = (answer: Answer) => (answer.json() as { l402?: { amount_sats: number } }).l402?.amount_sats
 
 t.test('a proxy sells in dollars, and its tokens stay good while that is its price', async t => {
   const shop = await openShop(t)
@@ -14,7 +14,7 @@ t.test('a proxy sells in dollars, and its tokens stay good while that is its pri
   t.equal(sats(await gateway.send('GET', path)), 2)
   const token = await buy(gateway, path)
   t.equal((await gateway.send('GET', path, { headers: { authorization: token } })).status, 200)
-  const change = (members: object): Promise<Answer> => gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, members)
+  const change = (members: object) => gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, members)
   t.match((await change({ name: 'Other' })).json(), { defaultPrice: 'USD 0.002', defaultPriceSats: 100 })
   t.equal((await gateway.send('GET', path, { headers: { authorization: token } })).status, 200)
   await change({ defaultPrice: '0.002 EUR' })
@@ -81,14 +81,14 @@ t.test('of a table before the present one a payment is compared with what the sa
   const { id, path } = await shop.proxy({ defaultPriceSats: 10, ...endpoint('5 sats', '7 sats') })
   const small = await buy(shop.gateway, `${path}/v1?model=small`)
   await shop.gateway.merchantSend('PUT', `/api/proxy/${id}`, endpoint('8 sats', '12 sats'))
-  const ask = async (model: string): Promise<number> =>
+  const ask = async (model: string) =>
     (await shop.gateway.send('GET', `${path}/v1?model=${model}`, { headers: { authorization: small } })).status
   t.same([await ask('small'), await ask('large')], [200, 401])
 })
 
 t.test('prices that cannot hold are refused by the name of the member', async t => {
   const shop = await openShop(t)
-  const make = (members: object): Promise<Answer> =>
+  const make = (members: object) =>
     shop.gateway.merchantSend('POST', '/api/proxy', {
       name: 'x',
       targetBaseUrl: shop.upstream.origin,

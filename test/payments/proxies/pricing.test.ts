@@ -1,21 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { comparablePath as comparable } from '../../../src/engine/message/path.ts'
-import {
-  matches,
-  pathAllowed,
-  priceOf as priceOfProxy,
-  priceOfEither,
-  type ProxyPrice
-} from '../../../src/payments/proxies/pricing.ts'
+import { matches, pathAllowed, priceOf as priceOfProxy, priceOfEither } from '../../../src/payments/proxies/pricing.ts'
 import type { ProxyEndpoint } from '../../../src/payments/proxies/schema.ts'
 
-function priceOf(
-  endpoints: readonly ProxyEndpoint[],
-  defaultPriceSats: number,
-  method: string,
-  path: string
-): ProxyPrice {
+function priceOf(endpoints: readonly ProxyEndpoint[], defaultPriceSats: number, method: string, path: string) {
   return priceOfProxy({ endpoints, defaultPriceSats }, method, path)
 }
 

@@ -5,12 +5,7 @@ import { eachDatabase } from '../../support/database.ts'
 import { buy, challengeOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
 
-interface Upstream {
-  readonly url: string
-  readonly seen: IncomingMessage[]
-}
-
-async function startUpstream(t: T): Promise<Upstream> {
+async function startUpstream(t: T) {
   const seen: IncomingMessage[] = []
   const server = createServer((req, res) => {
     seen.push(req)
@@ -19,7 +14,7 @@ async function startUpstream(t: T): Promise<Upstream> {
   return { url: `http://127.0.0.1:${await serve(t, server)}`, seen }
 }
 
-async function createProxy(gateway: TestGateway, members: object): Promise<string> {
+async function createProxy(gateway: TestGateway, members: object) {
   const answer = await gateway.merchantSend('POST', '/api/proxy', { name: 'Test', defaultPriceSats: 10, ...members })
   if (answer.status !== 201) throw new Error(answer.text)
   return (answer.json() as { proxyId: string }).proxyId
@@ -218,7 +213,7 @@ t.test('unknown, inactive and deleted proxies and those of an inactive merchant 
   const path = `/l402/proxy/${proxyId}/x`
   const credential = await buy(gateway, path)
   await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, { isActive: false })
-  const until = async (status: number): Promise<void> => {
+  const until = async (status: number) => {
     let answer = await gateway.send('GET', path, { headers: { authorization: credential } })
     for (let tries = 0; tries < 100 && answer.status !== status; tries++)
       answer = await gateway.send('GET', path, { headers: { authorization: credential } })
@@ -305,7 +300,7 @@ t.test(
   'a reload gives new proxies the new default validity, and the documents the new name of the service',
   async t => {
     const gateway = await startGateway(t)
-    const validity = async (): Promise<unknown> => {
+    const validity = async () => {
       const answer = await gateway.merchantSend('POST', '/api/proxy', {
         name: 'x',
         targetBaseUrl: 'https://api.example.com',

@@ -79,7 +79,7 @@ t.test('server.proxyUrl: its host serves proxies and nothing else, and no other 
 })
 
 t.test('server.proxyUrl: must have a host of its own', async t => {
-  const text = (proxyUrl: string): string =>
+  const text = (proxyUrl: string) =>
     `routes: []\nserver: { publicUrl: "https://pay.example", proxyUrl: "${proxyUrl}" }\n`
   t.equal((await loadText(text('https://apis.example/'), {})).config.server.proxyUrl, 'https://apis.example')
   await t.rejects(loadText(text('https://pay.example:8443'), {}), /found the host of publicUrl, pay.example/)

@@ -8,7 +8,7 @@ const address = addressOf()
 void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
   const f = await fixtureOn(database)
   const { clock, provider } = f
-  const good = (payment: Payment, more: Json = {}): Json => ({
+  const good = (payment: Payment, more: Json = {}) => ({
     invoiceId: payment.invoiceId,
     refundAddress: address,
     amountSatoshis: 100,

@@ -88,7 +88,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     }
   })
   const confirmed: Refund[] = []
-  const onConfirmed = async (_sql: unknown, refund: Refund): Promise<void> => {
+  const onConfirmed = async (_sql: unknown, refund: Refund) => {
     confirmed.push(refund)
   }
   const sources = paymentSources({
@@ -101,7 +101,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       throw new Error('no Lightning address is asked here')
     }
   }
-  const over = (refundStore: RefundStore, payees: Payees): Refunds =>
+  const over = (refundStore: RefundStore, payees: Payees) =>
     new Refunds({
       onConfirmed,
       store: refundStore,
@@ -114,8 +114,8 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       invoiceFor: (address, amountSats) => addresses.invoiceFor(address, amountSats),
       merchant: async id => accounts.get(id) ?? null
     })
-  const another = (refundStore: RefundStore = store): Refunds => over(refundStore, payees)
-  const ofKind = (kind: FakeProvider['kind']): Refunds => {
+  const another = (refundStore: RefundStore = store) => over(refundStore, payees)
+  const ofKind = (kind: FakeProvider['kind']) => {
     const other = new FakeProvider(clock)
     other.kind = kind
     return over(
@@ -123,7 +123,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       new Payees({ primary: { provider: other, key: null }, alternate: { provider: other, key: null } }, sealer)
     )
   }
-  const newMerchant = async (): Promise<Merchant> => {
+  const newMerchant = async () => {
     const id = await merchants.nextId()
     const sealed = (slot: 'primary' | 'alternate') =>
       sealer.seal(`key of ${slot}`, { table: 'merchants', column: `${slot}_key`, row: String(id) })
@@ -153,7 +153,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     return made
   }
   const merchant = await newMerchant()
-  const payment = async (different: Partial<Payment> = {}): Promise<Payment> => {
+  const payment = async (different: Partial<Payment> = {}) => {
     const now = clock.now()
     const invoiceId = numericId()
     const row: Payment = {

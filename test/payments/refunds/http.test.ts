@@ -8,7 +8,7 @@ import { addressOf, type Json } from './fixture.ts'
 
 const refundAddress = addressOf()
 
-function json(answer: Answer, status: number): Json {
+function json(answer: Answer, status: number) {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
@@ -17,17 +17,17 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
   const clock = new ManualClock()
   const gateway = await startGateway(t, { database, clock })
   let orders = 0
-  const unpaid = async (amount = '0.00001'): Promise<Json> =>
+  const unpaid = async (amount = '0.00001') =>
     json(
       await gateway.merchantSend('POST', '/api/payments', { orderId: `order-${++orders}`, amount, currency: 'BTC' }),
       201
     )
-  const paid = async (): Promise<string> => {
+  const paid = async () => {
     const payment = await unpaid()
     await gateway.pay(String(payment['lightningInvoice']))
     return String(payment['invoiceId'])
   }
-  const statusOf = async (invoiceId: string): Promise<unknown> =>
+  const statusOf = async (invoiceId: string) =>
     json(await gateway.send('GET', `/api/payments/${invoiceId}/status`), 200)['status']
 
   await t.test(

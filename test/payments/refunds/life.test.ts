@@ -14,15 +14,13 @@ const minutes = 60_000
 void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   const f = await fixtureOn(database)
   const { clock, provider, refunds, merchant } = f
-  const ask = async (fate: HeaderFate, amountSatoshis = 100): Promise<Refund> => {
+  const ask = async (fate: HeaderFate, amountSatoshis = 100) => {
     provider.fate = () => fate
     const payment = await f.payment()
     return await refunds.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis })
   }
-  const timesSent = (refund: Refund): number =>
-    provider.sent.filter(({ reference }) => reference === refund.refundId).length
-  const timesAsked = (refund: Refund): number =>
-    provider.asked.filter(({ reference }) => reference === refund.refundId).length
+  const timesSent = (refund: Refund) => provider.sent.filter(({ reference }) => reference === refund.refundId).length
+  const timesAsked = (refund: Refund) => provider.asked.filter(({ reference }) => reference === refund.refundId).length
 
   t.beforeEach(() => {
     provider.reachable = true

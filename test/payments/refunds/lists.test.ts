@@ -9,7 +9,7 @@ import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
 const refundAddress = addressOf()
 
 /** Writes a refund straight into the table, as lists do not care how it came there. */
-async function insert(f: Fixture, invoiceId: string, different: Partial<Refund>): Promise<Refund> {
+async function insert(f: Fixture, invoiceId: string, different: Partial<Refund>) {
   const refund: Refund = {
     refundId: '100000000000000',
     merchantId: f.merchant.id,
@@ -35,7 +35,7 @@ async function insert(f: Fixture, invoiceId: string, different: Partial<Refund>)
   return refund
 }
 
-function idsOf(data: unknown): unknown[] {
+function idsOf(data: unknown) {
   return (data as Json[]).map(row => row['refundId'])
 }
 
@@ -55,7 +55,7 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
     )
   }
   const stranger = await f.newMerchant()
-  const sorted = (refunds: readonly Refund[]): string[] =>
+  const sorted = (refunds: readonly Refund[]) =>
     refunds
       .toSorted((a, b) => b.createdAt - a.createdAt || Number(b.refundId) - Number(a.refundId))
       .map(refund => refund.refundId)

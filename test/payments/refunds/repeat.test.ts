@@ -45,7 +45,7 @@ void eachDatabase(
   async (t: T, database) => {
     const f = await fixtureOn(database)
     const { provider, clock } = f
-    const partial = async (amountSatoshis = 400): Promise<Json> => ({
+    const partial = async (amountSatoshis = 400) => ({
       invoiceId: (await f.payment()).invoiceId,
       refundAddress: addressOf(),
       amountSatoshis

@@ -16,7 +16,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
   const { clock, provider, refunds, merchant } = f
 
   /** A provider that never says whether it sent what it was asked for, as OpenNode after a lost answer. */
-  const lost = async (amountSatoshis = 1000): Promise<Refund> => {
+  const lost = async (amountSatoshis = 1000) => {
     provider.fate = () => 'lost before'
     provider.reachable = false
     const payment = await f.payment()
@@ -214,7 +214,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
       const older = await lost(1)
       clock.advance(10 * MINUTE)
       const newer = await lost(2)
-      const ids = async (view: string): Promise<unknown[]> =>
+      const ids = async (view: string) =>
         ((await f.call('GET', `/api/admin/refunds?${view}`)).data as unknown as Json[]).map(row => row['refundId'])
       const before = await ids('')
       t.ok(before.includes(older.refundId))
@@ -255,7 +255,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     async t => {
       const refund = await lost()
       provider.reachable = false
-      const asked = async (): Promise<boolean> => {
+      const asked = async () => {
         const before = provider.lookUps
         await refunds.followUp(clock.now())
         return provider.lookUps > before

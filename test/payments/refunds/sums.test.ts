@@ -9,18 +9,18 @@ import { addressOf, fixtureOn, type Fixture } from './fixture.ts'
 const refundAddress = addressOf()
 
 /** What was sent and is not known to have come back, in satoshis. */
-function sentFor(f: Fixture, refunds: readonly Refund[]): number {
+function sentFor(f: Fixture, refunds: readonly Refund[]) {
   const own = new Set(refunds.map(refund => refund.refundId))
   return f.provider.sent
     .filter(({ reference }) => own.has(reference) && f.provider.payouts.get(reference)?.status !== 'failed')
     .reduce((sum, { amountSats }) => sum + amountSats, 0)
 }
 
-function sum(refunds: readonly Refund[], of: (refund: Refund) => boolean): number {
+function sum(refunds: readonly Refund[], of: (refund: Refund) => boolean) {
   return refunds.filter(of).reduce((total, { amountSats }) => total + amountSats, 0)
 }
 
-function wasSentTwice(f: Fixture): boolean {
+function wasSentTwice(f: Fixture) {
   return new Set(f.provider.asked.map(request => request.reference)).size !== f.provider.asked.length
 }
 
@@ -107,7 +107,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
         },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait'), minutes: fc.integer({ min: 1, max: 12 }) }) }
       )
-      const take = async (invoiceId: string, rows: readonly Refund[], one: Step): Promise<void> => {
+      const take = async (invoiceId: string, rows: readonly Refund[], one: Step) => {
         const chosen =
           one.kind === 'sync' || one.kind === 'provider' ? rows[one.which % Math.max(rows.length, 1)] : undefined
         switch (one.kind) {

@@ -5,9 +5,8 @@ import { isAuthentic, type Received } from '../../fakes/receiver.ts'
 import { secretText } from './accounts.ts'
 import { fixture } from './fixture.ts'
 
-const header = (received: Received | undefined, name: string): string => String(received?.headers[name])
-const stamp = (received: Received | undefined): number =>
-  Number(/^t=(\d+),/.exec(header(received, 'x-service-signature'))?.[1])
+const header = (received: Received | undefined, name: string) => String(received?.headers[name])
+const stamp = (received: Received | undefined) => Number(/^t=(\d+),/.exec(header(received, 'x-service-signature'))?.[1])
 
 await t.test('Delivery: POST with Content-Type: application/json', async t => {
   const { clock, jobs, receiver, merchant, paid, row } = await fixture(t)

@@ -16,7 +16,7 @@ async function further(f: Fixture, account: Merchant, url: string, different: ob
   return { id: String(data['endpointId']), secret: String(data['webhookSecret']) }
 }
 
-function only(t: T, received: readonly Received[]): Received {
+function only(t: T, received: readonly Received[]) {
   t.equal(received.length, 1)
   const [one] = received
   if (one === undefined) throw new Error('nothing came')
@@ -47,7 +47,7 @@ await eachDatabase(t, 'an event is told to each endpoint that wants it, with its
     ].sort()
   )
   t.equal(new Set((await f.rows(account)).map(({ id }) => id)).size, 3)
-  const shown = async (query: string): Promise<unknown[]> =>
+  const shown = async (query: string) =>
     ((await f.call(account, 'GET', `${DELIVERIES}?${query}`)).data['deliveries'] as Row[]).map(row => [
       row['endpointId'],
       row['invoiceId']
@@ -79,7 +79,7 @@ await eachDatabase(t, 'many events at once, of accounts with and without endpoin
   const tell = () => f.webhooks.challengesPaid(database.sql, challenges as unknown as Told)
   await tell()
   await tell()
-  const written = async (account: Merchant): Promise<unknown[]> =>
+  const written = async (account: Merchant) =>
     (await f.rows(account)).map(row => `${row.event_key.split(':')[1]?.[0]} ${row.endpoint_id}`).sort()
   t.same(await written(without), [])
   t.same(await written(one), ['1', '3'].flatMap(hash => [`${hash} ${ids[0]?.id}`, `${hash} null`]).sort())

@@ -118,7 +118,7 @@ export async function fixture(
     resolve: options.resolve ?? (async () => [])
   })
   const endpoints = endpointsOf(database, clock, options.production)
-  const another = (different: Partial<WebhooksDependencies>): Webhooks =>
+  const another = (different: Partial<WebhooksDependencies>) =>
     new Webhooks({
       store: new SqlWebhookStore(database),
       endpoints,

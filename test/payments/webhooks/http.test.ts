@@ -6,7 +6,7 @@ import { startGateway, type Answer } from '../../support/gateway.ts'
 type Json = Record<string, unknown>
 const LIST = '/api/merchant/webhooks/deliveries'
 
-function json(answer: Answer, status: number): Json {
+function json(answer: Answer, status: number) {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
@@ -16,10 +16,10 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
   const endpoint = await startReceiver()
   t.teardown(() => endpoint.close())
   const secret = 'a secret that the merchant chose'
-  const send = async (method: string, path: string, status: number, body?: object): Promise<Json> =>
+  const send = async (method: string, path: string, status: number, body?: object) =>
     json(await gateway.merchantSend(method, path, body), status)
-  const deliveries = async (): Promise<Json[]> => (await send('GET', LIST, 200))['deliveries'] as Json[]
-  const settled = async (id: unknown): Promise<Json> =>
+  const deliveries = async () => (await send('GET', LIST, 200))['deliveries'] as Json[]
+  const settled = async (id: unknown) =>
     await eventually(
       'it is delivered',
       async () => (await deliveries()).find(row => row['id'] === id && row['status'] === 'delivered') ?? null

@@ -146,7 +146,7 @@ await eachDatabase(
       rounds.push(accounts)
     }
     /** Has 40 payments of 5 accounts paid, and answers how long the slowest took to arrive: of 40, that is the p99. */
-    const slowest = async (accounts: readonly Paying[]): Promise<number> => {
+    const slowest = async (accounts: readonly Paying[]) => {
       const before = healthy.received.length
       for (const { pay } of accounts) await pay()
       await healthy.until(before + 40)

@@ -73,7 +73,7 @@ await t.test(
     t.same((await call(await merchant(null), 'GET', LIST)).data['deliveries'], [])
 
     await t.test('status, since, limit and offset', async t => {
-      const ids = async (query: string): Promise<unknown[]> =>
+      const ids = async (query: string) =>
         ((await call(account, 'GET', `${LIST}?${query}`)).data['deliveries'] as Row[]).map(row => row['invoiceId'])
       t.same(await ids('status=pending'), [first.invoiceId])
       t.same(await ids('status=delivered'), [second.invoiceId])

@@ -18,8 +18,8 @@ interface Statement {
   fail(error: Error): void
 }
 
-const lost = (): Error => Object.assign(new Error('the answer was lost'), { code: 'ECONNRESET' })
-const refused = (): Error => new Error('a row that cannot be written')
+const lost = () => Object.assign(new Error('the answer was lost'), { code: 'ECONNRESET' })
+const refused = () => new Error('a row that cannot be written')
 
 /** A batch over statements that the test answers; a verdict is the item's id as text. */
 function watched(clock = new ManualClock(), size?: (item: Item) => number) {
@@ -43,16 +43,16 @@ function watched(clock = new ManualClock(), size?: (item: Item) => number) {
   return { batch, statements, clock, ids: () => statements.map(({ items }) => items.map(({ id }) => id)) }
 }
 
-const turn = async (): Promise<void> => {
+const turn = async () => {
   await setImmediate()
 }
 /** Until the present turn's work is done: no turn of the loop, in which anything could come in, lies between. */
-const work = async (): Promise<void> => {
+const work = async () => {
   await new Promise<void>(resolve => {
     process.nextTick(resolve)
   })
 }
-const item = (id: number, key = `key ${id}`): Item => ({ key, id })
+const item = (id: number, key = `key ${id}`) => ({ key, id })
 
 t.test('one at a time is written in the turn in which it comes, and by itself', async t => {
   const { batch, statements, ids } = watched()
@@ -86,7 +86,7 @@ t.test(
 
 t.test('what comes in one turn goes together, also when it comes over several promises', async t => {
   const { batch, statements, ids } = watched()
-  const late = async (id: number): Promise<string> => {
+  const late = async (id: number) => {
     for (let step = 0; step < id; step++) await Promise.resolve()
     return batch.add(item(id))
   }
@@ -120,7 +120,7 @@ t.test('callers who come again as soon as they are told go together', async t =>
       return items.map(() => null)
     }
   })
-  const caller = async (id: number): Promise<void> => {
+  const caller = async (id: number) => {
     for (let time = 0; time < 4; time++) await batch.add(item(id))
   }
   await Promise.all([1, 2, 3, 4].map(caller))
@@ -239,9 +239,9 @@ t.test(
   'what has waited behind a statement that the database did not answer is lost with it, not one after the other',
   async t => {
     const { batch, statements, clock, ids } = watched()
-    const silent = (): Error => Object.assign(new Error('the database is silent'), { code: 'ETIMEDOUT' })
+    const silent = () => Object.assign(new Error('the database is silent'), { code: 'ETIMEDOUT' })
     const outcomes = new Map<number, string>()
-    const add = (id: number, key: string): void => {
+    const add = (id: number, key: string) => {
       batch.add(item(id, key)).then(
         () => outcomes.set(id, 'told'),
         () => outcomes.set(id, 'lost')
@@ -295,7 +295,7 @@ t.test('it is drained when nothing waits and nothing is under way', async t => {
 
 t.test('no interleaving gives a verdict that statements of one item would not', async t => {
   /** A register for each key that one item at a time may take, as a payment is taken. */
-  const step = (held: Map<string, number>, { key, id, gives }: Operation): string => {
+  const step = (held: Map<string, number>, { key, id, gives }: Operation) => {
     if (gives) return held.delete(key) ? 'given' : 'nothing to give'
     if (held.has(key)) return `held by ${held.get(key)}`
     held.set(key, id)
@@ -322,7 +322,7 @@ t.test('no interleaving gives a verdict that statements of one item would not', 
       const alone = new Map<string, number>()
       const done: Operation[] = []
       let statement = 0
-      const wait = async (turns: number): Promise<void> => {
+      const wait = async (turns: number) => {
         for (let at = 0; at < turns; at++) await turn()
       }
       const batch = new Batch<Operation, string>({

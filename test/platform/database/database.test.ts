@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import {
   openDatabase
 } from '../../../src/platform/database/database.ts'
 import { FolderInUse } from '../../../src/platform/database/folder-lock.ts'
-import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openAt, eachDatabase, onEmbedded, startedServers, temporaryFolder, testImage } from '../../support/database.ts'
 
@@ -22,7 +22,7 @@ const empty = { migrations: [] }
 const postgresUrl = process.env['TEST_DATABASE_URL'] ?? ''
 const child = fileURLToPath(new URL('../../support/insert-until-killed.ts', import.meta.url))
 
-function start(t: Test, ...args: string[]): ChildProcess {
+function start(t: Test, ...args: string[]) {
   const started = spawn(process.execPath, [child, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'] }
@@ -33,9 +33,9 @@ function start(t: Test, ...args: string[]): ChildProcess {
   return started
 }
 
-function recordingLog(): { log: Log; lines: string[] } {
+function recordingLog() {
   const lines: string[] = []
-  const write = (first: object | string, message?: string): void => {
+  const write = (first: object | string, message?: string) => {
     lines.push(message ?? String(first))
   }
   return { log: { debug: write, info: write, warn: write, error: write }, lines }
@@ -220,7 +220,7 @@ await eachDatabase(
       heard.push(payload)
       wake.resolve()
     })
-    const until = async (count: number): Promise<void> => {
+    const until = async (count: number) => {
       while (heard.length < count) {
         await wake.promise
         wake = Promise.withResolvers()
@@ -314,7 +314,7 @@ await t.test('a PostgreSQL that is away is a connection fault, and unhealthy wit
 })
 
 /** Whether a process runs. One that has ended but was not yet collected by its new parent does not. */
-function isRunning(pid: number): boolean {
+function isRunning(pid: number) {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
   } catch (error) {
@@ -461,8 +461,7 @@ await onEmbedded(t, 'a second process, and a second opening in this one, are ref
   // The child was started with a pipe for its output.
   if (holder.stdout === null) throw new Error('no output')
   await once(holder.stdout, 'data')
-  const open = (): ReturnType<typeof openDatabase> =>
-    openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
+  const open = () => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
   const refusal: unknown = await open().catch((error: unknown) => error)
   t.ok(refusal instanceof FolderInUse)
   t.match(refusal, {
@@ -525,7 +524,7 @@ await onEmbedded(
 await onEmbedded(t, 'what is no embedded database is told with what would be right, and is left as it is', async t => {
   const dataDir = temporaryFolder(t)
   const folder = join(dataDir, 'database')
-  const open = (): Promise<unknown> => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
+  const open = () => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
   const refusal = (reason: RegExp) => ({
     code: 'BG_DATABASE_OPEN',
     message: new RegExp(`^The embedded database in ${folder} cannot be opened: ${reason.source}`)
@@ -545,8 +544,7 @@ await onEmbedded(t, 'what is no embedded database is told with what would be rig
 })
 
 await t.test('urls that name no database are refused with what would be right', async t => {
-  const open = (url: string): Promise<unknown> =>
-    openDatabase({ url, dataDir: 'data', log: silentLog, clock: systemClock })
+  const open = (url: string) => openDatabase({ url, dataDir: 'data', log: silentLog, clock: systemClock })
   await t.rejects(open('mysql://user:password@host/db'), {
     code: 'BG_DATABASE_URL',
     message: 'database.url has mysql: but must begin with postgres:// or pglite:'

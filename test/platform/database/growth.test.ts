@@ -14,14 +14,14 @@ await eachDatabase(
     await sql`create table pears (id integer primary key)`
     await sql`create schema others`
     await sql`create table others.plums (id integer primary key, peel text)`
-    const grow = async (from: number, to: number): Promise<void> => {
+    const grow = async (from: number, to: number) => {
       for (const table of ['apples', 'others.plums'])
         await sql.unsafe(`insert into ${table} select n, repeat('x', 1000) from generate_series(${from}, ${to}) as n`)
       await sql.unsafe(`insert into pears select n from generate_series(${from}, ${to}) as n`)
     }
     const watch = new GrowthWatch(database, clock, silentLog)
     t.teardown(() => watch.close())
-    const looked = async (ms: number): Promise<unknown> => {
+    const looked = async (ms: number) => {
       await clock.advance(ms)
       await watch.looking
       const rows = await sql`

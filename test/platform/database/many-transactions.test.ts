@@ -15,8 +15,8 @@ void eachDatabase(t, 'a transaction holds its connection', async (t: T, database
   })
 
   // `execute` sends it now; waited for alone it would be sent after the transaction that follows.
-  const plain = (): Promise<unknown> => database.sql`select 1`.execute()
-  const transaction = (id: number, part: string): Promise<unknown> =>
+  const plain = () => database.sql`select 1`.execute()
+  const transaction = (id: number, part: string) =>
     database.transaction(async tx => {
       await tx`insert into held values (${id}, ${part})`
       await turn()

@@ -130,7 +130,7 @@ await eachDatabase(
       armed.resolve()
       return timer
     }
-    const refused = async (): Promise<void> => {
+    const refused = async () => {
       await armed.promise
       armed = Promise.withResolvers()
     }

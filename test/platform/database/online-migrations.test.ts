@@ -7,7 +7,7 @@ const BEFORE = '0068-sales-by-time'
 /** Migrations that may break a rule, each with the reason why their table is small or unused. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {}
 
-const text = (migration: (typeof migrations)[number]): string =>
+const text = (migration: (typeof migrations)[number]) =>
   'sql' in migration ? migration.sql : (migration.up.toString().match(/`(?:[^`\\]|\\.)*`/gs) ?? []).join(';\n')
 
 /** What would lock out running gateways for as long as a large table takes, or break the version before. */
@@ -38,7 +38,7 @@ const FORBIDDEN: ReadonlyArray<readonly [what: string, pattern: RegExp, table?: 
   ['the table is locked', /\b(?:lock\s+table|vacuum\s+full|cluster|reindex|truncate|drop\s+table)\b/g]
 ]
 
-function faultsOf(statements: string): string[] {
+function faultsOf(statements: string) {
   const text = statements.replaceAll(/--.*$/gm, '').toLowerCase()
   const own = new Set(
     [...text.matchAll(/create\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?(\w+)/g)].map(([, table]) => table)

@@ -21,7 +21,7 @@ function looks() {
 }
 
 /** Until the present turn's work is done. */
-const work = async (): Promise<void> => {
+const work = async () => {
   await new Promise<void>(resolve => {
     process.nextTick(resolve)
   })

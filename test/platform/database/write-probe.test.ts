@@ -46,7 +46,7 @@ t.test(
     const clock = new ManualClock()
     const database = await openAnyDatabase(t, { clock, migrations: [] })
     t.match(await database.health(), { status: 'healthy' })
-    const tables = async (): Promise<unknown> =>
+    const tables = async () =>
       (await database.sql`select count(*)::int as count from pg_class where relname like 'boltgate_write_probe%'`)[0]?.[
         'count'
       ]

@@ -9,12 +9,10 @@ import { openAnyDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 /** Names of the methods that are asked of `store`, which reject where they are in `broken`. */
-function watched<S extends object>(
-  store: S
-): { readonly store: S; readonly asked: Set<string>; readonly broken: Set<string> } {
+function watched<S extends object>(store: S) {
   const [asked, broken] = [new Set<string>(), new Set<string>()]
   const get =
-    (target: S, name: string | symbol): unknown =>
+    (target: S, name: string | symbol) =>
     (...args: unknown[]) => {
       asked.add(String(name))
       if (broken.has(String(name))) return Promise.reject(new Error('away'))
@@ -26,7 +24,7 @@ function watched<S extends object>(
 
 const database = await openAnyDatabase(t)
 
-const run = (jobs: readonly JobDeclaration[], name: string): Promise<void> => {
+const run = (jobs: readonly JobDeclaration[], name: string) => {
   const job = jobs.find(declared => declared.name === name)
   if (job === undefined) throw new Error(`nobody declares ${name}`)
   return job.run({ id: 'job', data: {} }, AbortSignal.abort())

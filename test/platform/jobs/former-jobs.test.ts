@@ -5,7 +5,7 @@ import { eachDatabase } from '../../support/database.ts'
 import { declarePeriodic, declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 
 /** The tables of pg-boss 12.35 as far as a gateway of the version before uses them. */
-async function formerTables({ sql }: Database): Promise<void> {
+async function formerTables({ sql }: Database) {
   await sql.unsafe(`
     create schema boltgate_jobs;
     create type boltgate_jobs.job_state as enum ('created', 'retry', 'active', 'completed', 'cancelled', 'failed');

@@ -220,7 +220,7 @@ await eachDatabase(t, 'a start asks for all queues with one statement', async (t
       }
     })
   )
-  const start = async (queues: number): Promise<number> => {
+  const start = async (queues: number) => {
     const jobs = openJobs(t, counting)
     for (let at = 0; at < queues; at++) {
       declareQueue(jobs, `queue-${at}`, plain, async () => {})

@@ -14,7 +14,7 @@ import {
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { temporaryFolder } from '../../support/database.ts'
 
-const mode = (file: string): string => (statSync(file).mode & 0o777).toString(8)
+const mode = (file: string) => (statSync(file).mode & 0o777).toString(8)
 
 await t.test('keys are written for their owner alone, and read back', async t => {
   const data = join(temporaryFolder(t), 'data')

@@ -11,8 +11,8 @@ import { eachDatabase } from '../../support/database.ts'
 import { rootFolder } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-const secret = (letter: string): Secret<string> => new Secret(letter.repeat(40))
-const sealer = (current: string, ...previous: string[]): Sealer =>
+const secret = (letter: string) => new Secret(letter.repeat(40))
+const sealer = (current: string, ...previous: string[]) =>
   new Sealer(new KeyRing(secret(current), previous.map(secret)))
 
 await eachDatabase(t, 'master secret: another one over a used database is refused', async (t, database) => {
@@ -56,7 +56,7 @@ await eachDatabase(
   'master secret: a database without a check value is judged by what it stores',
   async (t, database) => {
     const clock = new ManualClock()
-    const saveKey = async (letter: string, email: string): Promise<void> => {
+    const saveKey = async (letter: string, email: string) => {
       const merchants = new Merchants({
         store: new SqlMerchantStore(database),
         sealer: sealer(letter),
@@ -93,7 +93,7 @@ t.test('master secret: a lost master.key is not made anew until the operator ado
   const data = t.testdir({ 'gateway.yaml': '' })
   const file = join(data, 'gateway.yaml')
   writeFileSync(file, `data: ${data}\ndatabase: { url: "pglite:database" }\n`)
-  const run = (...args: string[]): { code: number | null; said: string } => {
+  const run = (...args: string[]) => {
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
       [join(rootFolder, 'src/app/cli/boltgate.mjs'), ...args, '--config', file],

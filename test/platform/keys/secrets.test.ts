@@ -156,7 +156,7 @@ await t.test('an API key has its form, is found by its id, and matches its own d
     'randomness is injected'
   )
   let draws = 0
-  const highest = (length: number): Uint8Array => new Uint8Array(length).fill(251).fill(252, 0, draws++ === 0 ? 1 : 0)
+  const highest = (length: number) => new Uint8Array(length).fill(251).fill(252, 0, draws++ === 0 ? 1 : 0)
   t.equal(generateApiKey(highest).id, 'z'.repeat(10), 'a byte that would make some letters likelier is drawn again')
 })
 

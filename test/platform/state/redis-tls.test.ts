@@ -7,7 +7,7 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { ownRedis } from '../../support/own-servers.ts'
 
-async function take(t: T, url: string): Promise<unknown> {
+async function take(t: T, url: string) {
   const state = await openState(url, { clock: systemClock, log: silentLog })
   t.teardown(() => state.close())
   return await state.takeFixed('k', 10, 60_000)

@@ -69,7 +69,7 @@ await eachState(t, 'count looks without counting', async (t, state, clock) => {
 })
 
 await eachState(t, 'a sliding window counts the current segment and those before it', async (t, state, clock) => {
-  const take = async (): Promise<unknown> => state.takeSliding('k', 4, minute, 4)
+  const take = async () => state.takeSliding('k', 4, minute, 4)
   t.same(await take(), { allowed: true, remaining: 3, retryAfterMs: 0 })
   clock.advance(15_000)
   await take()
@@ -117,7 +117,7 @@ await eachState(
   'a bucket gives its burst at once and then its rate, keeps back what it is told to, and says how long to wait',
   async (t, state, clock) => {
     const bucket = { burst: 4, perMinute: 60 }
-    const take = async (keep = 0, cost = 1): Promise<unknown> => state.takeTokens('k', bucket, cost, keep)
+    const take = async (keep = 0, cost = 1) => state.takeTokens('k', bucket, cost, keep)
     t.same(await take(2), { allowed: true, left: 3, retryAfterMs: 0 })
     t.same(await take(2), { allowed: true, left: 2, retryAfterMs: 0 })
     t.same(await take(2), { allowed: false, left: 2, retryAfterMs: 1_000 }, 'two are kept for others')
@@ -155,7 +155,7 @@ await eachState(
 )
 
 await eachState(t, 'a tally halves in its half-life', async (t, state, clock) => {
-  const tally = async (add: number): Promise<number> => state.tally('k', add, minute)
+  const tally = async (add: number) => state.tally('k', add, minute)
   t.equal(await tally(4), 0)
   clock.advance(minute)
   t.equal(await tally(1), 2)
@@ -243,7 +243,7 @@ await t.test(
   async t => {
     const clock = new ManualClock()
     const state = new MemoryState(clock)
-    const run = (key: string): string => {
+    const run = (key: string) => {
       const begun = state.begin(key, 'print', minute)
       if (begun.kind !== 'run') throw new Error('not begun')
       return begun.token
@@ -329,7 +329,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
   if (url === null) return
 
   /** Time passes as fast as Redis replies: a command has a second of this clock. */
-  const stepping = async (t: T, clock: ManualClock, step: number): Promise<void> => {
+  const stepping = async (t: T, clock: ManualClock, step: number) => {
     const redis = new Redis(redisAddresses(url)[0] ?? url)
     const over = new AbortController()
     await redis.ping()
@@ -389,7 +389,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
   await t.test('a busy key seldom asks far from its limit, and refusals are given at once', async t => {
     const clock = new ManualClock()
     const state = await openTestRedis(t, url, clock)
-    const asked = async (key: string, limit: number, requests: number): Promise<number> => {
+    const asked = async (key: string, limit: number, requests: number) => {
       let waited = 0
       for (let request = 0; request < requests; request++) {
         const verdict = state.takeFixed(key, limit, minute)

@@ -12,14 +12,14 @@ function timers(t: T) {
     waiting.set(handle, { at: now + (ms > 2 ** 31 - 1 ? 1 : ms), run })
     return handle
   }
-  const clear = (handle: object): void => {
+  const clear = (handle: object) => {
     waiting.delete(handle)
   }
   t.intercept(globalThis, 'setTimeout', { value: set })
   t.intercept(globalThis, 'clearTimeout', { value: clear })
   return {
     waiting,
-    pass(ms: number): void {
+    pass(ms: number) {
       const end = now + ms
       for (;;) {
         const [first] = [...waiting].sort(([, a], [, b]) => a.at - b.at)

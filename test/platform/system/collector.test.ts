@@ -52,7 +52,7 @@ t.test(
       () => active,
       () => ++looks
     )
-    const looksIn = (ms: number): number => {
+    const looksIn = (ms: number) => {
       const before = looks
       clock.advance(ms)
       return looks - before
@@ -85,7 +85,7 @@ t.test(
   async t => {
     const collectYoung = garbageCollector()
     const whole: number[] = []
-    const note = (entries: readonly PerformanceEntry[]): void => {
+    const note = (entries: readonly PerformanceEntry[]) => {
       for (const entry of entries) {
         // An entry of `gc` says these of itself.
         const {

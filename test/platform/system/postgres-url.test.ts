@@ -107,7 +107,7 @@ t.test('postgres addresses: what cannot be meant is refused without showing the 
 })
 
 /** What a session at this address says of itself; rejects when there is none. */
-async function sessionAt(t: T, url: string): Promise<unknown> {
+async function sessionAt(t: T, url: string) {
   const database = await openAt(t, url)
   const [found] = await database.sql`
     select current_setting('application_name') as name, current_setting('TimeZone') as zone, ssl
@@ -143,7 +143,7 @@ t.test('postgres addresses: every mode connects as libpq does to a server with T
   const [root, stranger] = [join(folder, 'root.pem'), join(folder, 'stranger.pem')]
   writeFileSync(root, own.certificate)
   writeFileSync(stranger, other.certificate)
-  const at = (host: string, parameters: Readonly<Record<string, string>>): string => {
+  const at = (host: string, parameters: Readonly<Record<string, string>>) => {
     const url = new URL(server.url)
     url.hostname = host
     for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)

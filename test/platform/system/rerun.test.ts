@@ -22,7 +22,7 @@ t.test('what is asked for in any step of the end of a run is run', async t => {
     let asked: Promise<void> | null = null
     const rerun = new Rerun(async () => {
       if (++runs > 1) return
-      const ask = (left: number): void => {
+      const ask = (left: number) => {
         if (left > 0) queueMicrotask(() => ask(left - 1))
         else asked = rerun.run()
       }

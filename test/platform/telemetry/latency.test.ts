@@ -6,7 +6,7 @@ import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 const NAME = 'took_seconds'
 
 /** Buckets with what was observed in them. */
-function countsOf(values: readonly number[]): Map<number, number> {
+function countsOf(values: readonly number[]) {
   const metrics = new Metrics()
   const cell = metrics.latencyCells(NAME, 'Time', ['route']).cell({ route: 'a' })
   for (const value of values) cell.observe(value)
@@ -25,7 +25,7 @@ t.test('each bound of Prometheus is the last of its parts, and all ascend', asyn
 
 t.test('a percentile is within a sixth of the true one, from half a millisecond to half a minute', async t => {
   let seed = 7
-  const random = (): number => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647
+  const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647
   for (const middle of [0.0008, 0.004, 0.03, 0.2, 1.5, 9]) {
     const values = Array.from({ length: 20_000 }, () => middle * Math.exp(random() - 0.5))
     const sorted = values.toSorted((a, b) => a - b)

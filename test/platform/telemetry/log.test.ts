@@ -2,7 +2,7 @@ import t from 'tap'
 import { cleanTarget, createLog } from '../../../src/platform/telemetry/log.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 
-function capture(): { log: ReturnType<typeof createLog>; last: () => Record<string, unknown> } {
+function capture() {
   const lines: string[] = []
   const log = createLog({
     level: 'info',

@@ -22,7 +22,7 @@ type Act = (response: ServerResponse) => Promise<void> | void
 const JSON_TYPE = { 'content-type': 'application/json' }
 const STREAM_TYPE = { 'content-type': 'text/event-stream' }
 
-const shortly = (most: number): Promise<void> => passing(randomInt(most))
+const shortly = (most: number) => passing(randomInt(most))
 
 const acts: Readonly<Record<string, Act>> = {
   whole: response => void response.writeHead(200, JSON_TYPE).end(JSON_BODY),
@@ -122,11 +122,11 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
     phase: (typeof PHASES)[number],
     method = 'POST',
     more: readonly string[] = ['Connection: close']
-  ): Promise<void> => {
+  ) => {
     const body = JSON.stringify({ model: 'm', stream: act.includes('tream'), pad: 'x'.repeat(randomInt(3000)) })
     const socket = connect(address, '127.0.0.1')
     const closed = new Promise(resolve => socket.on('close', resolve))
-    const leave = (): unknown => (randomInt(3) === 0 ? socket.resetAndDestroy() : socket.destroy())
+    const leave = () => (randomInt(3) === 0 ? socket.resetAndDestroy() : socket.destroy())
     const enough = randomInt(600)
     let read = 0
     socket.on('error', () => undefined)
@@ -151,7 +151,7 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
     await closed
   }
   const names = Object.keys(acts)
-  const burst = (count: number): Promise<unknown> =>
+  const burst = (count: number) =>
     Promise.all(
       Array.from({ length: count }, () =>
         one(

@@ -30,7 +30,7 @@ t.test('a price list: models with prices of tokens, by provider and name', t => 
 
 t.test("a price list: charges are the provider's formula and the markup, to the millisatoshi", t => {
   const prices = catalogPrices(text, {})
-  const cost = (model: string, usage: object, markup = '0'): number => {
+  const cost = (model: string, usage: object, markup = '0') => {
     const found = prices?.get(model)
     if (found === undefined) throw new Error(`no ${model}`)
     return new Tariff(found, 1, markup).cost({ input: 0, output: 0, ...usage }, RATES)
@@ -132,7 +132,7 @@ t.test('else: a price for every other model', async t => {
 
 t.test('the configuration: what is wrong with a price list', async t => {
   const folder = t.testdir({ 'models.json': text, 'other.json': '{"a":1}' })
-  const load = async (meter: string): Promise<string> => {
+  const load = async (meter: string) => {
     const yaml = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:1" }\n    meter: { bundle: 1 sat, usage: openai, ${meter} }\nchains: { paid: [ credential, challenge, meter, forward ] }\n`
     try {
       const { routes } = await loadConfigText(`${folder}/gateway.yaml`, yaml, {})

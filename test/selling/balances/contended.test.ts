@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Entries } from '../../../src/selling/balances/entries.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
-import type { SliceRequest, SliceWrite } from '../../../src/selling/balances/balance.ts'
+import type { SliceWrite } from '../../../src/selling/balances/balance.ts'
 import type { Database, Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -27,7 +27,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
 }
 
 /** Runs `act` so that it finds the balance's row locked by a change, which is committed then. */
-async function behind<R>(database: Database, change: Change, id: string, act: () => Promise<R>): Promise<R> {
+async function behind<R>(database: Database, change: Change, id: string, act: () => Promise<R>) {
   const changed = Promise.withResolvers<void>()
   const waited = Promise.withResolvers<void>()
   const other = database.transaction(async sql => {
@@ -44,7 +44,7 @@ async function behind<R>(database: Database, change: Change, id: string, act: ()
 }
 
 /** Resolves when somebody waits for a row; at once on the embedded database, which does one thing after the other. */
-async function isWaiting(database: Database): Promise<void> {
+async function isWaiting(database: Database) {
   if (database.kind !== 'postgres') return
   for (;;) {
     const [row] = await database.sql<{ waits: boolean }[]>`
@@ -61,7 +61,7 @@ async function setting(database: Database, isDead = false) {
   await store.open(balance)
   const now = clock.now()
   const keptUntil = now + 60_000
-  const grab = (slice: string, msat: number, until = keptUntil): SliceRequest => ({
+  const grab = (slice: string, msat: number, until = keptUntil) => ({
     balanceId: id,
     sliceId: `${slice} ${id}`,
     gateway: slice,
@@ -72,7 +72,7 @@ async function setting(database: Database, isDead = false) {
   })
   await store.grab(grab('other', 500_000))
   await store.grab(grab('own', 200_000, isDead ? now - 1 : keptUntil))
-  const write = (facts: Partial<SliceWrite>): SliceWrite => ({
+  const write = (facts: Partial<SliceWrite>) => ({
     balanceId: id,
     sliceId: `own ${id}`,
     nth: 1,
@@ -84,7 +84,7 @@ async function setting(database: Database, isDead = false) {
     entries: new Entries(),
     ...facts
   })
-  const held = async (): Promise<{ sliced: number; held: number; left: number }> => {
+  const held = async () => {
     const found = await store.find(id)
     const [row] = await database.sql<{ sum: bigint }[]>`
       select sum(amount_msat)::bigint as sum from balance_slices where balance_id = ${id}`
@@ -148,7 +148,7 @@ void eachDatabase(t, 'a deposit comes to a balance as it is once its row is free
   for (const [what, change] of Object.entries(CHANGES)) {
     const { id, store, held, now } = await setting(database)
     const before = (await held()).left
-    const topUp = (): Promise<boolean> => store.topUp(id, `top-up of ${id}`, 1_000, now)
+    const topUp = () => store.topUp(id, `top-up of ${id}`, 1_000, now)
     t.equal(await behind(database, change, id, topUp), true, what)
     t.equal(await topUp(), true, 'a repetition is told alike')
     const others = what === 'a deposit' ? 500_000 : what === 'what another slice spent' ? -400_000 : 0

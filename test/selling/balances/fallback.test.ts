@@ -23,7 +23,7 @@ import { serve } from '../../support/serve.ts'
 const PRICES =
   '{ small: { input: 2 msat, output: 8 msat }, large: { input: 20 msat, output: 80 msat }, "a/tiny": { input: 1 msat, output: 1 msat } }'
 
-function yaml(upstream: string, prices = PRICES, keys = false): string {
+function yaml(upstream: string, prices = PRICES, keys = false) {
   return defaultYaml({
     replace: [
       [
@@ -56,9 +56,9 @@ interface Shop {
   chat(authorization?: string, more?: object): Promise<Answer>
 }
 
-async function openShop(t: T, upstream: string, keys = false): Promise<Shop> {
+async function openShop(t: T, upstream: string, keys = false) {
   const gateway = await startGateway(t, { yaml: yaml(upstream, PRICES, keys) })
-  const chat = (authorization = '', more: object = {}): Promise<Answer> =>
+  const chat = (authorization = '', more: object = {}) =>
     gateway.send('POST', '/v1/chat/completions', {
       headers: authorization === '' ? {} : { authorization },
       body: { messages: [{ role: 'user', content: 'hello' }], max_tokens: 20, model: 'small', ...more }
@@ -69,7 +69,7 @@ async function openShop(t: T, upstream: string, keys = false): Promise<Shop> {
 }
 
 /** Where nothing listens. */
-async function dead(t: T): Promise<string> {
+async function dead(t: T) {
   const server = createServer()
   const port = await serve(t, server)
   server.close()
@@ -77,14 +77,14 @@ async function dead(t: T): Promise<string> {
   return `http://127.0.0.1:${port}`
 }
 
-async function spent({ store }: Shop, msat: number): Promise<void> {
+async function spent({ store }: Shop, msat: number) {
   await eventually(`${msat} millisatoshis are spent`, async () => {
     const [one] = await store.list({ skip: 0, take: 1 })
     return one?.spentMsat === msat ? one : null
   })
 }
 
-const priced = (call: ModelServer['calls'][number] | undefined, input: number, output: number): number =>
+const priced = (call: ModelServer['calls'][number] | undefined, input: number, output: number) =>
   (call?.prompt ?? 0) * input + (call?.completion ?? 0) * output
 
 t.test('fallback: POST goes past a dead server and one that limits, at the price of the model that served', async t => {
@@ -219,8 +219,7 @@ t.test('fallback: a credential for one request comes back once where every serve
     `{ url: "${hanging.url}", timeout: 200ms, fallback: [{ url: "${failing.url}" }] }`
   )
   const authorization = await buy(gateway, '/plain/item', 'payment')
-  const ask = async (): Promise<number> =>
-    (await gateway.send('GET', '/plain/item', { headers: { authorization } })).status
+  const ask = async () => (await gateway.send('GET', '/plain/item', { headers: { authorization } })).status
   t.equal(await ask(), 500)
   t.strictSame([hanging.requests.length, failing.requests.length], [1, 1])
   t.strictSame((await Promise.all([ask(), ask(), ask()])).sort(), [402, 402, 500], 'it pays for one at a time')

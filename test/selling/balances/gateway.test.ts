@@ -16,7 +16,7 @@ import { serve } from '../../support/serve.ts'
 
 const CHAT = '/v1/chat/completions'
 
-function yaml(url: string, meter: string): string {
+function yaml(url: string, meter: string) {
   return defaultYaml({
     replace: [
       [
@@ -62,7 +62,7 @@ async function openShop(t: T, meter = TOKENS): Promise<Shop> {
 }
 
 /** Buys a bundle; the payment hash is the balance's id. */
-async function bundle({ gateway, chat }: Shop, scheme: 'l402' | 'payment' | 'legacy'): Promise<string> {
+async function bundle({ gateway, chat }: Shop, scheme: 'l402' | 'payment' | 'legacy') {
   const challenge = challengeOf(await chat(''), scheme === 'l402' ? 'l402' : 'payment')
   const preimage = await gateway.pay(challenge.parameters.get('invoice') ?? '')
   return scheme === 'legacy' ? `Payment method="lightning", preimage="${preimage}"` : credentialOf(challenge, preimage)
@@ -76,7 +76,7 @@ async function balance({ store }: Shop, spentMsat: number) {
   })
 }
 
-const msat = (answer: Answer, name: string): number => Number(answer.headers[name] ?? Number.NaN)
+const msat = (answer: Answer, name: string) => Number(answer.headers[name] ?? Number.NaN)
 
 t.test('whoever asks is told that the price buys a balance, and what is taken from it', async t => {
   const shop = await openShop(t)
@@ -85,7 +85,7 @@ t.test('whoever asks is told that the price buys a balance, and what is taken fr
   t.match((await shop.chat('')).json(), {
     message: /^This resource is paid from a balance, and 100 satoshis buy one\./
   })
-  const told = async (path: string): Promise<Answer> => await shop.gateway.send('GET', path)
+  const told = async (path: string) => await shop.gateway.send('GET', path)
   t.match((await told('/openapi.json')).json(), {
     paths: {
       '/v1/{path}': {
@@ -289,7 +289,7 @@ t.test('a client that leaves in the middle is charged what was reserved', async 
 t.test('a client cannot make its request cheap by words that the upstream passes over', async t => {
   const shop = await openShop(t, TOKENS.replace('{ json: max_tokens, else: 100 }', '{ else: 10 }'))
   const key = await bundle(shop, 'l402')
-  const charged = async (content: string, more: object): Promise<number> => {
+  const charged = async (content: string, more: object) => {
     const answer = await shop.chat(key, content, { stream: true, ...more })
     return Number(/"charged_msat":([0-9]+)/.exec(answer.text)?.[1])
   }

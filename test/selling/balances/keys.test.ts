@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -43,32 +43,31 @@ async function openShop(
   }
   const gateway = await startGateway(t, options)
   /** Another process of the same database. */
-  const other = async (): Promise<typeof gateway> =>
-    await startGateway(t, { ...options, data: gateway.data, database: gateway.database })
+  const other = async () => await startGateway(t, { ...options, data: gateway.data, database: gateway.database })
   const ask = (
     headers: Readonly<Record<string, string>>,
     body: object = { model: 'small' },
     path = PATH,
     at = gateway
-  ): Promise<Answer> =>
+  ) =>
     at.send('POST', path, {
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify(body)
     })
-  const buy = async (body: object = {}): Promise<{ key: string; credential: string }> => {
+  const buy = async (body: object = {}) => {
     const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body }), 'l402')
     const credential = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
     const bought = await gateway.send('POST', '/l402/keys', { body, headers: { authorization: credential } })
     t.equal(bought.status, 201, bought.text)
     return { key: (bought.json() as { key: string }).key, credential }
   }
-  const standing = async (key: string): Promise<Record<string, unknown>> =>
+  const standing = async (key: string) =>
     (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
   return { gateway, other, ask, buy, standing, seen }
 }
 
 /** Narrows a key as its holder does, without the gateway. */
-function narrowed(key: string, ...caveats: string[]): string {
+function narrowed(key: string, ...caveats: string[]) {
   const { proof, macaroon } = decodePaidKey(key) ?? { proof: '', macaroon: '' }
   const more = caveats.reduce(addCaveat, decodeMacaroonBase64(macaroon))
   return encodePaidKey(Buffer.from(proof, 'hex'), encodeMacaroon(more))
@@ -254,7 +253,7 @@ t.test('keys: two gateways spend no more than a budget of a day or month, which 
   const { ask, buy, gateway, other } = await openShop(t, { clock })
   const gateways = [gateway, await other()]
   const { key } = await buy({ amount: 1000 })
-  const served = async (period: string): Promise<number> => {
+  const served = async (period: string) => {
     const budget = narrowed(key, `label=${period}`, `budget_msat=3000/${period}`)
     let count = 0
     // What one gateway holds comes back after a while.
@@ -381,12 +380,11 @@ t.test('keys: on a route with sessions alone each response or event takes the pr
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
   t.match(bought.json(), { balanceMsat: 12_000 }, 'the deposit')
   const { key } = bought.json() as { key: string }
-  const ask = (target: string, with_ = key): Promise<Answer> =>
-    gateway.send('GET', target, { headers: { 'x-api-key': with_ } })
-  const standing = async (): Promise<Record<string, unknown>> =>
+  const ask = (target: string, with_ = key) => gateway.send('GET', target, { headers: { 'x-api-key': with_ } })
+  const standing = async () =>
     (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
   // A response is settled behind its last byte.
-  const settled = (msat: number): Promise<true> =>
+  const settled = (msat: number) =>
     eventually(`${msat} msat left`, async () => ((await standing())['balanceMsat'] === msat ? true : null), 10_000)
   t.equal((await ask('/v1/x')).status, 201)
   t.match(await standing(), { unit: 'word', balanceMsat: 10_000 })

@@ -33,7 +33,7 @@ function setting(t: T, database: Database): Setting {
 }
 
 /** Of a balance what its rows say; throws where they contradict each other. */
-async function sound(database: Database, id: string): Promise<{ left: number; spent: number; held: number }> {
+async function sound(database: Database, id: string) {
   const [row] = await database.sql`
     select deposited_msat, spent_msat, refunded_msat, held_msat,
       (select coalesce(sum(amount_msat), 0)::bigint from balance_slices where balance_id = ${id}) as sliced,
@@ -41,7 +41,7 @@ async function sound(database: Database, id: string): Promise<{ left: number; sp
       (select coalesce(sum(msat), 0)::bigint from ${database.sql.unsafe(EACH_ENTRY)} where balance_id = ${id}) as entered,
       (select count(*) - count(distinct request) from ${database.sql.unsafe(EACH_ENTRY)} where balance_id = ${id} and basis <> 'crash') as twice
     from balances where id = ${id}`
-  const of = (name: string): number => Number(row?.[name])
+  const of = (name: string) => Number(row?.[name])
   const left = of('deposited_msat') - of('spent_msat') - of('refunded_msat')
   const wrong = [
     of('deposits') === of('deposited_msat') ? '' : 'deposits',
@@ -535,7 +535,7 @@ void eachDatabase(t, 'a slice that is lost leaves the one that has followed it',
 })
 
 /** Refunds what is left of a closed balance; how much that was. */
-async function refundRest(store: BalanceStore, id: string): Promise<number> {
+async function refundRest(store: BalanceStore, id: string) {
   const found = await store.find(id)
   const left = found === null ? 0 : found.depositedMsat - found.spentMsat - found.refundedMsat
   const done = await Promise.all([store.refunded(id, left), store.refunded(id, left)])
@@ -543,7 +543,7 @@ async function refundRest(store: BalanceStore, id: string): Promise<number> {
 }
 
 /** Gateways that reserve, settle, die and come anew, over a few balances, in an order of chance. */
-async function anyOrder(t: T, database: Database, seed: () => number): Promise<void> {
+async function anyOrder(t: T, database: Database, seed: () => number) {
   const { clock, store } = setting(t, database)
   const balances = Array.from({ length: 3 }, () => newBalance(clock, { depositedMsat: 20_000 }))
   for (const balance of balances) await store.open(balance)
@@ -553,7 +553,7 @@ async function anyOrder(t: T, database: Database, seed: () => number): Promise<v
   /** Of each balance what the gateways said they charged, and the most that deaths may have added or lost. */
   const told = new Map(balances.map(({ id }) => [id, { charged: 0, doubt: 0, refunded: 0, deposits: 1 }]))
   const of = (id: string) => told.get(id) ?? { charged: 0, doubt: 0, refunded: 0, deposits: 0 }
-  const some = <E>(all: readonly E[]): E => all[seed() % all.length] as E
+  const some = <E>(all: readonly E[]) => all[seed() % all.length] as E
   for (let step = 0; step < 120; step++) {
     const gateway = some(gateways)
     const { id } = some(balances)
@@ -615,7 +615,7 @@ void eachDatabase(
       // xorshift: a failure says with what it can be had again.
       let state = randomInt(1, 0x7fffffff)
       const begun = state
-      const seed = (): number => {
+      const seed = () => {
         state ^= state << 13
         state ^= state >>> 17
         state ^= state << 5

@@ -2,7 +2,7 @@
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { eventually, unshed } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -19,9 +19,9 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   const gateway = unshed(await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) }))
   const challenge = challengeOf(await gateway.send('POST', path), 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
-  const send = (body: object | string): Promise<Answer> =>
+  const send = (body: object | string) =>
     gateway.send('POST', path, { headers: { authorization, 'content-type': 'application/json' }, body })
-  const reservedMsat = async (): Promise<number> => {
+  const reservedMsat = async () => {
     const answer = await gateway.send('GET', '/l402/balance', { headers: { authorization } })
     return (answer.json() as { reservedMsat: number }).reservedMsat
   }
@@ -47,7 +47,7 @@ async function reservations(t: T, meter: string, prices = '1 msat', path = '/v1/
     path
   )
   let spent = 0
-  return async (body: object): Promise<number> => {
+  return async (body: object) => {
     const answer = await shop.send(body)
     if (answer.status !== 200) return answer.status
     const before = spent

@@ -36,23 +36,23 @@ async function metered(t: T, meter: string, match = '/v1/*', method = 'GET', pat
   const paid = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization: paid } })
   const authorization = `Bearer ${(bought.json() as { key: string }).key}`
-  const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}, at = path): Promise<Answer> => {
+  const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}, at = path) => {
     says = next
     return await gateway.send(method, at, { headers: { authorization, ...headers } })
   }
-  const left = async (): Promise<number> =>
+  const left = async () =>
     ((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json() as { balanceMsat: number })
       .balanceMsat
   return { ask, left, headers: () => received }
 }
 
 /** What the last event of a stream says that it cost. */
-function streamed(answer: Answer): unknown {
+function streamed(answer: Answer) {
   const data = /event: balance\ndata: (.*)\n\n$/.exec(answer.text)?.[1]
   return data === undefined ? null : JSON.parse(data)
 }
 
-const told = (answer: Answer): unknown[] => [answer.headers['x-charged-msat'], answer.headers['x-balance-msat']]
+const told = (answer: Answer) => [answer.headers['x-charged-msat'], answer.headers['x-balance-msat']]
 
 t.test('a header says it with the head, and what it says badly costs what was reserved', async t => {
   const { ask } = await metered(
@@ -82,7 +82,7 @@ t.test('a member says it: of a JSON response, or of the events of a stream, whos
     '{ bundle: 100 sats, prices: 100 msat, usage: { json: usage.total }, estimate: { else: 9 } }'
   )
   let rest = 100_000
-  const costs = async (msat: number, body: string): Promise<void> => {
+  const costs = async (msat: number, body: string) => {
     await ask({ body })
     rest -= msat
     t.equal(told(await ask({ status: 404, body: '{}' }))[1], String(rest), body.slice(-60))
@@ -251,8 +251,7 @@ t.test('a usage event that is too long to be held back passes whole, and the nex
       out += Buffer.from(bytes).toString()
     }
   )
-  const report = (more = ''): string =>
-    `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}${more}}\n\n`
+  const report = (more = '') => `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}${more}}\n\n`
   const long = report(`,"x":"${'x'.repeat(40_000)}"`)
   for (let at = 0; at < long.length; at += 5_000) void filter.write(Buffer.from(long.slice(at, at + 5_000)))
   for (const event of [report(), 'data: [DONE]\n\n']) void filter.write(Buffer.from(event))

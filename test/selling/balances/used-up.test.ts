@@ -1,7 +1,6 @@
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
-import type { Entry } from '../../../src/selling/balances/balance.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
@@ -78,11 +77,11 @@ async function read(
     clock,
     onData
   }: { headers?: Record<string, string>; clock?: ManualClock; onData?: (length: number) => void } = {}
-): Promise<Got> {
+) {
   const over = new AbortController()
   let time: Promise<void> | null = null
   const reading = new Promise<Got>((resolve, reject) => {
-    const begun = (): void => {
+    const begun = () => {
       if (clock !== undefined) time = passTime(clock, () => answered(gateway.database), over.signal)
     }
     let isAnswered = false
@@ -125,7 +124,7 @@ async function read(
 }
 
 /** The one entry of the one balance, when all of that is spent. */
-async function spent({ gateway }: Shop, msat: number): Promise<Entry> {
+async function spent({ gateway }: Shop, msat: number) {
   const store = new BalanceStore(gateway.database)
   return await eventually(`${msat} millisatoshis are spent`, async () => {
     const [one] = await store.list({ skip: 0, take: 1 })
@@ -154,7 +153,7 @@ function paced(piece = 'x'.repeat(1_000)): { begin(response: ServerResponse): vo
 }
 
 /** Writes the same again as long as somebody takes it. */
-function endless(response: ServerResponse, piece: string): void {
+function endless(response: ServerResponse, piece: string) {
   const timer = setInterval(() => response.write(piece), 1)
   response.on('close', () => {
     clearInterval(timer)
@@ -280,7 +279,7 @@ void eachDatabase(
   async (t, database) => {
     const clock = new ManualClock()
     const store = new BalanceStore(database)
-    const ledger = (gateway: string): Ledger => {
+    const ledger = (gateway: string) => {
       const made = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog, gateway })
       t.teardown(() => made.close())
       return made

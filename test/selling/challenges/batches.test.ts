@@ -6,7 +6,7 @@ import { isUniqueViolation, type Database, type Sql } from '../../../src/platfor
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { MADE_AT as NOW, newChallenge } from './fixture.ts'
 
-function challenge(merchantId: string | null): NewChallenge {
+function challenge(merchantId: string | null) {
   return newChallenge({ source: merchantId === null ? 'route' : 'proxy', merchantId })
 }
 
@@ -99,12 +99,12 @@ function isExplained(payment: Payment, told: ReadonlyArray<readonly [Operation, 
   })
 }
 
-function pick<V>(random: () => number, values: readonly [V, ...V[]]): V {
+function pick<V>(random: () => number, values: readonly [V, ...V[]]) {
   return values[Math.floor(random() * values.length)] ?? values[0]
 }
 
 /** Numbers that look random and are the same for the same seed (mulberry32). */
-function numbers(seed: number): () => number {
+function numbers(seed: number) {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -263,7 +263,7 @@ await eachDatabase(
     const rows = Array.from({ length: 40 }, () => challenge('7'))
     for (const row of rows) await store.insert(database.sql, row)
     // PostgreSQL has no text with this character in it.
-    const isBad = (at: number): boolean => at % 13 === 5
+    const isBad = (at: number) => at % 13 === 5
     const lease = (at: number, paymentHash: string) => ({ paymentHash, leaseId: isBad(at) ? 'l\0' : `l${at}` })
     const leased = await Promise.allSettled(
       rows.map(({ paymentHash }, at) =>

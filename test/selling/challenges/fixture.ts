@@ -109,7 +109,7 @@ export class WatchedStore {
     this.store = new Proxy<ChallengeStore>(inner, {
       get:
         (_target, name) =>
-        async (...args: unknown[]): Promise<unknown> => {
+        async (...args: unknown[]) => {
           // Only methods of the interface are asked for.
           const method = name as keyof ChallengeStore
           this.calls.push(method)
@@ -227,7 +227,7 @@ export function fixtureOn(
   const payee = new FakePayee(clock)
   const keys = new TokenKeyRing(master)
   const counted = new Counted()
-  const make = (gateway: string): Gateway => {
+  const make = (gateway: string) => {
     const watched = new WatchedStore(database)
     const selling = openSelling({
       database,
@@ -245,7 +245,7 @@ export function fixtureOn(
     t.teardown(() => selling.close())
     return { challenges: selling.challenges, selling, watched }
   }
-  const asked = async (): Promise<void> => {
+  const asked = async () => {
     // Once to let what has just begun send its statement, and once behind it.
     for (let time = 0; time < 2; time++) await database.sql`select 1`
   }

@@ -164,7 +164,7 @@ t.test('nothing is made ahead where it could outlive its token, or has no fixed 
 t.test('a provider that takes another life: no 402 promises less, and none outlives its token', async t => {
   const s = await scene(t)
   const make = s.payee.createInvoice.bind(s.payee)
-  const withLife = (seconds: number): void => {
+  const withLife = (seconds: number) => {
     s.payee.createInvoice = request => make({ ...request, expirySeconds: seconds })
   }
   for (const [seconds, isKept] of [

@@ -63,19 +63,16 @@ async function over(
   }
 }
 
-const json = (body: string, more: HarnessRequest = {}): HarnessRequest => ({
+const json = (body: string, more: HarnessRequest = {}) => ({
   method: 'POST',
   body,
   ...more,
   headers: { 'content-type': 'application/json', ...more.headers }
 })
-const model = (name: string): string => JSON.stringify({ model: name })
+const model = (name: string) => JSON.stringify({ model: name })
 
 /** What a 402 asks for, in satoshis, and the classic credential that paying it gives. */
-function bought(
-  { f }: Shop,
-  result: HarnessResult
-): { sats: number; authorization: string; macaroon: string; preimage: string } {
+function bought({ f }: Shop, result: HarnessResult) {
   if (result.status !== 402) throw new Error(`no 402 but ${result.status} ${String(result.body)}`)
   const { macaroon, invoice } = l402Parameters(result.headers.all('www-authenticate'))
   const preimage = f.payee.pay(invoice)
@@ -167,7 +164,7 @@ t.test('by model: each at its own price, and a cheap credential opens no dearer 
   t.equal(small.sats, 5)
   t.equal(bought(s, await s.ask(json(model('large')))).sats, 40)
   t.equal(bought(s, await s.ask(json(model('tiny')))).sats, 1)
-  const with_ = (body: string): HarnessRequest => json(body, { headers: { authorization: small.authorization } })
+  const with_ = (body: string) => json(body, { headers: { authorization: small.authorization } })
   const served = await s.ask(with_(model('small')))
   t.equal(served.status, 200)
   t.equal((await s.ask(with_(model('large')))).status, 401)
@@ -180,7 +177,7 @@ t.test('a former price of one model is taken for that model alone', async t => {
   const name = freshAddress()
   const table = (small: number) => ({ by: { json: 'model' }, of: { small, large: 40 }, else: 'refuse' }) as const
   const s = await shop(t, { name, price: table(5), priceGrace: 3_600_000 })
-  const asked = (small: number): Map<string, string> =>
+  const asked = (small: number) =>
     new Map([
       [`route:${name}`, 'varies'],
       [`route:${name} "small"`, String(small)],
@@ -218,7 +215,7 @@ t.test('a probe with {} gets a quote of the highest price, which pays for a requ
 t.test('what names its model twice, not at all, or unreadably is never sold at the cheap price', async t => {
   const price = { by: { json: 'model' }, of: { small: 5, large: 40 }, else: 'refuse' } as const
   const s = await shop(t, { price })
-  const refused = async (request: HarnessRequest, status = 400): Promise<string> => {
+  const refused = async (request: HarnessRequest, status = 400) => {
     const result = await s.ask(request)
     t.equal(result.status, status, JSON.stringify(request).slice(0, 80))
     return String(JSON.parse(String(result.body)).message)
@@ -290,8 +287,7 @@ t.test('by query, header and path', async t => {
 
 t.test('free calls: so many by network, then the price; credentials are not counted', async t => {
   const s = await shop(t, { price: 10, free: { calls: 2, per: 3_600_000, by: 'address' } })
-  const from = (peerAddress: string, more: HarnessRequest = {}): Promise<HarnessResult> =>
-    s.ask({ peerAddress, ...more })
+  const from = (peerAddress: string, more: HarnessRequest = {}) => s.ask({ peerAddress, ...more })
   const first = await from('2001:db8:1:2::1')
   t.equal(first.status, 200)
   t.equal(first.headers.get('x-free-calls-remaining'), '1')
@@ -319,7 +315,7 @@ t.test('free calls: so many by network, then the price; credentials are not coun
 t.test("what one client got for nothing is no shared cache's to give to others", async t => {
   const s = await shop(t, { price: 10 })
   const free = { price: 10, free: { calls: 2, per: 60_000, by: 'address' } } as const
-  const served = async (...headers: string[]): Promise<string | undefined> => {
+  const served = async (...headers: string[]) => {
     const chain = await over(s.f, s.rates, { ...free, name: freshAddress() }, { headers })
     return (await chain.ask()).headers.get('cache-control')
   }
@@ -345,7 +341,7 @@ t.test('without the shared state no call is free', async t => {
 t.test("a plugin's own price takes the place of the route's, and is what the token is bound to", async t => {
   const s = await shop(t, { price: 10 })
   const offers = s.f.challenges.routeOffers(route({ name: freshAddress() }))
-  const at = (price: number | string, authorization?: string): Promise<HarnessResult> =>
+  const at = (price: number | string, authorization?: string) =>
     s.ask({
       headers: authorization === undefined ? {} : { authorization },
       prepare: ctx => {

@@ -39,7 +39,7 @@ async function buy(f: ProducerFixture, merchant: Merchant, resource = '/v1/quote
   }
 }
 
-async function status(f: ProducerFixture, merchant: Merchant, hash: string): Promise<Json> {
+async function status(f: ProducerFixture, merchant: Merchant, hash: string) {
   return (await f.call(merchant, 'GET', `${CHALLENGES}/${hash}`)).data
 }
 

@@ -20,7 +20,7 @@ const CHALLENGES = '/api/l402/challenges'
 const quote = { resource: '/v1/quote', priceSats: 10 }
 const keyed = (key: string, name = 'Idempotency-Key') => ({ headers: { [name]: key } })
 
-function isProblem(t: T, reply: Reply, status: number, slug: string, title: string): void {
+function isProblem(t: T, reply: Reply, status: number, slug: string, title: string) {
   t.equal(reply.status, status)
   t.match(reply.headers.get('content-type'), /^application\/problem\+json/)
   t.match(reply.data, { type: `${PROBLEMS}/${slug}`, title, status, error: title })
@@ -334,7 +334,7 @@ t.test(
         if (typeof member !== 'function') return member
         return name !== 'transaction'
           ? (member.bind(target) as unknown)
-          : async (...args: unknown[]): Promise<unknown> => {
+          : async (...args: unknown[]) => {
               const late = answered
               const done: unknown = await Reflect.apply(member, target, args)
               await late
@@ -690,7 +690,7 @@ t.test('list and get: unpaid, then expired with the invoice; the filter agrees (
   const merchant = await f.merchant()
   const made = await f.call(merchant, 'POST', CHALLENGES, quote)
   const hash = text(made.data, 'paymentHash')
-  const stands = async (status: string): Promise<void> => {
+  const stands = async (status: string) => {
     t.match((await f.call(merchant, 'GET', `${CHALLENGES}/${hash}`)).data, {
       paymentHash: hash,
       status,

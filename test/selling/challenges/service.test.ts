@@ -10,10 +10,9 @@ import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
-import type { SentChallenge } from '../../../src/selling/holding/challenge.ts'
 import { until } from '../../support/until.ts'
 
-const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<SentChallenge> =>
+const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}) =>
   (await f.selling.minting.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
 
 t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
@@ -46,7 +45,7 @@ t.test('a credential whose answer has gone out is redeemed, also while the datab
   const challenge = await minted(f)
   const taken = await f.selling.claims.lease(challenge.paymentHash, null)
   if (taken === null) throw new Error('the lease was refused')
-  const refused = async (): Promise<string> => {
+  const refused = async () => {
     t.equal(await f.selling.claims.lease(challenge.paymentHash, null), null)
     return f.selling.verifier.fit.taken(await f.selling.claims.find(challenge.paymentHash)).reason
   }
@@ -76,7 +75,7 @@ t.test(
     const heard = Promise.withResolvers<void>()
     f.watched.late.set('insert', heard.promise)
     const first = f.selling.minting.mint(at, request)
-    const written = async (): Promise<boolean> =>
+    const written = async () =>
       (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
     await until(() => written())
     f.watched.late.clear()
@@ -191,7 +190,7 @@ t.test('a revocation reaches another process when it is announced, and within 5 
   const { selling: other, watched } = f.another('gateway-2')
   await f.selling.start()
   await other.start()
-  const readings = (): number => watched.calls.filter(call => call === 'revocations').length
+  const readings = () => watched.calls.filter(call => call === 'revocations').length
   const before = readings()
   await f.selling.revocations.revoke('proxy', `p-${freshAddress()}`)
   await until(() => readings() !== before)
@@ -254,7 +253,7 @@ t.test("old rows are deleted when nobody can use them any more, and producers' a
     f.clock.now()
   )
   await f.selling.claims.claim(paid.paymentHash, 'l402', null, '7', f.clock.now())
-  const left = async (): Promise<boolean[]> =>
+  const left = async () =>
     (
       await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.selling.claims.find(row.paymentHash)))
     ).map(row => row !== null)
@@ -348,7 +347,7 @@ t.test('settings come from the configuration, the realm from publicUrl where non
 
 t.test("a route's pattern is sold only where a caveat can say it", async t => {
   const f = await fixture(t)
-  const path = (paths: string[]): { tokenPath: string; wildcard: boolean } => {
+  const path = (paths: string[]) => {
     const offers = new RouteOffers(route({ tokenPath: 'pattern', match: { path: paths } }), settings)
     // Only what an offer reads.
     return offers.at({ path: '/v1/x', method: 'GET', query: '' } as Parameters<typeof offers.at>[0], 10)

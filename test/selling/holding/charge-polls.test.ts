@@ -24,7 +24,7 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
     }
   })
   // Only these members are read.
-  const challenge = (paymentHash: string, clientKey = '203.0.113.1', merchantId = '1'): Challenge =>
+  const challenge = (paymentHash: string, clientKey = '203.0.113.1', merchantId = '1') =>
     ({ paymentHash, clientKey, merchantId, createdAt: clock.now() }) as Challenge
   return { clock, looks, settled, challenge, asked: () => asked }
 }

@@ -14,7 +14,7 @@ interface Gateway {
   take(challenge: Challenge): Promise<Lease | null>
 }
 
-async function paid(f: Fixture): Promise<Challenge> {
+async function paid(f: Fixture) {
   return (
     await f.selling.minting.mint(offer({ place: `place ${freshAddress()}` }), {
       clientKey: freshAddress(),
@@ -39,12 +39,12 @@ function gateway(t: T, f: Fixture, name: string, clock: Clock = f.clock): Gatewa
   }
 }
 
-function held(lease: Lease | null): Lease {
+function held(lease: Lease | null) {
   if (lease === null) throw new Error('the lease was refused')
   return lease
 }
 
-const stateOf = async (f: Fixture, challenge: Challenge): Promise<string | undefined> =>
+const stateOf = async (f: Fixture, challenge: Challenge) =>
   (await f.selling.challengeStore.find(challenge.paymentHash))?.state
 
 t.test("a lease is one gateway's until it is released, and nobody's after it is spent", async t => {
@@ -184,7 +184,7 @@ t.test('writes are retried after pauses that double, and soon once another write
   const g = gateway(t, f, 'patient')
   const [one, two, other, last] = [await paid(f), await paid(f), await paid(f), await paid(f)]
   const leases = [held(await g.take(one)), held(await g.take(two))] as const
-  const attempts = async (): Promise<number> => {
+  const attempts = async () => {
     for (let turn = 0; turn < 10; turn++) await setImmediate()
     return g.watched.calls.filter(call => call === 'spend').length
   }

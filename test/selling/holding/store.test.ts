@@ -16,7 +16,7 @@ import { fixtureOn, MADE_AT as NOW, newChallenge, offer } from '../challenges/fi
 /** Runs what another request would run, while a transaction of the test is open. */
 const outside = AsyncLocalStorage.snapshot()
 
-function challenge(changes: Partial<NewChallenge> = {}): NewChallenge {
+function challenge(changes: Partial<NewChallenge> = {}) {
   return newChallenge({ amountSats: 1_000_000_000, ...changes })
 }
 
@@ -58,7 +58,7 @@ await eachDatabase(t, 'several are found by their hashes where nobody has gather
     select md5(nth::text) || md5(nth || 'b'), 'route', '', '', '', '', '', '', 1, '', '', '', repeat('x', 500), '', nth::text, '', '', '', '', now(), now(), now()
     from generate_series(1, 5000) as nth`
   await database.transaction(async tx => {
-    const scans = async (): Promise<unknown> =>
+    const scans = async () =>
       (
         await tx`select coalesce(seq_scan, 0)::int as read from pg_stat_xact_user_tables where relname = 'challenges'`
       )[0]?.['read'] ?? 0
@@ -199,7 +199,7 @@ await eachDatabase(t, 'spending and releasing touch exactly the leases that are 
     await store.insert(database.sql, row)
     await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `l${index}` }, 'g', NOW + 20_000, NOW)
   }
-  const key = (index: 0 | 1 | 2, leaseId = `l${index}`): { paymentHash: string; leaseId: string } => ({
+  const key = (index: 0 | 1 | 2, leaseId = `l${index}`) => ({
     paymentHash: rows[index].paymentHash,
     leaseId
   })

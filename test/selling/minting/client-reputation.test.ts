@@ -8,18 +8,13 @@ import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { Budgets } from '../../../src/lightning/provider-calls/budgets.ts'
 import { callLimits } from '../../lightning/providers/declared.ts'
 import { errorLike } from '../../support/error-like.ts'
-import { fixture, freshAddress, offer, type Fixture } from '../challenges/fixture.ts'
+import { fixture, freshAddress, offer } from '../challenges/fixture.ts'
 import { until } from '../../support/until.ts'
 
 type Result = 'made' | 'client is refused' | 'budget is refused'
 
-interface Scene extends Fixture {
-  readonly place: string
-  ask(clientKey: string, query: string, place?: string): Promise<Result>
-}
-
 /** A place whose provider is Strike, or has no limit. */
-async function scene(t: T, provider: 'strike' | 'unlimited'): Promise<Scene> {
+async function scene(t: T, provider: 'strike' | 'unlimited') {
   const f = await fixture(t)
   const state = new MemoryState(f.clock)
   if (provider === 'strike')
@@ -29,7 +24,7 @@ async function scene(t: T, provider: 'strike' | 'unlimited'): Promise<Scene> {
       callLimits('strike', null, null)
     )
   const place = `route:${freshAddress()}`
-  const ask = async (clientKey: string, query: string, at = place): Promise<Result> => {
+  const ask = async (clientKey: string, query: string, at = place) => {
     try {
       await f.selling.minting.mint(offer({ place: at, query }), { clientKey, digest: null })
       return 'made'

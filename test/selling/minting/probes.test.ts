@@ -29,7 +29,7 @@ async function opened(t: T, payment = '') {
   ].map(route => `\n  - ${route}`)
   const yaml = defaultYaml({ replace: [['routes:', `${payment}routes:${routes.join('')}`]] })
   const gateway = await startGateway(t, { yaml, clock })
-  const invoice = async (path: string, agent: string, method = 'GET', body?: object): Promise<string> => {
+  const invoice = async (path: string, agent: string, method = 'GET', body?: object) => {
     const answer = await gateway.send(method, path, {
       headers: { 'user-agent': agent, connection: 'close' },
       ...(body === undefined ? {} : { body })
@@ -40,7 +40,7 @@ async function opened(t: T, payment = '') {
   return { clock, gateway, invoice }
 }
 
-const metric = async (gateway: TestGateway, name: string): Promise<string | undefined> => {
+const metric = async (gateway: TestGateway, name: string) => {
   const { text } = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
   return text.split('\n').find(line => line.startsWith(name))
 }
@@ -145,9 +145,9 @@ t.test('probes and own tests are counted beside demand, and own tests beside sal
   t.match(await metric(gateway, 'boltgate_payment_required_total{route="words"}'), / 2$/)
   t.match(await metric(gateway, 'boltgate_probes_total{route="words"}'), / 1$/)
   const admin = new AdminKey(new Secret(gateway.adminKey))
-  const earned = async (): Promise<unknown> =>
+  const earned = async () =>
     (await gateway.send('GET', '/api/admin/earnings', { headers: { 'x-api-key': gateway.adminKey } })).json()
-  const buy = async (test: string): Promise<void> => {
+  const buy = async (test: string) => {
     const unpaid = await gateway.send('GET', '/words', { headers: { 'boltgate-test': test } })
     const challenge = challengeOf(unpaid, 'l402')
     const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))

@@ -32,10 +32,7 @@ function bench(pause = 5_000) {
     },
     pauseAfter: () => pause
   })
-  const take = async (
-    key = 'a',
-    { most = 50, maker = 'm' }: { most?: number; maker?: string } = {}
-  ): Promise<Thing | null> => {
+  const take = async (key = 'a', { most = 50, maker = 'm' }: { most?: number; maker?: string } = {}) => {
     const taken = stock.take({
       key,
       maker,
@@ -66,7 +63,7 @@ function bench(pause = 5_000) {
     await Promise.resolve()
     return taken
   }
-  const all = async (end: (one: Making) => void): Promise<void> => {
+  const all = async (end: (one: Making) => void) => {
     while (making.length > 0) {
       for (const one of making.slice()) end(one)
       await turn()
@@ -75,7 +72,7 @@ function bench(pause = 5_000) {
   return { clock, counts, making, begun, stock, take, all, made: () => ids, finishAll: () => all(one => one.finish()) }
 }
 
-async function turn(): Promise<void> {
+async function turn() {
   await setImmediate()
 }
 

@@ -8,14 +8,14 @@ import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { fixtureOn, freshAddress, master, offer, settings, type Fixture } from '../challenges/fixture.ts'
 
-const request = (changes: Partial<MintRequest> = {}): MintRequest => ({
+const request = (changes: Partial<MintRequest> = {}) => ({
   clientKey: freshAddress(),
   digest: null,
   ...changes
 })
 
 /** What a client is told of a challenge. */
-const said = (challenge: SentChallenge): readonly unknown[] => [
+const said = (challenge: SentChallenge) => [
   challenge.macaroon,
   paymentLine(challenge),
   challenge.invoice,
@@ -25,7 +25,7 @@ const said = (challenge: SentChallenge): readonly unknown[] => [
 const next = Buffer.from('the next master secret, thirty-two bytes at least')
 
 /** One open invoice for each client and request, so that the second comes from its row. */
-const one = (f: Fixture): Fixture => {
+const one = (f: Fixture) => {
   f.selling.configure({ settings: { ...settings, maxPerClient: 1 }, keys: f.keys })
   return f
 }

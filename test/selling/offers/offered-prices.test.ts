@@ -24,7 +24,7 @@ async function begun(database: Database, clock: ManualClock, amountSats: number)
   }
 }
 
-async function rig(t: T): Promise<{ database: Database; clock: ManualClock }> {
+async function rig(t: T) {
   const database = await openTestDatabase(t)
   const clock = new ManualClock()
   return { database, clock }

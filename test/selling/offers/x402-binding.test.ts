@@ -90,7 +90,7 @@ t.test('http:1: the published requests are bound as published, or by another sch
   )
 })
 
-function hashOfCall(params: string, server = 'https://api.example.com/mcp'): string | null {
+function hashOfCall(params: string, server = 'https://api.example.com/mcp') {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)
   const read = readMessages(body, { protocol: 'mcp', toolErrors: 'sold', tools: { '*': 1 } }, null, true)
   if ('code' in read) return null

@@ -30,11 +30,11 @@ async function startSite(t: T) {
   }
 }
 
-const withRoutes = (routes: string, replace: ReadonlyArray<readonly [string, string]> = []): string =>
+const withRoutes = (routes: string, replace: ReadonlyArray<readonly [string, string]> = []) =>
   defaultYaml({ replace: [['routes:\n', `routes:\n${routes}`], ...replace] })
 
 /** As it is sent, less what is another each time. */
-const comparable = ({ status, headers, text }: Answer): unknown => {
+const comparable = ({ status, headers, text }: Answer) => {
   const { date: _date, 'x-correlation-id': _id, 'www-authenticate': lines, ...others } = headers
   const json = JSON.parse(text) as Record<string, unknown>
   return {
@@ -171,7 +171,7 @@ t.test('the invoice of a page is nobody else’s, though one address holds as ma
       replace: [['mode: development', 'payment: { maxOutstanding: { address: 1, place: 8 } }\nmode: development']]
     })
   })
-  const program = async (): Promise<string> =>
+  const program = async () =>
     challengeOf(await gateway.send('GET', '/demo/quote'), 'l402').parameters.get('invoice') ?? ''
   const seen = [
     await program(),
@@ -264,7 +264,7 @@ t.test('a route that sells all below it opens all below it', async t => {
 })
 
 t.test('a former price opens what was bought at it for as long as it is honoured', async t => {
-  const yaml = (price: number, grace: string): string =>
+  const yaml = (price: number, grace: string) =>
     defaultYaml({
       replace: [
         [
@@ -384,8 +384,7 @@ t.test('fiat is asked in fiat, and satoshis are told in the money of the reader'
       `  - match: { path: /demo/dollars }\n    price: $0.25\n    chain: paid\n    upstream: { url: "${site.url}" }\n`
     )
   })
-  const visit = (path: string, language: string): Promise<Answer> =>
-    new Visitor(gateway, { 'accept-language': language }).open(path)
+  const visit = (path: string, language: string) => new Visitor(gateway, { 'accept-language': language }).open(path)
   t.match((await visit('/demo/dollars', 'de')).text, /0,25\s\$<\/h1><p class="satoshis">250\u00a0sats</)
   t.match((await visit('/demo/quote', 'en-US,en;q=0.5')).text, '≈ $0.01')
   t.match((await visit('/demo/quote', 'de-AT')).text, /≈ 0,01\s€/)

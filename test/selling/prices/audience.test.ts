@@ -44,7 +44,7 @@ interface Signing {
   readonly path?: string
 }
 
-function signed(clock: ManualClock, signing: Signing): Record<string, string> {
+function signed(clock: ManualClock, signing: Signing) {
   const now = Math.floor(clock.now() / 1000)
   const { agent, authority = 'api.example.com', created = now, expires = now + 60, tag = 'web-bot-auth' } = signing
   const { nonce = `n${++nonces}`, dictionary = false, path = '/v1/a' } = signing
@@ -65,13 +65,7 @@ function signed(clock: ManualClock, signing: Signing): Record<string, string> {
   }
 }
 
-interface Agent {
-  readonly url: string
-  readonly host: string
-  readonly paths: string[]
-}
-
-async function agentServer(t: T, answer: (response: ServerResponse, path: string) => void): Promise<Agent> {
+async function agentServer(t: T, answer: (response: ServerResponse, path: string) => void) {
   const paths: string[] = []
   const port = await serve(
     t,
@@ -108,8 +102,7 @@ async function shop(
     route: { name: config.name, config }
   })
   const peerAddress = freshAddress()
-  const ask = (request: HarnessRequest = {}): Promise<HarnessResult> =>
-    chain.run({ target: '/v1/a?x=1', peerAddress, ...request })
+  const ask = (request: HarnessRequest = {}) => chain.run({ target: '/v1/a?x=1', peerAddress, ...request })
   const invoiceOf = (result: HarnessResult) => l402Parameters(result.headers.all('www-authenticate'))
   return {
     clock,
@@ -159,7 +152,7 @@ t.test('a signature that is replayed, stale, early, too long or for another purp
   const agent = await agentServer(t, response => response.end(DIRECTORY))
   const s = await shop(t, BOTS)
   const now = Math.floor(s.clock.now() / 1000)
-  const price = (signing: Partial<Signing>, changes: Record<string, string> = {}): Promise<number> =>
+  const price = (signing: Partial<Signing>, changes: Record<string, string> = {}) =>
     s.price({ headers: { ...signed(s.clock, { agent: agent.url, ...signing }), ...changes } })
   const once = signed(s.clock, { agent: agent.url })
   t.equal(await s.price({ headers: once }), BOT)

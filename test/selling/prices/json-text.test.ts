@@ -1,12 +1,12 @@
 import t from 'tap'
-import { JsonText, type FieldRead } from '../../../src/selling/prices/json-text.ts'
+import { JsonText } from '../../../src/selling/prices/json-text.ts'
 
-function member(text: string, name: string): FieldRead | string {
+function member(text: string, name: string) {
   const read = JsonText.of(Buffer.from(text))
   return typeof read === 'string' ? read : read.member(name.split('.'))
 }
 
-function fault(text: string, name: string): string {
+function fault(text: string, name: string) {
   const read = member(text, name)
   return typeof read === 'string' ? read : read.kind === 'fault' ? read.message : `no fault: ${JSON.stringify(read)}`
 }

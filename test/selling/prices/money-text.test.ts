@@ -46,7 +46,7 @@ t.test('money is read exactly, and fiat has one spelling', async t => {
 })
 
 t.test('a price is whole satoshis, rounded up; what costs parts of one keeps them', async t => {
-  const price = (given: unknown): unknown => readConfig(Money({ maximum: 1000 }), given).value
+  const price = (given: unknown) => readConfig(Money({ maximum: 1000 }), given).value
   t.equal(price('1 msat'), 1)
   t.equal(price('1500 msat'), 2)
   t.equal(price('2000 msat'), 2)
@@ -54,7 +54,7 @@ t.test('a price is whole satoshis, rounded up; what costs parts of one keeps the
   t.equal(price('$0.002'), 'USD 0.002')
   t.equal(price('1001 sats'), undefined)
   t.equal(price('USD 1'), 'USD 1')
-  const fine = (given: unknown): unknown => readConfig(FineMoney(), given).value
+  const fine = (given: unknown) => readConfig(FineMoney(), given).value
   t.equal(fine('2 msat'), 2)
   t.equal(fine('1 sat'), 1000)
   t.equal(fine('$0.000002'), 'USD 0.000002')

@@ -268,7 +268,7 @@ t.test('an answer is for those who ask within its time, counted from its questio
   server.says(response => {
     answered.push(sats => response.end(JSON.stringify({ amountSats: sats })))
   })
-  const heard = async (count: number): Promise<void> => {
+  const heard = async (count: number) => {
     await eventually(`${count} questions`, async () => answered.length >= count || null, 10_000)
   }
   const always = await shop(t, config(server.url, { cache: 0 }))

@@ -67,7 +67,7 @@ t.test('a parameter with brackets in its name is read like another', async t => 
 })
 
 t.test('a header is read where it stands once and goes on to the upstream', async t => {
-  const read = (...pairs: string[]): unknown => headerValue(new HeaderList(pairs), 'X-Tier')
+  const read = (...pairs: string[]) => headerValue(new HeaderList(pairs), 'X-Tier')
   t.strictSame(read('x-tier', ' gold '), { kind: 'value', value: 'gold' })
   t.strictSame(read('x-tier', '\t gold \t'), { kind: 'value', value: 'gold' })
   for (const value of ['gold\u00a0', '\u00a0gold', 'gold\u000b', 'go ld'])
@@ -83,7 +83,7 @@ t.test('a header is read where it stands once and goes on to the upstream', asyn
 })
 
 t.test('a member is refused beside members that may override it, unless it is in one of them', async t => {
-  const read = async (body: string, json = 'size'): Promise<unknown> => {
+  const read = async (body: string, json = 'size') => {
     const bytes = Buffer.from(body)
     // No more of it is asked for.
     const ctx = {
@@ -104,7 +104,7 @@ t.test('a table of the file says where it is nonsense', async t => {
   const good = readConfig(schema, { by: { json: 'model' }, of: { small: '5 sats', large: '$0.04' } })
   t.strictSame(good.problems, [])
   t.strictSame(good.value, { by: { json: 'model' }, of: { small: 5, large: 'USD 0.04' }, else: 'refuse' })
-  const wrong = (value: unknown): string =>
+  const wrong = (value: unknown) =>
     readConfig(schema, value)
       .problems.map(({ message, path }) => `${path}: ${message}`)
       .join('\n')

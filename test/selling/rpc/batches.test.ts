@@ -2,15 +2,14 @@
 import t from 'tap'
 import { CREDENTIAL, openRpcShop, paying, RECEIPT, results, toolCall, type Rpc } from './setting.ts'
 
-const list = (id: number): object => ({ jsonrpc: '2.0', id, method: 'tools/list' })
+const list = (id: number) => ({ jsonrpc: '2.0', id, method: 'tools/list' })
 const note = { jsonrpc: '2.0', method: 'notifications/progress', params: {} }
 
 t.test('batches', async t => {
   const shop = await openRpcShop(t)
   const { received } = shop
-  const batch = async (messages: readonly unknown[]): Promise<readonly Rpc[]> =>
-    (await shop.post(messages)).json() as Rpc[]
-  const found = (all: readonly Rpc[], id: number): Rpc | undefined => all.find(message => message.id === id)
+  const batch = async (messages: readonly unknown[]) => (await shop.post(messages)).json() as Rpc[]
+  const found = (all: readonly Rpc[], id: number) => all.find(message => message.id === id)
 
   t.test('free and paid calls pass, unpaid ones are asked for payment, in one list', async t => {
     const paid = toolCall('cheap', 2)

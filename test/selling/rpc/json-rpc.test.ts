@@ -1,6 +1,6 @@
 /** Plain JSON-RPC 2.0: methods by name, what is said of payments at the root of messages. */
 import t from 'tap'
-import { challengeOf, CREDENTIAL, openRpcShop, RECEIPT, type Rpc } from './setting.ts'
+import { challengeOf, CREDENTIAL, openRpcShop, RECEIPT } from './setting.ts'
 
 const prices = `protocol: json-rpc
           methods: { eth_call: 1 sat, "debug_*": 50 sats, debug_version: 0, "a b": 3 sats }`
@@ -9,7 +9,7 @@ t.test('plain JSON-RPC', async t => {
   const shop = await openRpcShop(t, { prices })
   const { received } = shop
   const call = { jsonrpc: '2.0', id: 'x', method: 'eth_call', params: [{ to: '0x1' }, 'latest'] }
-  const paying = (credential: unknown, message: object = call): object => ({
+  const paying = (credential: unknown, message: object = call) => ({
     ...message,
     _meta: { [CREDENTIAL]: credential }
   })
@@ -41,7 +41,7 @@ t.test('plain JSON-RPC', async t => {
   })
 
   t.test('the longest beginning names the price, what is written out goes before it, and the rest is free', async t => {
-    const of = (method: string): Promise<Rpc> => shop.call({ jsonrpc: '2.0', id: 1, method })
+    const of = (method: string) => shop.call({ jsonrpc: '2.0', id: 1, method })
     t.equal(challengeOf(await of('debug_trace')).request.amount, '50')
     t.equal(challengeOf(await of('a b')).request.amount, '3')
     t.equal((await of('debug_version')).error, undefined)

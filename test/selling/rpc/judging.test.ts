@@ -37,7 +37,7 @@ t.test('a request ends only when each of its calls is judged, also where one fai
     headers: new HeaderList(['Content-Type', 'application/json']),
     body: { length: body.byteLength, bytes: () => Promise.resolve(body), isAnonymous: false }
   } as unknown as Context
-  let leased = (): number => 0
+  let leased = () => 0
   let isOver = false
   const handled = Promise.resolve(
     // Nothing is written.

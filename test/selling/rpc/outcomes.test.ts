@@ -6,7 +6,7 @@ import t from 'tap'
 import { eventually } from '../../support/gateway-process.ts'
 import { challengeOf, openRpcShop, paying, RECEIPT, results, toolCall, type Respond, type Rpc } from './setting.ts'
 
-const json = (response: ServerResponse, body: object | string, status = 200): void => {
+const json = (response: ServerResponse, body: object | string, status = 200) => {
   response.writeHead(status, { 'Content-Type': 'application/json' })
   response.end(typeof body === 'string' ? body : JSON.stringify(body))
 }
@@ -19,7 +19,7 @@ t.test('payments and what the server says', async t => {
   const shop = await openRpcShop(t)
 
   /** Sends a paid call of which the server makes `respond`, then the same once more of which it makes a result. */
-  async function twice(respond: Respond): Promise<{ first: { status: number; text: string }; again: Rpc }> {
+  async function twice(respond: Respond) {
     const credential = await shop.buy(call)
     shop.respond = respond
     const first = await shop.post(paying(call, credential))
@@ -258,7 +258,7 @@ t.test(
       prices: 'tools: { cheap: 2 sats, "d*": 4 sats }',
       route: 'priceGrace: 10m'
     })
-    const tokenOf = async (name: string): Promise<string> => {
+    const tokenOf = async (name: string) => {
       const asked = await shop.post(toolCall(name))
       const macaroon = /macaroon="([^"]+)"/.exec([asked.headers['www-authenticate'] ?? []].flat()[0] ?? '')?.[1] ?? ''
       const { invoice } = challengeOf(asked.json() as Rpc).request.methodDetails

@@ -21,7 +21,7 @@ const isMembers = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && 'members' in value
 
 /** Names as they can be written: some letters as escapes. */
-function written(name: string, escapes: boolean): string {
+function written(name: string, escapes: boolean) {
   if (!escapes) return JSON.stringify(name)
   return `"${[...name].map(letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"`
 }
@@ -46,14 +46,14 @@ function reader(isSame: (one: string, name: string) => boolean, takesLast: boole
   }
 }
 
-const exactly = (one: string, name: string): boolean => one === name
-const inAnyCase = (one: string, name: string): boolean => one.toUpperCase().toLowerCase() === name
+const exactly = (one: string, name: string) => one === name
+const inAnyCase = (one: string, name: string) => one.toUpperCase().toLowerCase() === name
 const readers = [exactly, inAnyCase].flatMap(isSame =>
   [true, false].flatMap(last => [true, false].map(lends => reader(isSame, last, lends)))
 )
 
 /** Whether a reader would do what costs something. */
-function costs(read: Reader, message: unknown): boolean {
+function costs(read: Reader, message: unknown) {
   const params = read(message, 'params')
   const uri = read(params, 'uri')
   switch (read(message, 'method')) {
@@ -79,7 +79,7 @@ const value = fc.constantFrom(
 )
 const names =
   'method Method METHOD params Params param\u017f name Name uri URI id result __proto__ arguments _meta'.split(' ')
-const membersOf = (inner: fc.Arbitrary<unknown>): fc.Arbitrary<Members> =>
+const membersOf = (inner: fc.Arbitrary<unknown>) =>
   fc.record({ members: fc.array(fc.tuple(fc.constantFrom(...names), inner), { maxLength: 5 }) })
 const params = membersOf(fc.oneof(value, membersOf(value)))
 /** Most are nearly calls: else hardly one would get to the rules that matter. */
@@ -90,7 +90,7 @@ const message = fc
     params,
     fc.boolean()
   )
-  .map(([method, more, inner, isFirst]): Members => {
+  .map(([method, more, inner, isFirst]) => {
     const call: Pair[] = [
       ['id', 1],
       ['method', method],
@@ -114,7 +114,7 @@ t.test('no reader finds a priced call in what is free', async t => {
 })
 
 /** What is asked for each name; null for what is free or refused. */
-function amountOf(method: string, params: object, list: object): number | string | null {
+function amountOf(method: string, params: object, list: object) {
   const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
   const read = readMessages(body, { protocol: 'mcp', toolErrors: 'sold', ...list })
   if ('code' in read) return read.message
@@ -125,7 +125,7 @@ function amountOf(method: string, params: object, list: object): number | string
 
 t.test('a resource has one price under every spelling that a server may serve it by', async t => {
   const resources = { 'file:///secret': 50, 'demo://paid/*': 3, 'https://host.example/caf\u00e9': 7 }
-  const of = (uri: string): number | string | null => amountOf('resources/read', { uri }, { resources })
+  const of = (uri: string) => amountOf('resources/read', { uri }, { resources })
   const ends = ['#a', '?', '?a=1', '?#', '/', '//', '#\0', '\0', '\0.txt', '%00', '%23a', '%3Fa', ' ', '\n']
   const spellings = [
     'file:////secret',
@@ -155,13 +155,13 @@ t.test('a resource has one price under every spelling that a server may serve it
 
 t.test('a URI that the list has costs what the list says', async t => {
   const resources = { 'demo://list': 10, 'demo://list?page=1': 0, 'demo://list?page=2': 2 }
-  const of = (uri: string): number | string | null => amountOf('resources/read', { uri }, { resources })
+  const of = (uri: string) => amountOf('resources/read', { uri }, { resources })
   t.same(['demo://list', 'demo://list?page=1', 'demo://list?page=2', 'demo://list?page=3'].map(of), [10, null, 2, 10])
 })
 
 t.test('a tool has one price under names that end at a NUL, have spaces around, or another Unicode form', async t => {
   const tools = { dear: 50, 'caf\u00e9': 7 }
-  const of = (name: string): number | string | null => amountOf('tools/call', { name }, { tools })
+  const of = (name: string) => amountOf('tools/call', { name }, { tools })
   for (const name of ['dear\0', 'dear\0x', ' dear', 'dear\n', 'dear\u00a0', '\uff44ear'])
     t.equal(of(name), 50, JSON.stringify(name))
   t.equal(of('cafe\u0301'), 7)
@@ -174,7 +174,7 @@ t.test('a batch cannot make the gateway look up spellings without end', async t 
     'too many': `demo://U@P:1//a/\u00e9%252525C3%2525A9\u1e9b\u0323/%2525253Fa%2523b//%25253F%252523?a#b\0 `
   }
   for (const [name, uri] of Object.entries(uris)) {
-    const call = (_none: unknown, id: number): object => ({
+    const call = (_none: unknown, id: number) => ({
       jsonrpc: '2.0',
       id,
       method: 'resources/read',

@@ -102,7 +102,7 @@ export function paying(message: Call, credential: unknown, more: object = {}): o
 /** A result for each request of a body: what it was asked. */
 export function results(body: string): string {
   const parsed = JSON.parse(body) as Rpc | Rpc[]
-  const each = (message: Rpc): object => ({
+  const each = (message: Rpc) => ({
     jsonrpc: '2.0',
     id: message.id,
     result:
@@ -140,7 +140,7 @@ export async function openRpcShop(
   } = {}
 ): Promise<RpcShop> {
   const received: Received[] = []
-  const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const take = async (request: IncomingMessage, response: ServerResponse) => {
     request.setEncoding('utf8')
     let body = ''
     for await (const piece of request) body += String(piece)
@@ -151,7 +151,7 @@ export async function openRpcShop(
     void take(request, response)
   })
   const port = await serve(t, server)
-  const yaml = (listed: string): string =>
+  const yaml = (listed: string) =>
     defaultYaml({
       replace: [
         [

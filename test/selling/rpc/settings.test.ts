@@ -7,7 +7,7 @@ import { outlineOf, readJson } from '../../../src/engine/formats/json-reader.ts'
 import { JsonError } from '../../../src/engine/formats/json-scan.ts'
 import { canonicalText, memberPlace, replaced, withMember } from '../../../src/selling/rpc/json-text.ts'
 
-const file = (chain: string, route = ''): string => `policies: { few: { limit: 5, window: 10s } }
+const file = (chain: string, route = '') => `policies: { few: { limit: 5, window: 10s } }
 chains:
   calls: [${chain}]
 routes:
@@ -19,7 +19,7 @@ routes:
 const MCP = '{ mcp: { tools: { echo: 1 sat } } }'
 const before = 'throttle: { policy: few } }, body-limit'
 
-async function problemsOf(text: string): Promise<string> {
+async function problemsOf(text: string) {
   try {
     await loadText(text, {})
     return ''
@@ -72,7 +72,7 @@ t.test('a chain that sells calls is checked', async t => {
 })
 
 t.test('prices of resources without a price for all others are warned of', async t => {
-  const warned = async (resources: string): Promise<boolean> => {
+  const warned = async (resources: string) => {
     const chain = `{ ${before}, { mcp: { resources: { ${resources} } } }`
     const { warnings } = (await loadText(file(chain), {})).config
     return warnings.some(({ message }) => message.startsWith('found prices of resources without "*"'))
@@ -128,7 +128,7 @@ t.test('discovery tells what each call costs', async t => {
 
 t.test('JSON is changed where it is asked to be, and nowhere else', async t => {
   const limits = { depth: 9, members: 9, names: 9 }
-  const without = (text: string, name: string): string => {
+  const without = (text: string, name: string) => {
     const place = memberPlace(outlineOf(text, limits), name)
     return place === null ? text : replaced(text, place, '')
   }
@@ -136,13 +136,12 @@ t.test('JSON is changed where it is asked to be, and nowhere else', async t => {
   t.equal(without('{"a":1, "b":2 }', 'b'), '{"a":1 }')
   t.equal(without('{ "a":[1,{"b":"}"}] }', 'a'), '{  }')
   t.equal(without('{"a":1}', 'b'), '{"a":1}')
-  const set = (text: string, path: [string, ...string[]]): string =>
-    withMember(text, outlineOf(text, limits), path, '7')
+  const set = (text: string, path: [string, ...string[]]) => withMember(text, outlineOf(text, limits), path, '7')
   t.equal(set('{}', ['a']), '{"a":7}')
   t.equal(set('{"b":1e400}', ['a', 'c']), '{"a":{"c":7},"b":1e400}')
   t.equal(set('{"a":null}', ['a', 'c']), '{"a":{"c":7}}')
   t.equal(set('{"a":{"c":1,"d":2}}', ['a', 'c']), '{"a":{"c":7,"d":2}}')
-  const canonical = (text: string): string => canonicalText(text, outlineOf(text, limits), { left: 9 })
+  const canonical = (text: string) => canonicalText(text, outlineOf(text, limits), { left: 9 })
   t.equal(canonical('{"b":[1.0,1e2, -0],"a":"\\u0041"}'), '{"a":"A","b":[1,100,0]}')
   t.equal(canonical('[1e-400,0.0,123456789012345678]'), '[1e-400,0,123456789012345678]', 'no two numbers are one')
   t.throws(

@@ -23,7 +23,7 @@ interface Required {
   }>
 }
 
-async function openShop(t: T, schemes: string): Promise<RpcShop & { readonly url: string }> {
+async function openShop(t: T, schemes: string) {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   const shop = await openRpcShop(t, {
@@ -34,13 +34,13 @@ async function openShop(t: T, schemes: string): Promise<RpcShop & { readonly url
 }
 
 /** What a tool's failed result asks for. */
-function requiredIn({ result }: Rpc): Required {
+function requiredIn({ result }: Rpc) {
   if (result?.isError !== true) throw new Error('the result asks for no payment')
   t.same(JSON.parse(result.content?.[0]?.text ?? ''), result.structuredContent, 'both forms are one')
   return result.structuredContent as Required
 }
 
-async function paid(shop: RpcShop, { accepts }: Required): Promise<object> {
+async function paid(shop: RpcShop, { accepts }: Required) {
   const [accepted] = accepts
   if (accepted === undefined) throw new Error('there is nothing to accept')
   return { x402Version: 2, accepted, payload: { preimage: await shop.gateway.pay(accepted.extra.invoice) } }

@@ -11,7 +11,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const NOON = Date.parse('2026-11-20T12:00:00Z')
 const MIDNIGHT = Date.parse('2026-11-20T00:00:00Z')
-const iso = (at: number): string => new Date(at).toISOString()
+const iso = (at: number) => new Date(at).toISOString()
 
 const OWNERS: readonly SalesOwner[] = [{ merchantId: 1 }, { merchantId: 2 }, { merchantId: 3 }, 'gateway', 'all']
 
@@ -22,7 +22,7 @@ async function told(
   of: Dimension,
   by: Step = 'day',
   one: { readonly key?: string } = {}
-): Promise<string[]> {
+) {
   const period = { from: Date.parse('2026-11-01T00:00:00Z'), to: Date.parse('2026-12-01T00:00:00Z') }
   const points = await new Earnings(database).sums({ owner, of, by, ...one, ...period })
   return points.map(
@@ -31,7 +31,7 @@ async function told(
 }
 
 /** What all owners are told, by everything that they can ask by. */
-async function whole(database: Database): Promise<unknown> {
+async function whole(database: Database) {
   const all: Record<string, string[]> = {}
   for (const owner of OWNERS)
     for (const of of ['source', 'proxy', 'scheme', ...(owner === 'all' ? ['merchant'] : ['endpoint'])] as Dimension[])
@@ -42,7 +42,7 @@ async function whole(database: Database): Promise<unknown> {
   return all
 }
 
-async function fill(database: Database): Promise<void> {
+async function fill(database: Database) {
   for (const id of [1, 2, 3]) await account(database, id)
   const weather = {
     source: 'proxy',
@@ -163,7 +163,7 @@ await eachDatabase(
   async (t, database) => {
     for (let at = 0; at < 60; at++)
       await sell(database, NOON, { merchantId: '1', resource: `/city/${at}`, amountSats: at + 1 })
-    const check = async (): Promise<void> => {
+    const check = async () => {
       const points = await new Earnings(database).sums({
         owner: { merchantId: 1 },
         of: 'endpoint',
@@ -214,7 +214,7 @@ await eachDatabase(t, 'sums by hour are kept for 90 days, those by day and month
 })
 
 t.test('a period is widened to whole steps in UTC, and one that is too long is refused', async t => {
-  const at = (text: string): number => Date.parse(text)
+  const at = (text: string) => Date.parse(text)
   const period = (from: string | null, to: string | null) => ({
     from: from === null ? null : at(from),
     to: to === null ? null : at(to)

@@ -11,11 +11,11 @@ interface Page {
 
 // Of now: sums are kept for what was sold some minutes ago.
 const NOON = Date.now() - 1_000
-const iso = (at: number): string => new Date(at).toISOString()
+const iso = (at: number) => new Date(at).toISOString()
 
 async function opened(t: T, database: Database) {
   const gateway = await startGateway(t, { database })
-  const get = async <A = Page>(path: string, key = gateway.merchant.apiKey): Promise<A> => {
+  const get = async <A = Page>(path: string, key = gateway.merchant.apiKey) => {
     const answer = await gateway.send('GET', path, { headers: { 'x-api-key': key } })
     if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`)
     // The test says what it asks for.
@@ -70,7 +70,7 @@ await eachDatabase(
       orderNumber: null,
       orderStatus: null
     })
-    const found = async (query: string): Promise<unknown[]> =>
+    const found = async (query: string) =>
       (await get(`/api/merchant/sales?${query}`)).sales.map(({ paymentHash }) => paymentHash)
     t.same(await found('source=bundle'), [second])
     t.same(await found('scheme=l402'), [first])

@@ -28,7 +28,7 @@ const MIDNIGHT = Date.parse('2026-11-21T00:00:00Z')
 type Charge = readonly [at: number, model: string | null, msat: number, unpaid: number, markup: number | null]
 
 /** Writes charges as one slice does, in one row. */
-async function charge(database: Database, charges: readonly Charge[]): Promise<void> {
+async function charge(database: Database, charges: readonly Charge[]) {
   const clock = new ManualClock()
   const store = new BalanceStore(database)
   const balance = newBalance(clock)
@@ -58,7 +58,7 @@ const SUMS = [
 
 await eachDatabase(t, 'margins: sums of days and models are exact while they are rolled up', async (t, database) => {
   const margins = new Margins(database)
-  const sums = async (): Promise<unknown> => await margins.sums(MIDNIGHT - DAY, MIDNIGHT + DAY)
+  const sums = async () => await margins.sums(MIDNIGHT - DAY, MIDNIGHT + DAY)
   t.same(await sums(), [])
   await charge(database, CHARGES.slice(4))
   await charge(database, CHARGES.slice(0, 4))

@@ -6,7 +6,7 @@ import { account, sell } from './fixture.ts'
 const NOW = Date.parse('2026-11-25T12:00:00Z')
 
 /** All pages of so many, and what each begins behind. */
-async function pages(store: SaleStore, filter: SaleFilter, limit: number): Promise<string[][]> {
+async function pages(store: SaleStore, filter: SaleFilter, limit: number) {
   const found: string[][] = []
   let after: { readonly at: number; readonly id: string } | null = null
   for (;;) {
@@ -38,7 +38,7 @@ await eachDatabase(
       proxyId: null,
       text: null
     }
-    const expected = (of: (merchantId: string | null) => boolean): string[] =>
+    const expected = (of: (merchantId: string | null) => boolean) =>
       sold
         .filter(({ merchantId }) => of(merchantId))
         .toSorted((one, other) => other.at - one.at || (one.hash < other.hash ? 1 : -1))

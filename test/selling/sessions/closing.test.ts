@@ -3,12 +3,12 @@ import { startFakeLnd } from '../../fakes/lnd.ts'
 import { openShop, receiptOf, returnInvoice, sessionYaml, startUpstream, token, type Shop } from './fixture.ts'
 
 /** Makes the provider of a session one that is not configured, and back, with the next attempt due. */
-async function away({ gateway }: Shop, isAway: boolean): Promise<void> {
+async function away({ gateway }: Shop, isAway: boolean) {
   await gateway.database.sql`
     update sessions set provider_kind = ${isAway ? 'gone' : 'sandbox'}, refund_check_at = null`
 }
 
-async function payouts({ gateway }: Shop): Promise<number> {
+async function payouts({ gateway }: Shop) {
   const [row] = await gateway.database.sql<{ count: number }[]>`select count(*)::int as count from sandbox_payouts`
   return row?.count ?? 0
 }

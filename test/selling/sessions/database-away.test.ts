@@ -46,7 +46,7 @@ async function streaming(url: string, authorization: string) {
   return got
 }
 
-const events = (text: string): number => text.split(EVENT).length - 1
+const events = (text: string) => text.split(EVENT).length - 1
 
 t.test('a session: streams go on within their slice, and end there', async t => {
   const database = flaky(await openAnyDatabase(t))

@@ -22,7 +22,7 @@ import {
 const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' }
 
 /** What is left of a session as its rows say, once what was settled is written. */
-async function left({ gateway }: Shop, authorization: string, msat: number): Promise<number> {
+async function left({ gateway }: Shop, authorization: string, msat: number) {
   return await eventually(`${msat} millisatoshis are left`, async () => {
     const told = (await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json()
     const { balanceMsat } = told as { balanceMsat: number }
@@ -252,7 +252,7 @@ t.test('whatever is wrong with a credential is told by its problem, and uses not
 })
 
 /** Time passes until the challenges that were made have ended. */
-async function ended(shop: Shop, clock: ManualClock): Promise<void> {
+async function ended(shop: Shop, clock: ManualClock) {
   clock.leap(7_200_000)
   // Connections at rest were closed, which the client must have seen.
   await eventually('the gateway is heard again', () => shop.ask().catch(() => null))

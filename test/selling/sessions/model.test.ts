@@ -22,7 +22,7 @@ import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { returnInvoice } from './fixture.ts'
 
-const NOTHING = (): void => {}
+const NOTHING = () => {}
 const UNCOUNTED = {
   opened: NOTHING,
   toppedUp: NOTHING,
@@ -133,7 +133,7 @@ interface Sold {
   deposits: number
 }
 
-async function anyOrder(t: T, database: Database, once: boolean, seed: () => number): Promise<void> {
+async function anyOrder(t: T, database: Database, once: boolean, seed: () => number) {
   const clock = new ManualClock()
   const node = new Node(once, seed, clock)
   const [store, balances] = [new SessionStore(database), new BalanceStore(database)]
@@ -157,8 +157,8 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
   }
   const gateways = [begin(), begin()]
   const sold: Sold[] = []
-  const some = <E>(all: readonly E[]): E => all[seed() % all.length] as E // There is always one.
-  const open = async (): Promise<void> => {
+  const some = <E>(all: readonly E[]) => all[seed() % all.length] as E // There is always one.
+  const open = async () => {
     const invoice = returnInvoice({ at: clock.now() })
     const balance = newBalance(clock, { kind: 'session', depositedMsat: DEPOSIT })
     await balances.open(balance)
@@ -176,12 +176,12 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
     })
     sold.push({ id: balance.id, invoice, deposits: DEPOSIT })
   }
-  const kill = (gateway: (typeof gateways)[number]): void => {
+  const kill = (gateway: (typeof gateways)[number]) => {
     gateway.kill()
     gateways[gateways.indexOf(gateway)] = begin()
   }
   /** What a gateway does, until it is done or the gateway has died at it. */
-  const doing = async (gateway: (typeof gateways)[number], act: () => Promise<unknown>): Promise<void> => {
+  const doing = async (gateway: (typeof gateways)[number], act: () => Promise<unknown>) => {
     const diedAt = Promise.withResolvers<void>()
     node.die = diedAt.resolve
     const acted = act().then(() => 'done' as const)
@@ -189,7 +189,7 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
     if ((await passing(t, clock, database, Promise.race([acted, died]))) === 'dead') kill(gateway)
   }
   /** What the rows say of each session, held against deposits and what has left the node. */
-  const sound = async (): Promise<void> => {
+  const sound = async () => {
     for (const { id, invoice, deposits } of sold) {
       const found = await store.find(id)
       if (found === null) throw new Error(`the session ${id} is gone`)
@@ -261,7 +261,7 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
   clock.advance(61_000)
   await last.ledger.sweep()
   for (const { id } of sold) await last.refunds.close(id, 'operator')
-  const statuses = async (): Promise<string[]> =>
+  const statuses = async () =>
     await Promise.all(sold.map(async ({ id }) => (await store.find(id))?.refundStatus ?? 'none'))
   for (let round = 0; round < 40; round++) {
     if ((await statuses()).every(status => status === 'confirmed' || status === 'skipped')) break
@@ -302,7 +302,7 @@ void eachDatabase(
       // xorshift: a failure says with what it can be had again.
       let state = Number(process.env['SEED'] ?? randomInt(1, 0x7fffffff))
       const begun = state
-      const seed = (): number => {
+      const seed = () => {
         state ^= state << 13
         state ^= state >>> 17
         state ^= state << 5

@@ -57,7 +57,7 @@ export class Provider {
   }
 }
 
-const NOTHING = (): void => {}
+const NOTHING = () => {}
 const UNCOUNTED = {
   opened: NOTHING,
   toppedUp: NOTHING,
@@ -91,7 +91,7 @@ export function setting(t: T, database: Database) {
     })
     return { ledger, refunds, overrides: new RefundOverrides({ store, refunds, database, clock, log: silentLog }) }
   }
-  const open = async (depositedMsat = 100_000, invoice = returnInvoice({ at: clock.now() })): Promise<string> => {
+  const open = async (depositedMsat = 100_000, invoice = returnInvoice({ at: clock.now() })) => {
     const balance = newBalance(clock, { kind: 'session', depositedMsat })
     await balances.open(balance)
     await store.open(database.sql, {

@@ -3,7 +3,7 @@ import t, { type Test as T } from 'tap'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { openShop, paidBackAtRest, token, type Shop } from './fixture.ts'
 
-async function revoke(t: T, { gateway }: Shop, id: string): Promise<void> {
+async function revoke(t: T, { gateway }: Shop, id: string) {
   const { status } = await gateway.send('DELETE', `/api/admin/tokens/${id}`, {
     headers: { 'x-api-key': gateway.adminKey }
   })

@@ -48,7 +48,7 @@ async function* eventsOf(shop: Shop, authorization: string): AsyncGenerator<Even
   }
 }
 
-async function topUp(shop: Shop, sessionId: string): Promise<void> {
+async function topUp(shop: Shop, sessionId: string) {
   const { challenge, request: said } = await shop.ask()
   const topUpPreimage = await shop.gateway.pay(said['depositInvoice'] ?? '')
   const answer = await shop.get(token(challenge, { action: 'topUp', sessionId, topUpPreimage }))
@@ -162,7 +162,7 @@ t.test('a deposit while the balance is asked: the stream goes on, and its client
     leftMsat: 0,
     lackingMsat: 2_000,
     admit: () => refused.promise,
-    cover: (): GrowthResult => (hasDeposit ? 'grown' : 'refused')
+    cover: () => (hasDeposit ? 'grown' : 'refused')
   } as unknown as HeldStream
   const session = { closedAt: null, depositedMsat: 2_000 } as PrepaidSession
   const counters = { paused: () => t.fail('it does not pause') } as unknown as SessionCounters

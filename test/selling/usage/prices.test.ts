@@ -25,26 +25,25 @@ const PRICES = {
 const PARTS = new Set<UnitPart>(['cached', 'cacheWrite', 'cacheWrite1h', 'reasoning', 'audio', 'audioOutput'])
 const NO_RATES = new Map()
 /** Millisatoshis for a million units, rounded up once. */
-const upPerMillion = (sum: number): number => Math.ceil(sum / 1e6)
+const upPerMillion = (sum: number) => Math.ceil(sum / 1e6)
 
-function readBody(api: Api, body: unknown): Usage | null {
+function readBody(api: Api, body: unknown) {
   const reader = new JsonUsage(apiForm(api, PARTS))
   reader.chunk(Buffer.from(JSON.stringify(body)))
   return reader.read(true)
 }
 
-function readStream(api: Api, events: readonly Json[], isWhole = true, done = ''): Usage | null {
+function readStream(api: Api, events: readonly Json[], isWhole = true, done = '') {
   const reader = new EventUsage(apiForm(api, PARTS), 33)
   const text = events.map(event => `data: ${JSON.stringify(event)}\n\n`).join('') + done
   for (const byte of Buffer.from(text)) reader.chunk(Buffer.from([byte]))
   return reader.read(isWhole)
 }
 
-const cost = (usage: Usage | null): number | null =>
-  usage === null ? null : new Tariff(PRICES, 1_000_000).cost(usage, NO_RATES)
+const cost = (usage: Usage | null) => (usage === null ? null : new Tariff(PRICES, 1_000_000).cost(usage, NO_RATES))
 
 /** OpenAI: cached and audio inside the input, reasoning and audio inside the output. */
-const openAiCost = (i: number, cached: number, o: number, reasoning: number, audio = 0, spoken = 0): number =>
+const openAiCost = (i: number, cached: number, o: number, reasoning: number, audio = 0, spoken = 0) =>
   upPerMillion(
     (i - cached - audio) * PRICES.input +
       cached * PRICES.cached +

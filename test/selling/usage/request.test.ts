@@ -1,7 +1,7 @@
 import t from 'tap'
 import { askingForUsage } from '../../../src/selling/usage/asking.ts'
 
-const asked = (body: unknown): unknown => {
+const asked = (body: unknown) => {
   const bytes = askingForUsage(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body, null, 1)))
   return bytes === null ? null : (JSON.parse(bytes.toString()) as unknown)
 }

@@ -5,7 +5,7 @@ import { units, type Usage, type UsageReader } from '../../../src/selling/usage/
 import { JsonUsage } from '../../../src/selling/usage/json.ts'
 
 /** What a reader says of a text that comes in pieces of each of these sizes; all must say the same. */
-function readIn(make: () => UsageReader, text: string, isWhole = true): Usage | null {
+function readIn(make: () => UsageReader, text: string, isWhole = true) {
   const bytes = Buffer.from(text)
   const said = [1, 7, 1_000, bytes.byteLength].map(size => {
     const reader = make()
@@ -21,10 +21,9 @@ function readIn(make: () => UsageReader, text: string, isWhole = true): Usage | 
   return JSON.parse(said[0] ?? 'null') as Usage | null /* what was just written */
 }
 
-const json = (form: UsageForm, value: unknown): Usage | null =>
+const json = (form: UsageForm, value: unknown) =>
   readIn(() => new JsonUsage(form), typeof value === 'string' ? value : JSON.stringify(value))
-const events = (form: UsageForm, text: string, isWhole = true): Usage | null =>
-  readIn(() => new EventUsage(form), text, isWhole)
+const events = (form: UsageForm, text: string, isWhole = true) => readIn(() => new EventUsage(form), text, isWhole)
 
 t.test('JSON responses say what they used, in each of their forms', async t => {
   t.same(json(OPENAI, { usage: { prompt_tokens: 9, completion_tokens: 12, total_tokens: 21 } }), {
@@ -128,7 +127,7 @@ t.test('a model that is made to say what ends a stream does not end it', async t
 })
 
 t.test('what came by is counted, for streams that say nothing of it', async t => {
-  const seen = (form: UsageForm, count: number): number => {
+  const seen = (form: UsageForm, count: number) => {
     const reader = new EventUsage(form)
     reader.chunk(Buffer.from(`${'data: {"choices":[]}\n\n: ping\n\n'.repeat(count)}data: [DONE]\n\n`))
     return reader.seen
@@ -138,7 +137,7 @@ t.test('what came by is counted, for streams that say nothing of it', async t =>
 })
 
 t.test('events are counted by the empty line behind their data', async t => {
-  const count = (text: string): Usage | null => readIn(() => new EventCount(), text)
+  const count = (text: string) => readIn(() => new EventCount(), text)
   const text = 'data: a\n\n: note\n\nevent: b\ndata: c\ndata: d\n\nid: 5\n\ndata\n\ndata: open'
   t.same(count(text), { input: 0, output: 3 })
 })

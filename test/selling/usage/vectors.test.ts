@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { EventUsage } from '../../../src/selling/usage/events.ts'
-import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../../../src/selling/usage/forms.ts'
+import { ANTHROPIC, memberForm, OPENAI } from '../../../src/selling/usage/forms.ts'
 import type { Usage, UsageReader } from '../../../src/selling/usage/usage.ts'
 import { JsonUsage } from '../../../src/selling/usage/json.ts'
 
@@ -25,13 +25,13 @@ const vectors = JSON.parse(
 /** Units that go in by the estimate, which is charged where a failed stream has reported none. */
 const ESTIMATE = 33
 
-function formOf(name: string): UsageForm {
+function formOf(name: string) {
   if (name === 'openai') return OPENAI
   return name === 'anthropic' ? ANTHROPIC : memberForm(name.split('.'))
 }
 
 /** What a reader reads of bytes that come in these pieces, from memory that is used again. */
-function read(make: () => UsageReader, bytes: Buffer, cuts: readonly number[]): Usage | null {
+function read(make: () => UsageReader, bytes: Buffer, cuts: readonly number[]) {
   const reader = make()
   const memory = Buffer.alloc(bytes.length)
   let from = 0
@@ -44,12 +44,12 @@ function read(make: () => UsageReader, bytes: Buffer, cuts: readonly number[]): 
   return reader.read(true)
 }
 
-function everySize(size: number, length: number): number[] {
+function everySize(size: number, length: number) {
   return Array.from({ length: Math.max(0, Math.ceil(length / size) - 1) }, (_, at) => (at + 1) * size)
 }
 
 /** Text that has all that is looked for, inside a string. */
-function padding(size: number): string {
+function padding(size: number) {
   const decoy = '"usage":{"prompt_tokens":1,"completion_tokens":1},"error":{"a":1}}\\\n\ndata: [DONE]\n\n'
   return decoy.repeat(Math.ceil(size / decoy.length)).slice(0, size)
 }
@@ -64,11 +64,11 @@ interface Variant {
 
 const PLAIN: Variant = { end: '\n', space: ' ', pad: 0, comments: false, bom: false }
 
-function textOf(data: Json, pad: number): string {
+function textOf(data: Json, pad: number) {
   return JSON.stringify(pad === 0 ? data : { pad: padding(pad), ...data, rest: [padding(64), { usage: 1 }] })
 }
 
-function streamOf(events: readonly Event[], { end, space, pad, comments, bom }: Variant): Buffer {
+function streamOf(events: readonly Event[], { end, space, pad, comments, bom }: Variant) {
   const lines: string[] = []
   for (const each of events) {
     if (comments) lines.push(': keep-alive', '')
@@ -91,7 +91,7 @@ for (const { name, form, events, body, usage } of vectors) {
   if (events !== undefined)
     t.test(`events: ${name}`, async t => {
       const make = () => new EventUsage(kind, ESTIMATE)
-      const check = (bytes: Buffer, cuts: readonly number[], what: string): void => {
+      const check = (bytes: Buffer, cuts: readonly number[], what: string) => {
         const got = JSON.stringify(read(make, bytes, cuts))
         if (got !== wanted) t.equal(got, wanted, what)
       }
@@ -114,7 +114,7 @@ for (const { name, form, events, body, usage } of vectors) {
   if (body !== undefined)
     t.test(`JSON: ${name}`, async t => {
       const make = () => new JsonUsage(kind)
-      const check = (text: string, cuts: readonly number[], what: string): void => {
+      const check = (text: string, cuts: readonly number[], what: string) => {
         const got = JSON.stringify(read(make, Buffer.from(text), cuts))
         if (got !== wanted) t.equal(got, wanted, what)
       }

@@ -20,10 +20,10 @@ t.test('the key to a balance is good for its place, from its payment on and for 
     estimate: { else: 1 }
   } as const
   let revoked = ''
-  const covers = ({ paymentHash }: Challenge): boolean => paymentHash === revoked
+  const covers = ({ paymentHash }: Challenge) => paymentHash === revoked
   // No more of the revocations is asked for.
   const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock)
-  const why = (row: Partial<Challenge>, asked: Partial<Offer> = {}): string | undefined =>
+  const why = (row: Partial<Challenge>, asked: Partial<Offer> = {}) =>
     fit.unbound({ ...challenge, ...row }, offer({ meter, ...asked }))?.reason
   const paid = { paidAt: f.clock.now(), tokenExpiresAt: f.clock.now() + 3_600_000 }
 
@@ -47,9 +47,9 @@ t.test('a charge is good for the request that it was made for, until its challen
   const f = await fixture(t)
   const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   let revoked = ''
-  const covers = ({ paymentHash }: Challenge): boolean => paymentHash === revoked
+  const covers = ({ paymentHash }: Challenge) => paymentHash === revoked
   const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock) // as above
-  const why = (asked: Partial<Offer> = {}, row: Partial<Challenge> = {}): string | undefined =>
+  const why = (asked: Partial<Offer> = {}, row: Partial<Challenge> = {}) =>
     fit.unbound({ ...challenge, ...row }, offer(asked))?.reason
   t.equal(why(), undefined)
   t.equal(why({ place: 'route:other' }), undefined)
@@ -62,7 +62,7 @@ t.test('a charge is good for the request that it was made for, until its challen
     (['payment', null, 'l402'] as const).map(scheme => fit.taken({ ...challenge, scheme, state: 'spent' }).reason),
     ['redeemed', 'redeemed', 'other-scheme']
   )
-  const detail = (asked: Partial<Offer>): string | undefined => fit.unbound(challenge, offer(asked))?.detail
+  const detail = (asked: Partial<Offer>) => fit.unbound(challenge, offer(asked))?.detail
   t.equal(detail({ amountSats: 11 }), 'The challenge was made for 10 satoshis; the price is 11')
   f.clock.advance((parseTimestamp(challenge.payment?.expires ?? '') ?? 0) * 1000 - f.clock.now())
   t.equal(why(), undefined, 'in its last second')
@@ -77,7 +77,7 @@ t.test('a challenge that is bound to a body, or to the arguments of a call, is g
   const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   const fit = new PaymentFit({} as unknown as Revocations, f.clock) // It is not asked.
   const body = { bytes: async () => Buffer.from('{"a":1}') }
-  const why = async (digest: string | null, callDigest?: string): Promise<string | undefined> =>
+  const why = async (digest: string | null, callDigest?: string) =>
     (
       await fit.wrongBody(
         { ...challenge, digest },

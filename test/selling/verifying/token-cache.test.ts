@@ -2,7 +2,7 @@ import t from 'tap'
 import { TokenCache, type KnownToken } from '../../../src/selling/verifying/token-cache.ts'
 
 /** Stands for what a credential was found to be; told apart by identity. */
-function known(): KnownToken {
+function known() {
   return { kind: 'l402' } as unknown as KnownToken // the cache only keeps it
 }
 

@@ -33,7 +33,7 @@ async function shop(t: T, changes: Partial<ChallengeSettings> = {}, more: Partia
         services: { challenges, clock: f.clock },
         answer: (ctx, responder) => {
           f.forwarded.push(requestHeaders(ctx, 'upstream', null, []).join('\n').toLowerCase())
-          const deliver = async (): Promise<void> => {
+          const deliver = async () => {
             await responder.head(f.upstream.status, new HeaderList([]))
             responder.end(null)
           }
@@ -61,16 +61,16 @@ interface Required {
   accepts: Array<{ maxTimeoutSeconds: number; extra: { invoice: string; requestHash: string } }>
 }
 
-function json(result: HarnessResult, name: string): Record<string, unknown> {
+function json(result: HarnessResult, name: string) {
   return JSON.parse(Buffer.from(result.headers.get(name) ?? '', 'base64').toString()) as Record<string, unknown>
 }
 
-function required(result: HarnessResult): Required {
+function required(result: HarnessResult) {
   // The test reads what the gateway wrote.
   return json(result, 'payment-required') as unknown as Required
 }
 
-function paid(s: Shop, result: HarnessResult): string[] {
+function paid(s: Shop, result: HarnessResult) {
   const [accepted] = required(result).accepts
   if (accepted === undefined) throw new Error('there is nothing to accept')
   const preimage = s.payee.pay(accepted.extra.invoice)
@@ -119,7 +119,7 @@ t.test(
 t.test('x402: a payment is for its request alone', async t => {
   const s = await shop(t)
   const headers = paid(s, await s.ask())
-  const reasonOf = async (request: HarnessRequest): Promise<unknown> =>
+  const reasonOf = async (request: HarnessRequest) =>
     json(await s.ask({ headers, ...request }), 'payment-response')['errorReason']
   t.equal(await reasonOf({ target: '/v1/quote?q=2' }), 'invalid_exact_lnbtc_request_mismatch')
   t.equal(await reasonOf({ method: 'POST' }), 'invalid_exact_lnbtc_request_mismatch')
@@ -138,8 +138,7 @@ t.test('x402: a body is bound by its bytes and its type', async t => {
     }
   })
   const headers = paid(s, await s.ask(post('{"a":1}')))
-  const reason = async (request: HarnessRequest): Promise<unknown> =>
-    json(await s.ask(request), 'payment-response')['errorReason']
+  const reason = async (request: HarnessRequest) => json(await s.ask(request), 'payment-response')['errorReason']
   t.equal(await reason(post('{"a": 1}', headers)), 'invalid_exact_lnbtc_request_mismatch')
   t.equal(await reason(post('{"a":1}', headers, 'text/plain')), 'invalid_exact_lnbtc_request_mismatch')
   t.equal((await s.ask(post('{"a":1}', headers))).status, 200)
@@ -189,7 +188,7 @@ t.test('x402: a response of 500 gives the payment back', async t => {
 
 t.test('x402: what cannot be read has a reason', async t => {
   const s = await shop(t)
-  const reason = async (value: string): Promise<unknown> =>
+  const reason = async (value: string) =>
     json(await s.ask({ headers: ['PAYMENT-SIGNATURE', value] }), 'payment-response')['errorReason']
   t.equal(await reason('%'), 'invalid_payload')
   t.equal(await reason(Buffer.from('{}').toString('base64')), 'invalid_payload')
@@ -281,7 +280,7 @@ t.test(
         }
       }
     )
-    const older = async (result: HarnessResult, change: object = {}): Promise<string[]> => {
+    const older = async (result: HarnessResult, change: object = {}) => {
       const [accepted] = required(result).accepts
       t.match(accepted?.extra, { paymentMethod: 'lightning' })
       const { invoice } = accepted?.extra ?? {}
@@ -319,7 +318,7 @@ t.test(
       lookUp: async () => ({ status: 'paid', receivedSats: null, settledAt: null }) as const
     }
     const s = await shop(t, { maxPerClient: 1 }, { charges })
-    const unproven = (accepted: Required['accepts'][number] | undefined): string[] => [
+    const unproven = (accepted: Required['accepts'][number] | undefined) => [
       'PAYMENT-SIGNATURE',
       Buffer.from(JSON.stringify({ x402Version: 2, payload: { invoice: accepted?.extra.invoice }, accepted })).toString(
         'base64'

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { checkHealth, platformFacts, type AdminHealth, type HealthDependencies } from '../../../src/web/admin/health.ts'
+import { checkHealth, platformFacts, type HealthDependencies } from '../../../src/web/admin/health.ts'
 import { judgePlatform } from '../../../src/web/admin/problems.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -12,7 +12,7 @@ import { selfSigned } from '../../fakes/certificate.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 /** A database that is as the test says; what else it is asked is asked of a real one. */
-function seeming(database: Database, health: Health): Database {
+function seeming(database: Database, health: Health) {
   return { ...database, kind: database.kind, sql: database.sql, health: async () => health }
 }
 
@@ -45,7 +45,7 @@ const trouble = {
 }
 
 const DAY = 86_400_000
-const answering = (policy = 'noeviction', ahead = 0): HealthDependencies['state'] => ({
+const answering = (policy = 'noeviction', ahead = 0) => ({
   healthy: async () => true,
   inspect: async () => ({ policy, at: systemClock.now() + ahead })
 })
@@ -61,7 +61,7 @@ function withTls(...certs: readonly string[]): never {
 }
 
 /** Two certificates, of which one is valid for so long yet. */
-function secured(left: number): Partial<HealthDependencies> {
+function secured(left: number) {
   const files = [left, 90 * DAY].map((ms, index) => {
     const file = join(folder, `${left}-${index}.pem`)
     writeFileSync(file, selfSigned({ names: ['a'], from: Date.now() - DAY, until: Date.now() + ms }).certificate)
@@ -71,7 +71,7 @@ function secured(left: number): Partial<HealthDependencies> {
 }
 
 await eachDatabase(t, 'every check says what it found, and the way out where that is not good', async (t, database) => {
-  const parts = (changed: Partial<HealthDependencies> = {}): HealthDependencies => ({
+  const parts = (changed: Partial<HealthDependencies> = {}) => ({
     clock: systemClock,
     database,
     jobs: { queues: async () => [queue] },
@@ -85,10 +85,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
     free: async () => 1e12,
     ...changed
   })
-  const one = async (
-    name: string,
-    changed: Partial<HealthDependencies>
-  ): Promise<AdminHealth['checks'][number] | undefined> =>
+  const one = async (name: string, changed: Partial<HealthDependencies>) =>
     (await checkHealth(parts(changed), new Map())).checks.find(check => check.name === name)
   const all = await checkHealth(parts(), new Map())
   t.equal(all.ready, true)
@@ -270,7 +267,7 @@ await eachDatabase(t, 'every check says what it found, and the way out where tha
 
 await eachDatabase(t, 'settings of PostgreSQL are judged in production alone', async (t, database) => {
   if (database.kind === 'pglite') return
-  const judged = async (mode: string, connections: number): Promise<AdminHealth['checks'][number] | undefined> => {
+  const judged = async (mode: string, connections: number) => {
     // The parts of a configuration that the facts are read from.
     const config = {
       data: '/',

@@ -32,8 +32,7 @@ await eventually('tidied', async () =>
 
 await t.test('over HTTP', async t => {
   const { url, lines } = await serveDashboard(t, jobs)
-  const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
-    fetch(url + path, { redirect: 'manual', ...init })
+  const ask = (path: string, init: RequestInit = {}) => fetch(url + path, { redirect: 'manual', ...init })
   const withKey = { headers: { 'X-Admin-Key': ADMIN_KEY } }
 
   await t.test('the admin key in X-Admin-Key opens it', async t => {
@@ -90,8 +89,7 @@ await t.test('over HTTP', async t => {
     const cookie =
       (await ask(`/jobs?adminKey=${encodeURIComponent(ADMIN_KEY)}`)).headers.get('set-cookie')?.split(';', 1)[0] ?? ''
     const path = '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'
-    const post = (headers: Record<string, string>): Promise<Response> =>
-      ask(path, { method: 'POST', headers: { cookie, ...headers } })
+    const post = (headers: Record<string, string>) => ask(path, { method: 'POST', headers: { cookie, ...headers } })
     for (const foreign of [
       { 'sec-fetch-site': 'cross-site' },
       { 'sec-fetch-site': 'same-site', origin: url },
@@ -107,7 +105,7 @@ await t.test('over HTTP', async t => {
 
   await t.test('the failed-authentication throttle also covers the job dashboard', async t => {
     const { url } = await serveDashboard(t, jobs)
-    const wrong = (): Promise<Response> => fetch(`${url}/jobs?adminKey=wrong`, { redirect: 'manual' })
+    const wrong = () => fetch(`${url}/jobs?adminKey=wrong`, { redirect: 'manual' })
     for (let n = 1; n <= 21; n++)
       t.equal((await (n % 2 === 0 ? wrong() : fetch(`${url}/jobs`))).status, 401, `failure ${n}`)
     const blocked = await wrong()

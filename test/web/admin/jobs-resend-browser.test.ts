@@ -15,13 +15,13 @@ await t.test(
     const gateway = await startGateway(t)
     const endpoint = await startReceiver({ answer: () => ({ status: 500, body: 'the shop is closed' }) })
     t.teardown(() => endpoint.close())
-    const send = async (method: string, path: string, status: number, body?: object): Promise<Json> => {
+    const send = async (method: string, path: string, status: number, body?: object) => {
       const answer = await gateway.merchantSend(method, path, body)
       if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
       return answer.json() as Json
     }
-    const delivery = async (): Promise<Json> => ((await send('GET', LIST, 200))['deliveries'] as Json[])[0] ?? {}
-    const until = async (status: string, attempts: number): Promise<Json> =>
+    const delivery = async () => ((await send('GET', LIST, 200))['deliveries'] as Json[])[0] ?? {}
+    const until = async (status: string, attempts: number) =>
       await eventually(`it is ${status} after ${attempts} attempts`, async () => {
         const row = await delivery()
         return row['status'] === status && row['attempts'] === attempts ? row : null

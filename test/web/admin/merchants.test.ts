@@ -7,12 +7,12 @@ const summaryFields = ['merchantId', 'name', 'email', 'planTier', 'subscriptionS
 const createdFields = ['merchantId', 'name', 'email', 'apiKey', 'createdAt']
 
 /** The key that is stored in a slot, opened. */
-async function storedKey(f: AdminFixture, id: number, slot: 'primaryKey' | 'alternateKey'): Promise<string | null> {
+async function storedKey(f: AdminFixture, id: number, slot: 'primaryKey' | 'alternateKey') {
   const sealed = (await f.merchant(id))[slot]
   return sealed === null ? null : f.sealer.open(sealed.ciphertext, sealed.place).reveal()
 }
 
-async function storedSecret(f: AdminFixture, id: number): Promise<string | null> {
+async function storedSecret(f: AdminFixture, id: number) {
   return f.merchants.webhookSecret(await f.merchant(id))?.reveal() ?? null
 }
 

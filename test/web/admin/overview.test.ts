@@ -8,7 +8,7 @@ async function opened(t: T, database: Database) {
   const gateway = await startGateway(t, { database })
   const send = (method: string, path: string, body?: object) =>
     gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey }, ...(body === undefined ? {} : { body }) })
-  const get = async (path: string): Promise<unknown> => {
+  const get = async (path: string) => {
     const answer = await send('GET', path)
     if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`)
     return answer.json()
@@ -54,7 +54,7 @@ await eachDatabase(t, 'merchants are found by name, address, id, plan and state,
   for (const id of [91, 92, 93]) await account(database, id)
   await database.sql`update merchants set name = '100% Wool_Socks', plan_tier = 'standard' where id = 92`
   await database.sql`update merchants set is_active = false, plan_tier = 'individual' where id = 93`
-  const found = async (query: string): Promise<number[]> =>
+  const found = async (query: string) =>
     ((await get(`/api/admin/merchants?${query}`)) as Array<{ merchantId: number }>).map(({ merchantId }) => merchantId)
   t.same(await found('search=WOOL'), [92])
   t.same(await found('search=100%25'), [92])

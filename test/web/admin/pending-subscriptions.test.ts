@@ -43,8 +43,7 @@ const periodEnd = Date.parse('2026-12-21T00:00:00.000Z')
 await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
   await t.test('GET /api/admin/pending-subscriptions', async t => {
     const f = await administration(database)
-    const list = async (query = ''): Promise<Json[]> =>
-      JSON.parse((await f.call('GET', `${path}${query}`)).text) as Json[]
+    const list = async (query = '') => JSON.parse((await f.call('GET', `${path}${query}`)).text) as Json[]
 
     await t.test(
       'Fields: id, email, customerName, billingCustomerId, billingSubscriptionId, planTier, subscriptionStatus, createdAt, isApproved, isRejected, reviewedAt, rejectionReason, linkedMerchantId',
@@ -500,7 +499,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
 
   await t.test('exactly one of many reviews at once wins', async t => {
     const f = await administration(database)
-    const accounts = async (email: string): Promise<unknown> =>
+    const accounts = async (email: string) =>
       (await database.sql`select count(*)::int as held from merchants where email = ${email}`)[0]?.['held']
 
     await t.test('50 approvals at once: one merchant', async t => {

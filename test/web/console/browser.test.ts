@@ -18,7 +18,7 @@ const MOST = 60_000
 const LOOKS = { runOnly: ['color-contrast', 'scrollable-region-focusable'] }
 
 /** What axe finds, as `rule: element`. */
-async function faultsOf(page: Page, options: Readonly<Record<string, unknown>> = {}): Promise<readonly string[]> {
+async function faultsOf(page: Page, options: Readonly<Record<string, unknown>> = {}) {
   // The page's policy lets no script in that is written into it; this is run from outside, as the browser's own tools are.
   await page.evaluate(AXE)
   // What axe.run gives, as far as it is read.
@@ -40,7 +40,7 @@ const AT = `(() => {
   return { stop: globalThis.stops.indexOf(at), isEnd: at === document.body, isSeen: at.type === 'date' || outlineStyle !== 'none' || boxShadow !== 'none' }
 })()`
 
-async function notByKeyboard(page: Page): Promise<readonly string[]> {
+async function notByKeyboard(page: Page) {
   await page.evaluate(STOPS)
   const count = Number(await page.evaluate('globalThis.stops.length'))
   const [reached, unseen] = [new Set<number>(), new Set<number>()]
@@ -62,7 +62,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
   const gateway = await startGateway(t)
   const upstream = await countingUpstream(t)
   const browser = await openBrowser(t)
-  const signIn = async (page: Page, key: string): Promise<void> => {
+  const signIn = async (page: Page, key: string) => {
     await page.goto(`${gateway.url}/sign-in`)
     await page.getByLabel('API key').fill(key)
     await page.getByLabel('API key').press('Enter')
@@ -285,7 +285,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
           for (const path of paths) {
             const loaded: Array<Promise<number>> = []
             const others: string[] = []
-            const count = (response: { url(): string; body(): Promise<Buffer> }): void => {
+            const count = (response: { url(): string; body(): Promise<Buffer> }) => {
               if (!response.url().startsWith(gateway.url)) others.push(response.url())
               loaded.push(
                 response.body().then(

@@ -4,7 +4,7 @@ import { columnChart, lineChart } from '../../../src/web/console/chart.ts'
 
 const DAY = 86_400_000
 const times = [0, DAY, 2 * DAY]
-const draw = (series: Parameters<typeof columnChart>[0]['series']): string =>
+const draw = (series: Parameters<typeof columnChart>[0]['series']) =>
   renderToString(columnChart({ title: 'Earned', step: 'day', times, series, format: String }))
 
 t.test('the table behind the picture has every value, and their sums', async t => {

@@ -13,7 +13,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { asPerson, sessionOf } from './session.ts'
 
 /** The cookies that a response sets, as a request carries them. */
-function cookiesOf(answer: Answer): string {
+function cookiesOf(answer: Answer) {
   return [answer.headers['set-cookie'] ?? []]
     .flat()
     .map(cookie => cookie.split(';', 1)[0])
@@ -21,7 +21,7 @@ function cookiesOf(answer: Answer): string {
 }
 
 /** The cookies of a signed-in operator who has seen the console. */
-async function operatorOf(gateway: TestGateway): Promise<string> {
+async function operatorOf(gateway: TestGateway) {
   const session = await sessionOf(gateway, gateway.adminKey)
   return `${session}; ${cookiesOf(await asPerson(gateway, session, '/operator'))}`
 }
@@ -71,7 +71,7 @@ await t.test('without the database a signed-in operator reads what is wrong, and
   await t.test('a forged, foreign or changed cookie opens nothing', async t => {
     const value = standIn.slice('boltgate-operator='.length)
     const [, until = '', mac = ''] = value.split('.')
-    const name = (text: string): string => Buffer.from(text).toString('base64url')
+    const name = (text: string) => Buffer.from(text).toString('base64url')
     const foreign = other.split('; ')[1]?.slice('boltgate-operator='.length) ?? ''
     for (const forged of [
       foreign,
@@ -172,7 +172,7 @@ await t.test('PostgreSQL and Redis that say nothing are on the page within 10 s,
     yaml: yaml.replace(/^state:.*$/m, `state: { url: "${ofState.url}" }`)
   })
   const cookie = await operatorOf(gateway)
-  const noticeWithin = async (ms: number): Promise<string> => {
+  const noticeWithin = async (ms: number) => {
     const took = stopwatch(t)
     const { status, text } = await asPerson(gateway, cookie, '/operator')
     t.ok(took() < ms, `answered after ${took()} ms`)

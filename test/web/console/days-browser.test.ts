@@ -27,7 +27,7 @@ t.test('lists are filtered by days', { skip: noBrowser }, async t => {
       for (const list of ['payments', 'sales']) {
         await page.goto(`${gateway.url}/console/${list}`)
         const from = page.getByLabel(label, { exact: true })
-        const rows = async (first: string, before: string): Promise<number> => {
+        const rows = async (first: string, before: string) => {
           await from.fill(first)
           await page.getByLabel(label.replace('From', 'Before'), { exact: true }).fill(before)
           await Promise.all([page.waitForNavigation(), page.getByRole('button', { name: 'Show' }).click()])

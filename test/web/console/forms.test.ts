@@ -112,7 +112,7 @@ t.test('of two tabs that change the same thing the second is told, and changes n
 })
 
 /** What the form of a page that does this showed when it was made; nothing for one that does not say. */
-function wasOfForm(page: string, does: string): string {
+function wasOfForm(page: string, does: string) {
   const form = page.split('<form').find(each => each.includes(`name="do" value="${does}"`)) ?? ''
   return / name="was" value="([^"]*)"/.exec(form.split('</form')[0] ?? '')?.[1] ?? ''
 }
@@ -400,7 +400,7 @@ t.test(
       'its own page says it'
     )
     const chosen = (await asPerson(gateway, cookie, `/console/apis/${proxyId}?over=month&by=hour`)).text
-    const form = (heading: string): string =>
+    const form = (heading: string) =>
       /<form method="get".*?<\/form>/s.exec(chosen.slice(chosen.indexOf(`id="${heading}"`)))?.[0] ?? ''
     t.match(form('traffic'), /<input type="hidden" name="by" value="hour"/, 'one form keeps what the other chose')
     t.match(form('earned'), /<input type="hidden" name="over" value="month"/)

@@ -41,7 +41,7 @@ t.test('lists with hostile text', { skip: noBrowser }, async t => {
     .join('\n')
   const gateway = await startGateway(t, { yaml: defaultYaml({ policies }) })
   const { merchant, adminKey } = gateway
-  const made = async (method: string, path: string, body: object, key = merchant.apiKey): Promise<void> => {
+  const made = async (method: string, path: string, body: object, key = merchant.apiKey) => {
     const answer = await gateway.send(method, path, { headers: { 'x-api-key': key }, body })
     if (answer.status >= 300) throw new Error(`${path}: ${answer.status} ${answer.text}`)
   }

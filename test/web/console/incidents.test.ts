@@ -9,7 +9,7 @@ import { defaultYaml, startGateway, type TestGateway } from '../../support/gatew
 import { asPerson, sessionOf } from './session.ts'
 
 /** The notice of the overview: its tone, and its words. */
-async function noticeOf(gateway: TestGateway, cookie: string): Promise<{ tone: string; words: string }> {
+async function noticeOf(gateway: TestGateway, cookie: string) {
   const { status, text } = await asPerson(gateway, cookie, '/operator')
   t.equal(status, 200)
   const [, tone = '', words = ''] = /class="notice (\w+)"[^>]*>(.*?)<\/(?:section|p)>/s.exec(text) ?? []
@@ -31,12 +31,12 @@ await t.test('the overview is red in each incident that is staged, and green aft
   const database = await openTestDatabase(t)
   const gateway = await startGateway(t, { database, yaml })
   const cookie = await sessionOf(gateway, gateway.adminKey)
-  const isRed = async (t: T, ...words: RegExp[]): Promise<void> => {
+  const isRed = async (t: T, ...words: RegExp[]) => {
     const notice = await noticeOf(gateway, cookie)
     t.equal(notice.tone, 'bad', notice.words)
     for (const each of [...words, /Since 20\d\d-/, /Effect: /]) t.match(notice.words, each)
   }
-  const isGreen = async (t: T): Promise<void> => {
+  const isGreen = async (t: T) => {
     const notice = await noticeOf(gateway, cookie)
     t.equal(notice.tone, 'good', notice.words)
   }
@@ -58,7 +58,7 @@ await t.test('the overview is red in each incident that is staged, and green aft
 
   await t.test('the only provider dead', async t => {
     const honest = SandboxProvider.prototype.createCharge
-    const revive = (): void => {
+    const revive = () => {
       SandboxProvider.prototype.createCharge = honest
     }
     t.teardown(revive)

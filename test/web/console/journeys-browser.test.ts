@@ -23,15 +23,15 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
   await gateway.database.sql`update merchants set refunds_enabled = true`
   const upstream = await countingUpstream(t)
   const browser = await openBrowser(t)
-  const open = async (options: BrowserContextOptions): Promise<Page> => (await openPage(t, browser, options)).page
-  const withKey = async (page: Page, key: string): Promise<void> => {
+  const open = async (options: BrowserContextOptions) => (await openPage(t, browser, options)).page
+  const withKey = async (page: Page, key: string) => {
     await page.goto(`${gateway.url}/sign-in`)
     await page.getByLabel('API key').fill(key)
     await page.getByRole('button', { name: 'Sign in with key' }).click()
     await page.waitForURL(/\/(console|operator)$/, PATIENCE)
   }
   let key = gateway.merchant.apiKey
-  const paid = async (orderId: string): Promise<string> => {
+  const paid = async (orderId: string) => {
     const headers = { 'x-api-key': key }
     const body = { orderId, amount: '0.00002', currency: 'BTC' }
     const made = await gateway.send('POST', '/api/payments', { headers, body })
@@ -41,7 +41,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
     return invoiceId
   }
   /** Gives a paid order back, by the form of its page. */
-  const refund = async (page: Page, orderId: string): Promise<void> => {
+  const refund = async (page: Page, orderId: string) => {
     await page.goto(`${gateway.url}/console/payments?text=${orderId}`)
     await page.getByRole('link', { name: orderId }).click()
     await page.getByText('Refund payment').click()
@@ -114,7 +114,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         await page.getByRole('heading', { name: 'Your new API key' }).waitFor(PATIENCE)
         key = (await page.locator('#key').textContent()) ?? ''
         if (index === 1) await picture(page, 'console-key-phone')
-        const statusOf = async (apiKey: string): Promise<number> =>
+        const statusOf = async (apiKey: string) =>
           (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
         t.equal(await statusOf(key), 200)
         t.equal(await statusOf(lost), 401)

@@ -17,7 +17,7 @@ t.test("consoles: open tabs cost neither the account's limits nor the shop's, an
   const yaml = defaultYaml({ policies: '  webhook: { limit: 100, window: 1m }' })
   // All of it is one minute.
   const gateway = await startGateway(t, { yaml, log, clock: new ManualClock() })
-  const statuses = async (count: number, send: () => Promise<{ status: number }>): Promise<number[]> => {
+  const statuses = async (count: number, send: () => Promise<{ status: number }>) => {
     const found = new Set<number>()
     for (let nth = 0; nth < count; nth++) found.add((await send()).status)
     return [...found]

@@ -7,12 +7,12 @@ import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { fillTraffic } from '../../accounts/traffic/fixture.ts'
 import { asPerson, sessionOf } from './session.ts'
 
-const ROUTES = (upstream: string): string => `
+const ROUTES = (upstream: string) => `
   - { name: weather, match: { path: /weather/* }, price: 7 sats, description: "Weather <b>", chain: paid, upstream: { url: "${upstream}", headers: { X-Key: SECRET-header } } }
   - { name: free weather, match: { path: /free/* }, chain: public, upstream: { url: "${upstream}" } }`
 
 /** The gateway's own file with two routes more. */
-function yamlWith(routes: string): string {
+function yamlWith(routes: string) {
   return defaultYaml({ replace: [['routes:', `routes:${routes}`]] })
 }
 
@@ -21,7 +21,7 @@ async function opened(t: T, database: Database, yaml = yamlWith(ROUTES('http://1
   const cookie = await sessionOf(gateway, gateway.adminKey)
   const page = async (path: string, form?: Readonly<Record<string, string>>) =>
     await asPerson(gateway, cookie, path, form)
-  const get = async <A>(path: string): Promise<A> =>
+  const get = async <A>(path: string) =>
     // The test says what it asks for.
     (await gateway.send('GET', path, { headers: { 'x-api-key': gateway.adminKey } })).json() as A
   return { gateway, cookie, page, get }
@@ -178,7 +178,7 @@ await eachDatabase(t, 'every refund of the list can be reached, page by page', a
     select 100000000000000 + n, ${gateway.merchant.id}, 'ord_' || n, 'pending', 'chain', 'bcrt1', 40, 'primary', 'sandbox',
       now() - n * interval '1 minute', now(), now() + interval '1 year'
     from generate_series(1, 51) n`
-  const shown = async (path: string): Promise<string[]> =>
+  const shown = async (path: string) =>
     [...(await page(path)).text.matchAll(/refunds\/(1000000000000\d\d)"/g)].map(([, id = '']) => id)
   const first = await shown('/operator/refunds?view=open')
   const [, next = ''] = /href="([^"]*)"[^>]*>Older/.exec((await page('/operator/refunds?view=open')).text) ?? []
@@ -193,7 +193,7 @@ await eachDatabase(
   async (t, database) => {
     const { gateway, page } = await opened(t, database)
     const path = `/operator/merchants/${gateway.merchant.id}`
-    const formOf = async (): Promise<Record<string, string>> => {
+    const formOf = async () => {
       const { text } = await page(path)
       const [form = ''] =
         /<form[^>]*>(?:(?!<\/form>).)*name="do" value="key".*?<\/form>/s.exec(
@@ -221,7 +221,7 @@ t.test('operator: limits of one account replace those of its plan, and an empty 
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.adminKey)
   const page = `/operator/merchants/${gateway.merchant.id}`
-  const usage = async (): Promise<unknown> => (await gateway.merchantSend('GET', '/api/merchant/usage')).json()
+  const usage = async () => (await gateway.merchantSend('GET', '/api/merchant/usage')).json()
   const save = async (limits: object) => {
     const { text } = await asPerson(gateway, cookie, page)
     const [, was = ''] = /value="limits"[^>]*><input type="hidden" name="was" value="([^"]*)"/.exec(text) ?? []

@@ -7,14 +7,14 @@ import { asPerson, sessionOf } from './session.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 /** A section of the overview by its heading's id, as words; null where it is not there. */
-async function words(gateway: TestGateway, cookie: string, id: string): Promise<string | null> {
+async function words(gateway: TestGateway, cookie: string, id: string) {
   const { text, status } = await asPerson(gateway, cookie, '/console')
   if (status !== 200) throw new Error(text)
   const [, section] = new RegExp(`<section[^>]*aria-labelledby="${id}">(.*?)</section>`, 's').exec(text) ?? []
   return section === undefined ? null : section.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
 }
 
-async function measured(gateway: TestGateway, proxyId: string, counts: object): Promise<void> {
+async function measured(gateway: TestGateway, proxyId: string, counts: object) {
   const at = Date.now()
   await new TrafficStore(gateway.database).write({
     process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
@@ -24,12 +24,12 @@ async function measured(gateway: TestGateway, proxyId: string, counts: object): 
   })
 }
 
-async function proxy(gateway: TestGateway): Promise<string> {
+async function proxy(gateway: TestGateway) {
   const body = { name: 'Weather <i>', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 5 }
   return ((await gateway.merchantSend('POST', '/api/proxy', body)).json() as { proxyId: string }).proxyId
 }
 
-async function payment(gateway: TestGateway, orderId: string): Promise<string> {
+async function payment(gateway: TestGateway, orderId: string) {
   const body = { orderId, amount: 5, currency: 'USD' }
   return ((await gateway.merchantSend('POST', '/api/payments', body)).json() as { invoiceId: string }).invoiceId
 }

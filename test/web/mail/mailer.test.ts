@@ -7,13 +7,13 @@ import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { openMailer } from '../../../src/web/mail/open.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { MailFailed, type Mail, type Mailer } from '../../../src/web/mail/mail.ts'
+import { MailFailed, type Mail } from '../../../src/web/mail/mail.ts'
 import { FolderMailer, SmtpMailer, type SmtpOptions } from '../../../src/web/mail/smtp.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { startSmtp, type SmtpFake, type SmtpFakeOptions } from './smtp.ts'
+import { startSmtp, type SmtpFakeOptions } from './smtp.ts'
 
 const from = { name: 'Example Ltd', address: 'no-reply@example.com' }
 const mail: Mail = {
@@ -28,7 +28,7 @@ async function open(
   t: T,
   server: SmtpFakeOptions,
   options: Partial<SmtpOptions> & { readonly as?: string; readonly scheme?: 'smtp' | 'smtps' } = {}
-): Promise<{ smtp: SmtpFake; mailer: Mailer }> {
+) {
   const smtp = await startSmtp(server)
   const { as = '', scheme = 'smtp', ...more } = options
   const mailer = new SmtpMailer({
@@ -45,7 +45,7 @@ async function open(
   return { smtp, mailer }
 }
 
-async function failureOf(sending: Promise<void>): Promise<MailFailed | null> {
+async function failureOf(sending: Promise<void>) {
   return await sending.then(
     () => null,
     (error: unknown) => {

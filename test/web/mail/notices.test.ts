@@ -13,7 +13,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { asPerson, sessionOf } from '../console/session.ts'
 
 /** Subjects and texts of mails to the account. */
-function mailsOf({ data }: TestGateway): string[] {
+function mailsOf({ data }: TestGateway) {
   try {
     return readdirSync(join(data, 'mail')).map(name => readFileSync(join(data, 'mail', name), 'utf8'))
   } catch {
@@ -24,7 +24,7 @@ function mailsOf({ data }: TestGateway): string[] {
 
 t.test('notices: a new sign-in and a new member are mailed to the account, unless turned off', async t => {
   const gateway = await startGateway(t)
-  const about = async (subject: string, count: number): Promise<readonly string[]> =>
+  const about = async (subject: string, count: number) =>
     await eventually(`${count} mails: ${subject}`, async () => {
       const mails = mailsOf(gateway).filter(mail => mail.includes(`Subject: ${subject}`))
       return mails.length >= count ? mails : null
@@ -81,7 +81,7 @@ t.test('notices: one mail of a kind is sent in an hour, without line breaks of o
 
 t.test('notices: a webhook whose last attempt failed and a refused provider key are mailed', async t => {
   const gateway = await startGateway(t)
-  const mailed = async (subject: string): Promise<string> =>
+  const mailed = async (subject: string) =>
     await eventually(`a mail: ${subject}`, async () => mailsOf(gateway).find(mail => mail.includes(subject)) ?? null)
   const port = await freePort()
   await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: `http://127.0.0.1:${port}/hook` })

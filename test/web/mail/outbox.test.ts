@@ -1,7 +1,6 @@
 import t from 'tap'
 import { MAIL_QUEUE, Outbox } from '../../../src/web/mail/outbox.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import type { Database } from '../../../src/platform/database/database.ts'
 import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { MailFailed, type Mail, type Mailer } from '../../../src/web/mail/mail.ts'
@@ -39,13 +38,7 @@ class TestMailer implements Mailer {
 // Starting one takes longer than all these tests.
 const database = await openAnyDatabase(t)
 
-async function open(): Promise<{
-  database: Database
-  jobs: FakeJobs
-  mailer: TestMailer
-  outbox: Outbox
-  clock: ManualClock
-}> {
+async function open() {
   await database.sql`drop table if exists fake_jobs`
   const clock = new ManualClock()
   const jobs = new FakeJobs(database, clock)

@@ -4,7 +4,7 @@ import t, { type Test as T } from 'tap'
 import { Outbox } from '../../../src/web/mail/outbox.ts'
 import { receiptFor, receipts } from '../../../src/web/mail/notices.ts'
 import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
-import type { Payment, PaymentChange, PaymentStatus } from '../../../src/payments/payments/schema.ts'
+import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -12,7 +12,7 @@ import type { Mail } from '../../../src/web/mail/mail.ts'
 import { FolderMailer } from '../../../src/web/mail/smtp.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
-import { fixture, type Fixture } from '../../payments/payments/fixture.ts'
+import { fixture } from '../../payments/payments/fixture.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { eventually } from '../../support/gateway-process.ts'
 
@@ -45,11 +45,11 @@ const payment: Payment = {
   paidAt: Date.parse('2026-11-21T12:34:56.789Z')
 }
 
-function change(different: Partial<Payment> = {}, from: PaymentStatus = 'unpaid'): PaymentChange {
+function change(different: Partial<Payment> = {}, from: PaymentStatus = 'unpaid') {
   return { payment: { ...payment, ...different }, from, tellMerchant: true }
 }
 
-function receipt(different: Partial<Payment> = {}, merchantName = 'Café Ada', note: string | null = null): Mail {
+function receipt(different: Partial<Payment> = {}, merchantName = 'Café Ada', note: string | null = null) {
   const mail = receiptFor(change(different), merchantName, note)
   if (mail === null) throw new Error('there is no receipt')
   return mail
@@ -123,7 +123,7 @@ t.test('only becoming paid has a receipt, and only with an address', async t => 
     t.ok(receiptFor(change({}, from), 'A'), from)
 })
 
-async function withReceipts(t: T): Promise<{ fixed: Fixture; queued: Array<{ mail: Mail; about: string }> }> {
+async function withReceipts(t: T) {
   const fixed = await fixture(t)
   const queued: Array<{ mail: Mail; about: string }> = []
   const store = new SqlMerchantStore(fixed.database)

@@ -25,7 +25,7 @@ const refund: Refund = {
   processedAt: 1
 }
 
-async function mailsOf(changes: Partial<Refund>): Promise<Mail[]> {
+async function mailsOf(changes: Partial<Refund>) {
   const mails: Mail[] = []
   const tell = refundMails({
     outbox: {

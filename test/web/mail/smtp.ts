@@ -41,7 +41,7 @@ export interface SmtpFake {
 export async function startSmtp(options: SmtpFakeOptions = {}): Promise<SmtpFake> {
   const taken: TakenMail[] = []
   const fake: { refuse: SmtpFakeOptions['refuse'] | null } = { refuse: options.refuse ?? null }
-  const refusal = (at: string): Error | null =>
+  const refusal = (at: string) =>
     fake.refuse?.at === at ? Object.assign(new Error(fake.refuse.words), { responseCode: fake.refuse.status }) : null
   const server = new SMTPServer({
     secure: options.tls === 'implicit',

@@ -21,7 +21,7 @@ t.test('on the gateway', { skip }, async t => {
   const gateway = await startGateway(t, { yaml: defaultYaml() })
   const browser = await openBrowser(t)
   let count = 0
-  const create = async (more: object = {}): Promise<Created> => {
+  const create = async (more: object = {}) => {
     const answer = await gateway.merchantSend('POST', '/api/payments', {
       orderId: `order-${++count}`,
       amount: 0.00018342,
@@ -292,7 +292,7 @@ t.test('in every state', { skip }, async t => {
 })
 
 /** Waits until a page listens to its payment's events. */
-async function listening(t: T, world: PageWorld): Promise<void> {
+async function listening(t: T, world: PageWorld) {
   const deadline = performance.now() + 10_000
   while (world.listeners === 0) {
     if (performance.now() > deadline) t.fail('no page listens')

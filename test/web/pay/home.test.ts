@@ -39,7 +39,7 @@ t.test('the front page tells people what is sold, and programs that ask for JSON
 })
 
 t.test('pages.home turns it off or leads elsewhere', async t => {
-  const yaml = (home: string): string =>
+  const yaml = (home: string) =>
     defaultYaml({ replace: [['mode: development', `pages: { home: ${home} }\nmode: development`]] })
   const gateway = await startGateway(t, { yaml: yaml('false') })
   t.equal((await gateway.send('GET', '/', browser)).status, 404)

@@ -7,11 +7,11 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { Heard, PageWorld, type PageAnswer } from './page-server.ts'
 
 /** Lets the reads of a stream come back. */
-function settled(): Promise<void> {
+function settled() {
   return setImmediate()
 }
 
-function mustBeSecret(t: T, answer: PageAnswer): void {
+function mustBeSecret(t: T, answer: PageAnswer) {
   t.equal(answer.headers.get('content-type'), 'text/html; charset=utf-8')
   t.equal(answer.headers.get('cache-control'), 'no-store')
   t.equal(answer.headers.get('referrer-policy'), 'no-referrer')

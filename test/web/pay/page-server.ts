@@ -248,7 +248,7 @@ export async function servePages(t: T, world: PageWorld): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-async function answerPage(world: PageWorld, path: string, response: ServerResponse): Promise<void> {
+async function answerPage(world: PageWorld, path: string, response: ServerResponse) {
   const answer = await world.get(path)
   response.writeHead(answer.status, Object.fromEntries(answer.headers))
   if (!isStreamBody(answer.body)) {

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { INVOICE, PageWorld } from './page-server.ts'
 
-async function pageOf(world: PageWorld, more: Partial<Payment> = {}): Promise<string> {
+async function pageOf(world: PageWorld, more: Partial<Payment> = {}) {
   return (await world.get(`/pay/${world.add(more).payToken}`)).text
 }
 

@@ -10,7 +10,7 @@ import { serve } from '../../support/serve.ts'
 const skip = noBrowser
 const PHONE = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true } as const
 /** A 402 is an error to a browser's console, whatever its page says. */
-const less402 = (faults: readonly string[]): string[] => faults.filter(text => !text.includes('402'))
+const less402 = (faults: readonly string[]) => faults.filter(text => !text.includes('402'))
 
 t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
   const image = PNG.sync.write(Object.assign(new PNG({ width: 2, height: 2 }), { data: Buffer.alloc(16, 200) }))

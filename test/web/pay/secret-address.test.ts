@@ -7,7 +7,7 @@ t.test(
   'the address of a pay page stands in no line of the log, however it is asked for (contract, Payment: treat it as a secret)',
   async t => {
     const lines: string[] = []
-    const write = (fields: object | string, message?: string): void => {
+    const write = (fields: object | string, message?: string) => {
       lines.push(inspect([fields, message], { depth: 10 }))
     }
     const log: Log = { debug: write, info: write, warn: write, error: write }

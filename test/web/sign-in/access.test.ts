@@ -8,7 +8,7 @@ const FORM = 'application/x-www-form-urlencoded'
 /** What a browser says of a request that a page of this origin makes. */
 const HERE = { 'sec-fetch-site': 'same-origin' }
 
-function cookieOf(answer: Answer): string {
+function cookieOf(answer: Answer) {
   const header = answer.headers['set-cookie']
   return String(Array.isArray(header) ? header[0] : header).split(';', 1)[0] ?? ''
 }
@@ -19,7 +19,7 @@ interface Account {
   readonly email: string
 }
 
-async function account(gateway: TestGateway, name: string, email = `${name}@example.com`): Promise<Account> {
+async function account(gateway: TestGateway, name: string, email = `${name}@example.com`) {
   const made = await gateway.send('POST', '/api/admin/merchants', {
     headers: { 'x-api-key': gateway.adminKey },
     body: { name, email }
@@ -29,7 +29,7 @@ async function account(gateway: TestGateway, name: string, email = `${name}@exam
 }
 
 /** Signs an address in by the newest of `count` mails; `former` is the cookie that the browser has. */
-async function signIn(gateway: TestGateway, email: string, count = 1, former = ''): Promise<string> {
+async function signIn(gateway: TestGateway, email: string, count = 1, former = '') {
   const link = (await mailedLinks(gateway.data, email, count)).at(-1) ?? ''
   const answer = await gateway.send('POST', new URL(link).pathname, {
     headers: former === '' ? {} : { cookie: former }
@@ -47,9 +47,9 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
       ]
     })
   })
-  const as = (cookie: string, method: string, path: string, body?: object): Promise<Answer> =>
+  const as = (cookie: string, method: string, path: string, body?: object) =>
     gateway.send(method, path, { headers: { cookie, ...HERE }, ...(body === undefined ? {} : { body }) })
-  const withKey = (apiKey: string, method: string, path: string, body?: object): Promise<Answer> =>
+  const withKey = (apiKey: string, method: string, path: string, body?: object) =>
     gateway.send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) })
 
   await t.test(
@@ -71,7 +71,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
       t.match(page, /Switch to <bdi>Bäcker &lt;b><\/bdi> \(editor\)/)
       t.notMatch(page, /Go to <bdi>ana/, 'not where it is already')
       const [, form = ''] = /name="form" value="([^"]+)"/.exec(page) ?? []
-      const go = (by: string, merchantId: unknown, token: string): Promise<Answer> =>
+      const go = (by: string, merchantId: unknown, token: string) =>
         gateway.send('POST', '/sign-in/go-to', {
           headers: { cookie: by, 'content-type': FORM, ...HERE },
           body: String(new URLSearchParams({ form: token, merchantId: String(merchantId) }))
@@ -99,7 +99,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     const { apiKey } = await account(gateway, 'repeated')
     await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'vi@example.com', role: 'viewer' })
     const cookie = await signIn(gateway, 'vi@example.com')
-    const pay = (headers: Record<string, string>, orderId: string): Promise<Answer> =>
+    const pay = (headers: Record<string, string>, orderId: string) =>
       gateway.send('POST', '/api/payments', {
         headers: { 'idempotency-key': 'order-1', ...headers },
         body: { orderId, amount: 0, currency: 'USD' }
@@ -201,7 +201,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
 
   await t.test('a session gets another id with each sign-in, is listed, and is ended from elsewhere', async t => {
     const { email, merchantId } = await account(gateway, 'rotating')
-    const ask = (): Promise<Answer> => gateway.send('POST', '/api/auth/magic-link', { body: { email } })
+    const ask = () => gateway.send('POST', '/api/auth/magic-link', { body: { email } })
     await ask()
     const planted = await signIn(gateway, email)
     await ask()
@@ -227,7 +227,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
 
   await t.test('a session of an API key ends with the key, and one of the admin key is the operator', async t => {
     const { apiKey, merchantId } = await account(gateway, 'keyed')
-    const byKey = (key: string, headers: Readonly<Record<string, string>> = HERE): Promise<Answer> =>
+    const byKey = (key: string, headers: Readonly<Record<string, string>> = HERE) =>
       gateway.send('POST', '/sign-in/key', {
         headers: { 'content-type': FORM, ...headers },
         body: new URLSearchParams({ key }).toString()

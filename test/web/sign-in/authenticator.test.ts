@@ -18,7 +18,7 @@ class Authenticator {
 
   create(challenge: string): object {
     const { x = '', y = '' } = this.#key.publicKey.export({ format: 'jwk' })
-    const hex = (text: string): string => Buffer.from(text, 'base64url').toString('hex')
+    const hex = (text: string) => Buffer.from(text, 'base64url').toString('hex')
     // COSE_Key: EC2, ES256, P-256 (RFC 9053, 7.1.1).
     const key = `a5010203262001215820${hex(x)}225820${hex(y)}`
     const data = `${this.#data(0x5d)}${'00'.repeat(16)}0010${hex(this.id)}${key}`
@@ -52,21 +52,21 @@ class Authenticator {
   }
 }
 
-function clientData(type: string, challenge: string): Buffer {
+function clientData(type: string, challenge: string) {
   return Buffer.from(JSON.stringify({ type, challenge, origin: ORIGIN, crossOrigin: false }))
 }
 
-function cookieOf(answer: Answer): string {
+function cookieOf(answer: Answer) {
   return ([answer.headers['set-cookie'] ?? []].flat()[0] ?? '').split(';', 1)[0] ?? ''
 }
 
 t.test('passkeys and sessions by HTTP, with an authenticator in software', async t => {
   const lines: string[] = []
-  const write = (fields: object | string, message?: string): void => void lines.push(inspect([fields, message]))
+  const write = (fields: object | string, message?: string) => void lines.push(inspect([fields, message]))
   const log: Log = { debug: write, info: write, warn: write, error: write }
   const yaml = `${defaultYaml()}\noperators: [${OPERATOR}]\n`
   const gateway = await startGateway(t, { yaml, env: { PUBLIC_URL: ORIGIN }, log })
-  const byMail = async (email: string): Promise<string> => {
+  const byMail = async (email: string) => {
     await gateway.send('POST', '/api/auth/magic-link', { body: { email } })
     const [link = ''] = await mailedLinks(gateway.data, email, 1)
     return cookieOf(await gateway.send('POST', new URL(link).pathname))
@@ -89,7 +89,7 @@ t.test('passkeys and sessions by HTTP, with an authenticator in software', async
     t.match(cookieOf(made), /boltgate-passkey=$/, 'the ceremony is over')
     return { handle: options.user?.id ?? '', passkeyId: (made.json() as { passkeyId: string }).passkeyId }
   }
-  const use = async (authenticator: Authenticator, handle: string): Promise<Answer> => {
+  const use = async (authenticator: Authenticator, handle: string) => {
     const { options, cookie } = await begin('', `${signIn}/options`)
     return await send(cookie, 'POST', signIn, authenticator.use(options.challenge, handle))
   }

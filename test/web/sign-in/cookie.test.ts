@@ -4,7 +4,7 @@ import { isFromHere } from '../../../src/web/sign-in/cookie.ts'
 import { mayActByCookie } from '../../../src/web/sign-in/signed-in.ts'
 
 t.test('a form is ours by what the browser says of where it comes from, over plain HTTP in a network too', async t => {
-  const from = (publicUrl: string, ...headers: string[]): boolean =>
+  const from = (publicUrl: string, ...headers: string[]) =>
     isFromHere({ host: new URL(publicUrl).host, headers: new HeaderList(headers) }, publicUrl)
   for (const here of ['https://gate.example.com', 'http://gate.internal:8080']) {
     t.equal(from(here, 'Origin', here), true)
@@ -19,7 +19,7 @@ t.test('a form is ours by what the browser says of where it comes from, over pla
 
 t.test('a cookie acts for pages of this origin alone; reading also for links and typed addresses', async t => {
   const [here, evil] = ['https://gate.example.com', 'https://evil.example']
-  const may = (method: string, headers: Record<string, string>, host = 'gate.example.com', secure = true): boolean =>
+  const may = (method: string, headers: Record<string, string>, host = 'gate.example.com', secure = true) =>
     mayActByCookie({ method, host, secure, headers: new HeaderList(Object.entries(headers).flat()) }, here)
   const navigation = { 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document' }
   const cases: Array<[headers: Record<string, string>, reads: boolean, changes: boolean]> = [

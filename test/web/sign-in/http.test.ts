@@ -8,14 +8,14 @@ import { linksTo, mailedLinks } from './mails.ts'
 const behindProxy = defaultYaml({ replace: [['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']] })
 const FORM = 'application/x-www-form-urlencoded'
 
-function cookieOf(answer: Answer): string {
+function cookieOf(answer: Answer) {
   const header = answer.headers['set-cookie']
   return String(Array.isArray(header) ? header[0] : header)
 }
 
 t.test('signing in at a gateway on https', async t => {
   const lines: string[] = []
-  const write = (fields: object | string, message?: string): void => {
+  const write = (fields: object | string, message?: string) => {
     lines.push(inspect([fields, message], { depth: 10 }))
   }
   const log: Log = { debug: write, info: write, warn: write, error: write }
@@ -25,24 +25,24 @@ t.test('signing in at a gateway on https', async t => {
     method: string,
     path: string,
     { headers = {}, body }: { headers?: Readonly<Record<string, string>>; body?: object | string } = {}
-  ): Promise<Answer> =>
+  ) =>
     gateway.send(method, path, {
       headers: { 'x-forwarded-for': `10.1.${from >> 8}.${++from & 255}`, ...headers },
       ...(body === undefined ? {} : { body })
     })
-  const admin = (method: string, path: string, body: object = {}): Promise<Answer> =>
+  const admin = (method: string, path: string, body: object = {}) =>
     send(method, path, { headers: { 'x-api-key': gateway.adminKey }, body })
   let accounts = 0
-  const account = async (): Promise<{ email: string; merchantId: number }> => {
+  const account = async () => {
     const email = `merchant-${++accounts}@example.com`
     const { merchantId } = (
       await admin('POST', '/api/admin/merchants', { name: `Merchant ${accounts}`, email })
     ).json() as { merchantId: number }
     return { email, merchantId }
   }
-  const ask = (email: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+  const ask = (email: string, headers: Readonly<Record<string, string>> = {}) =>
     send('POST', '/api/auth/magic-link', { headers, body: { email } })
-  const linkFor = async (email: string): Promise<string> => {
+  const linkFor = async (email: string) => {
     const before = linksTo(gateway.data, email).length
     const answer = await ask(email)
     if (answer.status !== 202) throw new Error(answer.text)
@@ -50,15 +50,14 @@ t.test('signing in at a gateway on https', async t => {
     return new URL(link).pathname
   }
   /** Signs in and answers the cookie as a browser sends it back. */
-  const signIn = async (email: string): Promise<string> =>
-    cookieOf(await send('POST', await linkFor(email))).split(';', 1)[0] ?? ''
+  const signIn = async (email: string) => cookieOf(await send('POST', await linkFor(email))).split(';', 1)[0] ?? ''
 
   await t.test('decision 170: always 202 with the same bytes, whether or not an account has the address', async t => {
     const { email } = await account()
     const [known, unknown] = [await ask(email), await ask('nobody@example.com')]
     t.same([known.status, unknown.status], [202, 202])
     t.equal(known.text, unknown.text)
-    const shape = (answer: Answer): string[] => Object.keys(answer.headers).sort()
+    const shape = (answer: Answer) => Object.keys(answer.headers).sort()
     t.same(shape(known), shape(unknown))
     t.match(known.json(), { message: String })
     await mailedLinks(gateway.data, email, 1)
@@ -161,7 +160,7 @@ t.test('signing in at a gateway on https', async t => {
     )
 
     const form = /name="form" value="([^"]+)"/.exec(page.text)?.[1] ?? ''
-    const signOut = (body: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+    const signOut = (body: string, headers: Readonly<Record<string, string>> = {}) =>
       send('POST', '/sign-in/sign-out', { headers: { cookie, 'content-type': FORM, ...headers }, body })
     for (const body of ['', 'form=', `form=${'A'.repeat(43)}`])
       t.equal((await signOut(body)).status, 403, "not by another site's form")
@@ -240,8 +239,7 @@ t.test('signing in at a gateway on https', async t => {
 
   await t.test('the page at /sign-in asks for the address and says the same to everybody', async t => {
     const { email } = await account()
-    const form = (body: string, type = FORM): Promise<Answer> =>
-      send('POST', '/sign-in', { headers: { 'content-type': type }, body })
+    const form = (body: string, type = FORM) => send('POST', '/sign-in', { headers: { 'content-type': type }, body })
     const page = await send('GET', '/sign-in')
     t.match(page.text, /<input id="email" name="email" type="email"/)
     t.match(page.headers, { 'referrer-policy': 'strict-origin', 'content-security-policy': "script-src 'self'" })

@@ -62,7 +62,7 @@ t.test('the page that was wanted is gone to after a key and after a mailed link,
   const gateway = await startGateway(t, {
     yaml: defaultYaml({ replace: [['server:', 'operators: operator@example.com\nserver:']] })
   })
-  const cookiesOf = (answer: Answer): string[] =>
+  const cookiesOf = (answer: Answer) =>
     [answer.headers['set-cookie'] ?? []].flat().map(line => line.split(';', 1)[0] ?? '')
   const asked = await gateway.send('GET', '/console/payments?status=paid')
   t.equal(asked.headers['location'], '../sign-in?next=console%2Fpayments%3Fstatus%3Dpaid')
@@ -70,7 +70,7 @@ t.test('the page that was wanted is gone to after a key and after a mailed link,
   const [kept = ''] = cookiesOf(page)
   t.match(page.headers['set-cookie'], /^boltgate-next=[^;]+; Path=\/; Max-Age=900; HttpOnly; SameSite=Lax$/)
   t.equal((await gateway.send('GET', '/sign-in?next=https://evil.example')).headers['set-cookie'], undefined)
-  const withKey = (key: string, cookie: string): Promise<Answer> =>
+  const withKey = (key: string, cookie: string) =>
     gateway.send('POST', '/sign-in/key', {
       headers: { cookie, 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' },
       body: `key=${key}`

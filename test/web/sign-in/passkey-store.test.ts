@@ -15,7 +15,7 @@ tap.test('passkeys in the database', async t => {
   const people = new SqlSignInStore(database)
   let made = 0
   const person = async () => await database.transaction(tx => people.person(tx, `holder-${++made}@example.com`, NOW))
-  const passkeyOf = (personId: number, more: Partial<StoredPasskey> = {}): StoredPasskey => ({
+  const passkeyOf = (personId: number, more: Partial<StoredPasskey> = {}) => ({
     id: `passkey-${++made}`,
     personId,
     credentialId: `credential-${made}`,
@@ -28,9 +28,8 @@ tap.test('passkeys in the database', async t => {
     usedAt: null,
     ...more
   })
-  const insert = async (passkey: StoredPasskey): Promise<boolean> =>
-    await database.transaction(tx => store.insert(tx, passkey))
-  const use = async (id: string, counter: number): Promise<boolean> =>
+  const insert = async (passkey: StoredPasskey) => await database.transaction(tx => store.insert(tx, passkey))
+  const use = async (id: string, counter: number) =>
     await database.transaction(tx => store.used(tx, id, counter, true, NOW))
 
   await t.test('a ceremony is good once, before it is over, and for what it was begun for', async t => {
@@ -94,7 +93,7 @@ tap.test('passkeys in the database', async t => {
     const [removed, kept] = [passkeyOf(personId), passkeyOf(personId)]
     await insert(removed)
     await insert(kept)
-    const open = async (token: string, passkeyId: string | null): Promise<void> => {
+    const open = async (token: string, passkeyId: string | null) => {
       await database.transaction(tx =>
         sessions.insert(
           tx,
@@ -117,7 +116,7 @@ tap.test('passkeys in the database', async t => {
 })
 
 tap.test('passkeys: what a frame made, or what came with a certificate, is refused unread', async t => {
-  const made = async (attestation: string, clientData = {}): Promise<unknown> =>
+  const made = async (attestation: string, clientData = {}) =>
     await verifyCreation(
       {
         id: 'a',
@@ -132,7 +131,7 @@ tap.test('passkeys: what a frame made, or what came with a certificate, is refus
       { challenge: 'c', origin: 'https://gate.example.com', rpId: 'gate.example.com' }
     )
   // CBOR: { fmt, attStmt, authData: h'' }.
-  const attestation = (format: string, statement: string): string =>
+  const attestation = (format: string, statement: string) =>
     `a363666d74${(0x60 + format.length).toString(16)}${Buffer.from(format).toString('hex')}6761747453746d74${statement}68617574684461746140`
   const certified = { message: /attestation certificate/ }
   await t.rejects(made(attestation('packed', 'a163783563814100')), certified)

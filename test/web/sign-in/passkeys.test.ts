@@ -1,8 +1,8 @@
-import type { CDPSession, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import t, { type Test as T } from 'tap'
 import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 import { freePort } from '../../support/free-port.ts'
-import { defaultYaml, startGateway, type Answer, type TestGateway } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
 import { linksTo, mailedLinks } from './mails.ts'
 
 const OPERATOR = 'operator@example.com'
@@ -10,7 +10,7 @@ const PATIENCE = { timeout: 60_000 }
 /** What a browser says of a request that a page of this origin makes. */
 const HERE = { 'sec-fetch-site': 'same-origin' }
 
-function yamlWith(server: string, limit: number): string {
+function yamlWith(server: string, limit: number) {
   const policy = `policies:\n  passkey: { limit: ${limit}, window: 15m, by: address }\n`
   return defaultYaml({
     replace: [
@@ -21,7 +21,7 @@ function yamlWith(server: string, limit: number): string {
 }
 
 /** A gateway that its clients call localhost: browsers make no passkeys for an IP address. */
-async function localGateway(t: T, limit = 1000): Promise<TestGateway & { readonly local: string }> {
+async function localGateway(t: T, limit = 1000) {
   const port = await freePort()
   const local = `http://localhost:${port}`
   const gateway = await startGateway(t, {
@@ -32,7 +32,7 @@ async function localGateway(t: T, limit = 1000): Promise<TestGateway & { readonl
 }
 
 /** An authenticator with a fingerprint reader, which says yes, in a page. */
-async function withAuthenticator(page: Page): Promise<{ readonly cdp: CDPSession; readonly id: string }> {
+async function withAuthenticator(page: Page) {
   const cdp = await page.context().newCDPSession(page)
   await cdp.send('WebAuthn.enable')
   const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', {
@@ -48,11 +48,7 @@ async function withAuthenticator(page: Page): Promise<{ readonly cdp: CDPSession
   return { cdp, id: authenticatorId }
 }
 
-async function byMail(
-  { data, local, send }: TestGateway & { readonly local: string },
-  page: Page,
-  email: string
-): Promise<void> {
+async function byMail({ data, local, send }: TestGateway & { readonly local: string }, page: Page, email: string) {
   const before = linksTo(data, email).length
   const asked = await send('POST', '/api/auth/magic-link', { body: { email } })
   if (asked.status !== 202) throw new Error(asked.text)
@@ -71,11 +67,11 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
   ).json() as { email: string }
   const { page, faults } = await openPage(t, browser)
   const { cdp, id: authenticatorId } = await withAuthenticator(page)
-  const signOut = async (): Promise<void> => {
+  const signOut = async () => {
     await page.getByRole('button', { name: 'Sign out' }).first().click()
     await page.getByRole('heading', { name: 'You are not signed in' }).waitFor(PATIENCE)
   }
-  const withPasskey = async (): Promise<void> => {
+  const withPasskey = async () => {
     await page.goto(`${local}/sign-in`)
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click()
   }
@@ -156,7 +152,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     await page.waitForURL('**/console', PATIENCE)
     await page.unroute('**/api/auth/passkeys/sign-in')
     const { body, cookie } = sent ?? { body: '', cookie: '' }
-    const again = (headers: Readonly<Record<string, string>>): Promise<Answer> =>
+    const again = (headers: Readonly<Record<string, string>>) =>
       gateway.send('POST', '/api/auth/passkeys/sign-in', {
         headers: { ...HERE, 'content-type': 'application/json', ...headers },
         body
@@ -168,17 +164,17 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
   })
 
   /** Has the page's browser make a response, and changes what it signed, as somebody between could not. */
-  const answerTo = async (options: unknown): Promise<Record<string, unknown>> =>
+  const answerTo = async (options: unknown) =>
     (await page.evaluate(
       `navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(${JSON.stringify(options)}) }).then(credential => JSON.parse(JSON.stringify(credential)))`
     )) as Record<string, unknown>
-  const begin = async (): Promise<{ options: Record<string, unknown>; cookie: string }> => {
+  const begin = async () => {
     const answer = await gateway.send('POST', '/api/auth/passkeys/sign-in/options', { headers: HERE })
     const [cookie = ''] = [answer.headers['set-cookie'] ?? []].flat()
     t.match(cookie, /^boltgate-passkey=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=300; HttpOnly; SameSite=Strict$/)
     return { options: answer.json() as Record<string, unknown>, cookie: cookie.split(';', 1)[0] ?? '' }
   }
-  const show = async (cookie: string, credential: object): Promise<number> =>
+  const show = async (cookie: string, credential: object) =>
     (await gateway.send('POST', '/api/auth/passkeys/sign-in', { headers: { ...HERE, cookie }, body: credential }))
       .status
 

@@ -76,12 +76,11 @@ async function fixture() {
   // The one queue of the service.
   const links = signIns.jobs.find(job => job.every === null)
   /** Runs every job that is queued; `keep` leaves it there, as when its process is killed. */
-  const work = async (keep = false): Promise<void> => {
+  const work = async (keep = false) => {
     for (const data of keep ? queued : queued.splice(0))
       await links?.run({ id: 'job', data }, new AbortController().signal)
   }
-  const tokenOf = (mail: Mail | undefined): string =>
-    /\/sign-in\/([A-Za-z0-9_-]{43})\n/.exec(mail?.text ?? '')?.[1] ?? 'none'
+  const tokenOf = (mail: Mail | undefined) => /\/sign-in\/([A-Za-z0-9_-]{43})\n/.exec(mail?.text ?? '')?.[1] ?? 'none'
   return {
     clock,
     merchants,
@@ -96,9 +95,9 @@ async function fixture() {
     fault,
     store,
     db,
-    account: async (): Promise<Merchant> =>
+    account: async () =>
       (await merchants.create({ name: 'Acme\r\nX: y', email: `signer-${++accounts}@example.com` })).merchant,
-    link: async (merchant: Merchant): Promise<string> => {
+    link: async (merchant: Merchant) => {
       await signIns.request(merchant.email)
       await work()
       return tokenOf(mails.at(-1))
@@ -106,7 +105,7 @@ async function fixture() {
   }
 }
 
-async function mustSignIn(t: T, signIns: SignIns, token: string): Promise<string> {
+async function mustSignIn(t: T, signIns: SignIns, token: string) {
   const signedIn = await signIns.signIn(token)
   if (signedIn === null) throw new Error('the link does not work')
   t.match(signedIn.token.reveal(), /^[A-Za-z0-9_-]{43}$/, '32 random bytes')

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { mailedLinks } from './mails.ts'
 
-const open = (signUp: boolean): string =>
+const open = (signUp: boolean) =>
   defaultYaml({
     replace: [
       ['mode: development', `pages: { signUp: ${signUp} }\nmode: development`],
@@ -13,7 +13,7 @@ const open = (signUp: boolean): string =>
 t.test('sign-up: a free account by its owner, whose link and first key work once', async t => {
   const gateway = await startGateway(t, { yaml: open(true), env: { PUBLIC_URL: 'https://gate.example.com' } })
   let from = 0
-  const send = (name: string, email: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+  const send = (name: string, email: string, headers: Readonly<Record<string, string>> = {}) =>
     gateway.send('POST', '/sign-up', {
       headers: {
         'content-type': 'application/x-www-form-urlencoded',

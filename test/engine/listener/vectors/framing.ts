@@ -11,7 +11,7 @@ const upgrade = 'RFC 9110, section 7.8'
 const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n'
 
 /** A request that came in, and whose body then turned out malformed. */
-const broken = (id: string, clause: string, bytes: string): Vector => ({
+const broken = (id: string, clause: string, bytes: string) => ({
   id,
   clause,
   bytes,

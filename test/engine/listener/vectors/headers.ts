@@ -9,7 +9,7 @@ const authorization = 'decision 125'
 const expect = 'RFC 9110, section 10.1.1'
 const large = 'RFC 6585, section 5'
 
-const withHost = (...lines: string[]): string => `GET / HTTP/1.1\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
+const withHost = (...lines: string[]) => `GET / HTTP/1.1\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 
 /** Forms of the Host header. */
 export const hosts: readonly Vector[] = [

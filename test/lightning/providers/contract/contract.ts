@@ -7,7 +7,6 @@ import { Budgets } from '../../../../src/lightning/provider-calls/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../../../src/lightning/provider-calls/errors.ts'
 import { providerKinds } from '../../../../src/lightning/kinds/kinds.ts'
 import type {
-  Charge,
   ChargeRequest,
   Payout,
   PayoutRequest,
@@ -52,7 +51,7 @@ interface Row {
 }
 
 /** A row for all kinds. */
-const all = (says: string, run: (t: T, subject: Subject) => Promise<void>): Row => ({ says, run })
+const all = (says: string, run: (t: T, subject: Subject) => Promise<void>) => ({ says, run })
 
 /** A row for kinds that can do something; others skip it and say why. */
 const only =
@@ -80,13 +79,11 @@ const listing = only(
   'has no list of what was settled, or one that its own tests show'
 )
 
-const create = (
-  { provider, key }: Pick<Subject, 'provider' | 'key'>,
-  more: Partial<ChargeRequest> = {}
-): Promise<Charge> => provider.createCharge(key, { ...request, ...more })
+const create = ({ provider, key }: Pick<Subject, 'provider' | 'key'>, more: Partial<ChargeRequest> = {}) =>
+  provider.createCharge(key, { ...request, ...more })
 
 /** Everything that was settled, by as many calls as the kind wants. */
-async function listAll({ provider, key }: Lister, since: number): Promise<readonly string[]> {
+async function listAll({ provider, key }: Lister, since: number) {
   const found: string[] = []
   let position: string | null = null
   for (let calls = 0; calls < 200; calls++) {
@@ -112,7 +109,7 @@ function onNetwork({ provider, key }: Pick<Subject, 'provider' | 'key'>, network
   }
 }
 
-const fails = async (work: Promise<unknown>): Promise<unknown> =>
+const fails = async (work: Promise<unknown>) =>
   await work.then(
     () => {
       throw new Error('it was to fail')
@@ -360,8 +357,7 @@ const rows: readonly Row[] = [
   paying('what is held on its way is under way, and never sent again', async (t, { provider, key, clock, pays }) => {
     pays.outcome('pending')
     const refund = refundOf(clock, 40)
-    const isUnderWay = (payout: Payout | null): boolean =>
-      payout?.status === 'processing' || payout?.status === 'pending'
+    const isUnderWay = (payout: Payout | null) => payout?.status === 'processing' || payout?.status === 'pending'
     const sent = await provider.createPayout(key, refund).catch((error: unknown) => {
       t.match(error, { name: 'PayoutUncertain' })
       return null
@@ -452,7 +448,7 @@ const rows: readonly Row[] = [
 ]
 
 /** A thousand invoices, 32 at once, as fast as the budget of the kind lets them. */
-async function mintThousand(t: T, start: SubjectKind, kept: Kept): Promise<void> {
+async function mintThousand(t: T, start: SubjectKind, kept: Kept) {
   const clock = new ManualClock()
   const budgets = new Budgets({ state: new MemoryState(clock), clock, metrics: new Metrics() })
   const subject = await start.start(t, { ...kept, clock, budgets })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { frame, FrameReader } from '../../../../src/platform/database/pglite/frames.ts'
 
-function frameOf(kind: number, text: string): Buffer {
+function frameOf(kind: number, text: string) {
   const head = Buffer.alloc(5)
   head.writeUInt8(kind, 0)
   head.writeUInt32LE(Buffer.byteLength(text), 1)

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import t from 'tap'
 import { makeImage } from '../../../../src/app/image-making.ts'
 import { systemClock } from '../../../../src/platform/system/clock.ts'
-import { silentLog, type Log } from '../../../../src/platform/telemetry/log.ts'
+import { silentLog } from '../../../../src/platform/telemetry/log.ts'
 import { migrate } from '../../../../src/platform/database/migrations.ts'
 import { migrations } from '../../../../src/platform/database/migrations/list.ts'
 import { imageName, packFolder, unpackInto } from '../../../../src/platform/database/pglite/image.ts'
 import { openAt, temporaryFolder } from '../../../support/database.ts'
 
-function recordingLog(): { log: Log; warnings: string[] } {
+function recordingLog() {
   const warnings: string[] = []
   return {
     log: {
@@ -23,7 +23,7 @@ function recordingLog(): { log: Log; warnings: string[] } {
 }
 
 /** The files and folders below `folder` with their permissions, in octal. */
-function modes(folder: string): Map<string, string> {
+function modes(folder: string) {
   return new Map(
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => [
       name,

@@ -4,7 +4,7 @@ import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
 import { answerTo, isIdle, Upkeep, type ProtocolExecutor } from '../../../../src/platform/database/pglite/upkeep.ts'
 
-const ready = (status: string): Buffer => Buffer.from(`Z\0\0\0\x05${status}`, 'latin1')
+const ready = (status: string) => Buffer.from(`Z\0\0\0\x05${status}`, 'latin1')
 
 /** A database that notes what it is asked, and answers in two pieces of the same memory, as PGlite does. */
 function recording(): { readonly database: ProtocolExecutor; readonly asked: string[] } {
@@ -54,14 +54,14 @@ t.test(
     const { database, asked } = recording()
     const upkeep = new Upkeep()
     let turns = 0
-    const messages = async (count: number, idle = true): Promise<void> => {
+    const messages = async (count: number, idle = true) => {
       for (let n = 0; n < count; n++) {
         if (!upkeep.due(10) || !idle) continue
         turns++
         await upkeep.run(database)
       }
     }
-    const cleaned = (): readonly string[] => asked.filter(text => !text.includes('relpages'))
+    const cleaned = () => asked.filter(text => !text.includes('relpages'))
     await messages(199)
     t.equal(turns, 0)
     await messages(1)
@@ -87,7 +87,7 @@ t.test(
 t.test('tables are looked at after a megabyte of messages, however few they were', async t => {
   const { database, asked } = recording()
   const upkeep = new Upkeep()
-  const messages = async (count: number, bytes: number): Promise<number> => {
+  const messages = async (count: number, bytes: number) => {
     const before = asked.length
     for (let n = 0; n < count; n++) if (upkeep.due(bytes)) await upkeep.run(database)
     return asked.length - before
@@ -104,12 +104,12 @@ t.test('PGlite keeps what execProtocolRaw answered for ever, and nothing of what
   setFlagsFromString('--expose-gc')
   // The global of a new context is made after the flag was set.
   const collect = runInNewContext('gc') as () => void
-  const heap = (): number => {
+  const heap = () => {
     collect()
     return process.memoryUsage().heapUsed
   }
   const message = Buffer.from('Q\0\0\0\x0dselect 1\0', 'latin1')
-  const left = async (ask: (bytes: Uint8Array) => Promise<Uint8Array>): Promise<number> => {
+  const left = async (ask: (bytes: Uint8Array) => Promise<Uint8Array>) => {
     for (let n = 0; n < 3_000; n++) await ask(message)
     const before = heap()
     for (let n = 0; n < 5_000; n++) await ask(message)
@@ -135,16 +135,16 @@ t.test(
     analyze apples, pears;
     set plan_cache_mode = force_generic_plan;
     prepare find (integer) as select * from apples where id = $1;`)
-    const plan = async (): Promise<string> =>
+    const plan = async () =>
       (await database.query<Record<string, string>>('explain execute find (1)')).rows
         .map(row => row['QUERY PLAN'])
         .join()
     const upkeep = new Upkeep()
-    const look = async (): Promise<void> => {
+    const look = async () => {
       while (!upkeep.due(10));
       await upkeep.run(database)
     }
-    const sizes = async (): Promise<unknown> =>
+    const sizes = async () =>
       (
         await database.query(
           "select relname, reltuples::int from pg_class where relname in ('apples', 'pears') order by relname"

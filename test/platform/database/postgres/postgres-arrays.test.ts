@@ -3,7 +3,7 @@ import t from 'tap'
 import { readArray, writeArray } from '../../../../src/platform/database/postgres/client.ts'
 import { eachDatabase } from '../../../support/database.ts'
 
-const text = (value: unknown): string => String(value)
+const text = (value: unknown) => String(value)
 
 t.test('an array is read as PostgreSQL writes it (PostgreSQL, Array Input and Output Syntax)', async t => {
   const cases: [string, unknown[]][] = [
@@ -34,7 +34,7 @@ t.test('what is written is read again, whatever it holds', async t => {
   )
   // Like items stand next to each other in the columns of rows.
   const few = fc.constantFrom('"', '\\', 'a', '', null, '\\"', ['a', null], ['a', null], 7, -0, Number.NaN)
-  const inner = (value: unknown): unknown => (Array.isArray(value) ? value : value === null ? null : String(value))
+  const inner = (value: unknown) => (Array.isArray(value) ? value : value === null ? null : String(value))
   fc.assert(
     fc.property(fc.array(few, { minLength: 3 }), values => {
       t.same(readArray(writeArray(values, text), text), values.map(inner))

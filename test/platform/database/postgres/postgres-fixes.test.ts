@@ -12,12 +12,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
-import {
-  isConnectionFault,
-  type Database,
-  type Sql,
-  type TransactionSql
-} from '../../../../src/platform/database/database.ts'
+import { isConnectionFault, type Sql, type TransactionSql } from '../../../../src/platform/database/database.ts'
 import { openServer, type PostgresClient } from '../../../../src/platform/database/postgres/client.ts'
 import { PostgresListener } from '../../../../src/platform/database/postgres/listener.ts'
 import { Silence } from '../../../../src/platform/database/postgres/silence.ts'
@@ -33,7 +28,7 @@ import { until } from '../../../support/until.ts'
 const MENDED = '3.4.9'
 
 const root = new URL('../../../../', import.meta.url)
-const json = (path: string): unknown => JSON.parse(readFileSync(new URL(path, root), 'utf8'))
+const json = (path: string) => JSON.parse(readFileSync(new URL(path, root), 'utf8'))
 const { version: installed } = json('node_modules/postgres/package.json') as { version: string }
 const { dependencies } = json('package.json') as { dependencies: Record<string, string> }
 if (installed !== MENDED)
@@ -45,7 +40,7 @@ t.equal(dependencies['postgres'], MENDED, 'package.json has that one version, an
 type Options = Parameters<typeof openServer>[2]
 
 /** The package alone; what it is given beyond `max: 1` is in each test. */
-function bareClient(t: T, { url }: FakePostgres, options: Options = {}): PostgresClient {
+function bareClient(t: T, { url }: FakePostgres, options: Options = {}) {
   // Through a name, since the package's types do not know all of its options.
   const all = {
     types: { bigint: postgres.BigInt },
@@ -61,24 +56,19 @@ function bareClient(t: T, { url }: FakePostgres, options: Options = {}): Postgre
 }
 
 /** The mended client with the mended socket, without what `openDatabase` puts around it. */
-function mendedClient(
-  t: T,
-  { url }: FakePostgres,
-  silence = new Silence(60_000),
-  options: Options = {}
-): PostgresClient {
+function mendedClient(t: T, { url }: FakePostgres, silence = new Silence(60_000), options: Options = {}) {
   const sql = openServer(url, { silence, settings: {} }, { max: 1, ...options })
   t.teardown(() => sql.end({ timeout: 0 }))
   return sql
 }
 
-async function mendedDatabase(t: T, { url }: FakePostgres, silence = 60_000, connections = 1): Promise<Database> {
+async function mendedDatabase(t: T, { url }: FakePostgres, silence = 60_000, connections = 1) {
   const database = await openAt(t, url, { connections, silence })
   return database
 }
 
 /** What has come of it by now; asked when the mended half, begun at the same time, has come to its end. */
-function outcomeOf(work: PromiseLike<unknown>): () => 'pending' | 'resolved' | Error {
+function outcomeOf(work: PromiseLike<unknown>) {
   let outcome: 'pending' | 'resolved' | Error = 'pending'
   void faultOf(work).then(fault => {
     outcome = fault === null ? 'resolved' : fault instanceof Error ? fault : new Error(String(fault))
@@ -87,7 +77,7 @@ function outcomeOf(work: PromiseLike<unknown>): () => 'pending' | 'resolved' | E
   return () => outcome
 }
 
-async function faultOf(work: PromiseLike<unknown>): Promise<unknown> {
+async function faultOf(work: PromiseLike<unknown>) {
   try {
     await work
   } catch (error) {
@@ -96,7 +86,7 @@ async function faultOf(work: PromiseLike<unknown>): Promise<unknown> {
   return null
 }
 
-const turns = async (): Promise<void> => {
+const turns = async () => {
   for (let count = 0; count < 10; count++) await turn()
 }
 
@@ -189,7 +179,7 @@ void t.test('a statement that waited too long for a connection fails, and is nev
   const run = async (database: {
     begin(run: () => Promise<void>): Promise<unknown>
     write(): PromiseLike<unknown>
-  }): Promise<() => unknown> => {
+  }) => {
     const release = Promise.withResolvers<void>()
     const holds = Promise.withResolvers<void>()
     const holding = database.begin(async () => {
@@ -247,7 +237,7 @@ outlasts('a goodbye that is not answered does not keep the place in the pool', {
 })
 
 /** What comes of a statement that follows one which was cancelled while its connection was made. */
-async function afterCancelled(sql: PostgresClient, server: FakePostgres): Promise<() => unknown> {
+async function afterCancelled(sql: PostgresClient, server: FakePostgres) {
   server.atStart = 'say nothing'
   const first = sql`select 1`
   const refused = faultOf(first)
@@ -562,7 +552,7 @@ async function goesOn(
   sql: PostgresClient,
   begin: (run: (tx: TransactionSql) => Promise<void>) => PromiseLike<unknown>,
   server: FakePostgres
-): Promise<readonly boolean[]> {
+) {
   const gone = Promise.withResolvers<void>()
   await faultOf(
     begin(async tx => {
@@ -595,14 +585,14 @@ void t.test('a listener that the server refused, as a standby does before it is 
   t.teardown(() => listener.close())
   const bareServer = await startPostgres(t)
   const sql = bareClient(t, bareServer)
-  const listens = ({ ran }: FakePostgres): number => ran.filter(({ text }) => text.startsWith('listen')).length
+  const listens = ({ ran }: FakePostgres) => ran.filter(({ text }) => text.startsWith('listen')).length
   await listener.listen('channel', () => {})
   await sql.listen('channel', () => {})
   for (const each of [server, bareServer]) {
     each.refuses = 'listen'
     each.reset()
   }
-  const both = async (count: number, among: readonly FakePostgres[]): Promise<void> => {
+  const both = async (count: number, among: readonly FakePostgres[]) => {
     while (among.some(each => listens(each) < count)) {
       clock.advance(1_000)
       await turn()

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import net from 'node:net'
 import { resolve } from 'node:path'
 import t, { type Test } from 'tap'
-import { openDatabase, type Database, type DatabaseOptions } from '../../../../src/platform/database/database.ts'
+import { openDatabase, type DatabaseOptions } from '../../../../src/platform/database/database.ts'
 import { systemClock } from '../../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../../src/platform/telemetry/log.ts'
 import { testServerDatabase, wayTo } from '../../../support/database-places.ts'
@@ -42,14 +42,14 @@ await t.test('nothing but notifications is asked of a session beyond its transac
   ])
 })
 
-async function open(t: Test, options: Partial<DatabaseOptions> & { readonly url: string }): Promise<Database> {
+async function open(t: Test, options: Partial<DatabaseOptions> & { readonly url: string }) {
   const database = await openDatabase({ dataDir: '.', log: silentLog, clock: systemClock, ...options })
   t.teardown(() => database.close())
   return database
 }
 
 /** A database whose sessions have these limits from the server, in milliseconds. */
-async function limited(t: Test, statement: number, idle: number): Promise<string> {
+async function limited(t: Test, statement: number, idle: number) {
   const url = await testServerDatabase(t, server)
   const database = await open(t, { url })
   const name = database.sql(new URL(url).pathname.slice(1))

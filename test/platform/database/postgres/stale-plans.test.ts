@@ -4,13 +4,13 @@ import { eachDatabase } from '../../../support/database.ts'
 
 const ROWS = 60
 
-async function fill(database: Database): Promise<void> {
+async function fill(database: Database) {
   await database.sql`create table apples (id integer primary key, weight integer not null, marks text not null)`
   await database.sql`insert into apples select n, n * 10, '' from generate_series(1, ${ROWS}::int) n`
 }
 
 /** Statements of three kinds, mixed as they come from requests; each must get the answer to its own. */
-async function use(database: Database): Promise<void> {
+async function use(database: Database) {
   const { sql } = database
   const answers = await Promise.all(
     Array.from({ length: ROWS }, async (_, at) => {
@@ -54,10 +54,10 @@ await eachDatabase(
     // The embedded database has one session, in which nothing can come between.
     if (database.kind === 'pglite') return
     await fill(database)
-    const add = async (column: string): Promise<void> => {
+    const add = async (column: string) => {
       await database.transaction(tx => tx.unsafe(`alter table apples add column ${column} text`))
     }
-    const others = async (): Promise<void> => {
+    const others = async () => {
       await Promise.all(Array.from({ length: 40 }, () => database.sql`select * from apples where id = 2`))
     }
     await others()
@@ -67,7 +67,7 @@ await eachDatabase(
     const second = Promise.withResolvers<void>()
     let runs = 0
     const waits = database.transaction(async tx => {
-      const read = async (sql: typeof tx): Promise<unknown> => await sql`select * from apples where id = 2`
+      const read = async (sql: typeof tx) => await sql`select * from apples where id = 2`
       if (++runs > 1) return await read(tx)
       begun.resolve()
       await first.promise
@@ -108,7 +108,7 @@ await eachDatabase(
     for (const { name } of tables) {
       // What a tagged template passes.
       const text = Object.assign([`select * from ${name} limit 1`], { raw: [] })
-      const read = async (): Promise<void> => {
+      const read = async () => {
         await Promise.all([database.sql(text), database.transaction(tx => tx(text))])
       }
       await read()

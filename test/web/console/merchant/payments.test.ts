@@ -11,7 +11,7 @@ interface Made {
   readonly lightningInvoice: string
 }
 
-async function make(gateway: TestGateway, orderId: string): Promise<Made> {
+async function make(gateway: TestGateway, orderId: string) {
   const made = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00010000', currency: 'BTC' })
   return made.json() as Made
 }
@@ -28,10 +28,8 @@ t.test('a refund is offered where the API takes one, of what came and is not giv
   const gateway = await startGateway(t)
   await gateway.database.sql`update merchants set refunds_enabled = true`
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const page = async ({ invoiceId }: Made): Promise<string> =>
-    (await asPerson(gateway, cookie, `/console/payments/${invoiceId}`)).text
-  const offered = async (made: Made): Promise<string | null> =>
-    /name="amountSatoshis" value="(\d*)"/.exec(await page(made))?.[1] ?? null
+  const page = async ({ invoiceId }: Made) => (await asPerson(gateway, cookie, `/console/payments/${invoiceId}`)).text
+  const offered = async (made: Made) => /name="amountSatoshis" value="(\d*)"/.exec(await page(made))?.[1] ?? null
 
   const unpaid = await make(gateway, 'unpaid')
   t.equal(await offered(unpaid), null)
@@ -67,7 +65,7 @@ t.test('a refund is offered where the API takes one, of what came and is not giv
 t.test('a payment says how it stands where it is neither paid nor expired', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const went = async (orderId: string, state: string, sats = 0): Promise<string> => {
+  const went = async (orderId: string, state: string, sats = 0) => {
     const made = await make(gateway, orderId)
     await brought(gateway, made, state, sats)
     const { text } = await asPerson(gateway, cookie, `/console/payments/${made.invoiceId}`)
@@ -89,7 +87,7 @@ t.test('an unpaid payment is canceled once, told as expired, and paid all the sa
   t.match([sent.status, sent.headers['location']], [303, /done=canceled$/])
   const canceled = (await asPerson(gateway, cookie, path)).text
   t.notMatch(canceled, /Cancel payment/)
-  const told = (text: string): string =>
+  const told = (text: string) =>
     (/<ol class="timeline">(.*?)<\/ol>/s.exec(text)?.[1] ?? '').replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
   t.match(told(canceled), /Canceled by API key \w+\. $/)
   await gateway.database.sql`update payments set expires_at = now() - interval '1 minute'`
@@ -173,9 +171,8 @@ t.test('money is shown as people write it, with its cents and every digit, and s
     t.match(text, />\$2\.00/, path)
     t.match(text, />1 sat\b/, path)
   }
-  const page = async (): Promise<string> => (await asPerson(gateway, cookie, '/console/store')).text
-  const shown = (text: string): string | undefined =>
-    /<input[^>]*name="domesticShippingUsd"[^>]*value="([^"]*)"/.exec(text)?.[1]
+  const page = async () => (await asPerson(gateway, cookie, '/console/store')).text
+  const shown = (text: string) => /<input[^>]*name="domesticShippingUsd"[^>]*value="([^"]*)"/.exec(text)?.[1]
   const before = await page()
   t.equal(shown(before), '4.90')
   const was = /name="was" value="([^"]*)"/.exec(before.slice(before.indexOf('value="settings"')))?.[1] ?? ''

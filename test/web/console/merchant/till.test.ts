@@ -20,7 +20,7 @@ async function payments({ merchantSend }: TestGateway) {
 }
 
 /** Session of a key that may only read, as a viewer. */
-async function viewer(gateway: TestGateway): Promise<string> {
+async function viewer(gateway: TestGateway) {
   const made = await gateway.merchantSend('POST', '/api/merchant/keys', { name: 'Books', isReadOnly: true })
   return await sessionOf(gateway, (made.json() as { apiKey: string }).apiKey)
 }
