@@ -280,7 +280,7 @@ export function pricesByModel(prices: MeterConfig['prices']): prices is FieldTab
   return isByField(prices) && 'json' in prices.by && prices.by.json === 'model'
 }
 
-function isByField(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
+export function isByField(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
   return typeof prices === 'object' && 'by' in prices
 }
 

@@ -1,3 +1,5 @@
+import { unescape } from 'node:querystring'
+import { isByField, type MeterConfig } from '../../engine/checks/meter.ts'
 import type { Context, PaymentLimits } from '../../engine/message/context.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Challenge } from '../holding/challenge.ts'
@@ -18,16 +20,30 @@ export interface BudgetOptions {
   readonly clock: Clock
 }
 
-/** Why a narrowed key does not pay for a request, for its holder; null if its model is allowed. */
+/**
+ * Why a narrowed key does not pay for a request, for its holder; null if its model is allowed. An API that has the model
+ * in its path ignores one in the body, so that each that is named must be allowed.
+ */
 export async function refusedModel(
   { models }: PaymentLimits,
   ctx: Context,
-  { model }: Metering
+  { model }: Metering,
+  { prices, usage }: MeterConfig
 ): Promise<string | null> {
   if (models === null) return null
-  const asked = model ?? (await readField({ json: 'model' }, ctx))
-  if (typeof asked === 'string' && models.includes(asked)) return null
+  const isInPath = isByField(prices) && 'path' in prices.by
+  const asked =
+    usage === 'gemini'
+      ? [geminiModel(ctx.path)]
+      : [model, isInPath ? await readField(prices.by, ctx) : null, await readField({ json: 'model' }, ctx)]
+  const named = asked.filter(each => each !== null)
+  if (named.length > 0 && named.every(each => typeof each === 'string' && models.includes(each))) return null
   return `This key is limited to the models ${models.join(', ')}`
+}
+
+function geminiModel(path: string): string | null {
+  const segment = /([^/]+):[A-Za-z]+$/.exec(path)?.[1]
+  return segment === undefined ? null : unescape(segment)
 }
 
 /**

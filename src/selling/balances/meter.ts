@@ -1,5 +1,6 @@
 import {
   geminiMembers,
+  isByField,
   outputLimits,
   pricesByModel,
   type MeterConfig,
@@ -59,8 +60,8 @@ export class Meter {
     const { prices, usage, per } = config
     this.config = config
     this.#quotes = quotes
-    this.#tariffs = isTable(prices) ? tariffsOf(prices, config) : null
-    this.#fixed = isTable(prices) ? null : new Tariff(prices, per)
+    this.#tariffs = isByField(prices) ? tariffsOf(prices, config) : null
+    this.#fixed = isByField(prices) ? null : new Tariff(prices, per)
     const all = this.#tariffs?.entries.map(({ entry }) => entry) ?? (this.#fixed === null ? [] : [this.#fixed])
     this.form = formOf(usage, new Set(all.flatMap(({ parts }) => parts)))
     this.#currencies = [...new Set(all.flatMap(({ currencies }) => currencies))]
@@ -190,10 +191,6 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
 function formOf(usage: MeterConfig['usage'], parts: ReadonlySet<UnitPart>): UsageForm | null {
   if (usage === 'openai' || usage === 'anthropic' || usage === 'gemini') return apiForm(usage, parts)
   return typeof usage === 'object' && 'json' in usage ? memberForm(usage.json.split('.')) : null
-}
-
-function isTable(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
-  return typeof prices === 'object' && 'by' in prices
 }
 
 function tariffsOf(

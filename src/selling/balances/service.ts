@@ -101,7 +101,7 @@ export class Balances {
   ): Promise<MeteredRequest | Reply> {
     const { challenges, claims } = this.#dependencies
     const metering = await meter.begin(ctx)
-    const refused = await refusedModel(limits, ctx, metering)
+    const refused = await refusedModel(limits, ctx, metering, meter.config)
     if (refused !== null) return challenges.refuseKey(ctx, offer, refused)
     const begun = await this.#reserve(ctx, payment, meter, metering)
     if (!(begun instanceof MeteredRequest)) return begun

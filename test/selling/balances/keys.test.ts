@@ -216,6 +216,20 @@ t.test('keys: the holder of a narrowed key behind the same address has no wider 
   t.equal((await ask({ 'x-api-key': wider }, { model: 'large' })).status, 401)
 })
 
+t.test('keys: a key narrowed to models is held to the model in a path, whatever the body says', async t => {
+  const { ask, buy, seen } = await openShop(t, { api: 'gemini' })
+  const small = { 'x-api-key': narrowed((await buy()).key, 'model=small') }
+  const at = async (model: string, body: object): Promise<number> =>
+    (await ask(small, body, `/v1/models/${model}:generateContent`)).status
+  for (const model of ['large', 'small:large', 'Small', 'sm%61ller']) {
+    t.equal(await at(model, { model: 'small' }), 403, model)
+    t.equal(await at(model, {}), 403, model)
+  }
+  t.equal(seen.requests, 0)
+  t.equal(await at('small', {}), 200)
+  t.equal(await at('sm%61ll', { model: 'large' }), 200, 'which reads no model in the body')
+})
+
 t.test('keys: a narrowed key shows no requests of other holders', async t => {
   const { ask, buy, standing, gateway } = await openShop(t)
   const { key, credential } = await buy()
