@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Grant } from '../../lightning/l402/caveats.ts'
-import { credentialField } from '../../engine/message/payment-headers.ts'
+import { credentialField, paidKey } from '../../engine/message/payment-headers.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import type { Paid } from '../holding/paid-responses.ts'
 
@@ -85,7 +85,8 @@ export function soleAuthorization(pairs: readonly string[], takesKeys = false): 
   let found: string | null = null
   for (let at = 0; at < pairs.length; at += 2) {
     const field = credentialField(pairs[at] ?? '')
-    if (field === null || (field === 'key' && !takesKeys)) continue
+    // What is no key there is passed on.
+    if (field === null || (field === 'key' && (!takesKeys || paidKey(pairs[at + 1] ?? '') === null))) continue
     if (field === 'macaroon' || field === 'payment' || field === 'x402' || found !== null) return null
     found = pairs[at + 1] ?? ''
   }

@@ -128,6 +128,9 @@ t.test('keys: a changed key, another credential beside it, or a route without ke
   for (const cut of [key.slice(0, 160), `${key}!`]) t.not((await ask({ 'x-api-key': cut })).status, 200)
   t.equal((await ask({ authorization: credential, 'x-api-key': key })).status, 400, 'an L402 credential beside it')
   t.equal((await ask({ authorization: `Bearer ${other}`, 'x-api-key': key })).status, 400, 'two keys')
+  t.equal((await ask({ 'payment-authorization': 'Payment e30', 'api-key': key })).status, 400, 'a Payment credential')
+  for (const name of ['x-api-key', 'api-key'])
+    t.equal((await ask({ [name]: credential })).status, 402, 'a field for keys that is passed on holds no credential')
   t.equal(seen.requests, before)
   t.equal((await ask({ authorization: `Bearer ${key}`, 'x-api-key': key })).status, 200, 'the same key twice is one')
   t.equal(
