@@ -21,7 +21,7 @@ export interface InitChoices {
   readonly production: boolean
   /** OpenAPI file of the API, seen from the file that is written. */
   readonly openapi?: string
-  /** What an example asks for: the name of a file, or of a model. */
+  /** What an example asks for: the name of a file or of a model, or a request of an API. */
   readonly sample?: string
 }
 
@@ -52,12 +52,13 @@ export function plainUpstream({ upstream, path }: Pick<InitChoices, 'upstream' |
 function exampleLines({ sell, path, sample }: InitChoices): string {
   if (!/^\/(?:[\w./-]*\/)?\*$/.test(path)) return ''
   const below = path.slice(0, -1)
-  const name = sample === undefined ? '…' : quoted(sample)
+  const isUnknown = sample === undefined || sample === ''
+  const name = isUnknown ? '…' : quoted(sample)
   const example =
     sell === 'llm'
       ? `{ request: POST ${below}chat/completions, body: { model: ${name}, messages: [ { role: user, content: Hello } ] } }`
-      : `{ request: ${quoted(`GET ${below}${sample === undefined ? '…' : encodeURIComponent(sample)}`)} }`
-  return sample === undefined
+      : `{ request: ${quoted(isUnknown ? `GET ${below}…` : sell === 'api' ? sample.replace(/^(?=\/)/, 'GET ') : `GET ${below}${encodeURIComponent(sample)}`)} }`
+  return isUnknown
     ? `    # For agents, a request that works: examples: [ ${example} ]\n`
     : `    examples:           # requests that work, for agents\n      - ${example}\n`
 }

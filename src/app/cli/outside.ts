@@ -21,7 +21,10 @@ export async function testUpstream(url: URL): Promise<string | null> {
   }
 }
 
-/** The first model that an OpenAI-compatible API lists; undefined without an answer that names one. */
+/** Models by the names of OpenAI and others that take no chat. */
+const NO_CHAT = /embed|whisper|tts|audio|image|dall-e|moderation|realtime|transcribe|rerank|sora|babbage|davinci/i
+
+/** The first model for chats that an OpenAI-compatible API lists; undefined without an answer that names one. */
 export async function firstModel(url: string, key: string | undefined): Promise<string | undefined> {
   try {
     const response = await fetch(url, {
@@ -29,8 +32,8 @@ export async function firstModel(url: string, key: string | undefined): Promise<
       signal: AbortSignal.timeout(PATIENCE_MS)
     })
     const list = (await response.json()) as { data?: Array<{ id?: unknown }> } | null // checked below
-    const id = list?.data?.[0]?.id
-    return typeof id === 'string' && id.length <= 200 ? id : undefined
+    const ids = (list?.data ?? []).flatMap(({ id }) => (typeof id === 'string' && id.length <= 200 ? [id] : []))
+    return ids.find(id => !NO_CHAT.test(id)) ?? ids[0]
   } catch {
     // An example is optional: `testUpstream` reports an upstream that is down.
     return undefined

@@ -37,6 +37,7 @@ provider's key if ${KEY_VARIABLE} is set.`,
     '--path <path>': "Path that costs something, such as '/v1/*'",
     '--price <price>': "Price, such as '10 sats', 10 or '$0.01'",
     '--provider <kind>': `Who makes the invoices (default: sandbox, which needs no key and moves no money)\n${FOR_MONEY.join(', ')}`,
+    '--example <request>': "A request that works, such as 'GET /v1/today', or a model's name; agents copy it",
     '--openapi <file>': 'OpenAPI file of your API, which is published with the price',
     '--production': 'Write what production needs: secrets, PostgreSQL, Redis and the public URL',
     '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
@@ -44,6 +45,7 @@ provider's key if ${KEY_VARIABLE} is set.`,
   examples: [
     'boltgate init',
     "boltgate init --upstream https://api.example.com --path '/v1/*' --price '10 sats'",
+    "boltgate init --upstream https://api.example.com --path '/v1/*' --example 'GET /v1/today'",
     'boltgate init --sell llm --provider strike --production',
     "boltgate init --sell files --upstream ./books --price '$1'"
   ]
@@ -103,6 +105,7 @@ export async function init(args: readonly string[], out: Output): Promise<number
       path: { type: 'string' },
       price: { type: 'string' },
       provider: { type: 'string' },
+      example: { type: 'string' },
       openapi: { type: 'string' },
       production: { type: 'boolean', default: false },
       config: { type: 'string', short: 'c' }
@@ -116,8 +119,9 @@ export async function init(args: readonly string[], out: Output): Promise<number
   const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : null
   let keyFile: string | null = null
   try {
-    const answers = await withSample(await complete(values, file, terminal?.ask ?? null, out), folder)
-    keyFile = await confirmed(answers, join(folder, 'lightning-key'), terminal?.ask ?? null, out)
+    const ask = terminal?.ask ?? null
+    const answers = await withSample(await complete(values, file, ask, out), folder, ask)
+    keyFile = await confirmed(answers, join(folder, 'lightning-key'), ask, out)
     await dryRunResult(answers, file)
     // Fails if the file was created meanwhile.
     writeFileSync(file, gatewayYaml(answers), { flag: 'wx' })
@@ -133,7 +137,9 @@ export async function init(args: readonly string[], out: Output): Promise<number
 
 /** Fills in what is missing: asked for in a terminal, else the default. */
 export async function complete(
-  given: Readonly<Partial<Record<'sell' | 'upstream' | 'path' | 'price' | 'provider' | 'openapi', string>>> & {
+  given: Readonly<
+    Partial<Record<'sell' | 'upstream' | 'path' | 'price' | 'provider' | 'example' | 'openapi', string>>
+  > & {
     readonly production: boolean
   },
   file: string,
@@ -160,13 +166,14 @@ export async function complete(
     price: usual.price,
     provider: 'sandbox',
     production,
+    ...(sell === 'llm' && given.example !== undefined ? { sample: given.example } : {}),
     ...(openapi === undefined ? {} : { openapi: relative(dirname(file), openapi) })
   }
-  const answer = async (name: 'upstream' | 'path' | 'price', question: string, fallback: string | null) => {
+  const answer = async (name: 'upstream' | 'path' | 'price' | 'example', question: string, fallback: string | null) => {
     for (;;) {
       const text = given[name] ?? (ask === null ? fallback : await ask(question, fallback))
       if (text === null) throw new UsageError(`Missing --${name}.`)
-      const next = { ...answers, [name]: text }
+      const next = { ...answers, [name === 'example' ? 'sample' : name]: text }
       const fault = await faultOf(next, file)
       if (fault === null) {
         answers = next
@@ -184,6 +191,8 @@ export async function complete(
       usual.path
     )
     await answer('price', usual.priceIs, usual.price)
+    if (sell === 'api' && openapi === undefined)
+      await answer('example', 'A request that works, for agents and your first test (empty: none)', '')
   }
   const plain = sell === 'files' ? answers.upstream : plainUpstream(answers)
   if (plain !== answers.upstream)
@@ -203,18 +212,19 @@ export async function complete(
 }
 
 /** With a file or a model that an example can name. */
-async function withSample(answers: InitChoices, folder: string): Promise<InitChoices> {
+async function withSample(answers: InitChoices, folder: string, ask: Ask | null): Promise<InitChoices> {
   const { sell, upstream, path } = answers
+  if ((answers.sample ?? '') !== '') return answers
   const sample =
     sell === 'files'
       ? firstFile(resolve(folder, upstream))
       : sell === 'llm'
-        ? await firstModel(
+        ? ((await firstModel(
             `${upstream.replace(/\/$/, '')}${path.slice(0, -1)}models`,
             process.env[UPSTREAM_KEY_VARIABLE]
-          )
+          )) ?? (ask === null ? undefined : await ask('Model that buyers may use, for an example (empty: none)', '')))
         : undefined
-  return sample === undefined ? answers : { ...answers, sample }
+  return sample === undefined || sample === '' ? answers : { ...answers, sample }
 }
 
 const ABOUT: Readonly<Record<string, string>> = {

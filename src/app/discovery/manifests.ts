@@ -28,7 +28,10 @@ export function l402Manifest(facts: ManifestFacts): string {
       categories
     },
     l402: {
-      default_price_sats: prices.defaultPriceSats,
+      // Only where something costs it: clients budget with it.
+      ...(pricedRoutes.some(({ price }) => price === prices.defaultPriceSats)
+        ? { default_price_sats: prices.defaultPriceSats }
+        : {}),
       token_validity_seconds: prices.tokenValiditySeconds,
       payment_flow: '402 with an invoice, pay, send the request again with Authorization: L402 <macaroon>:<preimage>',
       capabilities: { preimage_in_response: false, supported_currencies: ['sat'] }

@@ -13,6 +13,7 @@ import type { ApiFile, ApiOperation } from '../checks/api-file.ts'
 import { meterWords, sessionWords, type SessionsConfig } from '../checks/meter.ts'
 import { routePrice, type Priced } from '../checks/sale.ts'
 import type { FiatText } from '../checks/money-text.ts'
+import { routeName } from '../config/presets.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import type { Json } from './errors.ts'
 import type { AnyOperation, DocumentedPrice } from '../operations/operation.ts'
@@ -55,7 +56,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
     const calls = routeCallPrices(config, route)
     const price = calls === null ? priceOf(config, route) : null
     if ((price !== null && isFree(price)) || !route.invoices) continue
-    const about = route.description ?? route.name
+    const about = route.description ?? (route.name === routeName(route.match) ? 'Paid requests' : route.name)
     const methods = calls === null ? (route.match.method ?? (route.upstream.kind === 'files' ? ['GET'] : [])) : ['POST']
     const examples = route.examples.map(exampleOf)
     for (const [at, path] of route.match.path.entries()) {

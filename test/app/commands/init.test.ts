@@ -66,7 +66,22 @@ t.test('what init writes starts as it stands, says what it sells, and sells it',
   }
 })
 
-t.test('init: an agent finds in /llms.txt what to send and how to pay, for each kind of product', async t => {
+/** Buys the first example of an llms.txt with what that text says and a wallet. Answers the status. */
+async function buyExample(llms: string): Promise<number | null> {
+  const [, method, url = '', body] = /Example: (\w+) (\S+)(?: with the body (.*))?$/m.exec(llms) ?? []
+  if (method === undefined) return null
+  const [, wallet = ''] = /`POST (\S+)` with `\{"invoice"/.exec(llms) ?? []
+  const json = { 'content-type': 'application/json' }
+  const send = (headers: Readonly<Record<string, string>>) =>
+    fetch(url, body === undefined ? { method, headers } : { method, headers: { ...headers, ...json }, body })
+  const challenge = (await send({})).headers.get('www-authenticate') ?? ''
+  const [, macaroon, invoice] = /macaroon="([^"]+)", invoice="([^"]+)"/.exec(challenge) ?? []
+  const paid = await fetch(wallet, { method: 'POST', headers: json, body: JSON.stringify({ invoice }) })
+  const { preimage } = (await paid.json()) as { preimage: string } // documented
+  return (await send({ authorization: `L402 ${macaroon}:${preimage}` })).status
+}
+
+t.test('init: an agent buys with what /llms.txt says, for each kind of product', async t => {
   const models = '{"data":[{"id":"tiny"}]}'
   const upstream = await RawUpstream.serve(
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${models.length}\r\n\r\n${models}`
@@ -75,7 +90,14 @@ t.test('init: an agent finds in /llms.txt what to send and how to pay, for each 
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, "it's.txt"), 'sold')
   const body = '{"model":"tiny","messages":[{"role":"user","content":"Hello"}]}'
-  for (const { sell, from, banner, llms } of [
+  for (const { sell, from, more = [], banner, llms } of [
+    {
+      sell: 'api',
+      from: upstream.origin,
+      more: ['--path', '/v1/*', '--example', '/v1/today'],
+      banner: ['  Sells:   /v1/* for 10 sats', '  Try it:  npx boltgate pay URL/v1/today'],
+      llms: ['- /v1/{path} (any method): 10 sats. Paid requests', '  - Example: GET URL/v1/today']
+    },
     {
       sell: 'files',
       from: folder,
@@ -102,12 +124,13 @@ t.test('init: an agent finds in /llms.txt what to send and how to pay, for each 
     }
   ]) {
     const file = join(temporaryFolder(t), 'gateway.yaml')
-    t.match(await run('init', '--sell', sell, '--upstream', from, '-c', file), { code: 0 }, sell)
+    t.match(await run('init', '--sell', sell, '--upstream', from, ...more, '-c', file), { code: 0 }, sell)
     const yaml = OWN + readFileSync(file, 'utf8').replace('${OPENAI_API_KEY}', 'k')
     const gateway = await spawnGateway(t, { yaml, documented: false })
     const text = (await gateway.send('GET', '/llms.txt')).text
     for (const line of banner) t.ok(gateway.said.includes(line.replace('URL', gateway.url)), `${sell}: ${line}`)
     for (const line of llms) t.ok(text.includes(line.replace('URL', gateway.url)), `${sell}: ${line}`)
+    t.equal(await buyExample(text), sell === 'mcp' ? null : 200, `${sell}: bought`)
     gateway.kill('SIGTERM')
     t.match(await gateway.ended, { code: 0 })
   }
