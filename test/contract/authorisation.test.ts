@@ -248,6 +248,7 @@ const rows: Readonly<Record<string, Row>> = {
   setNotices: plain(merchant(200), '/api/merchant/notices', { off: ['member'] }),
   getNotices: plain(merchant(200), '/api/merchant/notices'),
   setReceiptNote: plain(merchant(200), '/api/merchant/receipt-note', { note: 'VAT GB1' }),
+  setEmail: plain(merchant(409), '/api/merchant/email', { email: 'not-joined@example.com' }),
   setName: plain(merchant(200), '/api/merchant/name', { name: 'Corner Coffee' }),
   setColour: plain(merchant(200), '/api/merchant/colour', { colour: '#c2410c' }),
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),

@@ -157,6 +157,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   rotateWebhookSecret: t('Rotated a webhook secret'),
   setAlternateKey: t('Saved the alternate provider key'),
   setColour: t('Changed the brand color'),
+  setEmail: t('Changed the email address of the account'),
   setName: t('Renamed the account'),
   setNotices: t('Changed email notifications'),
   setPaymentProvider: t('Chose the payment provider'),

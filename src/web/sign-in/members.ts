@@ -4,6 +4,7 @@ import { ALREADY_EXISTS, CONFLICT, LIMIT_REACHED, RESOURCE_NOT_FOUND } from '../
 import { RateLimited, ShortError } from '../../engine/operations/errors.ts'
 import { type Role, ROLES, defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { rowId, type Random } from '../../platform/system/ids.ts'
 import { LINK_LIFE } from './cookie.ts'
@@ -19,6 +20,7 @@ export interface MembersDependencies {
   readonly clock: Clock
   readonly random: Random
   readonly people: Pick<SqlSignInStore, 'person' | 'invitations'>
+  readonly merchants: Pick<Merchants, 'within'>
   readonly signIns: Pick<SignIns, 'mail'>
   readonly invited?: (sql: TransactionSql, merchantId: number, email: string, role: Role) => Promise<void>
 }
@@ -136,6 +138,26 @@ export class Members {
       return true
     })
   }
+
+  /**
+   * Makes an owner's address the account's. Its mail is known to be read: the owner has signed in with a link.
+   * @throws ShortError 409 for any other address and one of another account, Unavailable
+   */
+  async setEmail(merchantId: number, typed: string): Promise<string> {
+    const { database, merchants } = this.#dependencies
+    const email = typed.trim().toLowerCase()
+    return await database.transaction(async sql => {
+      await lock(sql, merchantId)
+      const [owner] = await sql`
+        select 1 from members b join people p on p.id = b.person_id
+        where b.merchant_id = ${merchantId} and p.email = ${email} and b.role = 'owner'
+          and b.joined_at is not null`
+      if (owner === undefined)
+        throw new ShortError(CONFLICT, 'Invite this address as an owner first. It can be used after its first sign-in.')
+      await merchants.within(sql).rename(merchantId, { email })
+      return email
+    })
+  }
 }
 
 async function lock(sql: TransactionSql, merchantId: number): Promise<void> {
@@ -176,20 +198,16 @@ const MemberView = Type.Object(
 )
 export type MemberView = Static<typeof MemberView>
 
-const Invitation = Type.Object(
-  {
-    email: Type.String({
-      minLength: 3,
-      maxLength: 254,
-      'x-audit': true,
-      pattern: ADDRESS.source,
-      'x-email': true,
-      'x-rule': 'Must be an email address, such as name@example.com.'
-    }),
-    role: Role
-  },
-  { title: 'Invitation' }
-)
+const Address = Type.String({
+  minLength: 3,
+  maxLength: 254,
+  'x-audit': true,
+  pattern: ADDRESS.source,
+  'x-email': true,
+  'x-rule': 'Must be an email address, such as name@example.com.'
+})
+
+const Invitation = Type.Object({ email: Address, role: Role }, { title: 'Invitation' })
 
 const MemberId = Type.Object({ memberId: Type.String({ pattern: '^[1-9][0-9]{0,8}$' }) })
 const missing = 'The account has no such member.'
@@ -249,6 +267,27 @@ export function memberOperations(members: Members): AnyOperation[] {
         if (member === null) throw notFound()
         return { status: 200, body: memberView(member) }
       }
+    }),
+    defineOperation({
+      ...common,
+      id: 'setEmail',
+      liveOnly: true,
+      role: 'owner',
+      method: 'PUT',
+      path: '/api/merchant/email',
+      mount: write,
+      summary: 'Change the email address of the account',
+      description:
+        'To use a new address, invite it as an owner and sign in with it once. The previous address leaves the account, and all of its sessions end.',
+      body: Type.Object({ email: Address }),
+      responses: {
+        200: { description: 'Saved.', schema: Type.Object({ email: Type.String() }) },
+        409: 'The address is not of an owner who has signed in, or another account has it.'
+      },
+      handle: async ({ ctx, body }) => ({
+        status: 200,
+        body: { email: await members.setEmail(merchantOf(ctx).id, body.email) }
+      })
     }),
     defineOperation({
       ...common,

@@ -35,6 +35,7 @@ export function openSignIn(
   const members = new Members({
     clock,
     database,
+    merchants: dependencies.merchants,
     random: dependencies.random,
     signIns,
     people: store,

@@ -21,6 +21,29 @@ t.test('a member is invited, gets another role and is removed; the second tab is
   t.equal(await send({ do: 'remove', memberId }), 422)
 })
 
+t.test('an owner who has signed in lends the account its address', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const was = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { email: string }
+  const send = async (email: string) =>
+    await asPerson(gateway, cookie, '/console/settings', { do: 'email', was: was.email, email })
+  t.match((await send('new@example.com')).text, /Invite this address as an owner first/)
+  await gateway.merchantSend('POST', '/api/merchant/members', { email: 'new@example.com', role: 'owner' })
+  t.equal((await send('new@example.com')).status, 422, 'nobody has read its mail yet')
+  await gateway.database.sql`
+    update members set joined_at = now() from people p where p.id = person_id and p.email = 'new@example.com'`
+  t.equal((await send(' New@example.com ')).status, 303)
+  t.match((await gateway.merchantSend('GET', '/api/merchant/me')).json(), { email: 'new@example.com' })
+  t.equal((await send('new@example.com')).headers.location?.includes('sign-in'), true, 'everyone is signed out')
+  const again = await sessionOf(gateway, gateway.merchant.apiKey)
+  t.match((await asPerson(gateway, again, '/console/changes')).text, /Changed the email address of the account/)
+  const members = await gateway.merchantSend('GET', '/api/merchant/members')
+  t.same(
+    (members.json() as Array<{ email: string }>).map(({ email }) => email),
+    ['new@example.com']
+  )
+})
+
 t.test('of two sessions one signs the other out, and is itself not offered', async t => {
   const gateway = await startGateway(t)
   for (const [home, key] of [

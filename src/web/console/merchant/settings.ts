@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import type { KeyVerdictView } from '../../../accounts/merchants/provider-operations.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
-import type { Role } from '../../../engine/operations/operation.ts'
+import { isTest, type Role } from '../../../engine/operations/operation.ts'
 import { html } from '../../kit/document.ts'
 import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
 import { expectUnchanged, type AsRead } from '../api.ts'
@@ -36,13 +36,14 @@ export const settingsPage: ConsolePage = {
       content: html`
         <section aria-labelledby="account"><h2 id="account">Account</h2>
           ${facts([
-            ['Email', account.email],
+            ...(isTest(account.merchantId) ? [] : ([['Email', account.email]] as const)),
             ['API keys', html`<a href=${link('keys')}>Manage API keys</a>`],
             ['Sign-in', html`<a href=${link('settings/passkeys')}>Manage passkeys</a>`]
           ])}
         </section>
         ${providersSection(asked, settings)}
         ${textSection(asked, { does: 'name', title: 'Account name', words: t('Customers see it on payment pages, receipts and invoices.'), role: 'owner', now: account.name, label: 'Name', attributes: { required: true, maxlength: 200 } })}
+        ${isTest(account.merchantId) ? null : textSection(asked, { does: 'email', title: 'Email address', words: t('To change it, invite the new address as an owner under Members and sign in with it once. Saving signs everyone out and removes the previous address from the members.'), role: 'owner', now: account.email, label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
         ${textSection(asked, { does: 'receipt', title: 'Receipts', words: t('Printed on each receipt by email, such as your legal name, address and tax number.'), role: 'editor', now: settings.receiptNote ?? '', label: 'Seller details', attributes: { maxlength: 500 } })}
         ${textSection(asked, { does: 'colour', title: 'Brand color', words: t('Used on the payment page that people see in a browser.'), role: 'editor', now: settings.colour ?? '', label: 'Color, such as #c2410c (leave empty for the default)', attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
         ${noticesSection(asked, notices)}`
@@ -75,6 +76,14 @@ export const settingsPage: ConsolePage = {
       case 'name':
         expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).name)
         await api.send({ method: 'PUT', target: '/api/merchant/name', body: { name: form.get('name') ?? '' } })
+        return { to: 'settings', done: 'saved' }
+      case 'email':
+        expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).email)
+        await api.send({
+          method: 'PUT',
+          target: '/api/merchant/email',
+          body: { email: (form.get('email') ?? '').trim() }
+        })
         return { to: 'settings', done: 'saved' }
       case 'receipt': {
         const { receiptNote } = await api.get<SettingsView>('/api/merchant/settings')
