@@ -123,7 +123,7 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
             { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
           ],
           payments,
-          html`<p>No payments yet. Create one with <code>POST /api/payments</code>; your customer pays on its checkout page.</p>`
+          html`<p>No payments yet. <a href=${link('till')}>Take a payment here</a>, or create one with <code>POST /api/payments</code>.</p>`
         )
       )}
     </section>`

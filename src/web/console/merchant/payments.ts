@@ -5,7 +5,7 @@ import type { PaymentPage, CustomerView } from '../../../payments/payments/listi
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import { html } from '../../kit/document.ts'
-import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
+import { ApiRefusal, permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import {
   action,
@@ -213,9 +213,16 @@ function due({ link }: PageRequest, found: PaymentItem, amount: string): VNode {
     : next
 }
 
+/** Shape of an invoice, an LNURL or a Bitcoin address; the API checks them. */
+const ADDRESS = /^(?:lightning:|bitcoin:)?[0-9a-z]{26,}$/i
+
 async function refund({ api, form, params }: PageRequest): Promise<void> {
   const refundAddress = (form.get('refundAddress') ?? '').trim()
   const typed = (form.get('amountSatoshis') ?? '').trim()
+  if (!refundAddress.includes('@') && !ADDRESS.test(refundAddress)) {
+    const words = 'Enter a Lightning address such as ada@example.com, a Lightning invoice or a Bitcoin address.'
+    throw new ApiRefusal(422, words, { refundAddress: words })
+  }
   await api.send({
     method: 'POST',
     target: '/api/refunds',

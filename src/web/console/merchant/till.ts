@@ -38,13 +38,16 @@ export const tillPage: ConsolePage = {
   async act({ api, form }): Promise<RedirectTo> {
     switch (form.get('do')) {
       case 'payment': {
-        const key = `console-${form.get('key') ?? ''}`
+        const key = form.get('key') ?? ''
         const { invoiceId } = await api.send<PaymentView>({
           method: 'POST',
           target: '/api/payments',
           // The form's key deduplicates double clicks and resubmissions.
-          headers: ['Idempotency-Key', key],
-          body: { orderId: (form.get('orderId') ?? '').trim() || key.slice(0, 100), ...amountInput(form) }
+          headers: ['Idempotency-Key', `console-${key}`],
+          body: {
+            orderId: (form.get('orderId') ?? '').trim() || `till-${key.replaceAll('-', '').slice(0, 12)}`,
+            ...amountInput(form)
+          }
         })
         return { to: `payments/${invoiceId}` }
       }

@@ -60,7 +60,7 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
         ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], of('method').value)}
-        ${field({ ...of('pathPattern'), label: 'Path', hint: 'Relative to the address for buyers. End with /* to include all paths below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
+        ${field({ ...of('pathPattern'), label: 'Path', hint: 'Relative to the address for buyers. End with /* to include all paths below.', attributes: { required: true, maxlength: 500, placeholder: '/v1/reports/*' } })}
         ${priceFields(asked, 'endpoint', 'Price of a request', null, undefined)}
         <button class="button" type="submit">Set price</button>
       </form>`
@@ -75,7 +75,7 @@ export async function changeEndpoint({ api, form }: PageRequest, target: string)
   const { endpoints } = await api.get<ProxyView>(target)
   expectUnchanged(form, markOf(endpoints), inWords(endpoints))
   const method = (form.get('method') ?? '') === '' ? null : form.get('method')
-  const pathPattern = (form.get('pathPattern') ?? '').trim()
+  const pathPattern = `/${(form.get('pathPattern') ?? '').trim().replace(/^\//, '')}`
   const isMeant = (one: Endpoint): boolean => one.method === method && one.pathPattern === pathPattern
   const { price: _price, ...before } = endpoints.find(isMeant) ?? { method, pathPattern }
   const set = (): object => {
