@@ -38,7 +38,7 @@ export function soldRoutes(config: GatewayConfig) {
   return config.routes.flatMap(route => {
     const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
     const price = route.price ?? (asks ? config.payment.defaultPrice : 0)
-    return route.upstream.kind === 'proxy' || !route.invoices || isFree(price) ? [] : [{ route, price }]
+    return route.upstream.kind === 'proxy' || route.invoices === false || isFree(price) ? [] : [{ route, price }]
   })
 }
 

@@ -55,7 +55,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
   for (const route of config.routes) {
     const calls = routeCallPrices(config, route)
     const price = calls === null ? priceOf(config, route) : null
-    if ((price !== null && isFree(price)) || !route.invoices) continue
+    if ((price !== null && isFree(price)) || route.invoices === false) continue
     const about = route.description ?? (route.name === routeName(route.match) ? 'Paid requests' : route.name)
     const methods = calls === null ? (route.match.method ?? (route.upstream.kind === 'files' ? ['GET'] : [])) : ['POST']
     const examples = route.examples.map(exampleOf)
