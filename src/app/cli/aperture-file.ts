@@ -129,6 +129,21 @@ interface Paths {
   readonly note: string | null
 }
 
+interface Place {
+  /** '' for any, null for what no host says. */
+  readonly host: string | null
+  readonly path: string
+}
+
+const UNKNOWN = 'REGULAR EXPRESSION'
+
+function takesAll(earlier: Place, later: Place): boolean {
+  if (earlier.host !== '' && (earlier.host === null || earlier.host !== later.host)) return false
+  return (
+    earlier.path === later.path || (earlier.path.endsWith('/*') && later.path.startsWith(earlier.path.slice(0, -1)))
+  )
+}
+
 /** The routes of all services, in their order. */
 class Services {
   readonly schemes = new Set<string>()
@@ -137,7 +152,8 @@ class Services {
   readonly #chains: string[] = []
   readonly #upstreams: string[] = []
   readonly #routes: string[] = []
-  readonly #seen = new Set<string>()
+  /** What earlier services took: the first one wins there, the most specific path here. */
+  readonly #taken: Place[] = []
 
   constructor(isFree: boolean) {
     this.#isFree = isFree
@@ -194,6 +210,7 @@ class Services {
         say
       )
     this.#addRoute({ host, paths: main, regexp: textOf(service['pathregexp']), key }, terms, everywhere, say)
+    this.#taken.push(...(main?.paths ?? []).map(path => ({ host, path })))
   }
 
   #addUpstream(key: string, service: Section, say: (words: string) => void): void {
@@ -264,24 +281,23 @@ class Services {
     policies: readonly string[],
     say: (words: string) => void
   ): void {
-    const isKnown = paths !== null && host !== null
-    if (host === null) say('write its host instead of the regular expression, then uncomment it.')
-    if (paths === null) say(`write the path instead of ${regexp}, then uncomment it.`)
+    // What is no path or host lets `boltgate check` refuse the file: without this route others would take its requests.
+    if (host === null) say('write a host instead of its regular expression.')
+    if (paths === null) say('write paths instead of its regular expression.')
     else if (paths.note !== null) say(paths.note)
+    const hidden = paths?.paths.every(path => this.#taken.some(earlier => takesAll(earlier, { host, path }))) === true
+    if (hidden) say(`an earlier service takes the requests for ${regexp}.`)
     const match = [
-      ...(host === '' ? [] : [`host: ${host === null ? 'HOST' : quoted(host)}`]),
-      `path: ${paths === null ? '/PATH' : `[ ${paths.paths.map(quoted).join(', ')} ]`}`
+      ...(host === '' ? [] : [`host: ${quoted(host ?? UNKNOWN)}`]),
+      `path: [ ${(paths?.paths ?? [`${UNKNOWN} ${regexp}`]).map(quoted).join(', ')} ]`
     ].join(', ')
-    const isSecond = this.#seen.has(match)
-    this.#seen.add(match)
-    if (isSecond) say('an earlier service takes the same requests.')
     const lines = [
       `  - match: { ${match} }`,
       ...[...(terms ?? []), `chain: ${terms === null ? 'public' : this.#chain(policies)}`, `upstream: ${key}`].map(
         line => `    ${line}`
       )
     ]
-    this.#routes.push(...(isKnown && !isSecond ? lines : lines.map(line => `  #${line.slice(1)}`)))
+    this.#routes.push(...(hidden ? lines.map(line => `  #${line.slice(1)}`) : lines))
   }
 
   #chain(policies: readonly string[]): string {
@@ -296,6 +312,7 @@ class Services {
 
 /** The host that an expression matches, '' for any; null for several. */
 export function hostOf(regexp: string): string | null {
+  if (regexp === '^$') return null
   const bare = regexp.replace(/^\^/, '').replace(/\$$/, '')
   if (/^(?:\.[*+])?$/.test(bare)) return ''
   const host = bare.replaceAll('\\.', '.').replace(/:\d+$/, '')
@@ -303,9 +320,11 @@ export function hostOf(regexp: string): string | null {
 }
 
 export function pathsOf(regexp: string): Paths | null {
-  if (/^\^?\/?(?:\.\*)?\$?$/.test(regexp)) return { paths: ['/*'], note: null }
+  if (/^\^?\/?(?:\.\*\$?)?$/.test(regexp)) return { paths: ['/*'], note: null }
   const isExact = regexp.endsWith('$') && !regexp.endsWith('.*$')
   const body = regexp.replace(/^\^/, '').replace(/(?:\.\*)?\$?$/, '')
+  // A colon would begin a named segment.
+  if (body.includes(':')) return null
   let count = 0
   const path = body
     .replaceAll(/(?<=\/)(?:\[\^\/\]\+|\\w\+|\\d\+|\[0-9\]\+)(?=\/|$)/g, () => `:p${(count += 1)}`)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import t, { type Test as T } from 'tap'
-import { hostOf, pathsOf } from '../../../src/app/cli/aperture-file.ts'
+import { fromAperture, hostOf, pathsOf } from '../../../src/app/cli/aperture-file.ts'
 import { main } from '../../../src/app/main.ts'
 import { ApertureKeys, apertureRows } from '../../../src/lightning/l402/aperture-tokens.ts'
 import { encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
@@ -83,7 +83,7 @@ t.test('import aperture: the sample configuration becomes a valid file that says
         match.path.join(' '),
         service,
         typeof price === 'object' && 'from' in price ? price.from : price,
-        invoices,
+        invoices !== false,
         chain
       ]),
     [
@@ -166,6 +166,36 @@ t.test('import aperture: an existing file stays, and keys come from SQLite and e
   t.match(await command('import', 'nginx', at('gateway.yaml')), { code: 2, err: /boltgate import aperture/ })
 })
 
+t.test('import aperture: nothing that cost something becomes free', async t => {
+  const service = (name: string, pathregexp: string, more: object = {}): object => ({
+    name,
+    hostregexp: '^api.example.com$',
+    pathregexp,
+    address: '10.0.0.1:80',
+    ...more
+  })
+  const yamlOf = (...services: object[]): string =>
+    fromAperture(JSON.stringify({ insecure: true, authenticator: { lndhost: 'lnd:10009' }, services }), 'a.yaml', '/')
+      .yaml
+  const env = { LIGHTNING_KEY: 'lndconnect://127.0.0.1:8080?macaroon=AgEE' }
+  const open = { auth: 'off' }
+
+  // Aperture asks the first service, however specific the second is.
+  const hidden = yamlOf(service('paid', '^/v1/.*$', { price: 5 }), service('open', '^/v1/open/.*$', open))
+  t.match(hidden, /an earlier service takes the requests for \^\/v1\/open/)
+  const { config } = await loadText(hidden, env)
+  t.same(
+    config.routes.filter(({ upstream }) => upstream.kind === 'url').map(({ match, price }) => [match.path, price]),
+    [[['/v1/*'], 5]]
+  )
+  // The catch-all would take what the unreadable one sold.
+  for (const paid of [
+    service('paid', '^/(v1|v2)/.*$', { price: 5 }),
+    service('paid', '^/v1/.*$', { price: 5, hostregexp: '^(a|b).example.com$' })
+  ])
+    await t.rejects(loadText(yamlOf(paid, service('open', '', open)), env), /REGULAR EXPRESSION/)
+})
+
 t.test('import aperture: keys come from PostgreSQL', async t => {
   const server = process.env['TEST_DATABASE_URL'] ?? ''
   if (server === '') {
@@ -194,6 +224,7 @@ t.test('import aperture: keys come from PostgreSQL', async t => {
 t.test('import aperture: regular expressions that stand for hosts and paths', async t => {
   for (const [regexp, host] of [
     ['', ''],
+    ['^$', null],
     ['.*', ''],
     ['^.*$', ''],
     ['^service1.com$', 'service1.com'],
@@ -205,6 +236,10 @@ t.test('import aperture: regular expressions that stand for hosts and paths', as
   for (const [regexp, paths] of [
     ['', ['/*']],
     ['^/.*$', ['/*']],
+    ['^/', ['/*']],
+    ['^/$', ['/']],
+    ['^$', null],
+    ['^/a/:b$', null],
     ['^/content/.*$', ['/content/*']],
     ['^/content$', ['/content']],
     ['^/users/\\d+/posts$', ['/users/:p1/posts']],
