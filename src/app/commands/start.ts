@@ -27,6 +27,7 @@ import {
   hostAndPort,
   isWildcard,
   listenText,
+  mainAddress,
   portOf,
   reachable,
   type ListenAddress
@@ -270,14 +271,13 @@ class Process {
       )
     const { publicUrl } = config.server
     const hasTls = config.server.tls.length > 0
-    const listens = addresses.map(address =>
-      address.kind === 'unix'
-        ? listenText(address)
-        : `${hasTls && !address.isPlain ? 'https' : 'http'}://${hostAndPort(address)}`
-    )
-    const [first] = addresses
-    const isPublic = publicUrl === '' || (first?.kind === 'tcp' && isWildcard(first.host))
-    if (isPublic && config.mode === 'development') listens[0] = this.#publicUrl
+    const main = mainAddress(addresses)
+    const isPublic = publicUrl === '' || (main !== undefined && isWildcard(main.host))
+    const listens = addresses.map(address => {
+      if (address.kind === 'unix') return listenText(address)
+      if (address === main && isPublic && config.mode === 'development') return this.#publicUrl
+      return `${hasTls && !address.isPlain ? 'https' : 'http'}://${hostAndPort(address)}`
+    })
     this.#out.print(`boltgate is listening on ${listens.join(', ')}`)
     if (!listens.includes(this.#publicUrl) && config.mode === 'production')
       this.#out.print(`  Public:  ${this.#publicUrl}`)
@@ -302,8 +302,9 @@ class Process {
 /** Public address: as configured, else the listen address. */
 function publicUrlOf(config: GatewayConfig, port: number): string {
   if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
-  const { host } = config.server.listen
-  return `${config.server.tls.length > 0 ? 'https' : 'http'}://${reachable({ host, port })}`
+  const { addresses, listen, tls } = config.server
+  const isSecure = tls.length > 0 && mainAddress(addresses)?.isPlain !== true
+  return `${isSecure ? 'https' : 'http'}://${reachable({ host: listen.host, port })}`
 }
 
 function onStopSignal(stop: () => void): void {

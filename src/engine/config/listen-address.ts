@@ -62,9 +62,15 @@ export function listenText(address: ListenAddress): string {
   return address.kind === 'unix' ? `unix:${address.path}` : `${address.isPlain ? 'http://' : ''}${hostAndPort(address)}`
 }
 
-/** Of the first address that is no Unix socket; 0 without one. */
+/** Where clients are meant to connect: the first that is no Unix socket and redirects to no other. */
+export function mainAddress(addresses: readonly ListenAddress[]): (ListenAddress & { kind: 'tcp' }) | undefined {
+  const all = addresses.filter(address => address.kind === 'tcp')
+  return all.find(({ isPlain }) => !isPlain) ?? all[0]
+}
+
+/** Of the main address; 0 without one. */
 export function portOf(addresses: readonly ListenAddress[]): number {
-  return addresses.find(address => address.kind === 'tcp')?.port ?? 0
+  return mainAddress(addresses)?.port ?? 0
 }
 
 /** For clients of this machine alone, at any free port. */

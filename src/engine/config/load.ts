@@ -4,7 +4,7 @@ import type { ReadEntry } from '../checks/chains.ts'
 import { ConfigError, Findings, formatPath, type Problem } from './diagnose.ts'
 import { parseFile, type Origin } from './document.ts'
 import { deepFreeze } from './fields.ts'
-import { type HostAndPort, reachable, readListen } from './listen-address.ts'
+import { type HostAndPort, mainAddress, reachable, readListen } from './listen-address.ts'
 import { type Environment, interpolate } from './interpolate.ts'
 import { DEFAULT_USE, PRESET_NAMES, type PresetName } from './presets.ts'
 import { readConfig } from './read.ts'
@@ -112,12 +112,12 @@ interface Assembled extends Pick<GatewayConfig, 'file' | 'routes' | 'upstreams' 
 function assemble({ file, folder, config, chains, upstreams, routes, warnings }: Assembled): GatewayConfig {
   const addresses = readListen(config.server.listen, folder)
   // With sockets alone there is a publicUrl (`checkListen`).
-  const { host, port } = addresses.find(address => address.kind === 'tcp') ?? { host: 'localhost', port: 0 }
+  const { host, port, isPlain } = mainAddress(addresses) ?? { host: 'localhost', port: 0, isPlain: false }
   const listen = { host, port }
   const tls = config.server.tls.map(({ cert, key }) => ({ cert: resolve(folder, cert), key: resolve(folder, key) }))
   const publicUrl =
     config.server.publicUrl === ''
-      ? defaultPublicUrl(listen, tls.length > 0 ? 'https' : 'http')
+      ? defaultPublicUrl(listen, tls.length > 0 && !isPlain ? 'https' : 'http')
       : new URL(config.server.publicUrl).origin
   const realm =
     config.payment.realm !== '' ? config.payment.realm : publicUrl === '' ? listen.host : new URL(publicUrl).hostname

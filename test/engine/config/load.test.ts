@@ -586,6 +586,13 @@ t.test('addresses to listen on', async t => {
       { kind: 'tcp', host: '::', port: 80, isPlain: true }
     ]
   })
+  const tls = 'tls: [{ cert: cert.pem, key: key.pem }]'
+  for (const [listen, publicUrl] of [
+    ['"http://0.0.0.0:80", "0.0.0.0:443"', 'https://127.0.0.1'],
+    ['"http://127.0.0.1:8080", "0.0.0.0:8443"', 'https://127.0.0.1:8443'],
+    ['"http://127.0.0.1:8080"', 'http://127.0.0.1:8080']
+  ] as const)
+    t.equal((await load(`server: { listen: [${listen}], ${tls} }`)).server.publicUrl, publicUrl, listen)
   t.match(await linesOf('server: { listen: "unix:/run/a.sock" }'), [/server\.listen: found Unix sockets alone/])
   for (const listen of [
     '',
