@@ -5,6 +5,9 @@ import { RequestRefused, type RequestHead } from './request-head.ts'
 /** Bytes that may wait for the loop; a complete body would never yield otherwise. */
 const HELD = 64 * 1024
 
+/** Pieces of fewer bytes are joined. */
+const SMALL = 4096
+
 /** Nothing follows `done` or `failed`. */
 interface UploadEvents {
   sent(): void
@@ -100,7 +103,8 @@ export class UpstreamUpload {
 
   readonly #onLooked = (): void => {
     this.#look = null
-    const waiting = this.#waiting
+    // Each write takes some hundred bytes of memory, so small pieces leave as one.
+    const waiting = this.#held < SMALL * this.#waiting.length ? [Buffer.concat(this.#waiting)] : this.#waiting
     this.#waiting = []
     const socket = this.#socket
     socket.cork()

@@ -75,3 +75,18 @@ for (const length of [100_000, -1])
     const body = length < 0 ? text.replace(/(?:\r\n)?[0-9a-f]+\r\n/g, '').replace(/\r\n$/, '') : text
     t.equal(body, sent.toString('latin1'))
   })
+
+t.test('small pieces that wait together are written as one', async t => {
+  const { near } = await pair(t)
+  const body = new PassThrough()
+  const upload = new UpstreamUpload(near, body, { text: '\r\n\r\n', length: -1, last: false }, events)
+  body.write('begin')
+  upload.start()
+  await turn()
+  const write = t.capture(near, 'write', near.write.bind(near))
+  for (let at = 0; at < 1000; at++) body.emit('data', Buffer.from('x'))
+  await turn()
+  await turn()
+  t.equal(write().length, 3, 'the size of the chunk, its bytes, and its end')
+  upload.stop()
+})
