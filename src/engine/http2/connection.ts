@@ -1,17 +1,19 @@
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { MalformedBody } from '../operations/errors.ts'
-import type { Keeping } from '../listener/allowance.ts'
+import type { ClientCounts, Keeping } from '../listener/allowance.ts'
 import { rawReply, type RefusalHost } from '../listener/connection.ts'
 import { offeredCorrelation } from '../listener/client-address.ts'
 import { stalled, upload, Watch, type ListenerLimits } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
 import { EmptyBody, IncomingBody, type WireBody } from '../listener/request-body.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
+import { clientNetwork } from '../message/addresses.ts'
 import { readStreamHead } from './stream-head.ts'
-import { StreamSource, StreamWire } from './stream-wire.ts'
+import { StreamSource, type UnreadUploads } from './stream-source.ts'
+import { StreamWire } from './stream-wire.ts'
 
-const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_ENHANCE_YOUR_CALM } = constants
+const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_REFUSED_STREAM } = constants
 
 /** Requests of one connection at a time. */
 const STREAMS = 100
@@ -29,6 +31,9 @@ export interface Http2Host extends RefusalHost {
   readonly draining: Stopping
   readonly keeping: Keeping
   readonly rules: DoorRules
+  readonly unread: UnreadUploads
+  /** Over all HTTP/2 connections of a client. */
+  readonly requests: ClientCounts
   monotonic(): number
   /** Handles an admitted request. */
   receive(connection: Http2Connection, admission: Admission, body: WireBody, wire: Wire): void
@@ -39,6 +44,7 @@ export class Http2Connection {
   readonly socket: Socket
   readonly peerAddress: string
   readonly trusted: boolean
+  readonly #network: string
   readonly #host: Http2Host
   readonly #limits: ListenerLimits
   readonly #session: ServerHttp2Session
@@ -51,11 +57,14 @@ export class Http2Connection {
     this.socket = socket
     this.peerAddress = peerAddress
     this.trusted = trusted
+    this.#network = clientNetwork(peerAddress)
     this.#host = host
     this.#limits = limits
     this.#idleSince = host.monotonic()
     // Each fault of the connection ends it; the close of the socket is what is waited for.
     socket.on('error', ignore)
+    // The socket may be half open for HTTP/1.1. Over HTTP/2 a client that ends its side has left.
+    socket.on('end', () => socket.destroy())
     const session = (this.#session = performServerHandshake(socket, {
       ...RESETS,
       // Above the front door's limit, which answers 431 instead of a reset.
@@ -111,14 +120,20 @@ export class Http2Connection {
 
   #take(stream: ServerHttp2Stream, raw: readonly string[], hasBody: boolean): void {
     stream.on('error', ignore)
+    // As many as over HTTP/1.1, where each takes a connection. A client may retry what is refused so.
+    if (!this.#host.requests.take(this.#network, this.trusted ? Infinity : this.#limits.connectionsPerAddress)) {
+      stream.close(NGHTTP2_REFUSED_STREAM)
+      return
+    }
     const head = readStreamHead(raw, hasBody)
     const admission = admit(head, this.#host.rules)
     const isRefused = admission instanceof FrontDoorRefusal
-    const upload = hasBody ? new StreamSource(stream) : null
+    const upload = hasBody ? new StreamSource(stream, this.#host.unread) : null
     const body =
       upload === null || isRefused || admission.length === 0 ? new EmptyBody() : this.#body(stream, upload, admission)
     const wire = new StreamWire(stream, this.#host, upload, body, head.method, () => {
       this.#streams.delete(wire)
+      this.#host.requests.give(this.#network)
       this.#hasServed = true
       this.#idleSince = this.#host.monotonic()
     })

@@ -2,51 +2,12 @@ import { constants, type ServerHttp2Stream } from 'node:http2'
 import { INTERNAL } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { EMPTY, FRAMED, frameReply } from '../lane/reply-framing.ts'
-import type { BodySource, WireBody } from '../listener/request-body.ts'
+import type { WireBody } from '../listener/request-body.ts'
 import type { Stopping, TunnelResult, Wire, WireListener } from '../message/wire.ts'
 import { streamHeaders } from './stream-head.ts'
+import type { StreamSource } from './stream-source.ts'
 
 const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR } = constants
-const { NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE, NGHTTP2_STREAM_STATE_CLOSED } = constants
-
-export class StreamSource implements BodySource {
-  readonly #stream: ServerHttp2Stream
-
-  constructor(stream: ServerHttp2Stream) {
-    this.#stream = stream
-  }
-
-  /** The client has sent all of it. Node also ends a stream that the client has reset, or whose connection broke. */
-  get complete(): boolean {
-    if (this.#stream.aborted) return false
-    const { state } = this.#stream.state
-    return (
-      this.#stream.readableEnded ||
-      state === NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE ||
-      state === NGHTTP2_STREAM_STATE_CLOSED
-    )
-  }
-
-  get destroyed(): boolean {
-    return this.#stream.destroyed
-  }
-
-  on(event: 'data' | 'end' | 'close', listener: (chunk: Buffer) => void): void {
-    this.#stream.on(event, listener)
-  }
-
-  off(event: 'data' | 'end' | 'close', listener: (chunk: Buffer) => void): void {
-    this.#stream.off(event, listener)
-  }
-
-  resume(): void {
-    this.#stream.resume()
-  }
-
-  pause(): void {
-    this.#stream.pause()
-  }
-}
 
 /** The client's side of one request over HTTP/2. */
 export class StreamWire implements Wire {

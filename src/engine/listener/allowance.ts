@@ -19,6 +19,25 @@ export class Allowance {
   }
 }
 
+/** What each client network has under way. */
+export class ClientCounts {
+  readonly #counts = new Map<string, number>()
+
+  /** Returns false, and counts nothing, where the client has `most` already. */
+  take(network: string, most: number): boolean {
+    const count = this.#counts.get(network) ?? 0
+    if (count >= most) return false
+    this.#counts.set(network, count + 1)
+    return true
+  }
+
+  give(network: string): void {
+    const left = (this.#counts.get(network) ?? 1) - 1
+    if (left === 0) this.#counts.delete(network)
+    else this.#counts.set(network, left)
+  }
+}
+
 /** Overhead of a piece in bytes. Without it, a body in pieces of one byte would take hundreds of times its size. */
 const PER_PIECE = 512
 

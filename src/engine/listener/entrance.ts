@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { ListenAddress } from '../config/listen-address.ts'
 import { clientNetwork, normalAddress } from '../message/addresses.ts'
 import { Acceptors } from './acceptors.ts'
+import { ClientCounts } from './allowance.ts'
 import type { TrustedProxies } from './client-address.ts'
 import type { ListenerOptions } from './options.ts'
 import { awaitProxyHeader } from './proxy-header.ts'
@@ -22,7 +23,7 @@ export class Entrance {
   readonly #admitted: Admitted
   readonly #tls: Tls | null
   readonly #acceptors: Acceptors[] = []
-  readonly #counts = new Map<string, number>()
+  readonly #counts = new ClientCounts()
   /** Connections of proxies that have not named their client. */
   readonly #arriving = new Set<Socket>()
 
@@ -99,23 +100,19 @@ export class Entrance {
   }
 
   #admit(socket: Socket, peerAddress: string, trusted: boolean, isPlain: boolean): void {
-    const key = clientNetwork(peerAddress)
-    const count = (this.#counts.get(key) ?? 0) + 1
+    const network = clientNetwork(peerAddress)
     // A trusted proxy carries many clients. For others a response would cost more than the flood it answers.
-    if (count > this.#options.limits.connectionsPerAddress && !trusted) {
+    if (!this.#counts.take(network, trusted ? Infinity : this.#options.limits.connectionsPerAddress)) {
       socket.resetAndDestroy()
       return
     }
-    this.#counts.set(key, count)
     if (this.#tls === null || isPlain) {
       this.#admitted(socket, peerAddress, trusted)
       if (socket.isPaused()) socket.resume()
     } else this.#tls.handshake(socket, peerAddress)
     // `once` would wrap each listener, and the wrapper lives as long as the connection.
     socket.on('close', () => {
-      const left = (this.#counts.get(key) ?? 1) - 1
-      if (left === 0) this.#counts.delete(key)
-      else this.#counts.set(key, left)
+      this.#counts.give(network)
     })
   }
 }

@@ -4,7 +4,7 @@ import { Context, NO_ROUTE } from '../message/context.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { ListenAddress } from '../config/listen-address.ts'
-import { Allowance, type Keeping } from './allowance.ts'
+import { Allowance, ClientCounts, type Keeping } from './allowance.ts'
 import { TrustedProxies, acceptedCorrelationId, offeredCorrelation } from './client-address.ts'
 import {
   Connection,
@@ -19,6 +19,7 @@ import { Entrance } from './entrance.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import type { ListenerOptions } from './options.ts'
 import { Http2Connection, PREFACE, type Http2Host } from '../http2/connection.ts'
+import { UnreadUploads } from '../http2/stream-source.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
@@ -40,6 +41,8 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
   readonly laneHead: number
   readonly rules: DoorRules
   readonly keeping: Keeping
+  readonly unread: UnreadUploads
+  readonly requests = new ClientCounts()
   readonly #options: ListenerOptions
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
@@ -69,6 +72,7 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
       slow: new Allowance(limits.buffers),
       shared: new Allowance(limits.buffers)
     }
+    this.unread = new UnreadUploads(limits.buffers)
     this.#proxies = new TrustedProxies(options.trustedProxies)
     // node:http counts fewer bytes for a head than it has, so this admits nothing above the limit.
     this.laneHead = options.fastLane === false ? 0 : Math.min(LANE_HEAD, limits.headerSize)

@@ -1,6 +1,10 @@
 import { once } from 'node:events'
 import { connect, constants, type ClientHttp2Stream, type OutgoingHttpHeaders } from 'node:http2'
+import { connect as connectPlainly } from 'node:net'
+import { connect as connectSecurely } from 'node:tls'
 import t, { type Test as T } from 'tap'
+import { PREFACE } from '../../../src/engine/http2/connection.ts'
+import type { RequestBody } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import {
@@ -229,7 +233,7 @@ for (const how of ['whole', 'as a stream', 'late'] as const)
       const client = await door.connect()
       client.socket.write(
         Buffer.concat([
-          Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+          PREFACE,
           frame(SETTINGS, 0, 0),
           frame(HEADERS, 4, 1, POST_HEAD),
           frame(DATA, 0, 1, Buffer.from('begin'))
@@ -241,6 +245,92 @@ for (const how of ['whole', 'as a stream', 'late'] as const)
       t.equal(await read.promise, 'The client closed the connection.', why)
     }
   })
+
+for (const how of ['reset', 'end', 'end over TLS'] as const)
+  t.test(`HTTP/2: a client that leaves is noticed before its upload is read: ${how}`, async t => {
+    const closed = Promise.withResolvers<boolean>()
+    const door = await openDoor(t, {
+      tls: how === 'end over TLS' ? tlsOptions(certificateFiles(['localhost'])) : null,
+      http2: true,
+      trustedProxies: ['127.0.0.1'],
+      handle: (_ctx, wire) => {
+        void watchWire(wire).closed.then(closed.resolve)
+        if (how === 'reset') socket.write(frame(RST_STREAM, 0, 1, Buffer.from([0, 0, 0, 0])))
+        else socket.end()
+      }
+    })
+    const { port } = door
+    const options = { port, host: '127.0.0.1', allowHalfOpen: true, rejectUnauthorized: false, ALPNProtocols: ['h2'] }
+    const socket = how === 'end over TLS' ? connectSecurely(options) : connectPlainly(options)
+    t.teardown(() => socket.destroy())
+    socket.resume()
+    const head = frame(HEADERS, 4, 1, POST_HEAD)
+    socket.write(Buffer.concat([PREFACE, frame(SETTINGS, 0, 0), head, frame(DATA, 0, 1, Buffer.from('begin'))]))
+    t.equal(await closed.promise, false)
+  })
+
+t.test(
+  'HTTP/2: of uploads that are not read, those that wait longest are reset when memory for all is used up',
+  async t => {
+    const bodies: RequestBody[] = []
+    const door = await openDoor(t, {
+      tls: null,
+      http2: true,
+      trustedProxies: ['127.0.0.1'],
+      limits: { buffers: 1024 * 1024 },
+      handle: ({ body }, wire) => {
+        watchWire(wire)
+        bodies.push(body)
+      }
+    })
+    const client = await door.connect()
+    const begin = (stream: number): Buffer => frame(HEADERS, 4, stream, POST_HEAD)
+    client.socket.write(
+      Buffer.concat([PREFACE, frame(SETTINGS, 0, 0), begin(1), begin(3), frame(DATA, 0, 1, Buffer.alloc(1000))])
+    )
+    await until(() => bodies.length >= 2)
+    const read = bodies[0]?.each(() => undefined)
+    // 1 MiB has room for 2,048 pieces of one byte, 1 for each 512 that it is counted as.
+    const tiny = Buffer.concat(Array.from({ length: 1000 }, () => frame(DATA, 0, 3, Buffer.alloc(1))))
+    client.socket.write(Buffer.concat([tiny, begin(5), frame(DATA, 0, 1, Buffer.alloc(1000))]))
+    await until(() => bodies.length >= 3)
+    t.ok(door.listener.unread.used >= 512_000 && door.listener.unread.used < 600_000, 'what is read is not counted')
+    const late = Buffer.concat(Array.from({ length: 1500 }, () => frame(DATA, 0, 5, Buffer.alloc(1))))
+    client.socket.write(Buffer.concat([late, frame(DATA, 1, 1, Buffer.alloc(1000))]))
+    await read
+    t.ok(door.listener.unread.used < 1024 * 1024)
+    const reset = (stream: number): boolean =>
+      client.received.includes(frame(RST_STREAM, 0, stream, Buffer.from([0, 0, 0, 11])).toString('latin1'))
+    await until(() => reset(3))
+    await t.rejects(async () => bodies[1]?.bytes(), { message: 'The client closed the connection.' })
+    t.notOk(reset(5), 'a later upload stays')
+    client.close()
+    await until(() => door.listener.unread.used === 0)
+  }
+)
+
+t.test('HTTP/2: a client has as many requests at a time as connections over HTTP/1.1', async t => {
+  const wires: Wire[] = []
+  const handle: DoorOptions['handle'] = (_ctx, wire) => {
+    watchWire(wire)
+    wires.push(wire)
+  }
+  const door = await open(t, { handle, limits: { connectionsPerAddress: 3 } })
+  const [first, second] = [await dial(t, secure(door)), await dial(t, secure(door))]
+  const streams = [first, first, second, second].map(session => session.request({ ':path': '/' }))
+  const answers = streams.map(answerOf)
+  await until(() => wires.length >= 3)
+  await Promise.any(streams.map(stream => new Promise(resolve => stream.on('close', resolve))))
+  for (const wire of wires) reply(wire, 200, 'ok')
+  const ends = await Promise.allSettled(answers)
+  t.equal(ends.filter(({ status }) => status === 'fulfilled').length, 3)
+  t.same(streams.map(({ rstCode }) => rstCode).sort(), [0, 0, 0, constants.NGHTTP2_REFUSED_STREAM])
+  t.equal(wires.length, 3)
+  const again = second.request({ ':path': '/' })
+  await until(() => wires.length >= 4)
+  for (const wire of wires.slice(3)) reply(wire, 200, 'ok')
+  t.match(await answerOf(again), { status: 200 })
+})
 
 t.test('HTTP/2: an upload that stops, and a download that is not read, end after their deadlines', async t => {
   const clock = new ManualClock()
