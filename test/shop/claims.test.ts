@@ -13,7 +13,6 @@ import {
   type Answered,
   type Shop
 } from './fixture.ts'
-import { errorLike } from '../support/error-like.ts'
 import { until } from '../support/until.ts'
 
 async function statusOf(shop: Shop, orderId: string) {
@@ -53,7 +52,7 @@ t.test('Storefront claim | 400 | already claimed; the claim token is single-use 
   t.equal((await shop.claim(claimBody(claimToken))).status, 200)
   await t.rejects(
     shop.storefront.placement.make(shop.integration, orderId, null),
-    errorLike({ status: 400, error: 'Order already claimed' }),
+    { status: 400, error: 'Order already claimed' },
     'also for who had seen it unclaimed'
   )
   for (const headers of [{}, { authorization }]) {
@@ -323,7 +322,7 @@ t.test(
       t.match(answer.data, { error: 'Store order failed' })
       shop.clock.advance(5000)
     }
-    await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 502 }))
+    await t.rejects(shop.storefront.orders.retry(orderId), { status: 502 })
     const searches = () => shop.platform.calls.filter(call => call === 'findOrder').length
     const before = searches()
     t.equal(await shop.storefront.placement.followUp(), 0)

@@ -2,7 +2,6 @@ import t from 'tap'
 import { ChallengeStore } from '../../src/selling/holding/store.ts'
 import { BODY, claimBody, claimsOf, DAY, EMAIL, openShop, PUBLIC_URL, text, tokenOf, type Shop } from './fixture.ts'
 import { addressOf } from '../payments/refunds/fixture.ts'
-import { errorLike } from '../support/error-like.ts'
 import { MUG } from './test-platform.ts'
 
 const WITH_EMAIL = { ...BODY, email: EMAIL }
@@ -91,7 +90,7 @@ t.test('a mail that cannot be queued leaves the order as it was, and the news co
   const shop = await openShop(t)
   const { orderId, paymentHash } = await shop.unpaid(WITH_EMAIL)
   shop.mailFault = new Error('the queue is away')
-  await t.rejects(shop.settle(paymentHash), errorLike({ message: 'the queue is away' }))
+  await t.rejects(shop.settle(paymentHash), { message: 'the queue is away' })
   t.equal(await statusOf(shop, orderId), 'PendingPayment')
   shop.mailFault = null
   await shop.settle(paymentHash)
@@ -212,7 +211,7 @@ t.test(
     t.equal(failed.status, 502)
     t.match(failed.data, { error: 'Store order failed', message: /nothing was used up/ })
     t.match(await shop.orders.get(orderId), { status: /^PaidAwaitingDetails$/, claimedAt: null })
-    await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 502 }))
+    await t.rejects(shop.storefront.orders.retry(orderId), { status: 502 })
     shop.platform.faults.delete('createOrder')
     const order = await shop.storefront.orders.retry(orderId)
     t.match(order, { status: /^PaidWithDetails$/, orderNumber: '#1001' })

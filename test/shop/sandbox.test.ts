@@ -6,7 +6,6 @@ import type { NewPlatformOrder, StoreAccess } from '../../src/shop/platform.ts'
 import { SANDBOX_CATALOG, sandboxRate, taxOf } from '../../src/shop/sandbox/catalog.ts'
 import { openSandboxShop, SANDBOX_SIGNATURE, signSandboxNotification } from '../../src/shop/sandbox/sandbox.ts'
 import { Secret } from '../../src/platform/keys/secrets.ts'
-import { errorLike } from '../support/error-like.ts'
 import { openStores, type StoresFixture } from './merchant-fixture.ts'
 
 const mug = 10101
@@ -122,7 +121,7 @@ t.test('the sandbox shop', async t => {
     )
     await t.rejects(
       tax('US', 'ZZ'),
-      errorLike({ name: 'StorePlatformError', fault: 'away', upstreamStatus: 503 }),
+      { name: 'StorePlatformError', fault: 'away', upstreamStatus: 503 },
       'the absence of tax can be tried'
     )
   })
@@ -167,7 +166,7 @@ t.test('the sandbox shop', async t => {
       anOrder('no', { totalCents: 3206 })
     ]
     for (const order of refused)
-      await t.rejects(shop.createOrder(store, order), errorLike({ name: 'StorePlatformError', fault: 'refused' }))
+      await t.rejects(shop.createOrder(store, order), { name: 'StorePlatformError', fault: 'refused' })
     t.equal(await shop.findOrder(store, 'no'), null)
   })
 
@@ -228,14 +227,10 @@ t.test('the sandbox shop', async t => {
       ['a store without a secret', { ...store, adminApiToken: null }, signed('sandbox-token'), body]
     ]
     for (const [name, access, headers, bytes] of forged)
-      t.throws(() => shop.readNotification(access, headers, bytes), errorLike({ fault: 'credentials' }), name)
+      t.throws(() => shop.readNotification(access, headers, bytes), { fault: 'credentials' }, name)
     for (const text of ['{', '[]', 'null', '{"status":"shipped"}']) {
       const bytes = Buffer.from(text)
-      t.throws(
-        () => shop.readNotification(store, signed('sandbox-token', bytes), bytes),
-        errorLike({ fault: 'refused' }),
-        text
-      )
+      t.throws(() => shop.readNotification(store, signed('sandbox-token', bytes), bytes), { fault: 'refused' }, text)
     }
     const other = Buffer.from('{"platformOrderId":"sbx_1","status":"packed"}')
     t.equal(shop.readNotification(store, signed('sandbox-token', other), other), null, 'of no interest')
@@ -274,8 +269,7 @@ t.test('the sandbox shop', async t => {
         shop.fulfilments(access, ['sbx_1']),
         shop.available(access, [])
       ]
-      for (const call of calls)
-        await t.rejects(call, errorLike({ name: 'StorePlatformError', fault, upstreamStatus }), fault)
+      for (const call of calls) await t.rejects(call, { name: 'StorePlatformError', fault, upstreamStatus }, fault)
     }
   })
 
@@ -291,8 +285,7 @@ t.test('the sandbox shop', async t => {
       away.findOrder(store, 'x'),
       away.fulfilments(store, ['sbx_1'])
     ]
-    for (const call of calls)
-      await t.rejects(call, errorLike({ name: 'StorePlatformError', fault: 'away', upstreamStatus: null }))
+    for (const call of calls) await t.rejects(call, { name: 'StorePlatformError', fault: 'away', upstreamStatus: null })
   })
 
   await t.test('its orders go with their store', async t => {

@@ -11,7 +11,6 @@ import {
 } from '../../../src/accounts/merchants/plans.ts'
 import { errorReply } from '../../../src/engine/operations/errors.ts'
 import { aMerchant } from './a-merchant.ts'
-import { errorLike } from '../../support/error-like.ts'
 
 const plans = {
   free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
@@ -69,7 +68,7 @@ t.test('an unrecognized or blank planTier is 400 naming accepted values', t => {
   for (const text of ['', '  ', 'gold', 'Free']) {
     t.throws(
       () => parseTier(text),
-      errorLike({ status: 400, message: 'Invalid planTier. Accepted values: free, individual, l402.' }),
+      { status: 400, message: 'Invalid planTier. Accepted values: free, individual, l402.' },
       JSON.stringify(text)
     )
   }

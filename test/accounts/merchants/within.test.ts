@@ -4,7 +4,6 @@ import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { errorLike } from '../../support/error-like.ts'
 
 await eachDatabase(t, "accounts on a caller's transaction", async (t: T, database) => {
   const plans = {
@@ -55,7 +54,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     await database.transaction(async tx => {
       await t.rejects(
         tx.savepoint(nested => merchants.within(nested).create({ name: 'Second', email: 'first@example.com' })),
-        errorLike({ status: 409 })
+        { status: 409 }
       )
       await merchants.within(tx).rename(merchant.id, { name: 'Renamed' })
     })

@@ -7,7 +7,6 @@ import { OpenNodeProvider } from '../../../src/lightning/kinds/opennode/opennode
 import { OpenNodeWithdrawal } from '../../../src/lightning/kinds/opennode/responses.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { startFakeOpenNode, type Fault } from '../../fakes/opennode.ts'
-import { errorLike } from '../../support/error-like.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -131,27 +130,27 @@ void t.test('a withdrawal that fails later reads failed', async t => {
 void t.test('a refusal means that nothing was sent', async t => {
   const { clock, fake, provider, lightning, chain } = await setUp(t)
   fake.addKey('receive-only', ['Read', 'Invoices'], fake.account)
-  await t.rejects(
-    provider.createPayout(new Secret('receive-only'), chain('1')),
-    errorLike({ reason: 'scope', scope: 'Withdrawals' })
-  )
-  await t.rejects(provider.createPayout(new Secret('unknown-key'), chain('1')), errorLike({ reason: 'key' }))
-  await t.rejects(
-    provider.createPayout(key, { ...chain('1'), amountSats: BALANCE + 1 }),
-    errorLike({ reason: 'request', message: /Insufficient balance/ })
-  )
+  await t.rejects(provider.createPayout(new Secret('receive-only'), chain('1')), {
+    reason: 'scope',
+    scope: 'Withdrawals'
+  })
+  await t.rejects(provider.createPayout(new Secret('unknown-key'), chain('1')), { reason: 'key' })
+  await t.rejects(provider.createPayout(key, { ...chain('1'), amountSats: BALANCE + 1 }), {
+    reason: 'request',
+    message: /Insufficient balance/
+  })
   await t.rejects(
     provider.createPayout(key, { ...chain('1'), destination: { type: 'chain', address: `${ADDRESS.slice(0, -1)}q` } }),
-    errorLike({ message: /Invalid bitcoin address/ })
+    { message: /Invalid bitcoin address/ }
   )
   const late = lightning('1')
   clock.advance(86_400_000)
-  await t.rejects(provider.createPayout(key, late), errorLike({ message: /expired/ }))
+  await t.rejects(provider.createPayout(key, late), { message: /expired/ })
   fake.fail('rate limit')
-  await t.rejects(provider.createPayout(key, chain('1')), errorLike({ fault: 'rate', retryAfter: 7 }))
+  await t.rejects(provider.createPayout(key, chain('1')), { fault: 'rate', retryAfter: 7 })
   await t.rejects(
     provider.createPayout(key, chain('1')),
-    errorLike({ name: 'NothingSent', fault: 'rate', retryAfter: 7 }),
+    { name: 'NothingSent', fault: 'rate', retryAfter: 7 },
     'the key waits as long as it was told'
   )
   clock.advance(7_000)
@@ -167,7 +166,7 @@ void t.test('a refusal means that nothing was sent', async t => {
   const alone = new OpenNodeProvider({ url: gone.url, timeout: 10_000, clock, receiver: () => null })
   await t.rejects(
     alone.createPayout(key, chain('1')),
-    errorLike({ name: 'NothingSent', fault: 'network' }),
+    { name: 'NothingSent', fault: 'network' },
     'nobody was connected to'
   )
   await alone.close()
@@ -183,7 +182,7 @@ for (const fault of LOST) {
       for (const request of [lightning('100000000000001'), chain('100000000000002')]) {
         const before = fake.account.withdrawals.size
         fake.fail(fault, /^POST/)
-        await t.rejects(provider.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+        await t.rejects(provider.createPayout(key, request), { name: 'PayoutUncertain' })
         t.equal(fake.account.withdrawals.size, before + 1, 'it was taken once')
         const found = await provider.lookUpPayout(key, request, null)
         t.equal(fake.account.withdrawal(found.payoutId).customId, request.reference)
@@ -201,10 +200,7 @@ void t.test('what was lost before it was taken stays uncertain: nothing shows th
     for (const request of [lightning('100000000000001'), chain('100000000000002')]) {
       fake.fail(fault)
       await t.rejects(provider.createPayout(key, request), PayoutUncertain)
-      await t.rejects(
-        provider.lookUpPayout(key, request, null),
-        errorLike({ fault: 'other', message: /stays pending/ })
-      )
+      await t.rejects(provider.lookUpPayout(key, request, null), { fault: 'other', message: /stays pending/ })
     }
   }
   t.equal(fake.account.withdrawals.size, 0)
@@ -272,8 +268,7 @@ void t.test('looking up says nothing while the provider is away, and never null'
     'an id that is not found any more'
   )
   fake.revokeKey(KEY)
-  for (const id of [payoutId, null])
-    await t.rejects(provider.lookUpPayout(key, request, id), errorLike({ reason: 'key' }))
+  for (const id of [payoutId, null]) await t.rejects(provider.lookUpPayout(key, request, id), { reason: 'key' })
 })
 
 void t.test('every status of a withdrawal is read; one that nobody documented is under way', async t => {

@@ -8,7 +8,6 @@ import type { CallProvider } from '../../../src/lightning/provider-calls/provide
 import { StrikePayouts } from '../../../src/lightning/kinds/strike/payouts.ts'
 import { StrikeProvider } from '../../../src/lightning/kinds/strike/strike.ts'
 import { startFakeStrike, type FakeStrike, type StrikeFault } from '../../fakes/strike.ts'
-import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 import { NothingSent, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
@@ -104,10 +103,10 @@ t.test('over Lightning it is confirmed at once, with its fee in whole satoshis',
 t.test('a quote above the fee limit is not executed', async t => {
   const { strike, fake, lightning } = await rig(t)
   for (const reference of ['1', '2'])
-    await t.rejects(
-      strike.createPayout(key, { ...lightning(), reference, feeLimitSats: 0 }),
-      errorLike({ name: 'ProviderRefused', reason: 'request' })
-    )
+    await t.rejects(strike.createPayout(key, { ...lightning(), reference, feeLimitSats: 0 }), {
+      name: 'ProviderRefused',
+      reason: 'request'
+    })
   t.equal(fake.account.payments.size, 0)
   t.match(await strike.createPayout(key, { ...lightning(), feeLimitSats: 1 }), { status: 'confirmed', feeSats: 1 })
 })
@@ -193,22 +192,22 @@ t.test('what Strike refuses was not sent', async t => {
     ]
   ]
   for (const [why, request, members] of refusals)
-    await t.rejects(strike.createPayout(key, request), errorLike({ name: 'ProviderRefused', ...members }), why)
+    await t.rejects(strike.createPayout(key, request), { name: 'ProviderRefused', ...members }, why)
   fake.addKey('receiver', ['partner.receive-request.create'], fake.account)
-  await t.rejects(
-    strike.createPayout(new Secret('receiver'), lightning()),
-    errorLike({ reason: 'scope', scope: 'partner.payment-quote.lightning.create' })
-  )
-  await t.rejects(
-    strike.createPayout(new Secret('receiver'), chain()),
-    errorLike({ reason: 'scope', scope: 'partner.payment-quote.onchain.create' })
-  )
+  await t.rejects(strike.createPayout(new Secret('receiver'), lightning()), {
+    reason: 'scope',
+    scope: 'partner.payment-quote.lightning.create'
+  })
+  await t.rejects(strike.createPayout(new Secret('receiver'), chain()), {
+    reason: 'scope',
+    scope: 'partner.payment-quote.onchain.create'
+  })
   fake.addKey('quoter', ['partner.payment-quote.lightning.create'], fake.account)
-  await t.rejects(
-    strike.createPayout(new Secret('quoter'), lightning()),
-    errorLike({ reason: 'scope', scope: 'partner.payment-quote.execute' })
-  )
-  await t.rejects(strike.createPayout(new Secret('gone'), lightning()), errorLike({ reason: 'key' }))
+  await t.rejects(strike.createPayout(new Secret('quoter'), lightning()), {
+    reason: 'scope',
+    scope: 'partner.payment-quote.execute'
+  })
+  await t.rejects(strike.createPayout(new Secret('gone'), lightning()), { reason: 'key' })
   t.equal(fake.account.payments.size, 1)
 })
 
@@ -216,18 +215,15 @@ t.test('a quote over another amount is not executed', async t => {
   const { fake, strike, lightning } = await rig(t)
   fake.rewrite = (on, body) =>
     on.startsWith('POST') ? { ...(body as object), amount: { amount: '0.00000022', currency: 'BTC' } } : body
-  await t.rejects(strike.createPayout(key, lightning()), errorLike({ reason: 'request', message: /another amount/ }))
+  await t.rejects(strike.createPayout(key, lightning()), { reason: 'request', message: /another amount/ })
   t.equal(fake.account.payments.size, 0)
 })
 
 t.test('a limit at the execution means that nothing was sent', async t => {
   const { fake, strike, lightning } = await rig(t)
   fake.lock('executions', 60_000)
-  await t.rejects(
-    strike.createPayout(key, lightning()),
-    errorLike({ name: 'ProviderUnavailable', fault: 'rate', retryAfter: 60 })
-  )
-  await t.rejects(strike.createPayout(key, lightning()), errorLike({ name: 'NothingSent', fault: 'rate' }))
+  await t.rejects(strike.createPayout(key, lightning()), { name: 'ProviderUnavailable', fault: 'rate', retryAfter: 60 })
+  await t.rejects(strike.createPayout(key, lightning()), { name: 'NothingSent', fault: 'rate' })
   t.equal(fake.account.payments.size, 0)
 })
 
@@ -237,7 +233,7 @@ t.test('an execution for which no connection was made was not sent', async t => 
     if (method === 'PATCH') throw new NothingSent('x', 5, undefined, 'network')
     return { status: 201, body: { paymentQuoteId: 'q' }, said: null, location: null }
   }
-  await t.rejects(new StrikePayouts().create(call, lightning()), errorLike({ name: 'NothingSent', status: 503 }))
+  await t.rejects(new StrikePayouts().create(call, lightning()), { name: 'NothingSent', status: 503 })
 })
 
 const BEFORE: readonly StrikeFault[] = [
@@ -283,10 +279,10 @@ for (const [kind, quote] of [
         for (const provider of [strike, another()]) {
           await t.rejects(
             provider.lookUpPayout(key, request, null),
-            errorLike({ name: 'ProviderUnavailable', retryAfter: 60 }),
+            { name: 'ProviderUnavailable', retryAfter: 60 },
             'nobody knows yet under which id a payment would stand'
           )
-          await t.rejects(provider.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+          await t.rejects(provider.createPayout(key, request), { name: 'PayoutUncertain' })
         }
         t.equal(fake.account.payments.size, 0)
         await strike.createPayout(key, requests.lightning())
@@ -307,7 +303,7 @@ for (const [kind, quote] of [
         const { fake, strike, another, ...requests } = await rig(t)
         const request = requests[kind]()
         fake.fail(fault, /PATCH/)
-        await t.rejects(strike.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+        await t.rejects(strike.createPayout(key, request), { name: 'PayoutUncertain' })
         t.equal(fake.account.payments.size, 1)
         const status = kind === 'lightning' ? 'confirmed' : 'processing'
         for (const provider of [strike, another()]) {
@@ -327,10 +323,10 @@ for (const [kind, quote] of [
         const known = await strike.createPayout(key, before)
         const request = requests[kind]()
         fake.fail(fault, /PATCH/)
-        await t.rejects(strike.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+        await t.rejects(strike.createPayout(key, request), { name: 'PayoutUncertain' })
         for (const provider of [strike, another()]) {
-          await t.rejects(provider.lookUpPayout(key, request, null), errorLike({ name: 'ProviderUnavailable' }))
-          await t.rejects(provider.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+          await t.rejects(provider.lookUpPayout(key, request, null), { name: 'ProviderUnavailable' })
+          await t.rejects(provider.createPayout(key, request), { name: 'PayoutUncertain' })
         }
         t.equal(fake.account.payments.size, 2)
         t.match(
@@ -350,7 +346,7 @@ t.test('one that was never begun is unsent, each time it is looked up, and is no
   t.equal(await strike.lookUpPayout(key, request, null), null)
   await t.rejects(
     another().createPayout(key, request),
-    errorLike({ name: 'PayoutUncertain' }),
+    { name: 'PayoutUncertain' },
     'a process that woke up late must not pay what was given up'
   )
   t.equal(fake.account.payments.size, 0)
@@ -360,20 +356,17 @@ t.test('an invoice that has expired since says nothing of what was sent', async 
   const { clock, fake, strike, another, lightning } = await rig(t)
   const request = lightning({ expirySeconds: 60 })
   fake.fail('lost before', /PATCH/)
-  await t.rejects(strike.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+  await t.rejects(strike.createPayout(key, request), { name: 'PayoutUncertain' })
   fake.rewrite = (on, body) =>
     on.endsWith('/lightning')
       ? { data: { status: 422, code: 'INVALID_STATE_FOR_INVOICE_EXPIRED', message: 'The invoice has expired.' } }
       : body
   clock.advance(120_000)
-  await t.rejects(
-    another().lookUpPayout(key, request, null),
-    errorLike({ name: 'ProviderUnavailable', message: /does not say/ })
-  )
+  await t.rejects(another().lookUpPayout(key, request, null), { name: 'ProviderUnavailable', message: /does not say/ })
   fake.addKey('receiver', ['partner.receive-request.create'], fake.account)
   await t.rejects(
     another().lookUpPayout(new Secret('receiver'), request, null),
-    errorLike({ reason: 'scope' }),
+    { reason: 'scope' },
     'a key that may not look is told'
   )
 })
@@ -405,7 +398,7 @@ for (const [why, status, code, outcome] of answers) {
   t.test(`the execution is answered with ${why}`, async t => {
     const { fake, strike, lightning } = await rig(t)
     fake.refuse(/PATCH/, status, code)
-    await t.rejects(strike.createPayout(key, lightning()), errorLike(outcome))
+    await t.rejects(strike.createPayout(key, lightning()), outcome)
     t.equal(fake.account.payments.size, 0)
   })
 }

@@ -9,7 +9,6 @@ import {
   type ProviderFault
 } from '../../../src/lightning/provider-calls/errors.ts'
 import type { ChargeState, Provider } from '../../../src/lightning/provider-calls/provider.ts'
-import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const key = new Secret('key')
@@ -75,17 +74,14 @@ for (const kind of ['timeout', 'server'] as const) {
     await failing(made, 5, () => fault(kind))
     t.equal(made.calls, 5)
     made.clock.advance(2_500)
-    await t.rejects(
-      made.look(),
-      errorLike({
-        name: 'ProviderUnavailable',
-        fault: 'open',
-        status: 503,
-        retryAfter: 8,
-        headers: ['Retry-After', '8']
-      })
-    )
-    await t.rejects(made.provider.validateKey(key), errorLike({ fault: 'open' }))
+    await t.rejects(made.look(), {
+      name: 'ProviderUnavailable',
+      fault: 'open',
+      status: 503,
+      retryAfter: 8,
+      headers: ['Retry-After', '8']
+    })
+    await t.rejects(made.provider.validateKey(key), { fault: 'open' })
     t.equal(made.calls, 5)
   })
 }
@@ -97,7 +93,7 @@ t.test(
     await failing(made, 5, () => new NothingSent('x', 5, undefined, 'network'))
     for (const pause of [1_000, 2_000, 4_000, 5_000, 5_000]) {
       made.clock.advance(pause - 1)
-      await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 1 }))
+      await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
       made.clock.advance(1)
       const before = made.calls
       await failing(made, 1, () => fault('network'))
@@ -115,13 +111,13 @@ t.test('one that lets its callers wait is left alone for longer, as soon as it d
     throw fault('network')
   }
   await made.look().catch(() => null)
-  await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 10 }))
+  await t.rejects(made.look(), { fault: 'open', retryAfter: 10 })
 })
 
 t.test('a node that says that it is starting is tried soon', async t => {
   const made = rig()
   await failing(made, 5, () => new NothingSent('locked', 30, undefined, 'server'))
-  await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 1 }))
+  await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
 })
 
 t.test('who wants to know is told of each host that answers again, once', async t => {
@@ -180,7 +176,7 @@ t.test('a host that answers a refusal is not failing; a limit that is kept to sa
   t.equal(made.calls, 9)
   await failing(made, 1, () => new NothingSent('x', 5, undefined, 'rate'))
   await failing(made, 1, () => fault('network'))
-  await t.rejects(made.look(), errorLike({ fault: 'open' }))
+  await t.rejects(made.look(), { fault: 'open' })
 })
 
 t.test(
@@ -196,11 +192,11 @@ t.test(
       description: null
     } as const
     for (let count = 0; count < 5; count++)
-      await t.rejects(async () => made.provider.createPayout?.(key, request), errorLike({ name: 'PayoutUncertain' }))
-    await t.rejects(
-      async () => made.provider.createPayout?.(key, request),
-      errorLike({ name: 'ProviderUnavailable', fault: 'open' })
-    )
+      await t.rejects(async () => made.provider.createPayout?.(key, request), { name: 'PayoutUncertain' })
+    await t.rejects(async () => made.provider.createPayout?.(key, request), {
+      name: 'ProviderUnavailable',
+      fault: 'open'
+    })
     t.equal(made.calls, 5)
   }
 )
@@ -212,7 +208,7 @@ t.test('after the pause one call tries it: success closes it', async t => {
   const { promise, resolve } = Promise.withResolvers<ChargeState>()
   made.next = () => promise
   const trial = made.look()
-  await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 5 }), 'the others do not wait for it')
+  await t.rejects(made.look(), { fault: 'open', retryAfter: 5 }, 'the others do not wait for it')
   t.equal(made.calls, 6)
   resolve(unpaid)
   t.same(await trial, unpaid)
@@ -227,7 +223,7 @@ t.test('each try that fails doubles the pause, up to 60 seconds', async t => {
   await failing(made, 5, () => fault('server'))
   for (const pause of [10_000, 20_000, 40_000, 60_000, 60_000]) {
     made.clock.advance(pause - 1)
-    await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 1 }))
+    await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
     made.clock.advance(1)
     const before = made.calls
     await failing(made, 1, () => fault('server'))
@@ -255,10 +251,10 @@ t.test('calls that began before the pause neither lengthen nor end it', async t 
   const running = Array.from({ length: 12 }, () => made.look().catch(() => null))
   for (const one of open.slice(0, 10)) one.reject(fault('server'))
   await Promise.all(running.slice(0, 10))
-  await t.rejects(made.look(), errorLike({ retryAfter: 10 }))
+  await t.rejects(made.look(), { retryAfter: 10 })
   open[10]?.resolve(unpaid)
   await running[10]
-  await t.rejects(made.look(), errorLike({ fault: 'open' }), 'an old success does not end it')
+  await t.rejects(made.look(), { fault: 'open' }, 'an old success does not end it')
   made.clock.advance(10_000)
   made.next = async () => unpaid
   t.same(await made.look(), unpaid)
@@ -271,7 +267,7 @@ t.test('hosts are judged apart where keys choose them', async t => {
   const made = rig(key => key?.reveal() ?? '')
   await failing(made, 5, () => fault('server'), new Secret('dead.example'))
   made.next = async () => unpaid
-  await t.rejects(made.look(new Secret('dead.example')), errorLike({ fault: 'open' }))
+  await t.rejects(made.look(new Secret('dead.example')), { fault: 'open' })
   t.same(await made.look(new Secret('alive.example')), unpaid)
 })
 

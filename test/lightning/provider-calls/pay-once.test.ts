@@ -7,7 +7,6 @@ import {
 } from '../../../src/lightning/provider-calls/errors.ts'
 import { payOnce, type Sending } from '../../../src/lightning/provider-calls/pay-once.ts'
 import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
-import { errorLike } from '../../support/error-like.ts'
 
 const payment = (status: Payout['status']) => ({
   payout: { payoutId: 'p', status, feeSats: 1, transactionHash: null, processedAt: null },
@@ -77,7 +76,7 @@ for (const [before, sending, after, ending, sends] of rows) {
         }
       })
       if (typeof ending === 'string') t.match(await paying, { status: ending })
-      else await t.rejects(paying, errorLike(ending))
+      else await t.rejects(paying, ending)
       t.equal(asked, sends)
     }
   )

@@ -8,7 +8,6 @@ import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/pro
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { callLimits } from '../../lightning/providers/declared.ts'
-import { errorLike } from '../../support/error-like.ts'
 import { FakePayee, fixture, freshAddress, offer, settings, type Fixture } from './fixture.ts'
 
 interface Scene extends Fixture {
@@ -192,7 +191,7 @@ t.test('while the provider is left alone nothing is handed out, and what lies re
   await s.stock(2)
   s.isLeftAlone = true
   s.payee.fault = new ProviderUnavailable('It is left alone.', 7, undefined, 'open')
-  await t.rejects(s.ask(), errorLike({ status: 503 }))
+  await t.rejects(s.ask(), { status: 503 })
   t.equal(s.selling.minting.invoicesAhead, 2)
   s.isLeftAlone = false
   t.ok(await s.ask())
@@ -207,7 +206,7 @@ t.test(
     s.payee.gate = new Promise(() => {})
     for (let time = 0; time < 3; time++) t.ok(await s.ask())
     const waiting = s.ask()
-    const refused = t.rejects(waiting, errorLike({ status: 503 }))
+    const refused = t.rejects(waiting, { status: 503 })
     await s.until(12)
     s.clock.advance(20_000)
     await refused
@@ -279,7 +278,7 @@ t.test('an invoice whose row could not be written is not handed out again', asyn
   const before = s.selling.minting.invoicesAhead
   s.payee.gate = new Promise(() => {})
   s.watched.deaf.add('insert')
-  await t.rejects(s.ask(), errorLike({ status: 503 }))
+  await t.rejects(s.ask(), { status: 503 })
   s.watched.deaf.clear()
   t.equal(s.selling.minting.invoicesAhead, before - 1)
   t.ok(await s.ask(), 'the other is its own')
@@ -408,6 +407,6 @@ t.test(
       t.equal((await s.ask()).providerKind, 'second', `nor is an invoice with a wrong ${fault} the last word`)
     }
     s.payee.instead = null
-    await t.rejects(s.ask(), errorLike({ status: 503, message: 'The payment provider gave no usable invoice.' }))
+    await t.rejects(s.ask(), { status: 503, message: 'The payment provider gave no usable invoice.' })
   }
 )

@@ -7,7 +7,6 @@ import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { Budgets } from '../../../src/lightning/provider-calls/budgets.ts'
 import { callLimits } from '../../lightning/providers/declared.ts'
-import { errorLike } from '../../support/error-like.ts'
 import { fixture, freshAddress, offer } from '../challenges/fixture.ts'
 import { until } from '../../support/until.ts'
 
@@ -109,10 +108,10 @@ t.test('a buyer that has paid comes before strangers', async t => {
 t.test('a budget that is used up is 503 with the true wait, and nothing is written', async t => {
   const s = await scene(t, 'strike')
   await s.payee.budget?.refused('others', null, 600)
-  await t.rejects(
-    s.selling.minting.mint(offer({ place: s.place }), { clientKey: freshAddress(), digest: null }),
-    errorLike({ status: 503, headers: ['Retry-After', '600'] })
-  )
+  await t.rejects(s.selling.minting.mint(offer({ place: s.place }), { clientKey: freshAddress(), digest: null }), {
+    status: 503,
+    headers: ['Retry-After', '600']
+  })
   t.same(await s.database.sql`select 1 from challenges where place = ${s.place}`, [])
 })
 

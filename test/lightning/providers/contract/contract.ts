@@ -18,7 +18,6 @@ import type { InvoiceNetwork } from '../../../../src/lightning/codecs/bolt11.ts'
 import { Payees } from '../../../../src/lightning/providers/payees.ts'
 import { Metrics } from '../../../../src/platform/telemetry/metrics.ts'
 import { openTestDatabase, temporaryFolder } from '../../../support/database.ts'
-import { errorLike } from '../../../support/error-like.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import {
   refundOf,
@@ -211,29 +210,29 @@ const rows: readonly Row[] = [
     if (isSilence) t.match(message, told)
     await t.rejects(
       provider.createCharge(foreign, request),
-      isSilence ? errorLike({ fault: 'timeout', message: told }) : ProviderRefused
+      isSilence ? { fault: 'timeout', message: told } : ProviderRefused
     )
   }),
   called('a key of another form is refused, and nobody is asked', async (t, { provider, wire }) => {
     const other = secret('another form of key')
     t.match(await provider.validateKey(other), { isValid: false })
-    await t.rejects(provider.createCharge(other, request), errorLike({ name: 'ProviderRefused', reason: 'key' }))
+    await t.rejects(provider.createCharge(other, request), { name: 'ProviderRefused', reason: 'key' })
     t.equal(wire.requests(), 0)
   }),
   called('where nobody is there, certainly nothing was sent', async (t, subject) => {
     const { provider, key, wire } = subject
     const { chargeId } = await create(subject)
     await wire.stop()
-    await t.rejects(provider.lookUp(key, chargeId), errorLike({ status: 503 }))
+    await t.rejects(provider.lookUp(key, chargeId), { status: 503 })
     const error = await fails(provider.createCharge(key, request))
     t.ok(error instanceof NothingSent, String(error))
     t.match(error, { fault: 'network', status: 503 })
-    await t.rejects(provider.validateKey(key), errorLike({ status: 503 }), 'that is no verdict on the key')
+    await t.rejects(provider.validateKey(key), { status: 503 }, 'that is no verdict on the key')
   }),
   called('a page of something in front of it and a 5xx are its fault', async (t, { provider, key, wire }) => {
     for (const fault of ['html', 'server error'] as const) {
       wire.fail(fault, wire.on.create)
-      await t.rejects(provider.createCharge(key, request), errorLike({ status: 503, fault: 'server' }), fault)
+      await t.rejects(provider.createCharge(key, request), { status: 503, fault: 'server' }, fault)
     }
     t.match(await provider.createCharge(key, request), { chargeId: /./ }, 'and it goes on afterwards')
   }),
@@ -241,18 +240,18 @@ const rows: readonly Row[] = [
     const { provider, key, wire } = subject
     const { chargeId } = await create(subject)
     wire.fail('html', wire.on.lookUp)
-    await t.rejects(provider.lookUp(key, chargeId), errorLike({ fault: 'server' }))
+    await t.rejects(provider.lookUp(key, chargeId), { fault: 'server' })
   }),
   called('who hangs while an invoice is made is given up in time', async (t, { provider, key, clock, wire }) => {
     const began = clock.now()
     wire.fail('hang', wire.on.create)
-    await t.rejects(provider.createCharge(key, request), errorLike({ status: 503, fault: 'timeout' }))
+    await t.rejects(provider.createCharge(key, request), { status: 503, fault: 'timeout' })
     t.equal(clock.now() - began, TIMEOUT)
   }),
   called('who hangs while an invoice is looked up likewise', async (t, subject) => {
     const { chargeId } = await create(subject)
     subject.wire.fail('hang', subject.wire.on.lookUp)
-    await t.rejects(subject.provider.lookUp(subject.key, chargeId), errorLike({ status: 503, fault: 'timeout' }))
+    await t.rejects(subject.provider.lookUp(subject.key, chargeId), { status: 503, fault: 'timeout' })
   }),
   called('a lost answer to an invoice leaves at worst one that nobody knows', async (t, { provider, key, wire }) => {
     for (const fault of ['lost before', 'lost after'] as const) {
@@ -268,12 +267,12 @@ const rows: readonly Row[] = [
   }),
   lying('an invoice over another amount is no charge', async (t, { provider, key, wire }) => {
     wire.lie('amount')
-    await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'server' }))
+    await t.rejects(provider.createCharge(key, request), { fault: 'server' })
   }),
   lying('nor is one with another hash than the server says', async (t, { provider, key, wire }) => {
     if (wire.tellsNoHash === true) return
     wire.lie('hash')
-    await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'server' }))
+    await t.rejects(provider.createCharge(key, request), { fault: 'server' })
   }),
   lying('of an invoice of another network the charge says so, whatever the server is', async (t, subject) => {
     subject.wire.lie('network')
@@ -285,10 +284,11 @@ const rows: readonly Row[] = [
     t.match(await gateway.create(), { network })
     t.match(await gateway.check(), { isValid: true })
     subject.wire.lie('network')
-    await t.rejects(
-      gateway.create(),
-      errorLike({ status: 502, reason: 'key', message: new RegExp(`one of signet, .* sells on ${network}`) })
-    )
+    await t.rejects(gateway.create(), {
+      status: 502,
+      reason: 'key',
+      message: new RegExp(`one of signet, .* sells on ${network}`)
+    })
     t.match(await gateway.create(), { network }, 'and it goes on afterwards')
     subject.wire.lie('network')
     const verdict = await gateway.check()
@@ -304,7 +304,7 @@ const rows: readonly Row[] = [
       const gateway = onNetwork(subject, wanted)
       const message = `The provider key is one of ${network}, and this gateway sells on ${wanted}: save a key of ${wanted}.`
       t.same(await gateway.check(), { isValid: false, message })
-      await t.rejects(gateway.create(), errorLike({ status: 502, reason: 'key', message }))
+      await t.rejects(gateway.create(), { status: 502, reason: 'key', message })
     }
   ),
   called("a merchant's bad requests open no breaker for others", async (t, { provider, key, clock, wire }) => {
@@ -312,10 +312,10 @@ const rows: readonly Row[] = [
     if (tooMuch === null) return
     const behind = guarded(provider, { clock })
     for (let count = 0; count < 12; count++)
-      await t.rejects(
-        behind.createCharge(key, { ...request, amountSats: tooMuch }),
-        errorLike({ name: 'ProviderRefused', reason: 'request' })
-      )
+      await t.rejects(behind.createCharge(key, { ...request, amountSats: tooMuch }), {
+        name: 'ProviderRefused',
+        reason: 'request'
+      })
     t.match(await behind.createCharge(key, request), { chargeId: /./ })
   }),
   paying('a refund pays its invoice, and is found again', async (t, { provider, key, clock, pays }) => {
@@ -346,8 +346,7 @@ const rows: readonly Row[] = [
     if (pays.failsAtEnd === true) {
       t.match(await provider.createPayout(key, refund), { status: 'processing' })
       clock.advance(86_400_000)
-    } else
-      await t.rejects(provider.createPayout(key, refund), errorLike({ name: 'ProviderRefused', reason: 'request' }))
+    } else await t.rejects(provider.createPayout(key, refund), { name: 'ProviderRefused', reason: 'request' })
     const found = await provider.lookUpPayout(key, refund, null)
     t.ok(found === null || found.status === 'failed')
     pays.outcome('paid')
@@ -373,8 +372,7 @@ const rows: readonly Row[] = [
     for (const says of ['none', 'zero'] as const) {
       const refund = refundOf(clock, 40, says)
       if (pays.paysAmountless) t.match(await provider.createPayout(key, refund), { status: 'confirmed' }, says)
-      else
-        await t.rejects(provider.createPayout(key, refund), errorLike({ name: 'ProviderRefused', reason: 'request' }))
+      else await t.rejects(provider.createPayout(key, refund), { name: 'ProviderRefused', reason: 'request' })
     }
     t.equal(pays.sendings(), pays.paysAmountless ? 2 : 0)
     // Each fake breaks off where an amount comes with an invoice that has one.
