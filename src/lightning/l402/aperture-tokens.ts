@@ -7,24 +7,21 @@ import { verifySignature, type Macaroon } from './macaroon.ts'
 
 const HASH_BYTES = 32
 const ROW_BYTES = 64
-const ROW = /^([0-9a-f]{64})[,\s]([0-9a-f]{64})$/
+/** Characters of two hex texts, a space and the end of the line. */
+const LINE = 2 * ROW_BYTES + 2
 
 /** Root keys by identifier, sorted in one buffer: a gateway has held millions, as each 402 of Aperture made one. */
 export class ApertureKeys {
   readonly #rows: Buffer
 
-  /** @param text lines of two hex texts, as `apertureRows` writes them; sorted. @throws SyntaxError naming the line */
+  /** @param text as `apertureRows` writes it. @throws SyntaxError unless sorted lines of two hex texts */
   constructor(text: string) {
-    const lines = text.split('\n').filter(line => line !== '')
-    this.#rows = Buffer.allocUnsafe(lines.length * ROW_BYTES)
-    lines.forEach((line, at) => {
-      const [, hash, key] = ROW.exec(line) ?? []
-      if (hash === undefined || key === undefined)
-        throw new SyntaxError(`line ${at + 1} must have two texts of 64 hex characters`)
-      this.#rows.write(hash + key, at * ROW_BYTES, 'hex')
-      if (at > 0 && this.#compare(at - 1, this.#rows.subarray(at * ROW_BYTES)) >= 0)
-        throw new SyntaxError(`line ${at + 1} must come after the line before it, sorted and once`)
-    })
+    this.#rows = Buffer.from(text.replaceAll(/[ \n]/g, ''), 'hex')
+    if (text.length % LINE !== 0 || this.#rows.length * LINE !== text.length * ROW_BYTES)
+      throw new SyntaxError('each line must have two texts of 64 hex characters')
+    for (let row = 1; row < this.size; row++)
+      if (this.#compare(row - 1, this.#rows.subarray(row * ROW_BYTES, row * ROW_BYTES + HASH_BYTES)) >= 0)
+        throw new SyntaxError(`line ${row + 1} must come after the line before it, sorted and once`)
   }
 
   get size(): number {
