@@ -116,8 +116,7 @@ export class PlanReminders {
       const accounts = merchants.within(sql)
       const merchant = await accounts.byId(merchantId)
       if (merchant?.billingSubscriptionId !== subscription.id) return
-      if (await store.move(sql, subscription, to))
-        await accounts.setSubscription(merchantId, { subscriptionStatus: to })
+      if (await store.move(sql, subscription, to)) await accounts.change(merchantId, { subscriptionStatus: to })
     })
   }
 

@@ -137,7 +137,7 @@ export class CardSubscriptions {
       )
     const current = merchant === null ? null : currentSubscription(merchant, subscriptions)
     if (merchant === null || current === null) return
-    await merchants.setSubscription(merchantId, factsOf(current))
+    await merchants.change(merchantId, factsOf(current))
     const isNew =
       merchant.billingSubscriptionId !== current.subscriptionId ||
       (current.subscriptionId === seen.subscriptionId && before.plan !== seen.plan)

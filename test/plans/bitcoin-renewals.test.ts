@@ -194,7 +194,7 @@ t.test(
     await f.settle(await f.buy(twice))
     await f.merchants.deactivate(inactive.id)
     await f.merchants.setTier(moved.id, 'l402')
-    await f.merchants.setSubscription(byCard.id, { billingSubscriptionId: 'sub_9' })
+    await f.merchants.change(byCard.id, { billingSubscriptionId: 'sub_9' })
     f.clock.advance(31 * DAY)
     await f.reminders.run()
     t.same(await f.mails(), [])

@@ -146,7 +146,7 @@ t.test('the flags of the plan are not set again by a renewal (decision 77)', asy
   const { account, buy, settle, now, merchants } = await fixture(t)
   const merchant = await account()
   await settle(await buy(merchant))
-  await merchants.setFlags(merchant.id, { l402Enabled: false })
+  await merchants.change(merchant.id, { l402Enabled: false })
   await settle(await buy(merchant))
   t.equal((await now(merchant)).flags.l402Enabled, false)
 })
@@ -285,7 +285,7 @@ t.test(
         merchantId: merchant.id
       })
       await merchants.within(sql).setTier(merchant.id, 'individual')
-      await merchants.within(sql).setSubscription(merchant.id, {
+      await merchants.within(sql).change(merchant.id, {
         subscriptionStatus: 'active',
         currentPeriodEnd: row.currentPeriodEnd,
         billingSubscriptionId: first.subscriptionId
@@ -295,7 +295,7 @@ t.test(
     // As the job of renewals makes it: another invoice of the same subscription.
     const renewal = await buy(null, { email: 'other.address@example.com' })
     await database.sql`update bitcoin_invoices set subscription_id = ${first.subscriptionId} where payment_hash = ${renewal.paymentHash}`
-    await merchants.setSubscription(merchant.id, { billingSubscriptionId: 'sub_card', subscriptionStatus: 'active' })
+    await merchants.change(merchant.id, { billingSubscriptionId: 'sub_card', subscriptionStatus: 'active' })
     const before = await now(merchant)
     await settle(renewal)
     await settle(renewal)
@@ -329,7 +329,7 @@ t.test('the months of somebody who had to wait for an account count from its app
       const merchant =
         held === null
           ? (await accounts.create({ name: 'Patient', email, tier: 'individual', subscription: facts })).merchant
-          : await accounts.setSubscription(held.id, facts)
+          : await accounts.change(held.id, facts)
       if (merchant === null) throw new Error('the account is gone')
       await plans.approved(sql, {
         merchant,

@@ -221,7 +221,7 @@ t.test('subscriptions by card', async t => {
       const { subscriptionId } = stands({ subscriptionId: subId(), merchantId: id })
       await cards.refresh(subscriptionId)
       t.match((await merchant(id)).flags, { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true })
-      await merchants.setFlags(id, { multiCurrencyEnabled: false })
+      await merchants.change(id, { multiCurrencyEnabled: false })
       stands({ subscriptionId, currentPeriodEnd: clock.now() + 60 * DAY })
       await cards.refresh(subscriptionId)
       t.match(

@@ -184,7 +184,7 @@ function colourOperation(dependencies: MerchantOperationDependencies): AnyOperat
     }),
     responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
-      const { colour } = there(await dependencies.merchants.setColour(merchantOf(ctx).id, body.colour))
+      const { colour } = there(await dependencies.merchants.change(merchantOf(ctx).id, body))
       return done(
         colour === null ? 'Pages have the usual colour from now on.' : `Pages have the colour ${colour} from now on.`
       )
@@ -212,7 +212,7 @@ function nameOperation(dependencies: MerchantOperationDependencies): AnyOperatio
     }),
     responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
-      const { name } = there(await dependencies.merchants.rename(merchantOf(ctx).id, { name: body.name.trim() }))
+      const { name } = there(await dependencies.merchants.change(merchantOf(ctx).id, { name: body.name.trim() }))
       return done(`The account is now named ${name}.`)
     }
   })
@@ -239,7 +239,7 @@ function receiptNoteOperation(dependencies: MerchantOperationDependencies): AnyO
     responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
       const note = body.note?.trim() ?? ''
-      there(await dependencies.merchants.setReceiptNote(merchantOf(ctx).id, note === '' ? null : note))
+      there(await dependencies.merchants.change(merchantOf(ctx).id, { receiptNote: note === '' ? null : note }))
       return done(note === '' ? 'Receipts have no seller details.' : 'Receipts have these seller details.')
     }
   })

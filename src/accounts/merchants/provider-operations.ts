@@ -152,7 +152,7 @@ function providerOperation(dependencies: ProviderKeyDependencies): AnyOperation 
     }),
     responses: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
-      const merchant = there(await dependencies.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
+      const merchant = there(await dependencies.merchants.change(merchantOf(ctx).id, { providerChoice: body.provider }))
       const hasKey = keyInSlot(merchant, body.provider) !== null
       return done(
         `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`

@@ -229,8 +229,12 @@ export class Merchants {
     return this.#setActive(id, true)
   }
 
-  /** @throws ShortError 409 for a used address (decision 152) */
-  rename(id: number, changes: { readonly name?: string; readonly email?: string }): Promise<Merchant | null> {
+  /**
+   * Writes what is given, unvalidated. A provider choice may name a slot without a key (decision 69); caps replace all
+   * limits that differ from the plan's.
+   * @throws ShortError 409 for a used address (decision 152)
+   */
+  change(id: number, changes: MerchantChanges): Promise<Merchant | null> {
     return this.#update(id, changes.email === undefined ? changes : { ...changes, email: normalEmail(changes.email) })
   }
 
@@ -265,36 +269,9 @@ export class Merchants {
     await this.#options.keySaved?.(id, slot)
   }
 
-  /** Allows a slot without a key (decision 69). */
-  setProviderChoice(id: number, slot: ProviderSlot): Promise<Merchant | null> {
-    return this.#update(id, { providerChoice: slot })
-  }
-
-  /** Color of the payment pages; null: default. Not validated here. */
-  setColour(id: number, colour: string | null): Promise<Merchant | null> {
-    return this.#update(id, { colour })
-  }
-
-  setReceiptNote(id: number, receiptNote: string | null): Promise<Merchant | null> {
-    return this.#update(id, { receiptNote })
-  }
-
-  /** Replaces the limits that differ from the plan's. */
-  setCaps(id: number, caps: Partial<PlanCaps>): Promise<Merchant | null> {
-    return this.#update(id, { caps })
-  }
-
-  setFlags(id: number, flags: Partial<MerchantFlags>): Promise<Merchant | null> {
-    return this.#update(id, flags)
-  }
-
   /** Changes the plan with its flags; refunds stay unchanged (decision 77). */
   setTier(id: number, tier: PlanTier): Promise<Merchant | null> {
     return this.#update(id, { planTier: tier, ...flagsOfTier(tier) })
-  }
-
-  setSubscription(id: number, facts: Partial<SubscriptionFacts>): Promise<Merchant | null> {
-    return this.#update(id, facts)
   }
 
   /**

@@ -14,6 +14,7 @@ import {
   text,
   moment,
   type Column,
+  type RecordOf,
   type Records,
   type Row
 } from '../../platform/database/rows.ts'
@@ -47,23 +48,7 @@ interface NewMerchant {
 }
 
 /** Independent columns; omitted ones stay. `null` clears nullable ones. */
-export interface MerchantChanges {
-  readonly name?: string
-  readonly email?: string
-  readonly planTier?: string
-  readonly subscriptionStatus?: string | null
-  readonly currentPeriodEnd?: number | null
-  readonly billingCustomerId?: string | null
-  readonly billingSubscriptionId?: string | null
-  readonly isActive?: boolean
-  readonly refundsEnabled?: boolean
-  readonly multiCurrencyEnabled?: boolean
-  readonly l402Enabled?: boolean
-  readonly providerChoice?: ProviderSlot
-  readonly colour?: string | null
-  readonly receiptNote?: string | null
-  readonly caps?: Partial<PlanCaps> | null
-}
+export type MerchantChanges = Partial<RecordOf<typeof changingColumns & typeof changeColumns>>
 
 interface WebhookColumns {
   readonly url: string | null | undefined
@@ -145,15 +130,25 @@ export const headColumns = {
   createdAt: moment()
 }
 
+const changingColumns = {
+  name: text(),
+  email: text(),
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(moment()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  colour: optional(text()),
+  receiptNote: optional(text()),
+  caps: optional(json((stored: Partial<PlanCaps>) => stored))
+}
+
 const merchantRows: Records<Merchant> = records({
   ...headColumns,
+  ...changingColumns,
   keyId: text(),
   keyCreatedAt: moment(),
   keyRotatedAt: optional(moment()),
   storedTier: optional(text('plan_tier')),
-  currentPeriodEnd: optional(moment()),
-  billingCustomerId: optional(text()),
-  billingSubscriptionId: optional(text()),
   flags: group({
     refundsEnabled: flag(),
     multiCurrencyEnabled: flag(),
@@ -163,29 +158,18 @@ const merchantRows: Records<Merchant> = records({
   primaryKey: sealed('primary_key'),
   alternateKey: sealed('alternate_key'),
   webhookUrl: optional(text()),
-  webhookSecret: sealed('webhook_secret'),
-  colour: optional(text()),
-  receiptNote: optional(text()),
-  caps: optional(json((stored: Partial<PlanCaps>) => stored))
+  webhookSecret: sealed('webhook_secret')
 })
 
-const changeRows: Records<Required<MerchantChanges>> = records({
-  name: text(),
-  email: text(),
+const changeColumns = {
   planTier: text(),
-  subscriptionStatus: optional(text()),
-  currentPeriodEnd: optional(moment()),
-  billingCustomerId: optional(text()),
-  billingSubscriptionId: optional(text()),
   isActive: flag(),
   refundsEnabled: flag(),
   multiCurrencyEnabled: flag(),
   l402Enabled: flag(),
-  providerChoice: text<ProviderSlot>(),
-  colour: optional(text()),
-  receiptNote: optional(text()),
-  caps: optional(json((stored: Partial<PlanCaps>) => stored))
-})
+  providerChoice: text<ProviderSlot>()
+}
+const changeRows = records({ ...changingColumns, ...changeColumns })
 
 const usedKeyRows = records({
   keyDigest: bytes('used_digest'),

@@ -157,7 +157,7 @@ export class BitcoinPlans {
     const months = monthsUntil(subscription.createdAt, own.currentPeriodEnd ?? subscription.createdAt)
     let period = extended(await store.paidPeriod(sql, merchant.id, own.id), now)
     for (let more = 1; more < months; more++) period = added(period)
-    await merchants.within(sql).setSubscription(merchant.id, { currentPeriodEnd: period.end })
+    await merchants.within(sql).change(merchant.id, { currentPeriodEnd: period.end })
     await store.activate(sql, own.id, period, merchant.id)
     await store.replaceOthers(sql, merchant.id, own.id)
   }
@@ -210,7 +210,7 @@ export class BitcoinPlans {
     const period = extended(runningPeriod(merchant, plan, subscription), clock.now())
     // A change of plan sets the flags; afterwards they are independent (decision 77).
     if (merchant.storedTier !== plan) await merchants.setTier(id, plan)
-    await merchants.setSubscription(id, {
+    await merchants.change(id, {
       subscriptionStatus: 'active',
       currentPeriodEnd: period.end,
       billingSubscriptionId: subscription.id

@@ -19,7 +19,7 @@ export interface Column<T> {
 
 type Columns = Readonly<Record<string, Column<unknown>>>
 
-type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
+export type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
 
 export interface Records<T> {
   readonly names: readonly string[]

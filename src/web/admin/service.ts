@@ -138,16 +138,18 @@ export class Administration {
     const subscription = subscriptionOf(change)
     const changed = await this.#dependencies.database.transaction(async tx => {
       const merchants = this.#dependencies.merchants.within(tx)
-      known(await merchants.rename(id, picked(change, 'name', 'email')))
       if (tier !== null) await merchants.setTier(id, tier)
-      if (subscription !== null) await merchants.setSubscription(id, subscription)
-      if (change.limits !== undefined)
-        await merchants.setCaps(
-          id,
-          picked(change.limits, 'endpoints', 'challengesPerMonth', 'maxPriceSats', 'webhookEndpoints')
-        )
-      if (change.features !== undefined)
-        await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
+      const { features, limits } = change
+      known(
+        await merchants.change(id, {
+          ...picked(change, 'name', 'email'),
+          ...subscription,
+          ...(limits === undefined
+            ? {}
+            : { caps: picked(limits, 'endpoints', 'challengesPerMonth', 'maxPriceSats', 'webhookEndpoints') }),
+          ...(features === undefined ? {} : picked(features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
+        })
+      )
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
       const made = await writeSettings(merchants, id, settings)
       return { ...accountHead(known(await merchants.byId(id))), ...made }
@@ -291,7 +293,7 @@ export class Administration {
     const { billingCustomerId, ...others } = facts(subscription)
     // A bitcoin subscription has no customer: keep the account's billing portal, and grant no second trial.
     const merchant = known(
-      await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId })
+      await merchants.change(id, billingCustomerId === null ? others : { ...others, billingCustomerId })
     )
     const vacant: AccountSettings = {
       primaryKey: merchant.primaryKey === null ? settings.primaryKey : null,

@@ -114,7 +114,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       const both = there(await merchants.setProviderKey(one.id, 'primary', new Secret('primary-key')))
       t.equal(both.providerChoice, 'primary', 'even over a lone alternate key')
       const two = (await fresh()).merchant
-      await merchants.setProviderChoice(two.id, 'alternate')
+      await merchants.change(two.id, { providerChoice: 'alternate' })
       const kept = there(await merchants.setProviderKey(two.id, 'primary', new Secret('primary-key')))
       t.equal(kept.providerChoice, 'alternate', 'an explicit choice is never overwritten')
       t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key stands')
@@ -131,7 +131,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       }
       const four = (await fresh()).merchant
       await merchants.setProviderKey(four.id, 'primary', new Secret('primary-key'))
-      await merchants.setProviderChoice(four.id, 'primary')
+      await merchants.change(four.id, { providerChoice: 'primary' })
       t.equal(
         there(await merchants.removeProviderKey(four.id, 'primary')).providerChoice,
         'primary',
@@ -143,20 +143,20 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('what billing says is kept to the millisecond, and what it does not say stays', async t => {
     const { merchant } = await fresh()
     const end = Date.parse('2026-12-21T00:00:00.123Z')
-    await merchants.setSubscription(merchant.id, {
+    await merchants.change(merchant.id, {
       subscriptionStatus: 'trialing',
       currentPeriodEnd: end,
       billingCustomerId: 'cus_1',
       billingSubscriptionId: 'sub_1'
     })
-    const later = there(await merchants.setSubscription(merchant.id, { subscriptionStatus: 'past_due' }))
+    const later = there(await merchants.change(merchant.id, { subscriptionStatus: 'past_due' }))
     t.match(later, {
       subscriptionStatus: 'past_due',
       currentPeriodEnd: end,
       billingCustomerId: 'cus_1',
       billingSubscriptionId: 'sub_1'
     })
-    t.equal(there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
+    t.equal(there(await merchants.change(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
   })
 
   await t.test(
@@ -278,10 +278,10 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     const { merchants, clock } = setUp(database)
     const gating = subscriptionGate(async ({ id }) => {
       asked++
-      return renewed === null ? null : await merchants.setSubscription(id, renewed)
+      return renewed === null ? null : await merchants.change(id, renewed)
     })
     const { merchant } = await merchants.create({ name: 'R', email: 'renewal@example.com', tier: 'individual' })
-    const ended = there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
+    const ended = there(await merchants.change(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
     t.match(await gating.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
     t.equal(asked, 1)
     renewed = {

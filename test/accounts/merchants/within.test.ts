@@ -38,7 +38,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     await t.rejects(
       database.transaction(async tx => {
         const inside = merchants.within(tx)
-        await inside.rename(merchant.id, { name: 'Undone' })
+        await inside.change(merchant.id, { name: 'Undone' })
         await inside.changeWebhook(merchant.id, { url: 'https://shop.example.com/' })
         await inside.create({ name: 'Out', email: 'out@example.com' })
         throw new Error('undone')
@@ -56,7 +56,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
         tx.savepoint(nested => merchants.within(nested).create({ name: 'Second', email: 'first@example.com' })),
         { status: 409 }
       )
-      await merchants.within(tx).rename(merchant.id, { name: 'Renamed' })
+      await merchants.within(tx).change(merchant.id, { name: 'Renamed' })
     })
     t.match(await merchants.byId(merchant.id), { name: 'Renamed' })
   })

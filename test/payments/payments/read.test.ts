@@ -241,7 +241,7 @@ void t.test('sync', async t => {
     const acme = await merchant()
     const { data } = await call(acme, 'POST', '/api/payments', anInput())
     await merchants.setProviderKey(acme.id, 'alternate', new Secret('an alternate key'))
-    await merchants.setProviderChoice(acme.id, 'alternate')
+    await merchants.change(acme.id, { providerChoice: 'alternate' })
     const changed = await merchants.byId(acme.id)
     const looked = alternate.lookUps
     primary.states.set(String(data['providerChargeId']), PAID)

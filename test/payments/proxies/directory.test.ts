@@ -85,7 +85,7 @@ t.test(
         (await active('a-000001')) === false && (await active('a-000002')) === false ? true : null
       )
       t.equal(await active('b-000001'), true, "another account's do not")
-      await merchants.setFlags(other.id, { l402Enabled: false })
+      await merchants.change(other.id, { l402Enabled: false })
       await eventually('a flag too', async () =>
         (await directory.find('b-000001'))?.merchant.flags.l402Enabled === false ? true : null
       )

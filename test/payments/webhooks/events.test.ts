@@ -108,7 +108,7 @@ await t.test(
     let told: OnPaid = (tx, paid) => webhooks.challengesPaid(tx, paid)
     const shop = await producer(t, {}, database, (tx, challenge) => told(tx, challenge))
     const account = await merchant('http://127.0.0.1:1234/')
-    await merchants.setFlags(account.id, { l402Enabled: true })
+    await merchants.change(account.id, { l402Enabled: true })
     const { data } = await shop.call(account, 'POST', '/api/l402/challenges', {
       resource: '/reports/1',
       priceSats: 5,

@@ -273,7 +273,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
           callbackUrl: 'https://shop.example.com/hook'
         })
         await f.merchants.setTier(id, 'individual')
-        await f.merchants.setSubscription(id, {
+        await f.merchants.change(id, {
           subscriptionStatus: 'trialing',
           billingCustomerId: 'cus_9',
           billingSubscriptionId: 'sub_9'
@@ -480,7 +480,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         `planTier (free, individual, l402; retired spellings accepted and rewritten): ${given} is stored as ${tier}, and its flags are set (decision 77)`,
         async t => {
           const { id } = await f.account()
-          await f.merchants.setFlags(id, {
+          await f.merchants.change(id, {
             l402Enabled: false,
             multiCurrencyEnabled: !multiCurrencyEnabled,
             refundsEnabled: true
@@ -519,7 +519,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
     for (const flag of ['refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'] as const) {
       await t.test(`features.${flag} is set alone, both ways (decision 78)`, async t => {
         const { id } = await f.account()
-        await f.merchants.setFlags(id, { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false })
+        await f.merchants.change(id, { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false })
         const off = { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false }
         t.equal((await put(id, { features: { [flag]: true } })).status, 200)
         t.match((await f.merchant(id)).flags, { ...off, [flag]: true })

@@ -304,7 +304,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       'linked {merchantId, name, email, linked: true, message}; tier, facts, period end and flags taken; its key stays',
       async t => {
         const { id, email, apiKey } = await f.account()
-        await f.merchants.setFlags(id, { refundsEnabled: true, l402Enabled: false })
+        await f.merchants.change(id, { refundsEnabled: true, l402Enabled: false })
         const pending = await f.pending({ email: email.toUpperCase(), planTier: 'l402', subscriptionStatus: 'active' })
         const answer = await approve(pending.id, { merchantName: 'Another name' })
         t.equal(answer.status, 200)
@@ -332,7 +332,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       'a subscription without a customer of the billing provider, as one in bitcoin, leaves the account the customer that it is',
       async t => {
         const { id, email } = await f.account()
-        await f.merchants.setSubscription(id, {
+        await f.merchants.change(id, {
           billingCustomerId: 'cus_of_before',
           billingSubscriptionId: 'sub_of_before',
           subscriptionStatus: 'canceled'
