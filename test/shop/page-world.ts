@@ -7,7 +7,7 @@ import { LongError, Unavailable, type GatewayError } from '../../src/engine/oper
 import { Gateway } from '../../src/engine/pipeline/gateway.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { openApiDocument } from '../../src/engine/openapi/openapi.ts'
-import type { Services } from '../../src/engine/pipeline/services.ts'
+import type { Services } from '../../src/engine/pipeline/plugin.ts'
 import { defaultLimits } from '../../src/engine/listener/deadlines.ts'
 import { createListener } from '../../src/engine/listener/listener.ts'
 import { PageAssets } from '../../src/web/kit/assets.ts'

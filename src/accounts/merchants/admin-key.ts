@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { equalText, type Secret } from '../../platform/keys/secrets.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly adminKey: AdminKey
   }

@@ -5,7 +5,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { MemoryState } from '../../platform/state/memory.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly authThrottle: AuthThrottle
   }

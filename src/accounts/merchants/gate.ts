@@ -12,7 +12,7 @@ import type { Merchant, MerchantFlags } from './schema.ts'
 /** Features behind an account flag, as the errors name them. */
 export type GatedFeature = 'refunds' | 'multi_currency' | 'l402'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly subscriptionGate: SubscriptionGate
   }

@@ -59,7 +59,7 @@ export function principalOfKey(
   return { kind: 'merchant', id: String(merchant.id), merchant, role, by: { kind: 'key', keyId } }
 }
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly sessions: BrowserSessions
   }

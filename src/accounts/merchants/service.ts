@@ -19,7 +19,7 @@ import {
   type StoredMerchant
 } from './store.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly merchants: Merchants
   }

@@ -1,9 +1,26 @@
 import type { Static, TSchema } from 'typebox'
 import type { Context, Slot, RouteInfo } from '../message/context.ts'
 import type { Head, Outcome, Reply } from '../message/reply.ts'
-import type { Services } from './services.ts'
 import type { HeaderList } from '../message/headers.ts'
 import type { TunnelTarget } from '../message/wire.ts'
+import type { PolicyConfig } from '../sections/policy.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import type { State } from '../../platform/state/state.ts'
+
+/**
+ * Services for `uses`. Domains add theirs by declaration merging (`declare module '…/pipeline/plugin.ts' { interface
+ * Services { challenges: … } }`), so that the engine imports none.
+ */
+export interface Services {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  /** Counters, replays and caches that workers share. */
+  readonly state: State
+  readonly policies: Readonly<Record<string, PolicyConfig>>
+}
 
 export type HookResult = void | Reply | Promise<void | Reply>
 

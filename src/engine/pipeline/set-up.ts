@@ -1,7 +1,6 @@
 import { didYouMean, kindOf, nearest, quote } from '../config/diagnose.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import type { Hooks, Plugin } from './plugin.ts'
-import type { Services } from './services.ts'
+import type { Hooks, Plugin, Services } from './plugin.ts'
 
 /** Time limit of a `setup`: `boltgate check`, a start and a reload all wait for it. */
 const SETUP_MS = 10_000

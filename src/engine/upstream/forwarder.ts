@@ -25,7 +25,7 @@ import type { UpstreamCall } from './request-head.ts'
 import { Sink } from './sink.ts'
 import { UpgradePolicy } from './response-policy.ts'
 
-declare module '../pipeline/services.ts' {
+declare module '../pipeline/plugin.ts' {
   interface Services {
     readonly forwarder: Forwarder
   }

@@ -2,7 +2,7 @@ import { Client } from 'undici'
 import { guardedConnector, plainConnector, type UpstreamTls } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
-declare module '../pipeline/services.ts' {
+declare module '../pipeline/plugin.ts' {
   interface Services {
     /** Calls through the address guard. */
     readonly outbound: OutboundCall

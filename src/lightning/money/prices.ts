@@ -1,3 +1,4 @@
+import type { FiatText } from '../../engine/checks/money-text.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
 import { inUnits, knownDecimal, type Decimal } from './decimal.ts'
@@ -128,3 +129,19 @@ export const CURRENCY_RULES: Readonly<Record<Currency, CurrencyRules>> = Object.
   GBP: fiat,
   BTC: Object.freeze({ places: 8, largest: 21_000_000n })
 })
+
+export function fiatOf(text: FiatText): { readonly currency: FiatCurrency; readonly amount: string } {
+  // The type has a three-letter currency and a space in front.
+  return { currency: text.slice(0, 3) as FiatCurrency, amount: text.slice(4) }
+}
+
+/** Compares amounts of the same currency. */
+export function isMoreFiat(one: FiatText, other: FiatText): boolean {
+  const [a, b] = [fiatOf(one), fiatOf(other)]
+  if (a.currency !== b.currency) return false
+  const [left, right] = [knownDecimal(a.amount), knownDecimal(b.amount)]
+  return left.digits * 10n ** BigInt(right.places) > right.digits * 10n ** BigInt(left.places)
+}
+
+/** Millisatoshis in a bitcoin. */
+export const BTC_MSAT = 100_000_000_000n

@@ -24,7 +24,7 @@ import {
 import { OtherNetwork, verdictOn } from '../provider-calls/lightning-charge.ts'
 import type { KeyVerdict, Provider, KindName } from '../provider-calls/provider.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly payees: Payees
   }

@@ -26,7 +26,7 @@ const PROXY_PATH_NOT_ALLOWED = defineError('BG_PROXY_PATH_NOT_ALLOWED', {
   fix: 'The merchant sets `allowedPaths` and `blockedPaths`.'
 })
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly proxies: ProxyAdmission
   }

@@ -29,7 +29,7 @@ const BALANCE_TOO_SMALL = defineError('BG_BALANCE_TOO_SMALL', {
   fix: 'Request less, such as with a smaller `max_tokens`; the operator can raise `bundle`.'
 })
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly balances: Balances
   }

@@ -30,7 +30,7 @@ import { macaroonToBase64, type Macaroon } from '../../lightning/l402/macaroon.t
 import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly challenges: Challenges
   }

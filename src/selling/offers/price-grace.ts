@@ -1,5 +1,5 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
-import { isMoreFiat } from '../prices/fiat.ts'
+import { isMoreFiat } from '../../lightning/money/prices.ts'
 
 interface PaidPrice {
   readonly amountSats: number

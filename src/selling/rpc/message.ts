@@ -2,7 +2,7 @@ import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '.
 import { contentDigest } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { Offer } from '../offers/offer.ts'
 import { MAX_CREDENTIAL_CHARS } from '../../lightning/codecs/credential.ts'
-import { isMoreFiat } from '../prices/fiat.ts'
+import { isMoreFiat } from '../../lightning/money/prices.ts'
 import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../../engine/formats/json-reader.ts'
 import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
 import { canonicalText, type Budget } from './json-text.ts'

@@ -43,7 +43,7 @@ import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
 import { KeptOpen, SessionSale } from './sale.ts'
 import type { SessionStore } from './store.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly prepaidSessions: PrepaidSessions
   }

@@ -5,9 +5,8 @@ import {
   type UnitPart,
   type UnitPrices
 } from '../../engine/checks/meter.ts'
-import type { FiatCurrency } from '../../lightning/money/prices.ts'
+import { type FiatCurrency, fiatOf, isMoreFiat, BTC_MSAT } from '../../lightning/money/prices.ts'
 import { knownDecimal, plainText, type Decimal } from '../../lightning/money/decimal.ts'
-import { fiatOf, isMoreFiat, BTC_MSAT } from '../prices/fiat.ts'
 import type { Usage } from './usage.ts'
 
 export type Rates = ReadonlyMap<FiatCurrency, Decimal>

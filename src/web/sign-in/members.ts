@@ -154,7 +154,7 @@ export class Members {
           and b.joined_at is not null`
       if (owner === undefined)
         throw new ShortError(CONFLICT, 'Invite this address as an owner first. It can be used after its first sign-in.')
-      await merchants.within(sql).rename(merchantId, { email })
+      await merchants.within(sql).change(merchantId, { email })
       return email
     })
   }

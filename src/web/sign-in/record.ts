@@ -6,7 +6,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Notices } from '../mail/notices.ts'
 import { principalOf, type CurrentSession } from './sessions.ts'
 
-declare module '../../engine/pipeline/services.ts' {
+declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
     readonly signInRecord: SignInRecord
   }

@@ -1,11 +1,10 @@
 import t from 'tap'
-import { readMoney } from '../../../src/engine/checks/money-text.ts'
+import { readMoney, type FiatText } from '../../../src/engine/checks/money-text.ts'
 import { FineMoney, Money } from '../../../src/engine/config/units.ts'
 import { readConfig } from '../../../src/engine/config/read.ts'
 import { knownDecimal, type Decimal } from '../../../src/lightning/money/decimal.ts'
-import { isMoreFiat } from '../../../src/selling/prices/fiat.ts'
+import { isMoreFiat } from '../../../src/lightning/money/prices.ts'
 import { Tariff } from '../../../src/selling/usage/tariff.ts'
-import type { FiatText } from '../../../src/engine/checks/money-text.ts'
 
 t.test('money is read exactly, and fiat has one spelling', async t => {
   for (const [text, money] of [
