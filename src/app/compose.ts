@@ -13,7 +13,7 @@ import type { Snapshot } from '../engine/pipeline/snapshot.ts'
 import type { ListenAddress } from '../engine/config/listen-address.ts'
 import { defaultLimits } from '../engine/listener/deadlines.ts'
 import { createListener, type Listener } from '../engine/listener/listener.ts'
-import { hasPaymentCredential, X402_FIELD } from '../engine/message/payment-headers.ts'
+import { hasPaymentCredential } from '../engine/message/payment-headers.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import { freshId } from '../platform/system/ids.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
@@ -60,7 +60,7 @@ async function build(config: GatewayConfig, environment: GatewayEnvironment, clo
   const load = closers.add(
     new Load({
       clock,
-      isPaid: ({ headers }) => hasPaymentCredential(headers) || headers.has(X402_FIELD),
+      isPaid: ({ headers }) => hasPaymentCredential(headers),
       probe: () => environment.database.sql`select 1`,
       shed: reason => {
         shed.inc({ reason })

@@ -93,6 +93,7 @@ t.test('a key beside a payment is 400', async t => {
   for (const other of [
     ['Authorization', 'L402 a:b'],
     ['Payment-Authorization', 'Payment e30'],
+    ['PAYMENT-SIGNATURE', 'e30'],
     ['Macaroon', 'ab']
   ])
     t.equal((await chain.run({ headers: ['X-API-Key', KEY, ...other] })).status, 400)

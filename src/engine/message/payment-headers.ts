@@ -79,6 +79,7 @@ export function hasPaymentCredential(headers: {
   return (
     MACAROON_FIELDS.some(name => headers.has(name)) ||
     headers.has('payment-authorization') ||
+    headers.has(X402_FIELD) ||
     headers.all('authorization').some(value => paymentScheme(value) !== null) ||
     hasPaidKey(headers)
   )

@@ -2,7 +2,7 @@ import type { Context } from './context.ts'
 import { UNSUPPORTED_MEDIA_TYPE } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { trimmed, type ReadonlyHeaders } from './headers.ts'
-import { hasPaymentCredential, X402_FIELD } from './payment-headers.ts'
+import { hasPaymentCredential } from './payment-headers.ts'
 
 /** Bytes of a body that count as one more request. */
 const UNIT = 65_536
@@ -33,7 +33,7 @@ export function readUnpaidBody(
     ctx.bodyUnits = 0
     if (units === 0 || ctx.bodyLimits.length === 0) return bytes
     const { headers } = ctx
-    const pays = headers.has('authorization') || hasPaymentCredential(headers) || headers.has(X402_FIELD)
+    const pays = headers.has('authorization') || hasPaymentCredential(headers)
     if (pays || hasCredential(bytes)) {
       ctx.bodyUnits = units
       return bytes
