@@ -4,7 +4,7 @@
  */
 import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from './bolt11.ts'
-import { hmacSha256, isHex32, preimageMatches, sha256 } from './hmac.ts'
+import { isHex32, preimageMatches, sha256 } from './hmac.ts'
 import { canonicalize, type JcsValue } from '../payment-scheme/jcs.ts'
 
 /** Genesis blocks, as in BIP 122. The specification names the first two only; tests and the sandbox need the others. */
@@ -18,8 +18,6 @@ const NETWORKS: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
 const LIGHTNING = 'lightning'
 /** Allowed clock difference in seconds, also between an invoice's end and its settlement. */
 const SKEW = 60
-/** 96 bits: each guess is a request, and the head of a 402 is short of room. */
-const NONCE_CHARS = 16
 /** Maximum characters of a credential: an invoice and little else. */
 const MAX_CHARS = 16_384
 
@@ -33,8 +31,6 @@ export interface RequestBinding {
   /** Canonical JSON, whose digest is `requestHash`. */
   readonly description: string
   readonly requestHash: string
-  /** Of the challenge that carries it, by `unprovenNonce`. */
-  readonly nonce?: string
 }
 
 interface BoundRequest {
@@ -88,7 +84,7 @@ function bindingOf(
   return { url, profile, params, description, requestHash: sha256(Buffer.from(description)).toString('hex') }
 }
 
-export function requirementsOf(invoice: Invoice, { params, profile, requestHash, nonce }: RequestBinding) {
+export function requirementsOf(invoice: Invoice, { params, profile, requestHash }: RequestBinding) {
   return {
     scheme: 'exact',
     network: NETWORKS[invoice.network],
@@ -103,22 +99,13 @@ export function requirementsOf(invoice: Invoice, { params, profile, requestHash,
       requestBindingProfile: profile,
       requestBindingParams: params,
       // Clients of the older dialect look for it.
-      ...(profile === 'http:1' ? { paymentMethod: LIGHTNING, nonce } : {}),
+      ...(profile === 'http:1' ? { paymentMethod: LIGHTNING } : {}),
       invoice: invoice.text
     }
   }
 }
 
 type Requirements = ReturnType<typeof requirementsOf>
-
-/**
- * Secret of the one response that offered an invoice by x402, which its client repeats in `accepted`. Those who see the
- * invoice alone cannot claim its payment by the older dialect.
- * @param rootKey of the challenge's token
- */
-export function unprovenNonce(rootKey: Uint8Array): string {
-  return hmacSha256(rootKey, Buffer.from('boltgate/x402')).toString('base64url').slice(0, NONCE_CHARS)
-}
 
 /** PaymentRequired. Recovers the node's key from the signature, which takes a third of a millisecond. */
 export function exactRequired(invoice: string, binding: RequestBinding, error: string | null): object {

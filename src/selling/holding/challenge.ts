@@ -12,6 +12,17 @@ export const HOLDER_MARK = '~'
 /** Prefix of the binding of a challenge that selects Payment-Authorization. */
 export const OWN_FIELD_MARK = '+'
 
+/**
+ * In the binding of a challenge that was offered by x402, behind other marks. It is never handed out again: its client
+ * may claim the payment without a preimage.
+ */
+export const X402_MARK = '='
+
+/** Another client, or another request, may be handed the challenge of this binding. */
+export function isShareable(binding: string): boolean {
+  return !binding.startsWith(HOLDER_MARK) && !binding.includes(X402_MARK)
+}
+
 /** The first scheme that claims a payment has it; others are refused. */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy' | 'x402'
 

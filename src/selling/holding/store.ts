@@ -5,6 +5,7 @@ import { sharedLookup } from '../../platform/database/rows.ts'
 import {
   HOLDER_MARK,
   REVOCATIONS_CHANNEL,
+  X402_MARK,
   type AmbiguousLease,
   type Bond,
   type Challenge,
@@ -173,6 +174,7 @@ export class ChallengeStore {
         and price is not distinct from ${query.price} and asked is not distinct from ${query.asked}
         and (amount_sats = ${query.amountSats}::bigint or ${query.amountSats}::bigint is null)
         and idempotency_key is null and binding not like ${`${HOLDER_MARK}%`}
+        and strpos(binding, ${X402_MARK}) = 0
       order by created_at desc, payment_hash
       limit 1`)
   }

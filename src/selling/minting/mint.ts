@@ -1,7 +1,6 @@
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { Invoice } from '../../lightning/codecs/bolt11.ts'
-import { unprovenNonce } from '../../lightning/codecs/x402.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import { PRICE_FEED_UNAVAILABLE, type Prices, fiatOf } from '../../lightning/money/prices.ts'
 import { paymentChallenge, paymentNetwork } from '../../lightning/payment-scheme/payment-challenge.ts'
@@ -63,7 +62,6 @@ export class Mint {
   ): Promise<SentChallenge> {
     const priced = await this.#inSatoshis(offer)
     const { amountSats } = priced
-    const { x402 = null } = request
     const { payee, charge, invoice } = await this.#invoicing.invoice(priced, request)
     invoiced(invoice.paymentHash)
     const { clock, random } = this.#options
@@ -119,12 +117,11 @@ export class Mint {
     const challenge: NewChallenge = { ...row, payment, wording }
     if (request.record !== undefined) await request.record(challenge)
     else await this.#insert(challenge, offer)
-    const isOfInvoice = x402 !== null && invoice.descriptionHash === x402.requestHash
     return {
       ...challenge,
       payment,
       macaroon,
-      x402: isOfInvoice ? { ...x402, nonce: unprovenNonce(rootKey) } : null,
+      x402: invoice.descriptionHash === request.x402?.requestHash ? request.x402 : null,
       state: 'unspent',
       scheme: null,
       paidAt: null,

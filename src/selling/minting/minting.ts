@@ -13,6 +13,8 @@ import {
   HOLDER_MARK,
   OWN_FIELD_MARK,
   OWN_TESTS,
+  X402_MARK,
+  isShareable,
   type Challenge,
   type NewChallenge,
   type Outstanding,
@@ -201,6 +203,9 @@ export class Minting {
     } finally {
       this.#pending.counted(client, counting)
     }
+    // The last one of a request or a place must be one that can be handed out again.
+    if (binding.includes(X402_MARK) && (held.ofRequest >= most || held.inPlace >= settings.maxPerPlace - 1))
+      return this.mint(offer, { ...request, x402: null })
     if (held.ofRequest >= most) {
       const { newest } = outstanding
       const sent = newest !== null && this.#stillGood(newest, settings) ? sentAgain(newest, this.#options.keys()) : null
@@ -271,7 +276,7 @@ export class Minting {
     let newest = await this.#orUnavailable(offer, () => store.shareable(query))
     // In a burst the first invoices are pending, without rows.
     for (const { made, binding } of newest === null ? this.#pending.running(client) : []) {
-      if (binding.startsWith(HOLDER_MARK)) continue
+      if (!isShareable(binding)) continue
       // The creating request reports the error.
       const challenge = await made.catch(() => null)
       if (challenge !== null && isSoldAlike(challenge, offer)) newest = challenge
@@ -322,7 +327,7 @@ export class Minting {
 const BINDING_CHARS = 22
 
 /** Short text of what requests that share an invoice have in common (decision 122). */
-function bindingOf(offer: Offer, { digest, holder, inOwnField }: MintRequest): string {
+function bindingOf(offer: Offer, { digest, holder, inOwnField, x402 = null }: MintRequest): string {
   const whole = hash(
     'sha256',
     JSON.stringify([
@@ -341,7 +346,8 @@ function bindingOf(offer: Offer, { digest, holder, inOwnField }: MintRequest): s
     ]),
     'base64url'
   )
-  const mark = holder !== undefined ? HOLDER_MARK : inOwnField === true ? OWN_FIELD_MARK : ''
+  const ownMark = inOwnField === true ? OWN_FIELD_MARK : ''
+  const mark = holder !== undefined ? HOLDER_MARK : ownMark + (x402 === null ? '' : X402_MARK)
   return mark + whole.slice(0, BINDING_CHARS - mark.length)
 }
 

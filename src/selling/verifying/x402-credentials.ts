@@ -4,8 +4,7 @@ import { Unavailable } from '../../engine/operations/errors.ts'
 import { PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 import { contentDigest } from '../../lightning/payment-scheme/payment-challenge.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
-import { requirementsOf, settlementFault, unprovenNonce, type ExactCredential } from '../../lightning/codecs/x402.ts'
-import { equalText } from '../../platform/keys/secrets.ts'
+import { requirementsOf, settlementFault, type ExactCredential } from '../../lightning/codecs/x402.ts'
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { hasBoundBody, type Offer } from '../offers/offer.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
@@ -55,7 +54,8 @@ export class X402Credentials {
     }
     const { merchantId, amountSats, state } = challenge
     const { isUnproven } = credential
-    if (isUnproven && !this.#isOfClient(ctx, challenge, credential))
+    // Others may have seen the invoice, such as the payer's wallet.
+    if (isUnproven && challenge.clientKey !== clientNetwork(ctx.clientAddress))
       return refused('invalid_exact_lnbtc_preimage_missing', 'Another client paid without a preimage')
     if (state === 'unspent' && (isUnproven || isShared(challenge))) await this.#requireReceived(challenge, !isUnproven)
     const taken =
@@ -68,16 +68,6 @@ export class X402Credentials {
       challengeId: null,
       x402Network: requirements.network
     }
-  }
-
-  /**
-   * Others may have seen the invoice: the payer's wallet, and every client of its network that was handed it by
-   * another scheme. The nonce was in one response alone.
-   */
-  #isOfClient(ctx: Context, { clientKey, tokenId }: Challenge, { extra: { nonce } }: ExactCredential): boolean {
-    const rootKey = this.#options.keys().rootKey(Buffer.from(tokenId, 'hex'))
-    if (rootKey === null || typeof nonce !== 'string') return false
-    return equalText(nonce, unprovenNonce(rootKey)) && clientKey === clientNetwork(ctx.clientAddress)
   }
 
   /**

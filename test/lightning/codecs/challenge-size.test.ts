@@ -15,13 +15,7 @@ import {
   macaroonToBase64,
   mintMacaroon
 } from '../../../src/lightning/l402/macaroon.ts'
-import {
-  EMPTY_BODY_HASH,
-  exactRequired,
-  httpBinding,
-  unprovenNonce,
-  x402Header
-} from '../../../src/lightning/codecs/x402.ts'
+import { EMPTY_BODY_HASH, exactRequired, httpBinding, x402Header } from '../../../src/lightning/codecs/x402.ts'
 import { MAX_REALM_CHARS, paymentChallenge } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 
 // A provider's invoice without its description, with two routing hints.
@@ -130,7 +124,7 @@ t.test('challenge size: with two routing hints, two schemes stay below 4 KB and 
     bodyHash: EMPTY_BODY_HASH,
     headers: [['content-type', 'application/json']]
   })
-  const header = x402Header(exactRequired(invoice, { ...binding, nonce: unprovenNonce(Buffer.alloc(32)) }, null))
+  const header = x402Header(exactRequired(invoice, binding, null))
   // The hints that the invoice lacks are in it once, in base64.
   const three = two + 'PAYMENT-REQUIRED: \r\n'.length + header.length + Math.ceil(((hashed - invoice.length) * 4) / 3)
   t.ok(three < 5120, `${three} bytes`)
