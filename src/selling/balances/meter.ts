@@ -7,10 +7,11 @@ import {
   type UnitPart,
   type UnitPrices
 } from '../../engine/checks/meter.ts'
-import type { FieldSelector, FieldTable } from '../../engine/checks/price.ts'
+import type { FieldTable } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { queryParameter } from '../../engine/message/request-values.ts'
 import type { FiatCurrency, Quotes } from '../../lightning/money/prices.ts'
-import { nameOf, readField, readItems, unreadable } from '../prices/request-field.ts'
+import { readField, readItems, requireMissing, unreadable } from '../prices/request-field.ts'
 import { FieldChoice, type Chosen } from '../prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 import { apiForm, memberForm, type UsageForm } from '../usage/forms.ts'
@@ -137,9 +138,11 @@ export class Meter {
   async #estimate(ctx: Context): Promise<Usage> {
     const { usage, estimate } = this.config
     if (usage === 'requests' || usage === 'pieces') return { input: 0, output: 1 }
-    if (usage === 'gemini') await requireGeneration(ctx)
-    for (const name of BATCHES[String(usage)] ?? [])
-      if ((await readField({ json: name }, ctx)) !== null) throw unreadable(`${JSON.stringify(name)} must be left out`)
+    if (usage === 'gemini') requireGeneration(ctx)
+    if (typeof usage === 'string' && this.form !== null) {
+      requireReport(ctx)
+      await requireMissing(BATCHES, ctx)
+    }
     if (this.config.catalog !== undefined) await requireListed(ctx)
     const lists = await this.#lists(ctx)
     const { limits, others } = outputLimits(this.config, lists.hasInput)
@@ -233,30 +236,36 @@ async function requireFlag(ctx: Context, name: string): Promise<void> {
 }
 
 /** Members of requests for work that is done later: their responses report no usage. */
-const BATCHES: Readonly<Record<string, readonly string[]>> = {
-  openai: ['input_file_id', 'training_file'],
-  anthropic: ['requests']
-}
+const BATCHES = ['input_file_id', 'requests', 'training_file']
 
-/** Google's parameters for a part of a response or another format, which would not have its usage. */
-const HIDING_USAGE: readonly FieldSelector[] = [
-  ...['$alt', 'alt', '$callback', 'callback', '$fields', 'fields'].map(query => ({ query })),
-  { header: 'x-goog-fieldmask' }
-]
+const FORMATS = /^(?:json|sse)?$/
+/** Google's parameters for a part of a response or another format, with the values that leave it whole. */
+const HIDING_USAGE = [
+  ['alt', FORMATS],
+  ['$alt', FORMATS],
+  ...['callback', '$callback', 'fields', '$fields'].map(name => [name, /^$/] as const)
+] as const
 
 /** Batches and the like report no usage, and cost more than their reservation. */
-async function requireGeneration(ctx: Context): Promise<void> {
-  if (!/:(?:generateContent|streamGenerateContent)$/.test(ctx.path))
+function requireGeneration({ path }: Context): void {
+  if (!/:(?:generateContent|streamGenerateContent)$/.test(path))
     throw unreadable('the path must end with :generateContent or :streamGenerateContent')
-  for (const field of HIDING_USAGE) {
-    const value = await readField(field, ctx)
-    const isPlain =
-      value === null || value === '' || (nameOf(field).endsWith('alt') && /^(?:sse|json)$/.test(String(value)))
-    if (!isPlain) throw unreadable(`${JSON.stringify(nameOf(field))} hides how many tokens were used`)
+}
+
+/** Google serves the forms of other APIs too. */
+function requireReport({ query, headers }: Context): void {
+  const hides = (name: string) => unreadable(`${JSON.stringify(name)} hides how many tokens were used`)
+  if (headers.has('x-goog-fieldmask')) throw hides('x-goog-fieldmask')
+  if (query === '') return
+  for (const [name, plain] of HIDING_USAGE) {
+    const read = queryParameter(query, name)
+    if (read.kind === 'fault') throw unreadable(read.message)
+    if (read.kind === 'value' && !plain.test(read.value)) throw hides(name)
   }
 }
 
 const TIER = /^(?:auto|default|standard|standard_only|flex|on_demand|SERVICE_TIER_(?:STANDARD|FLEX|UNSPECIFIED))$/
+
 /** Members that may multiply the prices of a catalog, with the values that do not. Protocol buffers know two names. */
 const SURCHARGED = [
   ['service_tier', TIER],

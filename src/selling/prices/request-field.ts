@@ -44,6 +44,15 @@ export async function readItems(name: string, ctx: Context): Promise<RequestItem
   return read
 }
 
+/**
+ * Refuses a body with a value in one of these members.
+ * @throws as `readField`
+ */
+export async function requireMissing(names: readonly string[], ctx: Context): Promise<void> {
+  const read = await ofBody(String(names[0]), ctx, text => text.refuseFilled(names))
+  if (read !== null) taken(read)
+}
+
 function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {
   const read = ofBody(json, ctx, text => {
     const names = json.split('.')

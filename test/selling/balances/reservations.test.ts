@@ -183,7 +183,6 @@ t.test("Gemini's parameters that hide its usage: are refused, in every spelling"
     ).status
   for (const query of ['', '?alt=sse', '?alt=json', '?key=k&prettyPrint=false&%24alt=sse'])
     t.equal(await status(query), 200, query)
-  t.equal(await status('', { 'x-goog-fieldmask': '' }), 200)
   const paid = shop.calls()
   for (const query of [
     '?fields=candidates',
@@ -200,6 +199,10 @@ t.test("Gemini's parameters that hide its usage: are refused, in every spelling"
     t.equal(await status(query), 400, query)
   t.equal(await status('', { 'x-goog-fieldmask': 'candidates' }), 400)
   t.equal(shop.calls(), paid)
+  for (const usage of ['openai', 'anthropic']) {
+    const reserved = await reservations(t, `usage: ${usage}, estimate: { else: 100 }`, '1 msat', '/v1/a?fields=choices')
+    t.equal(await reserved({}), 400, `${usage}: Google serves this form too`)
+  }
 })
 
 t.test('batches: are refused, since they report no usage', async t => {
