@@ -1,12 +1,14 @@
 import { once } from 'node:events'
 import { copyFileSync, writeFileSync } from 'node:fs'
 import { connect as connectPlainly } from 'node:net'
+import { connect as connectHttp2 } from 'node:http2'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import t from 'tap'
 import { Tls } from '../../../src/engine/listener/tls.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { until } from '../../support/until.ts'
 import { certificateFiles, openDoor, reply, tlsOptions } from './support.ts'
 
 async function dial(port: number, options: ConnectionOptions = {}) {
@@ -103,6 +105,69 @@ t.test('tls: renewed files are used for new connections, and broken ones never',
   t.equal(nameOf(after), 'DNS:a.example, DNS:next.example')
   t.match(await get(before), /200/, 'older connections stay')
   for (const socket of [before, meanwhile, after]) socket.destroy()
+})
+
+t.test('tls: no request is lost while certificates are replaced under load', async t => {
+  const clock = new ManualClock()
+  const files = certificateFiles(['a.example'])
+  const pairs = [certificateFiles(['a.example']), certificateFiles(['a.example'])]
+  const events: string[] = []
+  const door = await openDoor(t, {
+    clock,
+    http2: true,
+    // The clock only moves for the certificates.
+    limits: { headerDeadline: 1e9, keepAlive: 1e9, floorWindow: 1e9 },
+    tls: { ...tlsOptions(files), failed: () => events.push('failed'), renewed: () => events.push('renewed') },
+    handle: (_ctx, wire) => {
+      setImmediate(() => {
+        reply(wire, 200, 'ok')
+      })
+    }
+  })
+  const kept = await dial(door.port)
+  const session = connectHttp2(`https://127.0.0.1:${door.port}`, { rejectUnauthorized: false })
+  t.teardown(() => {
+    kept.destroy()
+    session.destroy()
+  })
+  const counts = { kept: 0, fresh: 0, streams: 0 }
+  const over = new AbortController()
+  const load = async (kind: keyof typeof counts, ask: () => Promise<string | number>): Promise<void> => {
+    while (!over.signal.aborted) {
+      t.match(String(await ask()), /200/)
+      counts[kind]++
+    }
+  }
+  const working = Promise.all([
+    load('kept', () => get(kept)),
+    load('fresh', async () => {
+      const socket = await dial(door.port)
+      const response = await get(socket)
+      socket.destroy()
+      return response
+    }),
+    ...Array.from({ length: 4 }, () =>
+      load('streams', async () => {
+        const stream = session.request({ ':path': '/' })
+        const ended = new Promise(resolve => stream.resume().on('end', resolve))
+        const [headers] = (await once(stream, 'response')) as [Record<string, unknown>]
+        await ended
+        return Number(headers[':status'])
+      })
+    )
+  ])
+  for (let swap = 0; swap < 6; swap++) {
+    const before = counts.fresh
+    if (swap % 3 === 2) writeFileSync(files.cert, 'broken')
+    else for (const name of ['cert', 'key'] as const) copyFileSync(pairs[swap % 2]?.[name] ?? files[name], files[name])
+    clock.advance(30_000)
+    await until(() => counts.fresh > before + 2)
+  }
+  over.abort()
+  await working
+  // After broken files comes the pair in use, which is no change.
+  t.same(events, ['renewed', 'renewed', 'failed', 'renewed', 'failed'])
+  t.ok(counts.kept > 6 && counts.streams > 6)
 })
 
 t.test('tls: a session is resumed by another gateway with the same secret, and by none with another', async t => {
