@@ -138,7 +138,7 @@ export class Merchants {
           billingSubscriptionId: null
         },
         flags: { refundsEnabled: false, ...flagsOfTier(tier), ...wanted.flags },
-        providerChoice: primaryKey === null ? null : choiceAfterSaving('primary', null),
+        providerChoice: primaryKey === null ? null : 'primary',
         primaryKey,
         alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
         webhookUrl: wanted.webhookUrl ?? null,

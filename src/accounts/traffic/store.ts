@@ -269,12 +269,12 @@ export class TrafficStore {
   }
 
   /** Failures, newest first: at most `most` per route. */
-  async faults(since: number, most: number, route: string | null = null): Promise<FaultSum[]> {
+  async faults(since: number, most: number): Promise<FaultSum[]> {
     const { sql } = this.#database
     return await faultRows.all(sql`
       select * from (
         select *, row_number() over (partition by route order by last_at desc, status, message) as nth from route_faults
-        where last_at >= ${new Date(since)} and ${route === null ? sql`true` : sql`route = ${route}`}) as newest
+        where last_at >= ${new Date(since)}) as newest
       where nth <= ${most}
       order by last_at desc, route, status, message`)
   }

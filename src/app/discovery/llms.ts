@@ -1,7 +1,6 @@
 import { priceWords } from '../../engine/checks/price.ts'
 import type { PricedRoute } from '../../engine/openapi/paid.ts'
 
-/** A store with `listInRegistry`. */
 export interface ListedStore {
   readonly slug: string
   readonly description: string | null

@@ -47,7 +47,6 @@ export interface DiscoveryFacts {
   /** Every mounted operation; called on the first read of a document. */
   operations(): readonly AnyOperation[]
   webhooks(): Readonly<Record<string, WebhookFacts>>
-  /** Stores with `listInRegistry`. */
   stores(): Promise<readonly ListedStore[]>
   apis(): Promise<readonly PricedRoute[]>
   api(proxyId: string): Promise<PublishedApi | null>

@@ -117,7 +117,6 @@ export function settlement(paymentHash: string, network: string): object {
   return { success: true, transaction: paymentHash, network }
 }
 
-/** SettlementResponse of a refusal. */
 export function refusedSettlement(errorReason: string, invoice: string): object {
   const { network } = decodeInvoice(invoice, { signature: 'none' })
   return { success: false, errorReason, transaction: '', network: NETWORKS[network] }

@@ -68,7 +68,6 @@ export interface KeyScope {
 
 export interface NodeFolder {
   readonly dir: string
-  /** Credential file; null to search the folder. */
   readonly credential: string | null
   /** Network name, as in the node's folders; required only when there are several. */
   readonly network: string | null

@@ -106,12 +106,12 @@ export class Budgets {
 }
 
 /** Limited only by the provider's own 429 responses. */
-export function noBudget(kind: KindName, clock: Clock, metrics: Metrics | null = null): CallBudget {
+export function noBudget(kind: KindName, clock: Clock): CallBudget {
   return new CallBudget(
     kind,
     '',
     { ofAddress: {}, ofAccount: NO_LIMIT },
-    { state: new MemoryState(clock), clock, metrics }
+    { state: new MemoryState(clock), clock, metrics: null }
   )
 }
 

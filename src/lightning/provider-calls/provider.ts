@@ -61,7 +61,6 @@ export interface Charge {
 
 export interface ChargeState {
   readonly status: 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
-  /** Satoshis received; null where unknown. */
   readonly receivedSats: number | null
   readonly settledAt: number | null
 }

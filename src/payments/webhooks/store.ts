@@ -62,7 +62,6 @@ interface AttemptOutcome {
   readonly endedAt: number
   /** Set for status `pending`. */
   readonly nextAttemptAt: number | null
-  /** Job to mark as failed; null for none. */
   readonly failedJob: string | null
 }
 

@@ -41,7 +41,6 @@ interface Cached {
   until: number
 }
 
-/** Bounds of the state in memory, by LRU eviction. */
 interface MemoryStateLimits {
   /** Most keys per kind of counter. Eviction starts a new window, so keep this above the clients of a window. */
   counters?: number

@@ -70,7 +70,6 @@ declare module '../../engine/message/context.ts' {
     readonly keys?: boolean
     /** Address of the browser that paid, where it is not the sold path. */
     readonly passPath?: string
-    /** Session terms of a deposit; absent for a charge. */
     readonly deposit?: SessionTerms
     /** A Payment challenge is bound to the body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean

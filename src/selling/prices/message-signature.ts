@@ -55,7 +55,6 @@ class Reader {
     return this.#at >= this.text.length
   }
 
-  /** Parameters by name; null if one is repeated. */
   parameters(): Map<string, string> | null {
     const out = new Map<string, string>()
     for (let found = this.take(PARAMETER); found !== null; found = this.take(PARAMETER)) {

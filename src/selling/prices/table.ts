@@ -6,7 +6,6 @@ import { readField, unreadable } from './request-field.ts'
 
 export interface Chosen<T> {
   readonly entry: T
-  /** The selecting value; null for the default. */
   readonly value: string | null
 }
 

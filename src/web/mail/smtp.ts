@@ -77,7 +77,6 @@ export class SmtpMailer implements Mailer {
   }
 }
 
-/** The failure without the library's error, which contains the mail. */
 function failure(error: unknown, reader: string): MailFailed {
   const code = member(error, 'code')
   const status = Number(member(error, 'responseCode'))
@@ -113,7 +112,6 @@ export interface FolderOptions {
   readonly folder: string
   readonly from: Sender
   readonly clock: Clock
-  /** Number of mails to keep; default 1,000. */
   readonly keep?: number
 }
 

@@ -125,7 +125,6 @@ export class OpenNodeProvider implements Provider {
 
   async #create(
     key: Secret<string> | null,
-    /** Satoshis without a currency. */
     price: { readonly amount: number; readonly currency?: string },
     request: Omit<ChargeRequest, 'amountSats'>,
     amountSats: number | null
