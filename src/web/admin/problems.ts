@@ -78,12 +78,12 @@ const ERRORS_MANY = 0.25
 const ERRORS_OF = 20
 
 /**
- * Judges everything that can go wrong, worst first. `firstSeen` remembers when a check without a known start stopped
- * being good.
+ * Judges everything that can go wrong, worst first. `firstSeen` remembers when a check without a known start came
+ * into its state.
  */
 export function judge(
   facts: HealthFacts,
-  firstSeen: Map<CheckName, number> = new Map(),
+  firstSeen: Map<CheckName, Pick<Check, 'state'> & { readonly at: number }> = new Map(),
   names: readonly CheckName[] = NAMES
 ): Check[] {
   const isThere = facts.database.status !== 'unhealthy'
@@ -95,10 +95,12 @@ export function judge(
       firstSeen.delete(name)
       return [{ name, state, says, since: null, effect: null, wayOut }]
     }
-    const seen = firstSeen.get(name) ?? facts.now
+    const before = firstSeen.get(name)
+    const seen = before?.state === state ? before : { state, at: facts.now }
     firstSeen.set(name, seen)
-    const since = new Date(Number.isFinite(finding.since) ? Number(finding.since) : seen).toISOString()
-    return [{ name, state, says, since, effect: EFFECTS[name], wayOut }]
+    const since = new Date(Number.isFinite(finding.since) ? Number(finding.since) : seen.at).toISOString()
+    const effect = name === 'database' && state === 'warning' ? 'None on sales so far.' : EFFECTS[name]
+    return [{ name, state, says, since, effect, wayOut }]
   })
   return checks.toSorted((one, other) => RANK[one.state] - RANK[other.state])
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { checkHealth, platformFacts, type HealthDependencies } from '../../../src/web/admin/health.ts'
-import { judgePlatform } from '../../../src/web/admin/problems.ts'
+import { judge, judgePlatform } from '../../../src/web/admin/problems.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
@@ -284,4 +284,34 @@ await eachDatabase(t, 'settings of PostgreSQL are judged in production alone', a
   t.match(bad, { state: 'warning', wayOut: /postgresql\.conf/ })
   t.match(bad?.says, /max_connections is \d+, and these 2 processes may use 200002/)
   t.match((await judged('production', 2))?.says, /^PostgreSQL 1\d responds/)
+})
+
+t.test('health: a warning that worsens has its own start and effect', async t => {
+  const facts = {
+    now: 60_000,
+    database: { status: 'healthy', ms: 1, error: null },
+    isEmbedded: false,
+    version: 17,
+    flaws: ['fsync is off'],
+    redis: null,
+    free: null,
+    openFiles: undefined,
+    certificateUntil: undefined,
+    clockOff: 0,
+    upstreams: [],
+    providers: null,
+    reload: null,
+    traffic: null,
+    work: null,
+    queues: null,
+    processes: null
+  } as const
+  const seen = new Map()
+  const [warned] = judge(facts, seen, ['database'])
+  t.match(warned, { state: 'warning', since: '1970-01-01T00:01:00.000Z' })
+  t.notMatch(warned?.effect, /stop/)
+  const away = { status: 'unhealthy', ms: 1, error: 'refused' } as const
+  const failed = { state: 'bad', since: '1970-01-01T00:02:00.000Z', effect: /Sales stop/ }
+  t.match(judge({ ...facts, now: 120_000, database: away }, seen, ['database']), [failed])
+  t.match(judge({ ...facts, now: 180_000, database: away }, seen, ['database']), [failed])
 })
