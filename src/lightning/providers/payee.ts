@@ -1,7 +1,7 @@
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import type { ProviderSlot } from './slot-keys.ts'
-import { ProviderRefused } from '../provider-calls/errors.ts'
+import { ProviderRefused, ProviderUnavailable } from '../provider-calls/errors.ts'
 import type { Polling } from '../kinds/kind.ts'
 import { requireNetwork } from '../provider-calls/lightning-charge.ts'
 import type {
@@ -146,14 +146,14 @@ export class SeatedPayee implements Payee {
     return requireNetwork(await asked, this.#network)
   }
 
-  /** Invoices made ahead may be refused to leave budget for waiting buyers. */
+  /** Invoices made ahead may be refused to leave budget for waiting buyers; an outage shows before they are sold out. */
   async #noted(made: Promise<Charge>, isAhead = false): Promise<Charge> {
     try {
       const charge = await made
       this.#told?.(null)
       return charge
     } catch (error) {
-      if (!isAhead) this.#told?.(error)
+      if (!isAhead || isOutage(error)) this.#told?.(error)
       throw error
     }
   }
@@ -193,6 +193,12 @@ export async function byFirst<Maker extends InOrder<Maker>, T>(
 /** Whether the next may be tried: nothing visible was made. */
 export function isPassedOver(error: unknown): error is Error {
   return error instanceof Unavailable || (error instanceof ProviderRefused && error.reason !== 'request')
+}
+
+function isOutage(error: unknown): boolean {
+  return error instanceof ProviderUnavailable
+    ? error.fault !== 'rate' && error.fault !== 'other'
+    : error instanceof ProviderRefused && error.reason !== 'request'
 }
 
 /** Seconds to retry; errors that waiting cannot fix sort last. */

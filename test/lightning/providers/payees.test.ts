@@ -232,11 +232,15 @@ t.test(
       payees.forMerchant(account).createInvoice(standing === undefined ? request : { ...request, standing })
     for (const recovered of [() => invoice(), () => invoice('ahead'), () => payees.validate(account, 'primary')]) {
       provider.createCharge = async () => {
+        throw new ProviderUnavailable('busy', 5, undefined, 'rate')
+      }
+      await t.rejects(invoice('ahead'))
+      t.equal(await payees.failure(account, 'primary'), null, 'what is made ahead leaves the budget to buyers')
+      provider.createCharge = async () => {
         throw new ProviderRefused('key', 'no such key')
       }
       await t.rejects(invoice('ahead'))
-      t.equal(await payees.failure(account, 'primary'), null, 'what is made ahead may be refused')
-      await t.rejects(invoice())
+      t.match(await payees.failure(account, 'primary'), { reason: 'refuses its key' }, 'before the stock is sold out')
       const at = clock.now()
       clock.advance(60_000)
       await t.rejects(invoice())
