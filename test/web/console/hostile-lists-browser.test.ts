@@ -11,8 +11,14 @@ const NAMES = [
   '👩‍👩‍👧‍👦'.repeat(18),
   '<b onclick="x">&amp;</b>'
 ]
-const MERCHANT = ['', '/payments', '/sales', '/apis', '/keys', '/webhooks', '/settings', '/changes']
-const OPERATOR = ['', '/merchants', '/sales', '/routes', '/jobs', '/sessions', '/changes', '/health']
+const MERCHANT =
+  '/payments /sales /apis /keys /webhooks /settings /changes /till /search?text=order /customers /refunds /tokens /members /store'.split(
+    ' '
+  )
+const OPERATOR =
+  '/merchants /merchants/1 /sales /routes /jobs /sessions /changes /health /refunds /subscriptions /orders /providers /configuration'.split(
+    ' '
+  )
 
 /** Runs in the page. */
 const MEASURE = `(() => {
@@ -59,6 +65,8 @@ t.test('lists with hostile text', { skip: noBrowser }, async t => {
       targetBaseUrl: `https://api.example.com/${'v'.repeat(120)}/${at}`,
       defaultPriceSats: 21_000_000
     })
+    await made('POST', '/api/merchant/payment-links', { currency: 'USD', description: name })
+    await made('POST', '/api/merchant/members', { email: `${'e'.repeat(60)}${at}@example.com`, role: 'viewer' })
     if (at < 4)
       await made('POST', '/api/merchant/webhooks/endpoints', { url: `https://example.com/${'w'.repeat(150)}/${at}` })
     await made('POST', '/api/merchant/keys', { name: short, scopes: ['read'] })
@@ -81,7 +89,7 @@ t.test('lists with hostile text', { skip: noBrowser }, async t => {
     await page.getByLabel(/API key|API-Schlüssel/).fill(key)
     await page.getByRole('button', { name: /Sign in with key|Mit Schlüssel anmelden/ }).click()
     await page.waitForURL(new RegExp(`/${home}$`), { timeout: 60_000 })
-    for (const path of pages)
+    for (const path of ['', ...pages])
       await t.test(`${who}: /${home}${path}`, async t => {
         await page.goto(`${gateway.url}/${home}${path}`)
         for (const width of [1280, 768, 320]) {
