@@ -83,7 +83,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       body: PortalInput,
       responses: {
         200: {
-          description: 'The page. It needs no further sign-in: keep its address secret.',
+          description: 'The page. It needs no sign-in, so keep its URL secret.',
           schema: PortalView
         },
         400: 'The address is not valid, or the account has no subscription by card.',
@@ -101,7 +101,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       method: 'POST',
       path: '/api/webhooks/billing',
       mount: { use: 'merchant-api', chain: 'receivers' },
-      summary: 'Take in a notification of the billing provider; the subscription is then read again',
+      summary: 'Receive a notification of the billing provider, which triggers a lookup of the subscription',
       description:
         'For the billing provider, which signs its requests. Each one only triggers a lookup of the subscription.',
       tag: 'Provider notifications',
@@ -114,7 +114,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       },
       bodyLimit: NOTIFICATION_LIMIT,
       responses: {
-        200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },
+        200: { description: 'Accepted, or ignored as irrelevant or duplicate.', schema: Received },
         400: 'It cannot be read.',
         401: 'It is not signed by the billing provider, or more than five minutes ago.',
         413: 'Larger than 1 MiB.',
@@ -204,7 +204,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       method: 'GET',
       path: '/api/merchant/subscription/invoices',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'The invoices of a plan that is paid by Lightning',
+      summary: 'List the invoices of a plan paid by Lightning',
       description:
         'One per requested month; unpaid ones are deleted some days after they expire. Card invoices are in the customer portal.',
       tag: 'Billing',

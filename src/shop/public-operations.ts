@@ -293,7 +293,7 @@ function receiving({ fulfilments }: StorefrontPublicOptions): AnyOperation {
     bodyLimit: NOTIFICATION_LIMIT,
     responses: {
       200: {
-        description: 'Taken in, or ignored: about something that is not known here, or said before.',
+        description: 'Accepted, or ignored as unknown or duplicate.',
         schema: Type.Object({ received: Type.Literal(true) })
       },
       400: 'It cannot be read.',

@@ -256,8 +256,8 @@ export function manifest(integration: Integration, catalog: Catalog, publicUrl: 
 4. POST ${base}/claim with the body
    {"claimToken":"...","email":"you@example.com","shippingAddress":{"firstName":"...","lastName":"...","address1":"...","address2":"...","city":"...","province":"...","zip":"...","country":"US","phone":"..."}}.
    The answer has the store's order number. A claim is possible for ${integration.claimWindowDays} days after the checkout. A person can do this step at claimPageUrl.
-5. GET ${base}/orders/{orderId}?claimToken=... says how far the order is.
-A 503 means that nothing was charged: wait as long as Retry-After says.
+5. GET ${base}/orders/{orderId}?claimToken=... returns the state of the order.
+503 means that nothing was charged: wait for Retry-After.
 
 ## Endpoints
 - GET ${base}/catalog

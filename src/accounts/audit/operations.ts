@@ -32,7 +32,7 @@ const Entry = Type.Object(
     target: Type.Unsafe<Readonly<Record<string, string | number>>>({
       type: 'object',
       additionalProperties: true,
-      description: 'Ids of what was changed; for sign-ins the network of the client and the number of failed attempts.'
+      description: "IDs of the changed objects. For sign-ins, the client's network and the number of failed attempts."
     }),
     change: Type.Unsafe<object>({
       type: 'object',
@@ -89,7 +89,7 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       tag: 'Merchant',
       access: 'merchant',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'Who changed what in the account, as a page or as CSV',
+      summary: "List the account's audit log, as JSON pages or CSV",
       description:
         'Every request to change the account, by its keys, its members and the operator, those that were refused too; also sign-ins and sign-outs; not its sales. Kept for a year.',
       headers: listingHeaders,
@@ -104,7 +104,7 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       tag: 'Admin',
       access: 'admin',
       mount: { use: 'operator-api', chain: 'admin' },
-      summary: 'Who changed what, in all accounts or one, as a page or as CSV',
+      summary: 'List the audit log of all accounts or one, as JSON pages or CSV',
       description:
         'What merchants and operators asked to change, and sign-ins, sign-outs and failed sign-ins. A failed one names no account, so it is in this list alone: one entry for each client network and minute, with the number of attempts. Kept for a year.',
       headers: listingHeaders,

@@ -6,10 +6,10 @@ import { merchantOf } from './principal.ts'
 
 const KeyView = Type.Object(
   {
-    keyId: Type.String({ description: 'The part of the key that is no secret: bg_<keyId>_…' }),
+    keyId: Type.String({ description: 'The public part of the key: bg_<keyId>_…' }),
     name: Type.String(),
-    isFirst: Type.Boolean({ description: 'The key that every account has; it can be replaced and not removed.' }),
-    isReadOnly: Type.Boolean({ description: 'Only GET: all else is 403.' }),
+    isFirst: Type.Boolean({ description: 'The first key of the account. It can be replaced, not removed.' }),
+    isReadOnly: Type.Boolean({ description: 'Allows only GET; other methods are 403.' }),
     createdAt: isoTime(),
     lastUsedAt: isoTimeOrNull('To a minute; null for never.'),
     endsAt: isoTimeOrNull('Of one that was replaced and goes on for a while; null for all others.')
@@ -18,7 +18,7 @@ const KeyView = Type.Object(
 )
 export type ApiKeyView = Static<typeof KeyView>
 const NewKey = Type.Object(
-  { ...KeyView.properties, apiKey: Type.String({ description: 'Shown this once.' }) },
+  { ...KeyView.properties, apiKey: Type.String({ description: 'Shown only once.' }) },
   { title: 'NewApiKey' }
 )
 const missing = 'The account has no such key.'
@@ -43,8 +43,8 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       method: 'GET',
       path: '/api/merchant/keys',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'The API keys of the account, with when each was last used; never the keys themselves',
-      description: 'To tell which key is used by which program, and which is unused.',
+      summary: 'List the API keys of the account with their last use, without the keys themselves',
+      description: 'Their last use shows which keys are still needed.',
       responses: { 200: { description: 'A bare array, the first key first.', schema: Type.Array(KeyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: (await keys.list(merchantOf(ctx).id)).map(view) })
     }),
@@ -53,14 +53,14 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       id: 'createApiKey',
       method: 'POST',
       path: '/api/merchant/keys',
-      summary: 'Make a further API key',
+      summary: 'Create an API key',
       description:
         'Give each program a key of its own, so that one can be removed alone; and a read-only one to programs that only read.',
       body: Type.Object({
         name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S', 'x-rule': 'Must have a visible character.' }),
         isReadOnly: Type.Optional(Type.Boolean({ description: 'false unless said.' }))
       }),
-      responses: { 201: { description: 'Shown this once.', schema: NewKey }, 409: full },
+      responses: { 201: { description: 'Shown only once.', schema: NewKey }, 409: full },
       handle: async ({ ctx, body: { name, isReadOnly = false } }) => ({
         status: 201,
         body: issued(await keys.create(merchantOf(ctx).id, { name, isReadOnly }))
@@ -71,7 +71,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       id: 'rotateApiKey',
       method: 'POST',
       path: '/api/merchant/keys/:keyId/rotate',
-      summary: 'Replace an API key, the old one going on for as long as you say',
+      summary: 'Rotate an API key, with an overlap for the old one',
       description:
         'Works for the first key too. Move your programs to the new key during the overlap; lastUsedAt shows whether the ' +
         'old one is still in use. For a leaked key use no overlap: replacing the first key without one, or ' +
@@ -82,12 +82,12 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
           Type.Integer({
             minimum: 0,
             maximum: MAX_OVERLAP,
-            description: 'How long the old key goes on; 0 unless said.'
+            description: 'Overlap in which the old key stays valid. Defaults to 0.'
           })
         )
       }),
       bodyOptional: true,
-      responses: { 200: { description: 'The new key, shown this once.', schema: NewKey }, 404: missing, 409: full },
+      responses: { 200: { description: 'The new key, shown only once.', schema: NewKey }, 404: missing, 409: full },
       handle: async ({ ctx, params, body: { overlapSeconds = 0 } }) => ({
         status: 200,
         body: issued(await keys.rotate(merchantOf(ctx).id, params.keyId, overlapSeconds * 1000))
@@ -98,8 +98,8 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       id: 'removeApiKey',
       method: 'DELETE',
       path: '/api/merchant/keys/:keyId',
-      summary: 'Remove a further API key; it is invalid immediately',
-      description: 'Also one that was replaced and goes on for a while.',
+      summary: 'Delete an API key; it becomes invalid immediately',
+      description: 'Also a rotated key in its overlap.',
       params: byKey,
       responses: {
         204: { description: 'Removed.' },

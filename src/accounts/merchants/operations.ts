@@ -110,7 +110,7 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       method: 'GET',
       path: '/api/merchant/api-key-info',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'When the API key was made and last regenerated',
+      summary: 'When the API key was created and last regenerated',
       description:
         'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
       responses: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
@@ -123,12 +123,12 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       method: 'POST',
       path: '/api/merchant/test-account',
       mount: { use: 'merchant-api', chain: 'settings-write' },
-      summary: 'Make the test account, whose payments move no money',
+      summary: 'Create the test account, whose payments move no money',
       description:
         'An account beside yours with keys, payments, APIs and webhooks of its own. The sandbox makes its invoices, in production too, and what is paid there counts nowhere else. Called again, it returns the account without a key.',
       responses: {
         200: { description: 'It exists. Replace its key in the console.', schema: TestAccount },
-        201: { description: 'Made, with its API key, which is shown only now.', schema: TestAccount }
+        201: { description: 'Created. Its API key is shown only now.', schema: TestAccount }
       },
       handle: async ({ ctx }) => {
         const { merchant, apiKey } = await dependencies.merchants.testOf(merchantOf(ctx))
@@ -145,7 +145,7 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       method: 'GET',
       path: '/api/merchant/quickstart',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'The steps to the first payment, and which are done',
+      summary: 'The steps to the first payment, and which are complete',
       description:
         'Each step with a call that can be pasted into a shell. A demo payment, of the amount 0, counts for the first payment.',
       responses: { 200: { description: 'The steps.', schema: QuickstartView } },
@@ -173,13 +173,13 @@ function colourOperation(dependencies: MerchantOperationDependencies): AnyOperat
     method: 'PUT',
     path: '/api/merchant/colour',
     mount: { use: 'merchant-api', chain: 'settings-write' },
-    summary: 'Set the colour of the pages on which people pay',
+    summary: 'Set the color of the payment pages',
     description:
       'A browser that opens a paid address of a proxy gets a page to pay on, with the name of the account and this colour.',
     body: Type.Object({
       colour: nullableText({
         pattern: '^#[0-9a-fA-F]{6}$',
-        description: 'Such as `#c2410c`; made darker or lighter until words in it can be read. Null for the usual one.'
+        description: 'For example `#c2410c`. Adjusted for contrast. Null restores the default.'
       })
     }),
     responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
@@ -266,7 +266,7 @@ function webhookOperation(dependencies: MerchantOperationDependencies): AnyOpera
     method: 'PUT',
     path: '/api/merchant/webhook-url',
     mount: { use: 'merchant-api', chain: 'settings-keys' },
-    summary: 'Set where webhooks go, and what signs them',
+    summary: 'Set the webhook URL and signing secret',
     description:
       'One URL receives all events. Setting a URL without a secret creates a secret and shows it once; ' +
       'check X-Service-Signature with it.',
@@ -274,7 +274,7 @@ function webhookOperation(dependencies: MerchantOperationDependencies): AnyOpera
     refuse: error => (error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')),
     responses: {
       200: {
-        description: 'Saved. A secret that was made here is shown this once.',
+        description: 'Saved. A generated secret is shown only once.',
         schema: Type.Object({ ...Done.properties, webhookSecret: Type.Optional(Type.String()) })
       },
       400: 'An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.',
@@ -334,7 +334,7 @@ function regenerateOperation(dependencies: MerchantOperationDependencies): AnyOp
       'Named keys stay valid: remove those that may have leaked with DELETE /api/merchant/keys/{keyId}.',
     responses: {
       200: {
-        description: 'The new key, shown this once.',
+        description: 'The new key, shown only once.',
         schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: isoTime() })
       },
       404: gone

@@ -95,7 +95,7 @@ function keyOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot)
     }),
     refuse,
     responses: {
-      200: { description: 'Saved; tried only where `test` is true.', schema: Done },
+      200: { description: 'Saved. Tested only if `test` is true.', schema: Done },
       400: 'An error where the key is missing or blank, or was tried and does not work; a problem where it is no text, or too long.',
       404: gone
     },
@@ -125,7 +125,7 @@ function removalOperation(dependencies: ProviderKeyDependencies, slot: ProviderS
     summary: `Remove the key for the ${slot} provider`,
     description:
       'Payments made with the key can no longer be looked up or refunded here. The choice of a provider stays.',
-    responses: { 200: { description: 'Removed, also where none was saved.', schema: Done }, 404: gone },
+    responses: { 200: { description: 'Removed, or no key was saved.', schema: Done }, 404: gone },
     handle: async ({ ctx }) => {
       const merchant = there(await dependencies.merchants.removeProviderKey(merchantOf(ctx).id, slot))
       const isUsed = providerOf(merchant) === slot
@@ -145,8 +145,8 @@ function providerOperation(dependencies: ProviderKeyDependencies): AnyOperation 
     method: 'PUT',
     path: '/api/merchant/payment-provider',
     mount: { use: 'merchant-api', chain: 'settings-write' },
-    summary: 'Choose which provider makes the invoices',
-    description: 'Payments made before stay with the provider that made them, and so do their refunds.',
+    summary: 'Choose the payment provider for invoices',
+    description: 'Earlier payments and their refunds stay with the provider that created them.',
     body: Type.Object({
       provider: Type.Enum(['primary', 'alternate'], { description: 'Its key may be saved later.' })
     }),
@@ -173,7 +173,7 @@ function validateOperation(dependencies: ProviderKeyDependencies, slot: Provider
     summary: `Try the saved key for the ${slot} provider`,
     description:
       'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
-    responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
+    responses: { 200: { description: 'Whether the key works, and the reason if it does not.', schema: Verdict } },
     handle: async ({ ctx }) => ({
       status: 200,
       body: await verdictOf(slot, () => dependencies.validate(merchantOf(ctx), slot))

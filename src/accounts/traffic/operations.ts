@@ -16,15 +16,15 @@ const milliseconds = (share: string) =>
   })
 
 export const REQUESTS_VIEW = {
-  requests: Type.Integer({ description: 'Requests that are over.' }),
-  asked: Type.Integer({ description: 'Of these answered with 402.' }),
-  paidRequests: Type.Integer({ description: 'Of these served for a payment.' }),
-  clientErrors: Type.Integer({ description: 'Of these answered with 4xx other than 402.' }),
-  serverErrors: Type.Integer({ description: 'Of these answered with 5xx.' }),
+  requests: Type.Integer({ description: 'Completed requests.' }),
+  asked: Type.Integer({ description: 'Of these, 402 responses.' }),
+  paidRequests: Type.Integer({ description: 'Of these, paid.' }),
+  clientErrors: Type.Integer({ description: 'Of these, 4xx responses other than 402.' }),
+  serverErrors: Type.Integer({ description: 'Of these, 5xx responses.' }),
   upstreamFailures: Type.Integer({
-    description: 'Of these whose upstream could not be reached, was late, or broke off.'
+    description: 'Of these, upstream failures: unreachable, timed out or aborted.'
   }),
-  unfinished: Type.Integer({ description: 'Of these whose response did not reach the client completely.' }),
+  unfinished: Type.Integer({ description: 'Of these, responses that did not reach the client completely.' }),
   p50: milliseconds('half'),
   p99: milliseconds('99 of 100')
 }
@@ -52,7 +52,7 @@ export const PERIOD_QUERY = {
 export const TrafficView = Type.Object(
   {
     ...REQUESTS_VIEW,
-    sales: Type.Integer({ description: 'What was sold: each payment once, however it was learnt.' }),
+    sales: Type.Integer({ description: 'Sales. Each payment counts once.' }),
     sats: Type.Integer({ description: 'Satoshis of these sales.' })
   },
   { title: 'Traffic' }
@@ -71,7 +71,7 @@ const MetricsQuery = Type.Object({
   of: Type.Optional(
     Type.Enum(['time', 'route'], { description: 'time: `points` by step; route: `routes` over the whole period.' })
   ),
-  route: Type.Optional(Type.String({ maxLength: 300, description: 'Of one route alone, by its name.' }))
+  route: Type.Optional(Type.String({ maxLength: 300, description: 'Filters by route name.' }))
 })
 
 const MetricsView = Type.Object(
@@ -108,7 +108,7 @@ export function trafficOperations(traffic: Traffic): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/metrics',
       mount: { use: 'operator-api', chain: 'admin' },
-      summary: 'What went through the gateway in the last 30 days, by step or by route, over all processes',
+      summary: 'Traffic of all processes in the last 30 days, by time or by route',
       description:
         "Kept by minute for 30 days, from what each process measures of chains that have `metrics`; each writes once a minute, so the last minute is not there yet. Percentiles are those of all requests of the step, known to about a sixth. What was earned to the satoshi is at /api/admin/earnings: a process that is killed takes its last minute's measurements with it.",
       tag: 'Admin',
@@ -167,7 +167,7 @@ const ProxyTrafficView = Type.Object(
       description: 'Steps without a request are left out.'
     }),
     proxies: Type.Array(Type.Object({ proxyId: Type.String(), ...REQUESTS_VIEW }), {
-      description: 'Each proxy that was asked, the busiest first; removed ones are left out.'
+      description: 'Each proxy with requests, the busiest first, without removed ones.'
     })
   },
   { title: 'ProxyTraffic' }
@@ -177,9 +177,9 @@ export type ProxyTrafficView = Static<typeof ProxyTrafficView>
 const RequestQuery = Type.Object({
   proxyId: Type.String({ maxLength: 64 }),
   status: Type.Optional(Type.Enum([...STATUS_CLASSES])),
-  paid: Type.Optional(Type.Boolean({ description: 'Served for a payment, or not.' })),
+  paid: Type.Optional(Type.Boolean({ description: 'Filters by paid or unpaid.' })),
   text: Type.Optional(
-    Type.String({ maxLength: 200, description: 'Part of the path, in upper or lower case; or the correlation id.' })
+    Type.String({ maxLength: 200, description: 'Searches the path, case-insensitive; or equals the correlation ID.' })
   ),
   ...keysetQuery
 })
@@ -193,7 +193,7 @@ const RequestPage = Type.Object(
           method: Type.String(),
           path: Type.String({ description: 'Without the query; at most 500 characters.' }),
           status: Type.Integer(),
-          isPaid: Type.Boolean({ description: 'Served for a payment.' }),
+          isPaid: Type.Boolean({ description: 'Paid.' }),
           latencyMs: Type.Integer({ description: 'Until the end of the response.' }),
           correlationId: Type.String({ description: 'As in X-Correlation-Id of the response.' })
         },
@@ -223,7 +223,7 @@ export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLog
       method: 'GET',
       path: '/api/merchant/requests',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'The last 1,000 requests of a proxy, newest first, as a page or as CSV',
+      summary: 'List the last 1,000 requests of a proxy, newest first, as JSON pages or CSV',
       description:
         'Without bodies, headers, queries and client addresses. Written every five seconds and kept for 30 days; under heavy load some are left out. Empty for a proxy of another account.',
       tag: 'Merchant',

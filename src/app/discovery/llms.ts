@@ -55,18 +55,18 @@ Address: ${publicUrl}
       : ''
   }
 3. Send the same request again with one of
-   - Authorization: L402 <macaroon>:<preimage> (good until the token expires, for the same path and price)
-   - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (good once)${
+   - Authorization: L402 <macaroon>:<preimage> (valid until the token expires, for the same path and price)
+   - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (valid once)${
      sellsByX402
-       ? '\n   - PAYMENT-SIGNATURE: <base64 of {"x402Version":2,"accepted":{...},"payload":{"preimage":"..."}}> (good once)'
+       ? '\n   - PAYMENT-SIGNATURE: <base64 of {"x402Version":2,"accepted":{...},"payload":{"preimage":"..."}}> (valid once)'
        : ''
    }${
      pricedRoutes.some(({ calls }) => calls !== undefined)
-       ? '\n   A JSON-RPC call is paid inside its message: error -32042 has the challenge with the invoice in error.data.challenges. Send the call again with\n   params._meta["org.paymentauth/credential"] = {"challenge":{...},"payload":{"preimage":"..."}} (good once).'
+       ? '\n   A JSON-RPC call is paid inside its message: error -32042 has the challenge with the invoice in error.data.challenges. Send the call again with\n   params._meta["org.paymentauth/credential"] = {"challenge":{...},"payload":{"preimage":"..."}} (valid once).'
        : ''
    }
-   Where the price buys a balance, either is good until that is used up; \`GET ${publicUrl}/l402/balance\` with it says what is left.
-A 503 means that nothing was charged: wait as long as Retry-After says.
+   Where the price buys a balance, both are valid until it is used up; \`GET ${publicUrl}/l402/balance\` with the credential returns the remainder.
+503 means that nothing was charged: wait for Retry-After.
 
 ## Paid routes
 ${routes.length === 0 ? 'None.' : routes.join('\n')}

@@ -127,13 +127,13 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       tag: 'browsers',
       id: 'getHome',
       path: '/',
-      summary: 'What is sold here, for people',
+      summary: 'The price list as a page',
       description:
         'A page with what is for sale and the ways of agents; for clients that prefer JSON what /.well-known/l402.json says. ' +
         '`pages.home` turns it off, or leads elsewhere.',
       responses: {
         200: { description: 'The page, or the manifest.', mediaType: HTML_TYPE, also: JSON_TYPE },
-        302: { description: 'It is elsewhere, as Location says.' },
+        302: { description: 'Redirect to Location.' },
         404: 'There is no such page.'
       },
       async handle({ ctx }) {
@@ -169,7 +169,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       ...common,
       id: 'getOpenApi',
       path: '/openapi.json',
-      summary: 'What is for sale here, as OpenAPI 3.1',
+      summary: 'The paid routes, as OpenAPI 3.1',
       description:
         'Every request that can be paid without parameters, with its price in x-payment-info, and how to find the others. ' +
         'It stays under 64 KB, where registries stop reading; the whole is at /api/openapi.json.',
@@ -209,8 +209,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       ...common,
       id: 'getLlmsText',
       path: '/llms.txt',
-      summary: 'How an agent pays here, in plain text',
-      description: 'What is for sale, how it is paid for, which stores there are, and where to read on.',
+      summary: 'Instructions for agents, in plain text',
+      description: 'Paid routes, how to pay, stores, and further documents.',
       responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
       async handle() {
         const config = facts.config()
@@ -232,7 +232,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       ...common,
       id: 'getL402Manifest',
       path: '/.well-known/l402.json',
-      summary: 'What is for sale here, for L402 clients',
+      summary: 'The paid routes, for L402 clients',
       description: 'The service, its default price, and each paid route with its price.',
       responses: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
       async handle() {
@@ -243,8 +243,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       ...common,
       id: 'getL402Services',
       path: '/.well-known/l402-services',
-      summary: 'What is for sale here, for directories',
-      description: 'Each paid address with its price in satoshis, and the body that it takes, where examples show one.',
+      summary: 'The paid routes, for directories',
+      description: 'Each paid URL with its price in satoshis, and the request body if examples show one.',
       responses: { 200: { description: 'The services.', mediaType: JSON_TYPE } },
       async handle() {
         const config = facts.config()
@@ -280,7 +280,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       tag: 'browsers',
       id: 'getIcon',
       path: '/favicon.ico',
-      summary: 'The picture that browsers ask for',
+      summary: 'The icon for browsers',
       description: 'An SVG, whatever the name of the address says.',
       responses: { 200: { description: 'The picture.', mediaType: 'image/svg+xml' } },
       async handle() {
@@ -293,7 +293,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       tag: 'browsers',
       id: 'getRobots',
       path: '/robots.txt',
-      summary: 'What crawlers may read',
+      summary: 'Rules for crawlers',
       description: 'Pages whose addresses are secrets, and what only callers with a key can use, are left out.',
       responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
       handle: () => ({ status: 200, body: ROBOTS, headers: FOR_A_DAY })

@@ -74,7 +74,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       unaudited: true,
       body: Type.Object(ofInvoice),
       responses: {
-        200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
+        200: { description: 'Paid. Paying it again returns the same preimage.', schema: Payment },
         400: 'Not an invoice, or one that has expired.',
         401: 'A key was sent, and it is not valid.',
         403: 'The sandbox is off, or the caller may not pay here.',
@@ -92,7 +92,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       method: 'POST',
       path: '/sandbox/state',
       mount,
-      summary: 'Bring an invoice of the sandbox into a state other than paid',
+      summary: 'Set an invoice of the sandbox to a state other than paid',
       description:
         'Tries what happens when a payment is on its way, comes in part or is never paid: its status changes and its webhook is sent, ' +
         'as if a provider had said so. For the callers of /sandbox/pay.',
@@ -113,7 +113,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
         )
       }),
       responses: {
-        200: { description: 'The invoice is as it was to be.', schema: StateView },
+        200: { description: 'The invoice has that state.', schema: StateView },
         400: 'Not an invoice, or the amount is not a part of it.',
         401: 'A key was sent, and it is not valid.',
         403: 'The sandbox is off, or the caller may not pay here.',

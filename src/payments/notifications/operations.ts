@@ -48,7 +48,7 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
       token: Type.Optional(
         Type.String({
           maxLength: 100,
-          description: 'For a provider that signs nothing: what its own address of the receiver holds as proof.'
+          description: "For providers without signatures: the secret in the receiver's URL."
         })
       )
     }),
@@ -56,7 +56,7 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
     form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },
     responses: {
       200: {
-        description: 'Taken in, or ignored: about something that is not known here, or said before.',
+        description: 'Accepted, or ignored as unknown or duplicate.',
         schema: Received
       },
       400: 'It cannot be read.',

@@ -65,7 +65,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
       params: byInvoice,
       responses: {
-        200: { description: 'The payment as it is now.', schema: PaymentView },
+        200: { description: 'The current payment.', schema: PaymentView },
         400: 'The key of the provider that made the invoice is no longer saved.',
         404: unknown,
         502: refused,
@@ -82,13 +82,13 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       method: 'POST',
       path: '/api/payments/:invoiceId/cancel',
       mount: { use: 'merchant-api', chain: 'payments-sync' },
-      summary: 'Take an unpaid payment back before its time is over',
+      summary: 'Cancel an unpaid payment before it expires',
       description:
         'The provider is asked first; then the payment is expired, its page says so, and a webhook reports it. A Lightning invoice cannot be withdrawn from a payer who ' +
         'holds it: what is still paid to it makes the payment paid, and can be refunded. The orderId stays taken.',
       params: byInvoice,
       responses: {
-        200: { description: 'The payment, which is expired now or was before.', schema: PaymentView },
+        200: { description: 'The payment, which is now expired.', schema: PaymentView },
         400: 'The key of the provider that made the invoice is no longer saved.',
         404: unknown,
         409: 'Money has come, or is on its way; nothing was changed.',
@@ -129,8 +129,8 @@ function readings(
       method: 'GET',
       path: '/api/payments/order/:orderId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
-      summary: 'One payment by your own order id; a slash in it is written %2F',
-      description: 'For a shop that has lost the answer of a creation: the orderId is unique among your payments.',
+      summary: 'Get a payment by your order ID; write a slash as %2F',
+      description: 'Recovers a payment after a lost response: the orderId is unique among your payments.',
       params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
@@ -145,7 +145,7 @@ function readings(
       method: 'GET',
       path: '/api/payments/:invoiceId/status',
       mount: { use: 'merchant-api', chain: 'public-read' },
-      summary: 'The status of a payment, without a key',
+      summary: 'Get the status of a payment, without a key',
       description:
         'For a page that waits for its payment without a key. Anyone who knows the invoiceId can ask, and learns nothing but the status.',
       params: byInvoice,
@@ -182,7 +182,7 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
       method: 'POST',
       path: '/api/checkout/sessions',
       mount: { use: 'merchant-api', chain: 'payments-create' },
-      summary: 'Ask for a payment and get the address of its page',
+      summary: 'Create a payment and get the URL of its page',
       description:
         'Makes a payment as POST /api/payments does and answers the address of its page: send the buyer there. ' +
         'The payment is read, and reported by webhooks, under its invoiceId.',

@@ -37,8 +37,8 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       method: 'GET',
       path: '/api/proxy',
       mount: { use: 'merchant-api', chain: 'proxies-read' },
-      summary: 'All proxies of the merchant, newest first',
-      description: 'Deleted ones are not among them. The value of authHeader is never shown.',
+      summary: "List the merchant's proxies, newest first",
+      description: 'Without deleted ones. The value of authHeader is never shown.',
       responses: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: await proxies.list(merchant(ctx)) })
     }),
@@ -60,12 +60,12 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       method: 'PUT',
       path: '/api/proxy/:proxyId',
       mount: { use: 'merchant-api', chain: 'proxies-write' },
-      summary: 'Change what is named',
+      summary: 'Update the given fields',
       description:
         'What is left out stays; a list that is named replaces the one before. Requests in flight end as they began, and new prices hold within seconds.',
       params: ProxyId,
       body: ProxyChange,
-      responses: { 200: { description: 'The proxy as it is now.', schema: ProxyView }, 402: capped, 404: missing },
+      responses: { 200: { description: 'The updated proxy.', schema: ProxyView }, 402: capped, 404: missing },
       handle: async ({ ctx, params, body }) => ({
         status: 200,
         body: await proxies.update(merchant(ctx), params.proxyId, body)
@@ -99,7 +99,10 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
         "Asks the target as buyers' requests do, with authHeader, without a payment. Nothing is sold and nothing is counted.",
       params: ProxyId,
       responses: {
-        200: { description: 'What came back; success is false for refusals.', schema: ProbeView },
+        200: {
+          description: 'The response of the target; success is false if it rejected the request.',
+          schema: ProbeView
+        },
         404: missing
       },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.test(merchant(ctx), params.proxyId) })

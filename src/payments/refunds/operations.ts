@@ -101,8 +101,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       method: 'GET',
       path: '/api/refunds/invoice/:invoiceId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
-      summary: 'All refunds of one payment, newest first',
-      description: 'Shows how much of a payment went back already: failed refunds have freed their amount.',
+      summary: 'List the refunds of one payment, newest first',
+      description: 'Shows how much of a payment was refunded. Failed refunds do not count.',
       params: InvoiceId,
       responses: {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
@@ -140,7 +140,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         'Asks the provider now. It never sends anything: a refund whose answer was lost is found by its own id.',
       params: RefundId,
       responses: {
-        200: { description: 'The refund as it is now.', schema: RefundDetails },
+        200: { description: 'The current refund.', schema: RefundDetails },
         404: missing,
         502: away,
         503: away
@@ -196,14 +196,14 @@ const SettlementInput = Type.Object(
       maxLength: 200,
       pattern: `^(?=.*\\S)${LINE}`,
       'x-rule': visible,
-      description: 'Who says so; kept.'
+      description: 'The person who decided. Stored.'
     }),
     reason: Type.String({
       minLength: 1,
       maxLength: 1000,
       pattern: `^(?=[^]*\\S)${TEXT}`,
       'x-rule': visible,
-      description: 'What shows it; kept.'
+      description: 'The evidence. Stored.'
     })
   },
   { title: 'RefundSettlement' }
@@ -272,7 +272,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       id: 'adminSettleRefund',
       method: 'POST',
       path: '/api/admin/refunds/:refundId/settle',
-      summary: 'Say whether a refund was sent whose answer was lost. Nothing is sent by this',
+      summary: 'Settle a refund with an unknown outcome by hand, without sending money',
       description:
         'Ends the doubt about one refund: sent confirms it, not-sent fails it and frees its amount to be refunded again. ' +
         'It is kept who said so and why, and it cannot be taken back.',

@@ -26,7 +26,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       method: 'GET',
       path: '/api/merchant/webhooks/deliveries',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'What webhooks were sent and what became of them, newest first; kept for 30 days',
+      summary: 'List webhook deliveries of the last 30 days with their outcome, newest first',
       description:
         'Each event is one delivery, however many attempts it took. Look here when a webhook did not arrive: ' +
         'responseStatus, responseBody and error say what your server answered last.',
@@ -46,7 +46,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       method: 'GET',
       path: '/api/merchant/webhooks/deliveries/:id',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'One webhook with its body as it was sent',
+      summary: 'Get a webhook delivery with its body',
       description: 'The body is the same in every attempt; compare it with what your server read.',
       params: Type.Object({ id: Type.String() }),
       responses: {
@@ -61,8 +61,8 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/webhooks/deliveries/:id/resend',
       mount: { use: 'merchant-api', chain: 'settings-write' },
-      summary: 'Send a webhook again now: the same bytes, with a new signature',
-      description: 'It goes to the address that its endpoint has now, signed with the secret that it has now.',
+      summary: 'Resend a webhook now: the same bytes, with a new signature',
+      description: 'It goes to the current URL of its endpoint, signed with the current secret.',
       params: Type.Object({ id: Type.String() }),
       responses: {
         202: {
@@ -81,12 +81,12 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/webhooks/test',
       mount: { use: 'merchant-api', chain: 'settings-write' },
-      summary: 'Send a signed test event to the first endpoint now, and see what it answers',
+      summary: 'Send a signed test event to the first endpoint, and return its response',
       description:
         'The response comes when your server has answered, after 10 seconds at the latest; further endpoints have an operation of their own. The event is signed with the secret that is set now, ' +
         'is in no list of deliveries, and is not sent again.',
       responses: {
-        200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
+        200: { description: 'Sent. isDelivered has the outcome.', schema: TestView },
         400: 'No webhook URL is set.'
       },
       handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx), null) })
@@ -174,7 +174,7 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
     schema: ChallengePaidEvent
   },
   'storefront.order.failed': {
-    summary: 'A shop did not make a paid order',
+    summary: 'A shop did not create a paid order',
     description:
       'Sent once for each order and reason. The order can be made later, or its money given back: POST /api/refunds with orderId as invoiceId.',
     schema: StoreOrderFailedEvent
@@ -195,7 +195,7 @@ const EndpointView = Type.Object(
     isFirst: Type.Boolean({ description: 'Gets every event, and is set by PUT /api/merchant/webhook-url.' }),
     url: Type.String(),
     events: Type.Array(Type.String(), { description: 'Events that it gets; `["*"]` for all.' }),
-    isActive: Type.Boolean({ description: 'false for one that is paused: nothing is written for it.' }),
+    isActive: Type.Boolean({ description: 'false while paused: no deliveries are created.' }),
     createdAt: isoTimeOrNull('Null for the first.')
   },
   { title: 'WebhookEndpoint' }
@@ -204,7 +204,7 @@ export type EndpointView = Static<typeof EndpointView>
 const NewEndpoint = Type.Object(
   {
     ...EndpointView.properties,
-    webhookSecret: Type.String({ description: 'Signs what is sent there; shown this once.' })
+    webhookSecret: Type.String({ description: 'Signs what is sent there; shown only once.' })
   },
   { title: 'NewWebhookEndpoint' }
 )
@@ -214,7 +214,7 @@ const events = Type.Array(Type.Enum([ALL, ...WEBHOOK_EVENTS]), {
   uniqueItems: true,
   description: 'Events that it gets; `["*"]` for all.'
 })
-const isActive = Type.Boolean({ description: 'false pauses it: what waits for it has failed, and can be sent again.' })
+const isActive = Type.Boolean({ description: 'false pauses it. Its pending deliveries fail, and can be resent.' })
 const missing = 'The account has no such endpoint.'
 const refused = 'The address cannot be used, or there is no such event.'
 const byId = Type.Object({ endpointId: Type.String() })
@@ -269,7 +269,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
         'The account may have as many as `limits.maxWebhookEndpoints` of its subscription, and the first one has its place among them.',
       body: Type.Object({ url, events: Type.Optional(events), isActive: Type.Optional(isActive) }),
       responses: {
-        201: { description: 'It gets events from now on.', schema: NewEndpoint },
+        201: { description: 'It receives events from now on.', schema: NewEndpoint },
         400: refused,
         403: 'The plan allows no more endpoints.'
       },
@@ -287,7 +287,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'changeWebhookEndpoint',
       method: 'PUT',
       path: '/api/merchant/webhooks/endpoints/:endpointId',
-      summary: 'Change the address or events of a further endpoint, or pause it',
+      summary: 'Update the URL or events of an endpoint, or pause it',
       description:
         'What waits is sent to the new address. What waits for one that is paused has failed, which the list of deliveries says, and can be sent again later.',
       params: byId,
@@ -297,7 +297,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
         isActive: Type.Optional(isActive)
       }),
       responses: {
-        200: { description: 'As it is now. What is left out stays.', schema: EndpointView },
+        200: { description: 'The updated endpoint. Omitted fields keep their value.', schema: EndpointView },
         400: refused,
         404: missing
       },
@@ -317,10 +317,10 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'rotateWebhookSecret',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/rotate-secret',
-      summary: 'Replace the secret of a further endpoint immediately',
-      description: 'Everything that is sent from now on is signed with the new secret, attempts of earlier events too.',
+      summary: 'Rotate the secret of an endpoint immediately',
+      description: 'All further attempts are signed with the new secret, also those of earlier events.',
       params: byId,
-      responses: { 200: { description: 'The new secret, shown this once.', schema: NewEndpoint }, 404: missing },
+      responses: { 200: { description: 'The new secret, shown only once.', schema: NewEndpoint }, 404: missing },
       handle: async ({ ctx, params }) => {
         const { endpoint, secret } = await endpoints.rotate(merchantOf(ctx).id, params.endpointId)
         return { status: 200, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
@@ -331,11 +331,11 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'testWebhookEndpoint',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/test',
-      summary: 'Send a signed test event to one endpoint now, and see what it answers',
+      summary: 'Send a signed test event to one endpoint, and return its response',
       description: 'As POST /api/merchant/webhooks/test does for the first endpoint, to a paused one too.',
       params: byId,
       responses: {
-        200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
+        200: { description: 'Sent. isDelivered has the outcome.', schema: TestView },
         400: 'It is the first, and no webhook URL is set.',
         404: missing
       },
@@ -349,8 +349,8 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       id: 'removeWebhookEndpoint',
       method: 'DELETE',
       path: '/api/merchant/webhooks/endpoints/:endpointId',
-      summary: 'Remove a further endpoint; what waits for it has failed',
-      description: 'Its deliveries stay in the list for as long as all others.',
+      summary: 'Delete an endpoint; its pending deliveries fail',
+      description: 'Its deliveries stay in the list for 30 days.',
       params: byId,
       responses: { 204: { description: 'Removed.' }, 404: missing },
       handle: async ({ ctx, params }) => {

@@ -200,7 +200,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       id: 'buyKey',
       method: 'POST',
       path: '/l402/keys',
-      summary: 'Buys an API key that spends a prepaid balance',
+      summary: 'Buy an API key that spends a prepaid balance',
       description:
         'Without a credential the answer is 402 with an invoice over the amount. Send the same request with the credential of the payment to get the key. The credential shows the same key again.',
       body: Purchase,
@@ -240,7 +240,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       description: 'With an amount it is the page of the invoice, and once that is paid it shows the key.',
       query: Type.Object({
         amount: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PRICE_SATS, description: 'Satoshis.' })),
-        order: Type.Optional(Type.String({ maxLength: 100, description: 'Tells two purchases apart.' }))
+        order: Type.Optional(Type.String({ maxLength: 100, description: 'Distinguishes two purchases.' }))
       }),
       responses: {
         200: { description: 'The page.', mediaType: 'text/html; charset=utf-8' },
@@ -272,7 +272,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       id: 'getKey',
       method: 'GET',
       path: '/l402/keys/self',
-      summary: 'What a key has spent, and what is left of it',
+      summary: 'Get the balance and usage of a key',
       description:
         'For the holder of a key, or of the credential of its payment. Failed requests cost 0. A narrowed key shows the balance alone.',
       headers: header,
@@ -294,7 +294,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       id: 'topUpKey',
       method: 'POST',
       path: '/l402/keys/self/top-ups',
-      summary: 'Adds to the balance of a key',
+      summary: 'Top up the balance of a key',
       description:
         'Answers an invoice. The amount is in the balance as soon as the provider reports the payment, or the same request comes with the preimage.',
       body: Type.Object(

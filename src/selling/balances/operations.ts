@@ -16,9 +16,9 @@ const standing = {
   state: Type.Enum(['open', 'closed', 'refunded']),
   unit: Type.String({ description: 'What is counted, for people.' }),
   depositedMsat: Type.Integer({ description: 'Millisatoshis, as all amounts here.' }),
-  spentMsat: Type.Integer({ description: 'What settled requests have taken.' }),
+  spentMsat: Type.Integer({ description: 'Charges of settled requests.' }),
   reservedMsat: Type.Integer({ description: 'Reserved by requests in flight.' }),
-  balanceMsat: Type.Integer({ description: 'What is left: deposits less what was spent and refunded.' }),
+  balanceMsat: Type.Integer({ description: 'Remaining balance: deposits minus charges and refunds.' }),
   expiresAt: isoTime('When it can no longer be used.')
 }
 
@@ -30,9 +30,9 @@ const BalanceView = Type.Object(
     ...standing,
     merchantId: nullableText(),
     proxyId: nullableText(),
-    place: Type.String({ description: 'The route or proxy that it was bought for.' }),
+    place: Type.String({ description: 'The route or proxy it was bought for.' }),
     openedAt: isoTime(),
-    isRevoked: Type.Boolean({ description: 'It serves nothing more.' })
+    isRevoked: Type.Boolean({ description: 'It is closed.' })
   },
   { title: 'Balance' }
 )
@@ -45,7 +45,7 @@ export const EntryView = Type.Object(
     input: nullableInteger('Units that went in; null where they are not known.'),
     output: nullableInteger('Units that came out, or all of them where they have one price.'),
     msat: Type.Integer(),
-    unpaidMsat: Type.Integer({ description: 'What the usage cost beyond that, and the balance could not bear.' }),
+    unpaidMsat: Type.Integer({ description: 'Cost of the usage that the balance could not cover.' }),
     basis: Type.Enum(['usage', 'reservation', 'crash'])
   },
   { title: 'BalanceEntry' }
@@ -128,8 +128,8 @@ export function balanceOperations({
       method: 'GET',
       path: '/api/merchant/balances/:balanceId/entries',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'What requests took from one balance',
-      description: 'What each request took from one balance, for 90 days.',
+      summary: 'List the charges of one balance',
+      description: 'The charge of each request of one balance, for 90 days.',
       tag: 'Merchant',
       access: 'merchant',
       params: Params,
@@ -158,8 +158,9 @@ export function balanceOperations({
       method: 'GET',
       path: '/api/admin/balances/:balanceId/entries',
       mount: { use: 'operator-api', chain: 'admin' },
-      summary: 'What requests took from one balance',
-      description: 'What each request took from one balance, for 90 days. The correlation id leads to the access log.',
+      summary: 'List the charges of one balance',
+      description:
+        'The charge of each request of one balance, for 90 days. Find a request in the access log by its correlation ID.',
       tag: 'Admin',
       access: 'admin',
       params: Params,

@@ -98,9 +98,9 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       method: 'POST',
       path: '/api/l402/challenges',
       mount: { use: 'merchant-api', chain: 'producer' },
-      summary: 'Make a challenge for a resource that you serve yourself',
+      summary: 'Create a challenge for a resource that you serve yourself',
       description:
-        'For an API that is served elsewhere: answer your buyer with 402 and these values, then have what the buyer sends back verified. ' +
+        'For an API that is served elsewhere: answer your client with 402 and these values, then verify the credential that it returns. ' +
         "The first challenge for a resource takes a place under the plan's cap of endpoints.",
       headers: {
         'Idempotency-Key': {
@@ -108,7 +108,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
             'At most 200 characters. While the invoice lives, the same key with the same resource and price gives the same challenge.',
           pattern: '\\S'
         },
-        'X-Idempotency-Key': { description: 'The same; Idempotency-Key goes before it.', pattern: '\\S' }
+        'X-Idempotency-Key': { description: 'Alias of Idempotency-Key, which takes precedence.', pattern: '\\S' }
       },
       body: ChallengeInput,
       responses: {
@@ -119,11 +119,11 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
         },
         400: invalid,
         402: problem(
-          'A cap of the plan was reached; paying an invoice does not help, and there is no WWW-Authenticate.',
+          'A limit of the plan was reached. Paying an invoice does not help, so there is no WWW-Authenticate.',
           Capped
         ),
         409: problem('The idempotency key is bound to another live challenge, or the resource was retired.'),
-        503: problem('No invoice could be had, or the challenge could not be durably recorded; none was issued.')
+        503: problem('No invoice could be created, or the challenge could not be stored. No challenge was issued.')
       },
       handle: async ({ ctx, body }) => {
         const created = await producer.create(merchantOf(ctx), body, headerKey(ctx.headers))
@@ -137,7 +137,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       method: 'GET',
       path: '/api/l402/challenges',
       mount: { use: 'merchant-api', chain: 'producer' },
-      summary: 'Challenges made through this API, newest first',
+      summary: 'List the challenges created through this API, newest first',
       description:
         'paid means that a credential was verified: an invoice that was paid and never used reads as unpaid, and later as expired.',
       query: ChallengeQuery,
@@ -182,7 +182,7 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       method: 'GET',
       path: '/api/l402/endpoints',
       mount: { use: 'merchant-api', chain: 'producer' },
-      summary: 'Resources that challenges were made for, newest first',
+      summary: 'List the resources with challenges, newest first',
       description: "Those that are not retired count for the plan's cap, together with the account's proxies.",
       query: EndpointQuery,
       responses: {
@@ -201,12 +201,12 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       method: 'POST',
       path: '/api/l402/endpoints/retire',
       mount: { use: 'merchant-api', chain: 'producer' },
-      summary: "Sell a resource no longer, which frees its place under the plan's cap",
+      summary: "Retire a resource, which frees its place under the plan's cap",
       description:
         'No challenge can be made for the resource from then on; credentials that were sold go on being good.',
       body: RetireInput,
       responses: {
-        204: { description: 'Retired, now or before. What was paid stays good.' },
+        204: { description: 'Retired. Paid credentials stay valid.' },
         400: invalid,
         404: problem('No challenge was ever made for this resource.'),
         503: away
@@ -233,12 +233,12 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
       id: 'verifyToken',
       unaudited: true,
       path: '/api/l402/challenges/verify',
-      summary: 'Verify an L402 token that a payer has sent',
+      summary: 'Verify an L402 token of a client',
       description:
         'Checks signature, preimage, term and revocation. It uses nothing up: a token is good for every request until it ends. ' +
         'Compare resource with what the buyer asked for.',
       body: TokenInput,
-      responses: { 200: { description: 'The verdict, good or bad.', schema: TokenVerdict }, 400: invalid, 503: away },
+      responses: { 200: { description: 'The verdict.', schema: TokenVerdict }, 400: invalid, 503: away },
       handle: async ({ ctx, body }) => ({
         status: 200,
         body: await verifier.verify(merchantOf(ctx), body.macaroon, body.preimage)
@@ -249,14 +249,14 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
       id: 'verifyCredential',
       unaudited: true,
       path: '/api/l402/challenges/verify-credential',
-      summary: 'Verify a Payment credential that a payer has sent, and use it up',
+      summary: 'Verify and consume a Payment credential of a client',
       description:
-        'A Payment credential is good once: serve the request when consumed is true, and send receipt to the payer as Payment-Receipt. ' +
+        'A Payment credential is valid once: serve the request when consumed is true, and send receipt to the payer as Payment-Receipt. ' +
         'Name resource and amountSats, so that a credential for something else is refused and not used up.',
       body: CredentialInput,
       responses: {
         200: {
-          description: 'The verdict, good or bad; only a good one has used the credential up.',
+          description: 'The verdict. Only a valid credential is consumed.',
           schema: VerifyCredentialView
         },
         400: invalid,
@@ -274,7 +274,7 @@ function publicOperations(dependencies: ChallengeOperationDependencies, verifier
       method: 'GET',
       path: '/api/l402/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
-      summary: 'What requests cost here',
+      summary: 'The price list',
       description: "The priced routes of this gateway. The price is `varies` where it depends on a merchant's proxy.",
       tag: 'L402',
       access: 'public',

@@ -41,7 +41,7 @@ const one = {
 }
 const all = {
   200: {
-    description: 'Revoked: refused everywhere within 5 seconds. What is sold from now on is good.',
+    description: 'Revoked on every node within 5 seconds. Later sales are not affected.',
     schema: Revoked
   }
 }
@@ -121,7 +121,7 @@ function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
       path: '/api/merchant/tokens/:paymentHash',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke the credentials of one payment of the account's proxies or resources",
-      description: 'For a credential that leaked. It works whatever the plan; the money stays where it is.',
+      description: 'For a leaked credential. Works on every plan; nothing is refunded.',
       params: PaymentHash,
       responses: { ...one, ...missing('payment') },
       handle: async ({ ctx, params }) => {
@@ -151,7 +151,7 @@ function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
       path: '/api/proxy/:proxyId/tokens',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke everything that was issued for a proxy until now',
-      description: 'Ends everything that was sold for this proxy until now; the proxy itself goes on selling.',
+      description: 'Revokes everything sold for this proxy until now. The proxy keeps selling.',
       params: ProxyId,
       responses: { ...all, ...missing('proxy') },
       handle: async ({ ctx, params }) => {
@@ -191,9 +191,9 @@ const Ambiguous = Type.Object(
     merchantId: nullableText(),
     proxyId: nullableText(),
     method: Type.String(),
-    path: Type.String({ description: 'What the credential was for, without its query.' }),
+    path: Type.String({ description: 'The resource of the credential, without its query.' }),
     amountSats: Type.Integer(),
-    gateway: Type.String({ description: 'The process that died; other leases of it have the same.' }),
+    gateway: Type.String({ description: 'The process that died, the same for all its leases.' }),
     lapsedAt: isoTime('Until when its lease was held.')
   },
   { title: 'AmbiguousLease' }

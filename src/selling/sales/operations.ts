@@ -62,7 +62,7 @@ const SaleView = Type.Object(
       description:
         'What was sold; bundle and session are balances that were bought of a route or a proxy; test is one of `boltgate pay --test`, which earnings leave out.'
     }),
-    resource: Type.String({ description: 'Path that the token is good for, or what a producer named.' }),
+    resource: Type.String({ description: 'Path that the token is valid for, or the resource that a producer named.' }),
     description: Type.String({ description: 'As on the invoice.' }),
     proxyId: nullableText('Null for what no proxy sold.'),
     scheme: nullableText('l402, payment, payment-legacy or x402; null while no credential was shown here.'),
@@ -222,7 +222,7 @@ function saleLists({ store }: SalesOperationDependencies): AnyOperation[] {
       method: 'GET',
       path: '/api/merchant/sales',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'What proxies, challenges, stores and bundles sold, newest first, as a page or as CSV',
+      summary: 'List sales of proxies, challenges, stores and bundles, newest first, as JSON pages or CSV',
       description:
         'Each paid challenge once. Invoices that you asked for yourself are at /api/payments. Entries of routes and proxies are listed until a month after their token expired; sums stay.',
       tag: 'Merchant',
@@ -286,7 +286,7 @@ function earningSums({ earnings, clock }: SalesOperationDependencies): AnyOperat
     }
   }
   const responses = {
-    200: { description: 'Sums by step, and within one by what earned most.', schema: EarningsView, also: CSV }
+    200: { description: 'Sums by step, highest earnings first.', schema: EarningsView, also: CSV }
   }
   return [
     defineOperation({
@@ -329,14 +329,14 @@ function modelMargins({ margins, clock }: SalesOperationDependencies): AnyOperat
     method: 'GET',
     path: '/api/admin/margins',
     mount: { use: 'operator-api', chain: 'admin' },
-    summary: 'What models brought and cost by day, on routes with a price list',
+    summary: 'Revenue and cost of models by day, on routes with a price list',
     description:
       'Amounts in millisatoshis, when they were used rather than when their bundle was paid. Days in UTC, at most 366. ' +
       'The margin is what was charged less the cost.',
     tag: 'Admin',
     access: 'admin',
     query: Type.Pick(Type.Object(earningsQuery), ['from', 'to']),
-    responses: { 200: { description: 'Sums by day, and within one by what earned most.', schema: MarginsView } },
+    responses: { 200: { description: 'Sums by day, highest earnings first.', schema: MarginsView } },
     async handle({ query }) {
       const { from, to } = stepsOf('day', periodOf(query), clock.now())
       const points = await margins.sums(from, to)

@@ -18,7 +18,7 @@ const SessionView = Type.Object(
     id: Type.String({ description: 'Payment hash of the first deposit; its balance has the same id.' }),
     depositedMsat: Type.Integer({ description: 'Millisatoshis, as what is spent and left.' }),
     spentMsat: Type.Integer(),
-    balanceMsat: Type.Integer({ description: 'What is left: deposits less what was spent and paid back.' }),
+    balanceMsat: Type.Integer({ description: 'Remaining balance: deposits minus charges and refunds.' }),
     openedAt: isoTime(),
     usedAt: isoTime('Of its last request or deposit, to a tenth of its idle time.'),
     expiresAt: isoTime('When it is closed at the latest, so that its return invoice can still be paid.'),
@@ -84,14 +84,14 @@ const SettlementInput = Type.Object(
       maxLength: 200,
       pattern: `^(?=.*\\S)${LINE}`,
       'x-rule': 'Must have a visible character.',
-      description: 'Who says so; kept.'
+      description: 'The person who decided. Stored.'
     }),
     reason: Type.String({
       minLength: 1,
       maxLength: 1000,
       pattern: `^(?=[^]*\\S)${TEXT}`,
       'x-rule': 'Must have a visible character.',
-      description: 'What shows it; kept.'
+      description: 'The evidence. Stored.'
     })
   },
   { title: 'SessionSettlement' }

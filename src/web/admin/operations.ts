@@ -82,7 +82,7 @@ function accounts(administration: Administration): AnyOperation[] {
       body: MerchantInput,
       refuse,
       responses: {
-        201: { description: 'Created. The key is shown this once.', schema: CreatedMerchant },
+        201: { description: 'Created. The key is shown only once.', schema: CreatedMerchant },
         400: refused,
         409: taken
       },
@@ -122,7 +122,7 @@ function accounts(administration: Administration): AnyOperation[] {
       refuse,
       responses: {
         200: {
-          description: 'The merchant as it is now. A webhook secret that was made here is shown this once.',
+          description: 'The merchant as it is now. A webhook secret that was made here is shown only once.',
           schema: ChangedMerchant
         },
         400: refused,
@@ -166,7 +166,7 @@ function acts(administration: Administration): AnyOperation[] {
         'For a key that was lost or leaked. Invalidates the old first key immediately, and every replaced key that is still ' +
         'in its overlap. Named keys of the account stay valid.',
       params: MerchantId,
-      responses: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
+      responses: { 200: { description: 'The new key, shown only once.', schema: RegeneratedKey }, 404: missing },
       handle: async ({ params }) => ({
         status: 200,
         body: await administration.regenerateKey(params.merchantId)
@@ -250,7 +250,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       responses: {
         200: {
           description:
-            'A new account with its key, shown this once; or the account that the subscription was linked to.',
+            'A new account with its key, shown only once; or the account that the subscription was linked to.',
           schema: Type.Union([CreatedMerchant, LinkedMerchant])
         },
         400: 'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.',

@@ -53,7 +53,7 @@ const callbackUrl = Type.String({
 const madeSecret = Type.Optional(
   Type.String({
     description:
-      'The secret that signs webhooks, where this request made one because a callback URL was set and no secret was stored. Shown this once.'
+      'The secret that signs webhooks, where this request made one because a callback URL was set and no secret was stored. Shown only once.'
   })
 )
 
@@ -176,7 +176,7 @@ export const CreatedMerchant = Type.Object(
     merchantId: Type.Integer(),
     name: Type.String(),
     email: Type.String(),
-    apiKey: Type.String({ description: 'Shown this once.' }),
+    apiKey: Type.String({ description: 'Shown only once.' }),
     createdAt: isoTime(),
     webhookSecret: madeSecret
   },
@@ -185,7 +185,7 @@ export const CreatedMerchant = Type.Object(
 export type CreatedMerchant = Static<typeof CreatedMerchant>
 
 export const RegeneratedKey = Type.Object(
-  { merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: isoTime() },
+  { merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown only once.' }), regeneratedAt: isoTime() },
   { title: 'RegeneratedKey' }
 )
 export type RegeneratedKey = Static<typeof RegeneratedKey>

@@ -125,7 +125,7 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
         'For an account that was made for a subscription: it replaces the key shown to the operator at approval, which stops working. Replace a key lost later with POST /api/merchant/regenerate-key.',
       responses: {
         200: {
-          description: 'The key, shown this once.',
+          description: 'The key, shown only once.',
           schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: isoTime() })
         },
         409: 'It was fetched or replaced already.'

@@ -253,7 +253,7 @@ export function signInOperations(parts: {
       path: '/sign-in/:token',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Use a mailed link up and sign in',
-      description: 'The link is good once. Other sites cannot send the form: its origin must be this gateway.',
+      description: 'The link is valid once. Other sites cannot send the form: its origin must be this gateway.',
       params: Token,
       responses: {
         303: {

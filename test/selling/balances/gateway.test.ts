@@ -98,10 +98,10 @@ t.test('whoever asks is told that the price buys a balance, and what is taken fr
       }
     }
   })
-  t.match((await told('/llms.txt')).text, `- /v1/{path} (POST): 100 sats. POST /v1/*. The price buys ${words}`)
+  t.match((await told('/llms.txt')).text, `- /v1/{path} (POST): 100 sats. Paid requests. The price buys ${words}`)
   t.match(
     (await told('/llms.txt')).text,
-    /Where the price buys a balance, either is good until that is used up; `GET \S+\/l402\/balance` with it says what is left/
+    /Where the price buys a balance, both are valid until it is used up; `GET \S+\/l402\/balance` with the credential returns the remainder/
   )
   t.match((await told('/.well-known/l402.json')).json(), {
     endpoints: [{ path: '/v1/{path}', pricing: { model: 'balance', base_price_sats: 100 } }]

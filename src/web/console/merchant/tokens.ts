@@ -62,7 +62,7 @@ export const tokenPage: ConsolePage = {
   id: 'getConsoleToken',
   console: 'merchant',
   path: 'tokens/:balanceId',
-  summary: 'What requests took from one balance',
+  summary: 'List the charges of one balance',
   async show({ api, link, params, query }) {
     const id = params['balanceId'] ?? ''
     const skip = offsetOf(query)
