@@ -20,6 +20,9 @@ export interface Ending {
   readonly how: string
 }
 
+/** Milliseconds without a byte after which a test ends. */
+const SILENCE = 120_000
+
 /** `allowHalfOpen` is documented for net alone and has no type here. */
 const SELF_SIGNED = { servername: 'localhost', rejectUnauthorized: false, allowHalfOpen: true }
 
@@ -91,7 +94,7 @@ export class RawClient {
         throw new Error(
           `the connection ended (${this.#ending.how}) in the middle of an answer: ${JSON.stringify(this.received.slice(this.#at))}`
         )
-      await this.#change()
+      await this.#change('a whole response')
     }
   }
 
@@ -100,13 +103,13 @@ export class RawClient {
     while (!this.received.slice(this.#at).includes(text)) {
       if (this.#ending !== null)
         throw new Error(`the connection ended (${this.#ending.how}) without ${JSON.stringify(text)}`)
-      await this.#change()
+      await this.#change(JSON.stringify(text))
     }
   }
 
   /** Waits for the server's end of the connection. */
   async ending(): Promise<Ending> {
-    while (this.#ending === null) await this.#change()
+    while (this.#ending === null) await this.#change('the end of the connection')
     return this.#ending
   }
 
@@ -130,9 +133,16 @@ export class RawClient {
     for (const wake of waiting) wake()
   }
 
-  #change(): Promise<void> {
-    return new Promise(resolve => {
-      this.#wake.push(resolve)
+  /** Resolves with the next bytes or the end; rejects after two minutes of neither, with `what` is waited for. */
+  #change(what: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`${what} did not come; received: ${JSON.stringify(this.unparsed)}`))
+      }, SILENCE).unref()
+      this.#wake.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
     })
   }
 }
