@@ -163,7 +163,7 @@ const blocks = guides.flatMap(blocksOf)
 /** Languages that show output, a picture or a message. */
 const SHOWN = new Set(['', 'text', 'console', 'mermaid'])
 
-t.test('every block of code runs in a test, or says why not', t => {
+t.test('every block of code runs in a test, or says why not', async t => {
   const followed = new Set<string>(Object.values(FOLLOWED).flat())
   const tests = globSync('test/**/*.test.ts', { cwd: root })
     .filter(file => !file.includes('node_modules'))
@@ -184,7 +184,6 @@ t.test('every block of code runs in a test, or says why not', t => {
   )
   const named = blocks.flatMap(({ name }) => name ?? [])
   t.equal(new Set(named).size, named.length, 'each name is used once')
-  t.end()
 })
 
 /** Values of the right form for what a file takes from the environment. */
@@ -225,9 +224,8 @@ t.test('every block of YAML is a valid configuration, or a part of one', async t
   t.same(invalid, [])
 })
 
-t.test('every block of JSON can be parsed', t => {
+t.test('every block of JSON can be parsed', async t => {
   for (const { page, text, language } of blocks) if (language === 'json') t.ok(JSON.parse(text), page)
-  t.end()
 })
 
 t.test('every command that a guide names exists, with its flags', async t => {
@@ -250,10 +248,9 @@ function helpOf(command: string): string | null {
   return new RegExp(`^## boltgate ${command}\\n([\\s\\S]*?)(?=^## |(?![\\s\\S]))`, 'm').exec(cliPage)?.[1] ?? null
 }
 
-t.test('the references of commands and metrics are current', t => {
+t.test('the references of commands and metrics are current', async t => {
   const { status, stderr } = runNode(['.ci/reference.mjs', '--check'])
   t.equal(status, 0, stderr)
-  t.end()
 })
 
 /** Without the loaders that the test runner gives to every child. */
@@ -261,17 +258,16 @@ function runNode(args: readonly string[], input = ''): { status: number | null; 
   return spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, ...args], { input, cwd: root, encoding: 'utf8' })
 }
 
-t.test('TypeScript in a guide passes the format as it is pasted', t => {
+t.test('TypeScript in a guide passes the format as it is pasted', async t => {
   const files = blocks.filter(({ language, name }) => language === 'ts' && name !== null)
   t.ok(files.length > 1)
   for (const { page, text } of files) {
     const args = ['node_modules/oxfmt/bin/oxfmt', '-c', '.oxfmtrc.json', '--stdin-filepath', 'snippet.ts']
     t.equal(runNode(args, text).stdout, text, page)
   }
-  t.end()
 })
 
-t.test('signatures of webhooks verify as the guide writes it, in three languages', t => {
+t.test('signatures of webhooks verify as the guide writes it, in three languages', async t => {
   const body = '{"status":"paid","description":"Käse"}'
   const secret = 'whsec_test'
   const now = Math.floor(Date.now() / 1000)
@@ -303,5 +299,4 @@ func TestIsGenuine(t *testing.T) {
   if (python.error === undefined) t.equal(python.stdout, 'true\nfalse\nfalse\nfalse\n', `Python ${python.stderr}`)
   const go = spawnSync('go', ['test', './...'], { cwd: join(folder, 'go'), encoding: 'utf8' })
   if (go.error === undefined) t.equal(go.status, 0, `Go ${go.stdout}${go.stderr}`)
-  t.end()
 })

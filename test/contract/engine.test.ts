@@ -77,22 +77,20 @@ const messages: ReadonlyArray<readonly [row: string, given: object, expected: ob
   ['unknown members are ignored', { whatever: { deep: [1] } }, {}]
 ]
 
-t.test('messages about fields are plain (decisions 1 to 4)', t => {
+t.test('messages about fields are plain (decisions 1 to 4)', async t => {
   for (const [row, given, expected] of messages) t.same(faults(given), expected, row)
-  t.end()
 })
 
-t.test('an integer of a query is read however long it is (decision 12)', t => {
+t.test('an integer of a query is read however long it is (decision 12)', async t => {
   const read = queryReader(Type.Object({ take: Type.Optional(Type.Integer()) }))
   t.same(read('take=007'), { take: 7 })
   t.same(read(`take=${'9'.repeat(400)}`), { take: Number.MAX_SAFE_INTEGER })
   t.same(read(`take=-${'9'.repeat(20)}`), { take: Number.MIN_SAFE_INTEGER })
   for (const text of ['1.0', '1e3', '0x1', '%201', '+1', '--1'])
     t.throws(() => read(`take=${text}`), ValidationError, text)
-  t.end()
 })
 
-t.test('a boolean of a query is true or false in any case, as other languages write it', t => {
+t.test('a boolean of a query is true or false in any case, as other languages write it', async t => {
   const read = queryReader(Type.Object({ all: Type.Optional(Type.Boolean()) }))
   for (const [text, all] of [
     ['true', true],
@@ -104,10 +102,9 @@ t.test('a boolean of a query is true or false in any case, as other languages wr
   t.same(read('all='), {}, 'nothing is absent')
   for (const text of ['1', '0', 'yes', 'on', 'null', 'true ', 'untrue'])
     t.throws(() => read(`all=${text}`), ValidationError, text)
-  t.end()
 })
 
-t.test('routes are found by what an upstream would take the path for', t => {
+t.test('routes are found by what an upstream would take the path for', async t => {
   const router = new Router<string>()
   router.add({ host: null, methods: [], path: '/v1/*' }, 'free')
   router.add({ host: null, methods: [], path: '/v1/paid/*' }, 'paid')
@@ -122,7 +119,6 @@ t.test('routes are found by what an upstream would take the path for', t => {
   t.equal(at('/x', 'api.example.'), 'own', 'the fully qualified name is the same host')
   t.equal(at('/x', 'API.example.:80'), 'own')
   t.same([...router.methodsAt('api.example', '/x').keys()].sort(), ['GET', 'HEAD'])
-  t.end()
 })
 
 /** Runs hooks in front of an answer. */

@@ -28,12 +28,11 @@ t.test('the example of the plugin guide works as the guide writes it', async t =
   t.match(upstream.requests[0]?.head, /x-greeted: ada/i)
 })
 
-t.test('the test of the plugin guide passes as the guide writes it', t => {
+t.test('the test of the plugin guide passes as the guide writes it', async t => {
   const example = join(rootFolder, 'docs/examples/hello-header.ts')
   const folder = t.testdir({ 'a.test.ts': documented('hello-header.test.ts').replace('./hello-header.ts', example) })
   const args = ['-u', 'NODE_OPTIONS', process.execPath, '--conditions=checkout', join(folder, 'a.test.ts')]
   const { status, stdout, stderr } = spawnSync('env', args, { cwd: rootFolder, encoding: 'utf8' })
   t.equal(status, 0, stdout + stderr)
   t.match(stdout, 'ok 1 - the answer greets the caller')
-  t.end()
 })

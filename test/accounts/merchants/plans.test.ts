@@ -28,15 +28,14 @@ for (const [stored, tier] of [
   ['standaloneapi', 'individual'],
   ['pilot', 'free']
 ] as const) {
-  t.test(`the stored tier ${stored} resolves to ${tier}, and an admin may write it so`, t => {
+  t.test(`the stored tier ${stored} resolves to ${tier}, and an admin may write it so`, async t => {
     t.equal(resolveTier(stored), tier)
     t.equal(currentPlan(stored), tier)
     t.equal(parseTier(stored), tier)
-    t.end()
   })
 }
 
-t.test('any other stored tier, and none, resolves to free', t => {
+t.test('any other stored tier, and none, resolves to free', async t => {
   const names = new Set([
     'free',
     'individual',
@@ -54,17 +53,15 @@ t.test('any other stored tier, and none, resolves to free', t => {
     })
   )
   t.equal(resolveTier(null), 'free')
-  t.end()
 })
 
-t.test('current_plan is an unrecognized stored tier echoed raw and null when no tier is on file', t => {
+t.test('current_plan is an unrecognized stored tier echoed raw and null when no tier is on file', async t => {
   t.equal(currentPlan('enterprise-2019'), 'enterprise-2019')
   t.equal(currentPlan(null), null)
   t.equal(currentPlan(''), null)
-  t.end()
 })
 
-t.test('an unrecognized or blank planTier is 400 naming accepted values', t => {
+t.test('an unrecognized or blank planTier is 400 naming accepted values', async t => {
   for (const text of ['', '  ', 'gold', 'Free']) {
     t.throws(
       () => parseTier(text),
@@ -72,10 +69,9 @@ t.test('an unrecognized or blank planTier is 400 naming accepted values', t => {
       JSON.stringify(text)
     )
   }
-  t.end()
 })
 
-t.test('the caps of a plan are those of the configuration, unlimited where it has none', t => {
+t.test('the caps of a plan are those of the configuration, unlimited where it has none', async t => {
   t.same(planCaps(plans, 'free'), { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 })
   t.same(planCaps(plans, 'individual'), {
     endpoints: null,
@@ -89,23 +85,23 @@ t.test('the caps of a plan are those of the configuration, unlimited where it ha
     maxPriceSats: 5000,
     webhookEndpoints: 5
   })
-  t.end()
 })
 
-t.test('a plan switches l402 on, multi-currency on where it is paid, and never touches refunds (decision 77)', t => {
-  t.same(flagsOfTier('free'), { l402Enabled: true, multiCurrencyEnabled: false })
-  t.same(flagsOfTier('individual'), { l402Enabled: true, multiCurrencyEnabled: true })
-  t.same(flagsOfTier('l402'), { l402Enabled: true, multiCurrencyEnabled: true })
-  t.end()
-})
+t.test(
+  'a plan switches l402 on, multi-currency on where it is paid, and never touches refunds (decision 77)',
+  async t => {
+    t.same(flagsOfTier('free'), { l402Enabled: true, multiCurrencyEnabled: false })
+    t.same(flagsOfTier('individual'), { l402Enabled: true, multiCurrencyEnabled: true })
+    t.same(flagsOfTier('l402'), { l402Enabled: true, multiCurrencyEnabled: true })
+  }
+)
 
-t.test('months are counted in UTC', t => {
+t.test('months are counted in UTC', async t => {
   t.equal(monthStart(Date.parse('2026-11-30T23:59:59.999Z')), Date.parse('2026-11-01T00:00:00.000Z'))
   t.equal(monthStart(Date.parse('2026-12-01T00:00:00.000Z')), Date.parse('2026-12-01T00:00:00.000Z'))
-  t.end()
 })
 
-t.test('plan cap reached: a 402 problem with its members and without WWW-Authenticate (decision 102)', t => {
+t.test('plan cap reached: a 402 problem with its members and without WWW-Authenticate (decision 102)', async t => {
   const caps = planCaps(plans, 'free')
   const merchant = aMerchant({ storedTier: 'pilot' })
   const problem = overCap('price', merchant, caps, { current: 0, requested: 1001 }, 'https://gw.example/problems')
@@ -135,5 +131,4 @@ t.test('plan cap reached: a 402 problem with its members and without WWW-Authent
     null,
     'paid plans are unlimited by default'
   )
-  t.end()
 })

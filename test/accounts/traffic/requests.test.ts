@@ -86,7 +86,7 @@ await t.test('request log: lists the last thousand requests of a proxy to its ac
   t.same(await store.list({ ...filter, merchantId: filter.merchantId + 1, text: null }, { after: null, limit: 2 }), [])
 })
 
-t.test('request log: memory is bounded, and a busy proxy costs another nothing that it has', t => {
+t.test('request log: memory is bounded, and a busy proxy costs another nothing that it has', async t => {
   const recent = new RecentRequests()
   recent.add(request('quiet', { path: `/${'x'.repeat(9_000)}` }))
   for (let proxy = 0; proxy < 6; proxy++)
@@ -97,7 +97,6 @@ t.test('request log: memory is bounded, and a busy proxy costs another nothing t
   const busy = taken.filter(({ key }) => key === 'busy-0').map(({ correlationId }) => correlationId)
   t.same([busy.length, busy[0], busy.at(-1)], [1_000, '1', '1000'])
   t.same(recent.take(), [])
-  t.end()
 })
 
 await t.test('request log: what cannot be written is dropped, and the next is written', async t => {

@@ -110,16 +110,15 @@ const table: [string, GatewayError, number, string[], string][] = [
 ]
 
 for (const [name, error, status, headers, body] of table) {
-  t.test(`${name}: status, headers and bytes are the contract's`, t => {
+  t.test(`${name}: status, headers and bytes are the contract's`, async t => {
     const reply = errorReply(error, around)
     t.equal(reply.status, status)
     t.same(reply.headers, ['Content-Type', ...headers])
     t.equal(reply.body, body)
-    t.end()
   })
 }
 
-t.test('retryAfter is whole seconds and at least one', t => {
+t.test('retryAfter is whole seconds and at least one', async t => {
   for (const [seconds, expected] of [
     [0, 1],
     [0.001, 1],
@@ -132,10 +131,9 @@ t.test('retryAfter is whole seconds and at least one', t => {
     error: 'Too many failed authentication attempts',
     message: /30 seconds/
   })
-  t.end()
 })
 
-t.test('outside production an unforeseen error says what it was', t => {
+t.test('outside production an unforeseen error says what it was', async t => {
   const cause = new RangeError('index 7')
   const body: unknown = JSON.parse(String(errorReply(asGatewayError(cause), { ...around, mode: 'development' }).body))
   t.match(body, {
@@ -149,18 +147,15 @@ t.test('outside production an unforeseen error says what it was', t => {
     String(errorReply(asGatewayError('a text'), { ...around, mode: 'development' }).body)
   )
   t.match(text, { detail: 'a text', exceptionType: 'string', stackTrace: null })
-  t.end()
 })
 
-t.test('a known error stays itself, and keeps its cause', t => {
+t.test('a known error stays itself, and keeps its cause', async t => {
   const known = new ShortError(400, 'No.')
   t.equal(asGatewayError(known), known)
   t.equal(new Unavailable('a', 'b', 5, {}, known).cause, known)
   t.equal(known.name, 'ShortError')
-  t.end()
 })
 
-t.test('a client that is gone gets no bytes', t => {
+t.test('a client that is gone gets no bytes', async t => {
   t.strictSame(errorReply(new ClientGone(), around), { status: 499, headers: [], body: null })
-  t.end()
 })

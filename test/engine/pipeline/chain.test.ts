@@ -52,13 +52,12 @@ function recorded(change: Partial<Record<'a' | 'b' | 'c', Hooks>> = {}): { chain
   }
 }
 
-t.test('a chain without a terminal plugin is refused', t => {
+t.test('a chain without a terminal plugin is refused', async t => {
   t.throws(() => new Chain([{}], 0), /terminal/)
   t.throws(() => new Chain([], 0), /terminal/)
-  t.end()
 })
 
-t.test('requests go down, answers go up, without a promise', t => {
+t.test('requests go down, answers go up, without a promise', async t => {
   const { chain, calls } = recorded()
   const progress = begin()
   t.equal(chain.enter(ctx, progress), undefined)
@@ -81,20 +80,18 @@ t.test('requests go down, answers go up, without a promise', t => {
     'b done',
     'a done'
   ])
-  t.end()
 })
 
-t.test('a reply stops the way down, and only plugins that were entered see the rest', t => {
+t.test('a reply stops the way down, and only plugins that were entered see the rest', async t => {
   const { chain, calls } = recorded({ b: { request: () => reply } })
   const progress = begin()
   t.equal(chain.enter(ctx, progress), reply)
   void chain.leave(ctx, head(), progress)
   chain.settle(ctx, outcome, progress, () => {})
   t.same(calls, ['a request', 'b response', 'a response', 'b done', 'a done'])
-  t.end()
 })
 
-t.test('a plugin whose request throws was entered', t => {
+t.test('a plugin whose request throws was entered', async t => {
   const { chain, calls } = recorded({
     b: {
       request() {
@@ -106,7 +103,6 @@ t.test('a plugin whose request throws was entered', t => {
   t.throws(() => chain.enter(ctx, progress), /no/)
   chain.settle(ctx, outcome, progress, () => {})
   t.same(calls, ['a request', 'b done', 'a done'])
-  t.end()
 })
 
 t.test('a promise is waited for, also a second one, and its reply counts', async t => {
@@ -153,14 +149,13 @@ t.test('answers keep their order when a hook on the way up takes its time', asyn
   t.same(calls, ['b late', 'a response'])
 })
 
-t.test('upstream hooks run in the order of the file', t => {
+t.test('upstream hooks run in the order of the file', async t => {
   const { chain, calls } = recorded()
   chain.forwarding(ctx, { method: 'GET', path: '/', headers: new HeaderList() })
   t.same(calls, ['a upstream', 'b upstream', 'c upstream'])
-  t.end()
 })
 
-t.test('a done hook that throws keeps nobody from being told', t => {
+t.test('a done hook that throws keeps nobody from being told', async t => {
   const { chain, calls } = recorded({
     b: {
       done() {
@@ -177,7 +172,6 @@ t.test('a done hook that throws keeps nobody from being told', t => {
   })
   t.same(calls, ['c done', 'a done'])
   t.match(faults, [{ message: 'broken' }])
-  t.end()
 })
 
 t.test('every plugin is closed even if one throws, and the error is told', async t => {
@@ -193,13 +187,12 @@ t.test('every plugin is closed even if one throws, and the error is told', async
   t.same(calls, ['c close'])
 })
 
-t.test('a chain knows whether anybody watches chunks', t => {
+t.test('a chain knows whether anybody watches chunks', async t => {
   t.equal(recorded().chain.watchesChunks, true)
   t.equal(new Chain([{ request() {} }, { handle() {} }], 0).watchesChunks, false)
-  t.end()
 })
 
-t.test('hooks that use this keep it', t => {
+t.test('hooks that use this keep it', async t => {
   class Counter implements Hooks {
     count = 0
     request(): void {
@@ -214,5 +207,4 @@ t.test('hooks that use this keep it', t => {
   void chain.enter(ctx, begin())
   void chain.handle(ctx, {} as never)
   t.equal(counter.count, 2)
-  t.end()
 })

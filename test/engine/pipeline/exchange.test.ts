@@ -547,7 +547,7 @@ class ManualWire implements Wire {
   }
 }
 
-t.test('a head that was broken off before the connection was given any of it counts as not sent', t => {
+t.test('a head that was broken off before the connection was given any of it counts as not sent', async t => {
   const { wire, outcomes } = play((responder, wire) => {
     wire.begun = false
     void responder.head(200, new HeaderList())
@@ -557,7 +557,6 @@ t.test('a head that was broken off before the connection was given any of it cou
   t.same(wire.log, ['head 200', 'write 3', 'destroy'])
   wire.listener?.closed(false)
   t.match(outcomes, [{ status: 499, source: 'upstream', headSent: false, delivered: false }])
-  t.end()
 })
 
 t.test('heads: one whose client has left does not go up the chain', async t => {
@@ -648,7 +647,7 @@ function play(
   return { wire, exchange, outcomes }
 }
 
-t.test('back-pressure goes both ways, interim heads only before the head, trailers with the end', t => {
+t.test('back-pressure goes both ways, interim heads only before the head, trailers with the end', async t => {
   let drained = 0
   const { wire, outcomes } = play((responder, wire) => {
     responder.onDrain = () => {
@@ -669,10 +668,9 @@ t.test('back-pressure goes both ways, interim heads only before the head, traile
   wire.listener?.closed(false)
   t.match(outcomes, [{ delivered: true, duration: 5 }])
   t.equal(outcomes.length, 1)
-  t.end()
 })
 
-t.test('a response that a stopping process cuts was not broken off by its client, unless that was behind', t => {
+t.test('a response that a stopping process cuts was not broken off by its client, unless that was behind', async t => {
   for (const [takes, stopping, status] of [
     [true, 'cut', 503],
     [false, 'cut', 499],
@@ -687,7 +685,6 @@ t.test('a response that a stopping process cuts was not broken off by its client
     wire.listener?.closed(false)
     t.match(outcomes, [{ headSent: true, delivered: false, error: { status } }])
   }
-  t.end()
 })
 
 const target: TunnelTarget = {

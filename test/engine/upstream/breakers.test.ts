@@ -25,77 +25,79 @@ function wait(ask: () => void) {
   }
 }
 
-t.test('an upstream that is not there is left alone after five failures, and tried by one request at a time', t => {
-  const clock = new ManualClock()
-  const breakers = new UpstreamBreakers(clock)
-  for (let failure = 0; failure < 4; failure++) breakers.failed(from(A), TARGET, true)
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    0
-  )
-  breakers.failed(from(A), TARGET, true)
-  for (const ask of [
-    () => breakers.enter(from(A), TARGET),
-    () => breakers.enter(from(B), TARGET),
-    () => breakers.requireSellable(paying(B))
-  ])
-    t.equal(wait(ask), 5)
-  breakers.failed(from(A), TARGET, true)
-  clock.advance(4_100)
-  t.equal(
-    wait(() => breakers.enter(from(B), TARGET)),
-    1,
-    'what was under way does not prolong the pause'
-  )
-  clock.advance(900)
-  t.equal(
-    wait(() => breakers.enter(from(B), TARGET)),
-    0,
-    'one tries it'
-  )
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    30,
-    'the others wait'
-  )
-  breakers.left(from(B), TARGET)
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    0,
-    'its client left, and another one tries'
-  )
-  breakers.failed(from(A), TARGET, true)
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    10,
-    'the pause doubles'
-  )
-  clock.advance(10_000)
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    0
-  )
-  breakers.failed(from(A), TARGET, true)
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    20
-  )
-  clock.advance(20_000)
-  t.equal(
-    wait(() => breakers.enter(from(A), TARGET)),
-    0
-  )
-  breakers.answered(from(A), TARGET)
-  for (const client of [A, B])
+t.test(
+  'an upstream that is not there is left alone after five failures, and tried by one request at a time',
+  async t => {
+    const clock = new ManualClock()
+    const breakers = new UpstreamBreakers(clock)
+    for (let failure = 0; failure < 4; failure++) breakers.failed(from(A), TARGET, true)
     t.equal(
-      wait(() => breakers.enter(from(client), TARGET)),
-      0,
-      'it answers again'
+      wait(() => breakers.enter(from(A), TARGET)),
+      0
     )
-  t.end()
-})
+    breakers.failed(from(A), TARGET, true)
+    for (const ask of [
+      () => breakers.enter(from(A), TARGET),
+      () => breakers.enter(from(B), TARGET),
+      () => breakers.requireSellable(paying(B))
+    ])
+      t.equal(wait(ask), 5)
+    breakers.failed(from(A), TARGET, true)
+    clock.advance(4_100)
+    t.equal(
+      wait(() => breakers.enter(from(B), TARGET)),
+      1,
+      'what was under way does not prolong the pause'
+    )
+    clock.advance(900)
+    t.equal(
+      wait(() => breakers.enter(from(B), TARGET)),
+      0,
+      'one tries it'
+    )
+    t.equal(
+      wait(() => breakers.enter(from(A), TARGET)),
+      30,
+      'the others wait'
+    )
+    breakers.left(from(B), TARGET)
+    t.equal(
+      wait(() => breakers.enter(from(A), TARGET)),
+      0,
+      'its client left, and another one tries'
+    )
+    breakers.failed(from(A), TARGET, true)
+    t.equal(
+      wait(() => breakers.enter(from(A), TARGET)),
+      10,
+      'the pause doubles'
+    )
+    clock.advance(10_000)
+    t.equal(
+      wait(() => breakers.enter(from(A), TARGET)),
+      0
+    )
+    breakers.failed(from(A), TARGET, true)
+    t.equal(
+      wait(() => breakers.enter(from(A), TARGET)),
+      20
+    )
+    clock.advance(20_000)
+    t.equal(
+      wait(() => breakers.enter(from(A), TARGET)),
+      0
+    )
+    breakers.answered(from(A), TARGET)
+    for (const client of [A, B])
+      t.equal(
+        wait(() => breakers.enter(from(client), TARGET)),
+        0,
+        'it answers again'
+      )
+  }
+)
 
-t.test('after the pause one request a pause is sold, and what is paid is served at once', t => {
+t.test('after the pause one request a pause is sold, and what is paid is served at once', async t => {
   const clock = new ManualClock()
   const breakers = new UpstreamBreakers(clock)
   for (let failure = 0; failure < 5; failure++) breakers.failed(from(A), TARGET, true)
@@ -122,10 +124,9 @@ t.test('after the pause one request a pause is sold, and what is paid is served 
     wait(() => breakers.requireSellable(from(B))),
     0
   )
-  t.end()
 })
 
-t.test('what a client can provoke by its requests closes an upstream for that client alone', t => {
+t.test('what a client can provoke by its requests closes an upstream for that client alone', async t => {
   const clock = new ManualClock()
   const breakers = new UpstreamBreakers(clock)
   for (let failure = 0; failure < 5; failure++) breakers.failed(from(A), TARGET, false)
@@ -149,5 +150,4 @@ t.test('what a client can provoke by its requests closes an upstream for that cl
     5,
     'several clients had it'
   )
-  t.end()
 })

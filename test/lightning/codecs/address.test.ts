@@ -35,11 +35,10 @@ const valid: ReadonlyArray<[text: string, kind: string, networks: string]> = [
 ]
 
 for (const [text, kind, networks] of valid) {
-  t.test(`${text} is ${kind} of ${networks}`, t => {
+  t.test(`${text} is ${kind} of ${networks}`, async t => {
     const address = readAddress(text)
     t.equal(address.kind, kind)
     t.equal(address.networks.join(' '), networks)
-    t.end()
   })
 }
 
@@ -112,73 +111,74 @@ const invalid: ReadonlyArray<[why: string, text: string, code: AddressErrorCode]
 ]
 
 for (const [why, text, code] of invalid) {
-  t.test(`${JSON.stringify(text.slice(0, 100))} is refused: ${why}`, t => {
+  t.test(`${JSON.stringify(text.slice(0, 100))} is refused: ${why}`, async t => {
     t.equal(codeOf(text), code)
-    t.end()
   })
 }
 
 const programs = fc.uint8Array({ minLength: 20, maxLength: 20 })
 
-t.test('every address that can be written is read back for its network, and none with one character changed', t => {
-  const written = fc.oneof(
-    fc
-      .tuple(
-        fc.constantFrom<[number, string, string]>(
-          [0x00, 'p2pkh', 'mainnet'],
-          [0x05, 'p2sh', 'mainnet'],
-          [0x6f, 'p2pkh', 'testnet signet regtest'],
-          [0xc4, 'p2sh', 'testnet signet regtest']
-        ),
-        programs
-      )
-      .map(([[version, kind, networks], bytes]) => ({
-        text: base58check.encode(Uint8Array.of(version, ...bytes)),
-        kind,
-        networks
-      })),
-    fc
-      .tuple(
-        fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']),
-        programs
-      )
-      .map(([[prefix, networks], bytes]) => ({
-        text: bech32.encode(prefix, [0, ...bech32.toWords(bytes)]),
-        kind: 'p2wpkh',
-        networks
-      })),
-    fc
-      .tuple(
-        fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']),
-        fc.uint8Array({ minLength: 32, maxLength: 32 })
-      )
-      .map(([[prefix, networks], bytes]) => ({
-        text: bech32m.encode(prefix, [1, ...bech32m.toWords(bytes)]),
-        kind: 'p2tr',
-        networks
-      }))
-  )
-  t.doesNotThrow(() =>
-    fc.assert(
-      fc.property(
-        written,
-        fc.nat(),
-        fc.constantFrom(...'023456789acdefghjkmnpqrstuvwxyz'),
-        ({ text, kind, networks }, place, other) => {
-          const address = readAddress(text)
-          if (address.kind !== kind || address.networks.join(' ') !== networks) return false
-          const at = place % text.length
-          const changed = text.slice(0, at) + other + text.slice(at + 1)
-          return changed === text || codeOf(changed) !== 'valid'
-        }
-      ),
-      { numRuns: 500 }
+t.test(
+  'every address that can be written is read back for its network, and none with one character changed',
+  async t => {
+    const written = fc.oneof(
+      fc
+        .tuple(
+          fc.constantFrom<[number, string, string]>(
+            [0x00, 'p2pkh', 'mainnet'],
+            [0x05, 'p2sh', 'mainnet'],
+            [0x6f, 'p2pkh', 'testnet signet regtest'],
+            [0xc4, 'p2sh', 'testnet signet regtest']
+          ),
+          programs
+        )
+        .map(([[version, kind, networks], bytes]) => ({
+          text: base58check.encode(Uint8Array.of(version, ...bytes)),
+          kind,
+          networks
+        })),
+      fc
+        .tuple(
+          fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']),
+          programs
+        )
+        .map(([[prefix, networks], bytes]) => ({
+          text: bech32.encode(prefix, [0, ...bech32.toWords(bytes)]),
+          kind: 'p2wpkh',
+          networks
+        })),
+      fc
+        .tuple(
+          fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']),
+          fc.uint8Array({ minLength: 32, maxLength: 32 })
+        )
+        .map(([[prefix, networks], bytes]) => ({
+          text: bech32m.encode(prefix, [1, ...bech32m.toWords(bytes)]),
+          kind: 'p2tr',
+          networks
+        }))
     )
-  )
-  t.end()
-})
+    t.doesNotThrow(() =>
+      fc.assert(
+        fc.property(
+          written,
+          fc.nat(),
+          fc.constantFrom(...'023456789acdefghjkmnpqrstuvwxyz'),
+          ({ text, kind, networks }, place, other) => {
+            const address = readAddress(text)
+            if (address.kind !== kind || address.networks.join(' ') !== networks) return false
+            const at = place % text.length
+            const changed = text.slice(0, at) + other + text.slice(at + 1)
+            return changed === text || codeOf(changed) !== 'valid'
+          }
+        ),
+        { numRuns: 500 }
+      )
+    )
+  }
+)
 
-t.test('no text makes anything but an AddressError', t => {
+t.test('no text makes anything but an AddressError', async t => {
   t.doesNotThrow(() =>
     fc.assert(
       fc.property(
@@ -194,5 +194,4 @@ t.test('no text makes anything but an AddressError', t => {
       { numRuns: 300 }
     )
   )
-  t.end()
 })

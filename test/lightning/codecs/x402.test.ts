@@ -25,7 +25,7 @@ function hashOf(method: string, url: string, body = '', headers: ReadonlyArray<r
   return httpBinding({ method, url, bodyHash: sha256(Buffer.from(body, 'hex')).toString('hex'), headers }).requestHash
 }
 
-t.test('x402 exact: requests have the published hashes', t => {
+t.test('x402 exact: requests have the published hashes', async t => {
   const vectors: ReadonlyArray<
     readonly [string, string, string, ReadonlyArray<readonly [string, string | null]>, string]
   > = [
@@ -75,7 +75,6 @@ t.test('x402 exact: requests have the published hashes', t => {
   ]
   for (const [method, url, body, headers, hash] of vectors)
     t.equal(hashOf(method, url, body, headers), hash, `${method} ${url} ${body} ${JSON.stringify(headers)}`)
-  t.end()
 })
 
 interface Payload {
@@ -101,7 +100,7 @@ function settled(change: (payload: Payload, extra: Record<string, unknown>) => v
   return settlementFault(credential, requirementsOf(decodeInvoice(INVOICE), actual), now)
 }
 
-t.test('x402 exact: the published example settles until a minute after its invoice ends', t => {
+t.test('x402 exact: the published example settles until a minute after its invoice ends', async t => {
   const none = () => {}
   t.equal(settled(none), null)
   t.equal(
@@ -117,10 +116,9 @@ t.test('x402 exact: the published example settles until a minute after its invoi
   t.equal(settled(none, NOW + 361), 'invalid_exact_lnbtc_invoice_expired')
   t.equal(settled(none, NOW - 60), null)
   t.equal(settled(none, NOW - 61), 'invalid_exact_lnbtc_invoice_created_in_future')
-  t.end()
 })
 
-t.test('x402 exact: each fault has the reason of the specification', t => {
+t.test('x402 exact: each fault has the reason of the specification', async t => {
   const inCore = (name: string, value: unknown) => settled(({ accepted }) => (accepted[name] = value))
   t.equal(inCore('scheme', 'other'), 'unsupported_scheme')
   t.equal(inCore('network', 'lnbtc:000000000933ea01ad0ee984209779ba'), 'network_mismatch')
@@ -164,10 +162,9 @@ t.test('x402 exact: each fault has the reason of the specification', t => {
     extra['requestBindingParams'] = { server: 'https://api.example.com/mcp', metadata: [] }
   }
   t.equal(settled(toMcp), 'invalid_exact_lnbtc_request_mismatch')
-  t.end()
 })
 
-t.test('x402 exact: a preimage must be 32 bytes in lower-case hex that hash to the payment hash', t => {
+t.test('x402 exact: a preimage must be 32 bytes in lower-case hex that hash to the payment hash', async t => {
   const withPreimage = (preimage: unknown) => settled(({ payload }) => (payload['preimage'] = preimage))
   t.equal(withPreimage(undefined), 'invalid_exact_lnbtc_preimage_missing')
   t.equal(withPreimage('AB'.repeat(32)), 'invalid_exact_lnbtc_preimage_malformed')
@@ -175,10 +172,9 @@ t.test('x402 exact: a preimage must be 32 bytes in lower-case hex that hash to t
   t.equal(withPreimage('a'.repeat(63)), 'invalid_exact_lnbtc_preimage_length')
   t.equal(withPreimage(`${PREIMAGE}00`), 'invalid_exact_lnbtc_preimage_length')
   t.equal(withPreimage('00'.repeat(32)), 'invalid_exact_lnbtc_preimage_hash_mismatch')
-  t.end()
 })
 
-t.test('x402 exact: the header of a 402 is the published requirement, with the mark of the older dialect', t => {
+t.test('x402 exact: the header of a 402 is the published requirement, with the mark of the older dialect', async t => {
   const header = x402Header(exactRequired(INVOICE, binding, null))
   t.same(JSON.parse(Buffer.from(header, 'base64').toString()), {
     x402Version: 2,
@@ -204,7 +200,6 @@ t.test('x402 exact: the header of a 402 is the published requirement, with the m
       }
     ]
   })
-  t.end()
 })
 
 // Other invoices of the vectors, of the preimage 42…42 unless said otherwise.
@@ -242,7 +237,7 @@ const withInvoice = (invoice: string, now = NOW, preimage = OTHER_PREIMAGE) =>
     payload['preimage'] = preimage
   }, now)
 
-t.test('x402 exact: the published invoices settle, or fail for the published reason', t => {
+t.test('x402 exact: the published invoices settle, or fail for the published reason', async t => {
   t.equal(withInvoice(INVOICES.atSkew), null)
   t.equal(withInvoice(INVOICES.second), null)
   t.equal(withInvoice(INVOICES.named), null)
@@ -263,10 +258,9 @@ t.test('x402 exact: the published invoices settle, or fail for the published rea
     ['', 'invoice_missing']
   ] as const)
     t.equal(withInvoice(invoice, NOW, PREIMAGE), `invalid_exact_lnbtc_${reason}`, reason)
-  t.end()
 })
 
-t.test('x402 exact: of several faults the first of the specification is named', t => {
+t.test('x402 exact: of several faults the first of the specification is named', async t => {
   t.equal(
     settled((_payload, extra) => {
       extra['requestHash'] = OTHER_HASH
@@ -287,10 +281,9 @@ t.test('x402 exact: of several faults the first of the specification is named', 
     settled((_payload, extra) => delete extra['paymentMethod']),
     'invalid_exact_lnbtc_extra_mismatch'
   )
-  t.end()
 })
 
-t.test('x402 exact: an actual request that is echoed fails at the invoice', t => {
+t.test('x402 exact: an actual request that is echoed fails at the invoice', async t => {
   for (const [method, body] of [
     ['POST', ''],
     ['GET', '78']
@@ -300,7 +293,6 @@ t.test('x402 exact: an actual request that is echoed fails at the invoice', t =>
     const wanted = requirementsOf(decodeInvoice(INVOICE), actual)
     t.equal(faultOf(INVOICE, wanted, PREIMAGE), 'invalid_exact_lnbtc_invoice_request_mismatch')
   }
-  t.end()
 })
 
 type Wanted = ReturnType<typeof requirementsOf>
@@ -314,7 +306,7 @@ function faultOf(invoice: string, wanted: Wanted, preimage: string, accepted: Pa
   return typeof credential === 'string' ? credential : settlementFault(credential, wanted, NOW)
 }
 
-t.test('x402 exact: published calls of MCP tools settle, or fail for the published reason', t => {
+t.test('x402 exact: published calls of MCP tools settle, or fail for the published reason', async t => {
   const SERVER = 'https://api.example.com/mcp'
   const of = (argumentsText: string, server = SERVER) => mcpBinding({ server, name: 'get_article', argumentsText })
   const wants = (bound: ReturnType<typeof of>) => requirementsOf(decodeInvoice(INVOICES.mcp), bound)
@@ -357,5 +349,4 @@ t.test('x402 exact: published calls of MCP tools settle, or fail for the publish
       'invalid_exact_lnbtc_request_binding',
       JSON.stringify(params)
     )
-  t.end()
 })

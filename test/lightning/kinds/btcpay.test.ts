@@ -35,7 +35,7 @@ async function setUp(t: T) {
   return { clock, fake, provider, key: new Secret(fake.key()) }
 }
 
-t.test('a key names the server, with a path where it has one, a store and a key', t => {
+t.test('a key names the server, with a path where it has one, a store and a key', async t => {
   const text = 'btcpay+https://pay.example.com/btc/?store=CPTcEqjCK9&key=0123abcd'
   t.match(readBtcpayKey(text), { base: 'https://pay.example.com:443/btc', store: 'CPTcEqjCK9' })
   for (const [wrong, wanted] of [
@@ -46,7 +46,6 @@ t.test('a key names the server, with a path where it has one, a store and a key'
     ['https://pay.example.com?store=CPTc&key=0123abcd', /must have the form/]
   ] as const)
     t.throws(() => readBtcpayKey(wrong), { name: 'AddressKeyError', message: wanted }, wrong)
-  t.end()
 })
 
 t.test('a charge is an invoice of the store, paid over Lightning alone, with its own page', async t => {
@@ -148,7 +147,7 @@ t.test('its webhook is registered for what was settled, and believed by its sign
   t.throws(() => read(Buffer.from('{"type":"InvoiceSettled","invoiceId":"../x"}'), headers), { status: 400 })
 })
 
-t.test('what the states of an invoice mean', t => {
+t.test('what the states of an invoice mean', async t => {
   const status = (name: string, additionalStatus = 'None') =>
     readResponse(BtcpayInvoice, { id: 'G6CzqNFTZe3', status: name, additionalStatus })?.status
   t.equal(status('New'), 'unpaid')
@@ -161,10 +160,9 @@ t.test('what the states of an invoice mean', t => {
   t.equal(status('Expired', 'PaidLate'), 'paid')
   t.equal(status('Invalid', 'Marked'), 'expired')
   t.equal(status('Paid'), undefined)
-  t.end()
 })
 
-t.test('bitcoin is written and read without a float', t => {
+t.test('bitcoin is written and read without a float', async t => {
   t.equal(btcOf(1), '0.00000001')
   t.equal(btcOf(2_100_000_000_000_000), '21000000.00000000')
   const read = (paymentMethodPaid: unknown) =>
@@ -174,7 +172,6 @@ t.test('bitcoin is written and read without a float', t => {
   t.equal(read(0.000021), 2_100)
   t.equal(read('-1'), null)
   t.equal(readResponse(BtcpayMethod, [{ paymentMethodId: 'BTC-CHAIN' }]), null)
-  t.end()
 })
 
 t.test('a list of more than one call goes on where it was left', async t => {

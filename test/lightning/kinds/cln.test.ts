@@ -30,21 +30,23 @@ async function setUp(t: T, options: Partial<KeyedOptions> = {}) {
   return { clock, fake, provider, key: new Secret(fake.key()) }
 }
 
-t.test('a key names host, authority and rune; the certificate is checked by the name that clnrest gives itself', t => {
-  const { certificate } = selfSigned({ names: ['cln'] })
-  const ca = Buffer.from(certificate).toString('base64url')
-  const read = readClnKey(`clnrest://Node.example.com:3010?ca=${ca}&rune=abc-_=`)
-  t.match(read, { origin: 'https://node.example.com:3010', certificate, servername: 'cln' })
-  t.equal(read.rune.reveal(), 'abc-_=')
-  t.match(readClnKey('clnrest+http://127.0.0.1:3010?rune=abc'), { origin: 'http://127.0.0.1:3010', servername: null })
-  for (const [text, wanted] of [
-    ['clnrest://127.0.0.1:3010?ca=abc&rune=abc', /ca in the cln key is not one X.509 certificate/],
-    [`clnrest://127.0.0.1:3010?ca=${ca}`, /no rune/],
-    [`clnrest://127.0.0.1:3010?ca=${ca}&rune=a%0Ab`, /rune in the cln key must be visible ASCII/]
-  ] as const)
-    t.throws(() => readClnKey(text), { name: 'AddressKeyError', message: wanted })
-  t.end()
-})
+t.test(
+  'a key names host, authority and rune; the certificate is checked by the name that clnrest gives itself',
+  async t => {
+    const { certificate } = selfSigned({ names: ['cln'] })
+    const ca = Buffer.from(certificate).toString('base64url')
+    const read = readClnKey(`clnrest://Node.example.com:3010?ca=${ca}&rune=abc-_=`)
+    t.match(read, { origin: 'https://node.example.com:3010', certificate, servername: 'cln' })
+    t.equal(read.rune.reveal(), 'abc-_=')
+    t.match(readClnKey('clnrest+http://127.0.0.1:3010?rune=abc'), { origin: 'http://127.0.0.1:3010', servername: null })
+    for (const [text, wanted] of [
+      ['clnrest://127.0.0.1:3010?ca=abc&rune=abc', /ca in the cln key is not one X.509 certificate/],
+      [`clnrest://127.0.0.1:3010?ca=${ca}`, /no rune/],
+      [`clnrest://127.0.0.1:3010?ca=${ca}&rune=a%0Ab`, /rune in the cln key must be visible ASCII/]
+    ] as const)
+      t.throws(() => readClnKey(text), { name: 'AddressKeyError', message: wanted })
+  }
+)
 
 t.test('another authority than the pinned one is refused before anything is sent', async t => {
   const { fake, provider, key } = await setUp(t)

@@ -34,7 +34,7 @@ async function setUp(t: T) {
   return { clock, fake, provider, address, key: new Secret(fake.key()) }
 }
 
-t.test('a key names the instance, with a path where it has one, and the key of a wallet', t => {
+t.test('a key names the instance, with a path where it has one, and the key of a wallet', async t => {
   const key = 'ab'.repeat(16)
   t.match(readLnbitsKey(`lnbits+https://demo.example.com/ln/?key=${key}`), {
     origin: 'https://demo.example.com:443',
@@ -47,7 +47,6 @@ t.test('a key names the instance, with a path where it has one, and the key of a
     [`lnbits://demo.example.com?key=${key}`, /must have the form lnbits\+https:/]
   ] as const)
     t.throws(() => readLnbitsKey(text), { name: 'AddressKeyError', message: wanted })
-  t.end()
 })
 
 t.test('an instance below a path is called there', async t => {
@@ -149,12 +148,11 @@ t.test('a payment that failed before cannot be tried again, and is told so', asy
   t.equal(fake.wallet.sendings, 0)
 })
 
-t.test('what is wrong is said in its own words, in each form that they have', t => {
+t.test('what is wrong is said in its own words, in each form that they have', async t => {
   t.equal(lnbitsMessage({ detail: 'Wallet not found.' }), 'Wallet not found.')
   t.equal(lnbitsMessage({ detail: [{ loc: ['body'], msg: 'field required', type: 'missing' }] }), 'field required')
   t.equal(lnbitsMessage({ error: 'Rate limit exceeded' }), 'Rate limit exceeded')
   t.equal(lnbitsMessage('text'), null)
-  t.end()
 })
 
 t.test('a refused or dropped hash is told apart from a bad key', async t => {

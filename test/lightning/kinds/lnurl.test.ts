@@ -35,7 +35,7 @@ async function setUp(t: T, { production = false } = {}) {
   return { clock, fake, provider, key }
 }
 
-t.test('a key is an address, an LNURL or a link', t => {
+t.test('a key is an address, an LNURL or a link', async t => {
   const paid = { origin: 'https://example.com:443', path: '/.well-known/lnurlp/shop' }
   t.match(readLnurlKey('shop@example.com'), paid)
   t.match(readLnurlKey('Shop@Example.com'), paid)
@@ -67,7 +67,6 @@ t.test('a key is an address, an LNURL or a link', t => {
   ])
     t.throws(() => readLnurlKey(text), { name: 'AddressKeyError' }, text)
   t.equal(lnurl.keyFault('shop@example.com '), undefined)
-  t.end()
 })
 
 t.test('an address without verify is refused with the reason, by its check and by every invoice', async t => {

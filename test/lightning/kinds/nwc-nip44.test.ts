@@ -16,7 +16,7 @@ const hex = (text: string) => Buffer.from(text, 'hex')
 const one = `${'0'.repeat(63)}1`
 const two = `${'0'.repeat(63)}2`
 
-t.test('the published vectors of NIP-44 come out', t => {
+t.test('the published vectors of NIP-44 come out', async t => {
   const shared = 'c41c775356fd92eadc63ff5a0dc1da211b268cbea22316767095b2871ea1412d'
   for (const [secret, publicKey, wanted] of [
     [one, publicKeyOf(two), shared],
@@ -50,10 +50,9 @@ t.test('the published vectors of NIP-44 come out', t => {
     [65_535, 65_536]
   ] as const)
     t.equal(paddedLength(length), wanted, String(length))
-  t.end()
 })
 
-t.test('keys that are none have nothing in common', t => {
+t.test('keys that are none have nothing in common', async t => {
   const none = 'f'.repeat(64)
   const order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
   const off = '1234567890abcdef1234567890abcdef1234567890abcdef1234567890abcdef'
@@ -65,10 +64,9 @@ t.test('keys that are none have nothing in common', t => {
     [two, off]
   ] as const)
     t.throws(() => conversationKey(sharedX(hex(secret), hex(publicKey))))
-  t.end()
 })
 
-t.test('any text of 1 to 65,535 bytes comes back whole, and none of another length goes out', t => {
+t.test('any text of 1 to 65,535 bytes comes back whole, and none of another length goes out', async t => {
   const key = randomBytes(32)
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 600 }), text => {
@@ -79,10 +77,9 @@ t.test('any text of 1 to 65,535 bytes comes back whole, and none of another leng
   const longest = 'x'.repeat(65_535)
   t.equal(decrypt(encrypt(longest, key), key), longest)
   for (const text of ['', 'x'.repeat(65_536)]) t.throws(() => encrypt(text, key), Nip44Error)
-  t.end()
 })
 
-t.test('what was changed anywhere, or is no message, is refused', t => {
+t.test('what was changed anywhere, or is no message, is refused', async t => {
   const key = randomBytes(32)
   const message = encrypt('x'.repeat(40), key)
   const bytes = Buffer.from(message, 'base64')
@@ -102,10 +99,9 @@ t.test('what was changed anywhere, or is no message, is refused', t => {
   ])
     t.throws(() => decrypt(text, key), Nip44Error, text.slice(0, 30))
   t.throws(() => decrypt(message, randomBytes(32)), Nip44Error, 'another key')
-  t.end()
 })
 
-t.test('messages of NIP-04 are read and written as other implementations do', t => {
+t.test('messages of NIP-04 are read and written as other implementations do', async t => {
   const sender = '91ba716fa9e7ea2fcbad360cf4f8e0d312f73984da63d90f524ad61a6a1e7dbe'
   const recipient = '96f6fa197aa07477ab88f6981118466ae3a982faab8ad5db9d5426870c73d220'
   const ours = new Conversation(recipient, publicKeyOf(sender))
@@ -124,5 +120,4 @@ t.test('messages of NIP-04 are read and written as other implementations do', t 
     `${'AAAA'.repeat(30_000)}${message}`
   ])
     t.throws(() => ours.decrypt(text), UndecryptableError, text.slice(0, 30))
-  t.end()
 })

@@ -43,7 +43,7 @@ async function setUp(t: T, options: Partial<NwcOptions> = {}) {
   return { clock, fake, provider, told, relay: fake.relay, key: new Secret(fake.key()) }
 }
 
-t.test('a key is the address of a connection, as wallets show it', t => {
+t.test('a key is the address of a connection, as wallets show it', async t => {
   const wallet = 'c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5'
   const secret = 'ab'.repeat(32)
   const relays = (text: string) => readNwcKey(text).relays.map(({ url }) => url)
@@ -74,7 +74,6 @@ t.test('a key is the address of a connection, as wallets show it', t => {
     [`nostr+walletconnect://${wallet}?relay=wss://u:p@r&secret=${secret}`, /user name/]
   ] as const)
     t.throws(() => readNwcKey(text), { name: 'AddressKeyError', message: wanted }, text.slice(0, 40))
-  t.end()
 })
 
 t.test('hundreds of connections to one relay share one socket and a few subscriptions', async t => {

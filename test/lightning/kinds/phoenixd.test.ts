@@ -30,7 +30,7 @@ async function setUp(t: T, options: Partial<PhoenixdOptions> = {}) {
   return { clock, fake, provider, key: new Secret(fake.key('full', true)) }
 }
 
-t.test('a key names plain HTTP or TLS, and may carry the webhook secret', t => {
+t.test('a key names plain HTTP or TLS, and may carry the webhook secret', async t => {
   const read = (text: string) => {
     const { base, password, webhookSecret } = readPhoenixdKey(text)
     return [base, password.reveal(), webhookSecret?.reveal() ?? null]
@@ -48,7 +48,6 @@ t.test('a key names plain HTTP or TLS, and may carry the webhook secret', t => {
     ['http://127.0.0.1:9740?password=abc', /must have the form phoenixd:/]
   ] as const)
     t.throws(() => readPhoenixdKey(text), { name: 'AddressKeyError', message: wanted })
-  t.end()
 })
 
 t.test('what is left after phoenixd took its fee for a channel is no underpayment', async t => {

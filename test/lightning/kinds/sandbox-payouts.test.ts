@@ -52,9 +52,8 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     }
   })
 
-  await t.test('it can pay out over Lightning and over the chain', t => {
+  await t.test('it can pay out over Lightning and over the chain', async t => {
     t.same(sandbox.capabilities.payout, { lightning: true, chain: true, once: true })
-    t.end()
   })
 
   await t.test('over Lightning it is confirmed at once, with a small fee and no transaction', async t => {

@@ -284,7 +284,7 @@ t.test(
   }
 )
 
-t.test('two slots of one service share its budget, however its address is written', t => {
+t.test('two slots of one service share its budget, however its address is written', async t => {
   const { budgets, clock } = rig()
   const none: CallBudget[] = []
   const made = new Proxy(budgets, {
@@ -311,7 +311,6 @@ t.test('two slots of one service share its budget, however its address is writte
   t.teardown(() => providers.close())
   t.equal(none.length, 2)
   t.equal(none[0], none[1])
-  t.end()
 })
 
 t.test(

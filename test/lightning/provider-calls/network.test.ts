@@ -6,7 +6,7 @@ import { openTestDatabase } from '../../support/database.ts'
 import { loadText } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-t.test('nodes call their networks by several names, and one that is not known is what its invoices say', t => {
+t.test('nodes call their networks by several names, and one that is not known is what its invoices say', async t => {
   for (const [named, made] of [
     ['bitcoin', 'mainnet'],
     ['mainnet', 'mainnet'],
@@ -22,7 +22,6 @@ t.test('nodes call their networks by several names, and one that is not known is
     reason: 'key',
     message: /on mainnet, and makes invoices of testnet/
   })
-  t.end()
 })
 
 t.test('in production the network is mainnet unless the file says another, in development any', async t => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { loadNodeKey } from '../../../src/lightning/kinds/sandbox/node-key.ts'
 
-t.test('the node key is made once, readable by its owner alone, and read again', t => {
+t.test('the node key is made once, readable by its owner alone, and read again', async t => {
   const file = join(t.testdir(), 'data', 'sandbox-node.key')
   const made = loadNodeKey(file)
   t.equal(made.length, 32)
@@ -12,10 +12,9 @@ t.test('the node key is made once, readable by its owner alone, and read again',
   chmodSync(file, 0o644)
   t.same(loadNodeKey(file), made)
   t.equal(statSync(file).mode & 0o777, 0o600, 'a mode that was too open is set right')
-  t.end()
 })
 
-t.test('a file that holds no key is refused and left as it is', t => {
+t.test('a file that holds no key is refused and left as it is', async t => {
   const dir = t.testdir()
   mkdirSync(join(dir, 'data'))
   for (const text of ['', 'hello', '00'.repeat(32), 'ff'.repeat(32)]) {
@@ -24,5 +23,4 @@ t.test('a file that holds no key is refused and left as it is', t => {
     t.throws(() => loadNodeKey(file), { code: 'BG_KEY_FILE' }, JSON.stringify(text))
     t.equal(readFileSync(file, 'utf8'), text)
   }
-  t.end()
 })

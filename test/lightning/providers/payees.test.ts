@@ -100,18 +100,20 @@ t.test(
   }
 )
 
-t.test('no key for the resolved provider is 400 payment provider key required, also when the other slot has one', t => {
-  const { payees } = setUp(true)
-  t.throws(() => payees.forMerchant(noKeys), ProviderKeyRequired)
-  t.throws(
-    () => payees.forMerchant({ ...noKeys, providerChoice: 'primary', alternateKey: sealed('alternate', 'k') }),
-    ProviderKeyRequired
-  )
-  const reply = errorReply(new ProviderKeyRequired(), { correlationId: '', now: 0, mode: 'production' })
-  t.equal(reply.status, 400)
-  t.equal(reply.body, '{"error":"Payment provider key required"}')
-  t.end()
-})
+t.test(
+  'no key for the resolved provider is 400 payment provider key required, also when the other slot has one',
+  async t => {
+    const { payees } = setUp(true)
+    t.throws(() => payees.forMerchant(noKeys), ProviderKeyRequired)
+    t.throws(
+      () => payees.forMerchant({ ...noKeys, providerChoice: 'primary', alternateKey: sealed('alternate', 'k') }),
+      ProviderKeyRequired
+    )
+    const reply = errorReply(new ProviderKeyRequired(), { correlationId: '', now: 0, mode: 'production' })
+    t.equal(reply.status, 400)
+    t.equal(reply.body, '{"error":"Payment provider key required"}')
+  }
+)
 
 t.test('a key that was moved from another row never reaches a provider', async t => {
   const { payees, alternate } = setUp()
@@ -132,7 +134,7 @@ t.test('the platform is paid with lightning.primary.key; only the sandbox needs 
   t.same(sandbox.primary.keys, [null])
 })
 
-t.test('503 carries Retry-After and a refusal is 502 Payment provider error', t => {
+t.test('503 carries Retry-After and a refusal is 502 Payment provider error', async t => {
   const around = { correlationId: '', now: 0, mode: 'production' } as const
   const away = errorReply(new ProviderUnavailable('Busy.', 30), around)
   t.equal(away.status, 503)
@@ -140,7 +142,6 @@ t.test('503 carries Retry-After and a refusal is 502 Payment provider error', t 
   const refused = errorReply(new ProviderRefused('scope', 'The key lacks x.', 'x'), around)
   t.equal(refused.status, 502)
   t.same(JSON.parse(String(refused.body)), { error: 'Payment provider error', message: 'The key lacks x.' })
-  t.end()
 })
 
 t.test('through a kind that only receives nothing is paid out, and nobody is asked', async t => {
@@ -159,25 +160,27 @@ t.test('through a kind that only receives nothing is paid out, and nobody is ask
   await t.rejects(payee.lookUpPayout(payout, null), wanted)
 })
 
-t.test('what is made ahead for an account is named by account and key, and a key that is saved anew has none', t => {
-  const provider = new Recorder(false)
-  const payees = new Payees(
-    {
-      primary: { provider, key: new Secret('operator'), invoicesAhead: 7 },
-      alternate: { provider, key: null, invoicesAhead: 0 }
-    },
-    sealer
-  )
-  const account = { ...noKeys, primaryKey: sealed('primary', 'one') }
-  const of = (held: ProviderAccount) => payees.forMerchant(held).ahead?.account
-  t.equal(payees.platform().ahead?.account, 'primary strike operator')
-  t.equal(payees.platform().ahead?.most, 7)
-  t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')
-  t.equal(of(account), of({ ...account }))
-  t.not(of(account), of({ ...account, primaryKey: sealed('primary', 'one') }))
-  t.equal(payees.inSlot({ ...noKeys, alternateKey: sealed('alternate', 'x') }, 'alternate').ahead, null)
-  t.end()
-})
+t.test(
+  'what is made ahead for an account is named by account and key, and a key that is saved anew has none',
+  async t => {
+    const provider = new Recorder(false)
+    const payees = new Payees(
+      {
+        primary: { provider, key: new Secret('operator'), invoicesAhead: 7 },
+        alternate: { provider, key: null, invoicesAhead: 0 }
+      },
+      sealer
+    )
+    const account = { ...noKeys, primaryKey: sealed('primary', 'one') }
+    const of = (held: ProviderAccount) => payees.forMerchant(held).ahead?.account
+    t.equal(payees.platform().ahead?.account, 'primary strike operator')
+    t.equal(payees.platform().ahead?.most, 7)
+    t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')
+    t.equal(of(account), of({ ...account }))
+    t.not(of(account), of({ ...account, primaryKey: sealed('primary', 'one') }))
+    t.equal(payees.inSlot({ ...noKeys, alternateKey: sealed('alternate', 'x') }, 'alternate').ahead, null)
+  }
+)
 
 t.test('a provider of another network than is sold on is passed over, and the report says why', async t => {
   const [first, second] = [new Recorder(false), new Recorder(false)]

@@ -26,7 +26,7 @@ function changed(steps: readonly Prices[]) {
 
 tap.test(
   'a proxy of long lists whose prices change without end stays small: every process reads it again every four seconds',
-  t => {
+  async t => {
     const former = changed(Array.from({ length: 60 }, (_, at) => prices(at + 1, 100)))
     t.ok(JSON.stringify(former).length < 300_000, `${JSON.stringify(former).length} characters`)
     t.same(
@@ -34,17 +34,15 @@ tap.test(
       [59, 58, 57, 56],
       'the latest are kept'
     )
-    t.end()
   }
 )
 
-tap.test('of short lists the last 50 changes are kept, and of one that is larger than all the last', t => {
+tap.test('of short lists the last 50 changes are kept, and of one that is larger than all the last', async t => {
   t.equal(changed(Array.from({ length: 60 }, (_, at) => prices(at + 1, 3))).length, 50)
   t.equal(withPrevious([], prices(1, 600), prices(2), 1).length, 1)
-  t.end()
 })
 
-tap.test('prices that go back and forth push no others out', t => {
+tap.test('prices that go back and forth push no others out', async t => {
   const former = changed([prices(5), ...Array.from({ length: 100 }, (_, at) => prices(at % 2 === 0 ? 10 : 20))])
   t.same(
     former.map(({ defaultPriceSats, until }) => [defaultPriceSats, until]),
@@ -55,5 +53,4 @@ tap.test('prices that go back and forth push no others out', t => {
     ],
     'each stands once, with the last moment at which it was asked'
   )
-  t.end()
 })

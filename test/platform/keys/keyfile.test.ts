@@ -39,7 +39,7 @@ await t.test('keys are written for their owner alone, and read back', async t =>
   t.same(readdirSync(data), ['keys.json'], 'nothing unfinished is left')
 })
 
-await t.test('a key file is on the disk before it takes its place, and the folder after', t => {
+await t.test('a key file is on the disk before it takes its place, and the folder after', async t => {
   const data = temporaryFolder(t)
   let refusal: Error | undefined
   t.teardown(syncBuiltinESMExports)
@@ -64,7 +64,6 @@ await t.test('a key file is on the disk before it takes its place, and the folde
   refusal = Object.assign(new Error('no links here'), { code: 'EPERM' })
   t.throws(() => makeMaster(data), refusal)
   t.same(readdirSync(data).toSorted(), ['keys.json', 'master.key'], 'nothing unfinished is left')
-  t.end()
 })
 
 await t.test(

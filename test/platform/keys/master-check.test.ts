@@ -89,7 +89,7 @@ await eachDatabase(
   }
 )
 
-t.test('master secret: a lost master.key is not made anew until the operator adopts a new one', t => {
+t.test('master secret: a lost master.key is not made anew until the operator adopts a new one', async t => {
   const data = t.testdir({ 'gateway.yaml': '' })
   const file = join(data, 'gateway.yaml')
   writeFileSync(file, `data: ${data}\ndatabase: { url: "pglite:database" }\n`)
@@ -118,5 +118,4 @@ t.test('master secret: a lost master.key is not made anew until the operator ado
   rmSync(key)
   t.equal(run('keys', 'adopt').code, 0)
   t.not(readFileSync(key, 'utf8'), first)
-  t.end()
 })

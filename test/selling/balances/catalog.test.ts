@@ -16,7 +16,7 @@ const text = readFileSync(LIST, 'utf8')
 /** A dollar is 1,000,000 millisatoshis. */
 const RATES = new Map([['USD', knownDecimal('100000')]] as const)
 
-t.test('a price list: models with prices of tokens, by provider and name', t => {
+t.test('a price list: models with prices of tokens, by provider and name', async t => {
   t.same(
     [...(catalogPrices(text, {}) ?? [])].map(([name]) => name),
     ['gpt-5-mini', 'gpt-audio', 'claude-sonnet-4-5', 'gemini/gemini-2.5-flash', 'text-embedding-3-small'],
@@ -25,10 +25,9 @@ t.test('a price list: models with prices of tokens, by provider and name', t => 
   t.same([...(catalogPrices(text, { provider: 'gemini' }) ?? []).keys()], ['gemini-2.5-flash'])
   t.same([...(catalogPrices(text, { models: ['gpt-5-mini', 'x'] }) ?? []).keys()], ['gpt-5-mini'])
   for (const other of ['', '[]', 'null', '<html>']) t.equal(catalogPrices(other, {}), null, other)
-  t.end()
 })
 
-t.test("a price list: charges are the provider's formula and the markup, to the millisatoshi", t => {
+t.test("a price list: charges are the provider's formula and the markup, to the millisatoshi", async t => {
   const prices = catalogPrices(text, {})
   const cost = (model: string, usage: object, markup = '0') => {
     const found = prices?.get(model)
@@ -49,7 +48,6 @@ t.test("a price list: charges are the provider's formula and the markup, to the 
   )
   t.equal(cost('gpt-audio', { input: 100, audio: 80, output: 50, audioOutput: 40 }), 50 + 80 * 32 + 100 + 40 * 64)
   t.equal(cost('gemini/gemini-2.5-flash', { input: 0, output: 100, audioOutput: 40 }), 250, 'speech as other output')
-  t.end()
 })
 
 async function shop(t: T, prices: string, upstream = '{}') {

@@ -4,7 +4,7 @@ import type { SentChallenge } from '../../../src/selling/holding/challenge.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { newChallenge, settings } from '../challenges/fixture.ts'
 
-t.test('the body of a 402 offers a session only where a line does, which networks without a name have not', t => {
+t.test('the body of a 402 offers a session only where a line does, which networks without a name have not', async t => {
   const sent = (payment: SentChallenge['payment']): SentChallenge => ({
     ...newChallenge(),
     state: 'unspent',
@@ -28,5 +28,4 @@ t.test('the body of a 402 offers a session only where a line does, which network
   }
   t.same(offered({ id: 'i', realm: 'r', expires: '2026-11-21T00:10:00Z', request: 'e30' }), { lines: 1, member: true })
   t.same(offered(null), { lines: 0, member: false })
-  t.end()
 })
