@@ -41,7 +41,7 @@ t.test('a key names the server, with a path where it has one, a store and a key'
   for (const [wrong, wanted] of [
     ['btcpay+https://pay.example.com?key=0123abcd', /has no store/],
     ['btcpay+https://pay.example.com?store=CPTc', /has no key/],
-    ['btcpay+https://pay.example.com?store=../x&key=0123abcd', /not the id of a store/],
+    ['btcpay+https://pay.example.com?store=../x&key=0123abcd', /not a store ID/],
     ['btcpay+https://pay.example.com?store=CPTc&key=a%20b', /visible ASCII/],
     ['https://pay.example.com?store=CPTc&key=0123abcd', /must have the form/]
   ] as const)
