@@ -54,7 +54,7 @@ export class StreamSource implements BodySource {
   constructor(stream: ServerHttp2Stream, unread: UnreadUploads) {
     this.#stream = stream
     this.#unread = unread
-    // Node tells of nothing that arrives while it is not read. In pieces of one byte, a window of 64 KiB takes 6 MiB.
+    // Node reports nothing that arrives while it is not read. In pieces of one byte, a window of 64 KiB takes 6 MiB.
     const push = stream.push.bind(stream)
     stream.push = (piece: Buffer | null) => {
       if (piece === null || stream.closed) return push(piece)

@@ -19,7 +19,7 @@ export class Allowance {
   }
 }
 
-/** What each client network has under way. */
+/** What each client network has in flight. */
 export class ClientCounts {
   readonly #counts = new Map<string, number>()
 
