@@ -35,6 +35,8 @@ export interface GatewayOptions {
   readonly shares?: string
   /** Options of Node beside the usual ones. */
   readonly flags?: readonly string[]
+  /** A second address with TLS and HTTP/2. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly port: number }
   /** A route that takes paid keys, which checkouts before 0.2 have no word for. */
   readonly keyed?: boolean
 }
@@ -59,9 +61,13 @@ const UNLIMITED = '{ limit: 1000000000, window: 1m }'
  * nothing is left out, and routes to the upstream are added.
  */
 function configuration(folder: string, port: number, upstream: string, options: GatewayOptions): string {
-  const { servers, workers = 1, primary = '{ kind: sandbox }' } = options
+  const { servers, workers = 1, primary = '{ kind: sandbox }', tls } = options
+  const listen =
+    tls === undefined
+      ? `"127.0.0.1:${port}"`
+      : `[ "127.0.0.1:${tls.port}", "http://127.0.0.1:${port}" ], http2: true, tls: [ { cert: "${tls.cert}", key: "${tls.key}" } ]`
   const settings = [
-    `server: { listen: "127.0.0.1:${port}", workers: ${workers}, trustedProxies: [ 127.0.0.0/8 ] }`,
+    `server: { listen: ${listen}, workers: ${workers}, trustedProxies: [ 127.0.0.0/8 ] }`,
     `data: ${JSON.stringify(folder)}`,
     `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }`,
     'payment: { maxOutstanding: { address: 10000, place: 10000 } }',

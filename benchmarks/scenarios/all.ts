@@ -3,6 +3,7 @@ import { coldL402, tenThousandTokens } from './many-tokens.ts'
 import { createPayment, readPayment } from './merchant-api.ts'
 import { mint402 } from './mint-402.ts'
 import { modernOnce, postDigest } from './modern.ts'
+import { overTls } from './over-tls.ts'
 import { passThrough } from './pass-through.ts'
 import { redemption } from './redemption.ts'
 import { slowProvider } from './slow-provider.ts'
@@ -36,5 +37,6 @@ export const studies: readonly Study[] = [
   eventStreams,
   idleConnections,
   webSocketEcho,
-  streamed
+  streamed,
+  overTls
 ]
