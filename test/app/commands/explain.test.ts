@@ -29,7 +29,7 @@ t.test('the words say what is wrong in terms of the settings', async t => {
   t.equal(describe(refused('3D000')), 'PostgreSQL refuses what database.url asks for: database "x" does not exist')
   t.match(
     describe(system({ code: 'EEXIST', syscall: 'mkdir', path: '/d' })),
-    /^The folder \/d cannot be made, since a file/
+    /^The folder \/d cannot be created, because a file/
   )
   t.equal(describe(system({ code: 'EACCES', syscall: 'open', path: '/d' })), 'the words of the system')
   t.equal(describe(new Error('a', { cause: new Error('b') })), 'a: b')
