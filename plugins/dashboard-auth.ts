@@ -84,7 +84,6 @@ function isSafe(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** Moves the key from the address into a session cookie. */
 function signedIn(ctx: Context, session: string): Reply {
   const rest = withoutKey(ctx.query)
   const cookie = `${COOKIE}=${session}; Path=/jobs; Max-Age=${SESSION / 1000}; HttpOnly; SameSite=Strict${ctx.secure ? '; Secure' : ''}`

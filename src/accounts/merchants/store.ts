@@ -81,6 +81,7 @@ export interface MerchantStore {
   byId(id: number): Promise<Merchant | null>
   byIds(ids: readonly number[]): Promise<Merchant[]>
   byEmail(email: string): Promise<Merchant | null>
+  /** Account of a key id; the caller verifies the key. */
   byKeyId(keyId: string): Promise<StoredMerchant | null>
   /**
    * Replaces the first key and ends all overlaps (contract, Authentication 1). Old keys are invalid once this resolves;

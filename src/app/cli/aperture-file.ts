@@ -232,7 +232,6 @@ class Services {
     )
   }
 
-  /** Lines of each paid route; null for a service without payment. */
   #terms(name: string, service: Section, say: (words: string) => void): string[] | null {
     const auth = textOf(service['auth']).toLowerCase()
     if (this.#isFree || auth === 'off' || auth === 'false') return null

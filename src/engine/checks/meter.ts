@@ -195,7 +195,6 @@ export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' |
   readonly fallbackModels?: readonly string[]
 }
 
-/** Members of a JSON body that limit the output. */
 interface OutputLimits {
   /** The request's limit: without any, `estimate.else` is the minimum reservation. */
   readonly limits: readonly string[]

@@ -105,7 +105,6 @@ function describeText(schema: Keywords): string {
   return parts.join(',')
 }
 
-/** What to report of a key that the schema does not know; its place is the key's. */
 export function unknownKey(schema: Keywords, name: string, at: Path): Pick<Problem, 'code' | 'path' | 'message'> {
   const path = formatPath(at)
   const patterns = Object.keys(schema.patternProperties ?? {})

@@ -10,7 +10,6 @@ interface TextFormat {
   suggest?(text: string): string | undefined
 }
 
-/** Methods that a route may name; TRACE and CONNECT never reach one. */
 export const METHOD_NAMES: readonly string[] = METHODS.filter(
   method => method !== 'TRACE' && method !== 'CONNECT' && /^[A-Z]+$/.test(method)
 )

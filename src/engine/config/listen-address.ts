@@ -1,7 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
 
-/** Host without brackets; port 0 takes any free one. */
 export interface HostAndPort {
   readonly host: string
   readonly port: number

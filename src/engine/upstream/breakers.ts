@@ -144,7 +144,6 @@ export class UpstreamBreakers {
     return [...this.#troubles.values(), ...unhealthy]
   }
 
-  /** The client left before its upstream answered. */
   left(ctx: Context, target: UpstreamTarget): void {
     const trouble = this.#open(ctx, target)
     if (trouble !== null) trouble.triedUntil = 0

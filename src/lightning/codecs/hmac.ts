@@ -28,7 +28,6 @@ export function sha256(message: Uint8Array): Buffer {
   return Buffer.from(hash('sha256', message, 'binary'), 'latin1')
 }
 
-/** Writes both pads of a key of at most one block. */
 function setKey(key: Uint8Array): void {
   outerBlock.fill(0)
   outer.set(key)

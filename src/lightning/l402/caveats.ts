@@ -15,7 +15,6 @@ export interface GrantTerms {
   readonly merchantId: string | null
   readonly chargeId: string
   readonly amountSats: number
-  /** A price that is not in bitcoin, such as `USD 0.002`. */
   readonly price?: string | null
   /** Expiry in Unix seconds. */
   readonly expires: number

@@ -266,7 +266,6 @@ export interface PollRules extends Polling {
   readonly every: { readonly fresh: number; readonly stale: number }
   /** Interval of look-ups of all open payments, for what listings miss. */
   readonly sweepEvery: number
-  /** Looks up all open payments, or only those still payable. */
   readonly sweeps: 'all' | 'fresh'
   /** Young payments of each account that a run looks up; 0 where listings or notifications report them. */
   readonly recentPerRun: number

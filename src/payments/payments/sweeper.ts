@@ -20,7 +20,6 @@ interface SweeperDependencies {
   readonly clock: Clock
   readonly log: Log
   polled(): readonly ProviderSeatName[]
-  /** Records due transitions of one payment in its own transaction. */
   record(key: PaymentKey): Promise<unknown>
   /** Asks the provider of one payment, if possible, and records the answer. Rejects without an answer. */
   ask(key: PaymentKey): Promise<unknown>

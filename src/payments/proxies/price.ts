@@ -7,7 +7,6 @@ import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { ProxyRow } from './store.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 
-/** A price as money, such as `USD 0.002` or `10 sats`, or a table by a field of the request. */
 export type ProxyPriceText = string | ProxyPriceTable
 
 /** Amounts by a field of the request; `else` is an amount or `refuse`. */

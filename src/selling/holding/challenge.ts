@@ -35,7 +35,6 @@ export interface NewChallenge {
   readonly merchantId: string | null
   readonly proxyId: string | null
   readonly place: string
-  /** Path caveat, or the producer's resource. */
   readonly resource: string
   readonly path: string
   readonly method: string
@@ -172,7 +171,6 @@ export interface AmbiguousLease {
 
 /** Condition for leasing a modern credential in one statement. */
 export interface Bond {
-  /** Payment challenge id, verified as ours. */
   readonly paymentId: string
   readonly merchantId: string | null
   readonly service: string

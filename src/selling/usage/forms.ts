@@ -47,7 +47,6 @@ const LAST_TYPES: ReadonlySet<Found> = new Set([
 const FAILED_TYPES: ReadonlySet<Found> = new Set(['error', 'response.failed'])
 
 interface FormOptions extends Pick<UsageForm, 'isUnitByEvent' | 'usage'> {
-  /** Paths, those of a part with its name. `items`: of a list by modality. */
   readonly counts: ReadonlyArray<string | { readonly part: UnitPart; readonly paths: string; readonly items?: number }>
   readonly shared?: readonly string[]
   readonly content?: readonly string[]

@@ -1,5 +1,4 @@
 export interface Node {
-  /** Members by the length of their names in UTF-8. */
   readonly names: Map<number, { readonly name: Buffer; readonly node: Node }[]>
   /** Any other member or item. */
   other: Node | null

@@ -141,7 +141,6 @@ const Stock = Type.Object({
   )
 })
 
-/** The variants available in these quantities, without deleted ones. */
 export function readStock(data: unknown, quantityOf: (variantId: number) => number): number[] {
   return requireShopify(Stock, data).nodes.flatMap(node => {
     if (node === null || !node.availableForSale || !isSold(node.product)) return []

@@ -66,7 +66,6 @@ export interface Frame {
   readonly problem: FormProblem | null
   /** Suggestion such as a passkey; null for none. */
   readonly offer: VNode | null
-  /** An operator looks at a merchant's console. */
   readonly isViewed: boolean
   /** The merchant's test account. */
   readonly isTest: boolean

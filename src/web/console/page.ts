@@ -22,7 +22,6 @@ export interface PageRequest {
   readonly problem: FormProblem | null
   /** A merchant's page that an operator sees; null for the reader's own. */
   readonly viewing: { readonly banner: VNode; readonly home: string } | null
-  /** The API and links of a merchant's console as a viewer; null without such an account. */
   viewAs(merchantId: string): Promise<PageRequest | null>
 }
 

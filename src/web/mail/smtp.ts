@@ -77,6 +77,7 @@ export class SmtpMailer implements Mailer {
   }
 }
 
+/** The failure without the library's error, which contains the mail. */
 function failure(error: unknown, reader: string): MailFailed {
   const code = member(error, 'code')
   const status = Number(member(error, 'responseCode'))

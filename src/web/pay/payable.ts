@@ -36,7 +36,6 @@ export interface Shown {
 }
 
 export interface PayableSource {
-  /** As last written; null for an unknown token. */
   byPayToken(token: string): Promise<Payable | null>
   payee(): string
 }

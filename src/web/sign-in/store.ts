@@ -44,7 +44,6 @@ export class SqlSignInStore {
     this.#database = database
   }
 
-  /** Gets or creates the person of a lower-case address. */
   async person(sql: TransactionSql, email: string, now: number): Promise<Person> {
     await sql`insert into people (email, created_at) values (${email}, ${new Date(now)}) on conflict (email) do nothing`
     const person = await personRows.one(sql`select id, email from people where email = ${email}`)
