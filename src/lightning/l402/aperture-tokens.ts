@@ -8,7 +8,7 @@ import { verifySignature, type Macaroon } from './macaroon.ts'
 const HASH_BYTES = 32
 const ROW_BYTES = 64
 /** Characters of two hex texts, a space and the end of the line. */
-const LINE = 2 * ROW_BYTES + 2
+const ROW_CHARACTERS = 2 * ROW_BYTES + 2
 
 /** Root keys by identifier, sorted in one buffer: a gateway has held millions, as each 402 of Aperture made one. */
 export class ApertureKeys {
@@ -17,7 +17,7 @@ export class ApertureKeys {
   /** @param text as `apertureRows` writes it. @throws SyntaxError unless sorted lines of two hex texts */
   constructor(text: string) {
     this.#rows = Buffer.from(text.replaceAll(/[ \n]/g, ''), 'hex')
-    if (text.length % LINE !== 0 || this.#rows.length * LINE !== text.length * ROW_BYTES)
+    if (text.length % ROW_CHARACTERS !== 0 || this.#rows.length * ROW_CHARACTERS !== text.length * ROW_BYTES)
       throw new SyntaxError('each line must have two texts of 64 hex characters')
     for (let row = 1; row < this.size; row++)
       if (this.#compare(row - 1, this.#rows.subarray(row * ROW_BYTES, row * ROW_BYTES + HASH_BYTES)) >= 0)
