@@ -17,6 +17,7 @@ const COMPUTED: Readonly<Record<string, string>> = {
   'src/engine/formats/response-schema.ts': 'schemas, whose patterns are literals',
   'src/engine/operations/validation.ts': 'schemas, whose patterns are literals',
   'src/engine/openapi/openapi.ts': 'operations, whose patterns are literals',
+  'src/engine/sections/payment.ts': 'the names of its list of exchanges',
   'src/payments/proxies/pricing.ts': 'not an expression: the path of a price'
 }
 

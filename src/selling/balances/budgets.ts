@@ -42,8 +42,8 @@ export async function refusedModel(
 }
 
 function geminiModel(path: string): string | null {
-  const segment = /([^/]+):[A-Za-z]+$/.exec(path)?.[1]
-  return segment === undefined ? null : unescape(segment)
+  const [segment = '', ...more] = path.slice(path.lastIndexOf('/') + 1).split(/:(?=[A-Za-z]+$)/)
+  return segment === '' || more.length === 0 ? null : unescape(segment)
 }
 
 /**
