@@ -28,13 +28,13 @@ interface Preparation {
  * stores are the sandbox's. Idempotent.
  * @throws CodedError; database errors
  */
-export async function prepare(parts: Preparation): Promise<void> {
-  const { config, database, secrets, clock, log } = parts
+export async function prepare(dependencies: Preparation): Promise<void> {
+  const { config, database, secrets, clock, log } = dependencies
   await database.verify()
   await migrate(database, migrations, { clock, log })
   const sealer = new Sealer(secrets.ring)
   await checkMaster(database, sealer, log)
-  if (config.mode === 'production' || !parts.firstMerchant) return
+  if (config.mode === 'production' || !dependencies.firstMerchant) return
   const keys = readKeys(config.data)
   const known = keys?.merchant ?? null
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => config.plans })

@@ -13,28 +13,32 @@ import { ProxyTraffic } from './proxy-traffic.ts'
 const HOUR = 3_600_000
 
 /** Opens the traffic history, written by each process once a minute and kept for a month. */
-export function openTraffic(parts: {
+export function openTraffic(dependencies: {
   readonly clock: Clock
   readonly database: Database
   readonly log: Log
   readonly metrics: Metrics
   generation(): number
 }) {
-  const store = new TrafficStore(parts.database)
-  const recorder = new TrafficRecorder({ ...parts, store })
-  const traffic = new Traffic(store, parts.clock)
-  const requestLog = new RequestLogStore(parts.database)
-  const writer = new RequestLogWriter({ ...parts, requests: parts.metrics.tallies.recent, store: requestLog })
+  const store = new TrafficStore(dependencies.database)
+  const recorder = new TrafficRecorder({ ...dependencies, store })
+  const traffic = new Traffic(store, dependencies.clock)
+  const requestLog = new RequestLogStore(dependencies.database)
+  const writer = new RequestLogWriter({
+    ...dependencies,
+    requests: dependencies.metrics.tallies.recent,
+    store: requestLog
+  })
   return {
     traffic,
     operations: [
       ...trafficOperations(traffic),
-      ...merchantTrafficOperations(new ProxyTraffic(store, parts.clock), requestLog)
+      ...merchantTrafficOperations(new ProxyTraffic(store, dependencies.clock), requestLog)
     ],
     jobs: [
       periodic('traffic-purge', HOUR, 'Deletes measurements that are older than 30 days', async () => {
-        await store.purge(parts.clock.now())
-        await requestLog.purge(parts.clock.now() - KEPT)
+        await store.purge(dependencies.clock.now())
+        await requestLog.purge(dependencies.clock.now() - KEPT)
       })
     ],
     start: () => {

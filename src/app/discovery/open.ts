@@ -9,7 +9,7 @@ import { isLocalCaller } from '../../engine/message/caller.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 
 export function openDiscovery(
-  parts: DiscoveryFacts &
+  dependencies: DiscoveryFacts &
     Readiness & {
       readonly clock: Clock
       readonly database: Database
@@ -17,12 +17,12 @@ export function openDiscovery(
       readonly production: boolean
     }
 ) {
-  const { clock, database, metrics } = parts
+  const { clock, database, metrics } = dependencies
   return {
     operations: [
-      ...healthOperations(database, clock, parts),
-      metricsOperation(metrics, parts.production),
-      ...discoveryOperations(parts)
+      ...healthOperations(database, clock, dependencies),
+      metricsOperation(metrics, dependencies.production),
+      ...discoveryOperations(dependencies)
     ],
     jobs: [],
     close: () => {}

@@ -85,7 +85,7 @@ export class Snapshot implements ExchangeEvents {
   #retired = false
   readonly #closed = Promise.withResolvers<void>()
 
-  constructor(parts: {
+  constructor(options: {
     readonly generation: number
     readonly mode: 'development' | 'production'
     readonly isStrict?: boolean
@@ -98,16 +98,16 @@ export class Snapshot implements ExchangeEvents {
     /** Null sheds nothing. */
     readonly load: Load | null
   }) {
-    this.generation = parts.generation
-    this.mode = parts.mode
-    this.isStrict = parts.isStrict === true
-    this.#router = parts.router
-    this.#apart = parts.apart
-    this.#chains = parts.chains
+    this.generation = options.generation
+    this.mode = options.mode
+    this.isStrict = options.isStrict === true
+    this.#router = options.router
+    this.#apart = options.apart
+    this.#chains = options.chains
     this.#noRoute = { info: NO_ROUTE, chain: withoutRoute(host => this.#routerOf(host)), operations: null }
-    this.#clock = parts.clock
-    this.#log = parts.log
-    this.#load = parts.load
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#load = options.load
   }
 
   get active(): number {

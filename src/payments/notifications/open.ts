@@ -20,7 +20,7 @@ import { Registration, SqlSubscriptionStore } from './registration.ts'
 import { Notifications } from './service.ts'
 import { Streams } from './streams.ts'
 
-export function openNotifications(parts: {
+export function openNotifications(dependencies: {
   readonly clock: Clock
   readonly database: Database
   readonly events: ProviderEvents
@@ -35,8 +35,9 @@ export function openNotifications(parts: {
   readonly settlements: Settlements
   publicUrl(): string
 }) {
-  const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } = parts
-  const { random, sealer } = parts
+  const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } =
+    dependencies
+  const { random, sealer } = dependencies
   const registration = new Registration({
     store: new SqlSubscriptionStore(database),
     payees,

@@ -23,7 +23,7 @@ const ENTRY_RETENTION = 90 * 86_400_000
 const BALANCE_RETENTION = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
-export function openBalances(parts: {
+export function openBalances(dependencies: {
   readonly challenges: Challenges
   readonly claims: Claims
   readonly clock: Clock
@@ -40,7 +40,7 @@ export function openBalances(parts: {
   keys(): TokenKeyRing
   settings(): ChallengeSettings
 }) {
-  const { clock, database, log, metrics, prices, settings, verifier } = parts
+  const { clock, database, log, metrics, prices, settings, verifier } = dependencies
   const store = new BalanceStore(database)
   const ledger = new Ledger({
     store,
@@ -50,7 +50,7 @@ export function openBalances(parts: {
     settled: balanceCounters(metrics).settled,
     timeout: settings().leaseTimeout
   })
-  const balances = new Balances({ ...parts, store, ledger, quotes: prices })
+  const balances = new Balances({ ...dependencies, store, ledger, quotes: prices })
   const purge = async (): Promise<void> => {
     const now = clock.now()
     await everyBatch(PURGE_BATCH, size => store.purgeEntries(now - ENTRY_RETENTION, size))
@@ -62,7 +62,7 @@ export function openBalances(parts: {
     balanceStore: store,
     operations: [
       ...balanceOperations({ store, ledger, verifier }),
-      ...keyOperations({ ...parts, store, ledger, pages: parts.keyPages })
+      ...keyOperations({ ...dependencies, store, ledger, pages: dependencies.keyPages })
     ],
     jobs: [
       periodic('balances-sweep', 20_000, 'Settles what gateways that died had reserved of balances', async () => {

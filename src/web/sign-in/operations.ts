@@ -30,7 +30,7 @@ const common = { tag: 'Sign-in', access: 'public' } as const
 const MOST_FORM = 4096
 
 /** Sign-in by mail, and the account page (decisions 155 and 170). */
-export function signInOperations(parts: {
+export function signInOperations(dependencies: {
   readonly signIns: SignIns
   readonly sessions: Sessions
   readonly passkeys: Pick<Passkeys, 'areAvailable'>
@@ -42,9 +42,9 @@ export function signInOperations(parts: {
   config(): Pick<GatewayConfig, 'data' | 'mode' | 'pages'>
   publicUrl(): string
 }): AnyOperation[] {
-  const { authThrottle, passkeys, record, sessions, signIns } = parts
+  const { authThrottle, passkeys, record, sessions, signIns } = dependencies
   const pages = new SignInPages(new PageAssets())
-  const isSecure = (): boolean => parts.publicUrl().startsWith('https:')
+  const isSecure = (): boolean => dependencies.publicUrl().startsWith('https:')
   const browserOf = (ctx: Context): Browser => ({
     name: ctx.headers.get('user-agent') ?? '',
     former: sessionToken(ctx, isSecure())
@@ -57,7 +57,7 @@ export function signInOperations(parts: {
   const asking = (ctx: Context, status: number, ...[wrong, typed, root]: Asking): Result => {
     const hasPasskeys = passkeys.areAvailable
     const headers = hasPasskeys ? ASKING_HEADERS : SIGN_IN_HEADERS
-    const { data, mode, pages: settings } = parts.config()
+    const { data, mode, pages: settings } = dependencies.config()
     const keysFile = mode === 'development' && isLocalCaller(ctx) ? keysPath(data) : null
     return {
       status,
@@ -154,7 +154,7 @@ export function signInOperations(parts: {
       description: 'Its form asks for a name and an email address.',
       responses: { 200: page('The page.'), 404: 'Accounts are not open to everyone.' },
       handle() {
-        if (!parts.config().pages.signUp) throw notFound()
+        if (!dependencies.config().pages.signUp) throw notFound()
         return shown(200, pages.signUp())
       }
     }),
@@ -181,8 +181,8 @@ export function signInOperations(parts: {
         404: 'Accounts are not open to everyone.'
       },
       async handle({ ctx }) {
-        if (!parts.config().pages.signUp) throw notFound()
-        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        if (!dependencies.config().pages.signUp) throw notFound()
+        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
         const form = await sentForm(ctx, MOST_FORM)
         const typed = { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
         const email = asciiEmail(typed.email)
@@ -192,7 +192,7 @@ export function signInOperations(parts: {
         }
         if (Object.keys(wrong).length > 0)
           return shown(400, pages.signUp(wrong, { name: typed.name.slice(0, 200), email: typed.email.slice(0, 254) }))
-        await openAccount(parts, typed.name, email)
+        await openAccount(dependencies, typed.name, email)
         await signIns.request(email)
         return shown(200, pages.asked())
       }
@@ -213,7 +213,7 @@ export function signInOperations(parts: {
         403: page('The form came from another site.')
       },
       async handle({ ctx }) {
-        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
         await authThrottle.admit(ctx)
         const signedIn = await sessions.openWithKey(
           ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
@@ -263,7 +263,7 @@ export function signInOperations(parts: {
         404: page('The link was used already, is over, or is none.')
       },
       async handle({ ctx, params }) {
-        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
         const signedIn = await signIns.signIn(params.token, browserOf(ctx))
         if (signedIn !== null) return await land(ctx, 'useSignInLink', signedIn)
         await record.failed(ctx, 'useSignInLink', 404)

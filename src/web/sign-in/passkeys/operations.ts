@@ -33,7 +33,7 @@ const bySession = { ...common, headers: { Cookie: 'The session, as signing in se
 const anonymous = { use: 'pages', chain: 'passkey' } as const
 const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
-export function passkeyOperations(parts: {
+export function passkeyOperations(dependencies: {
   readonly passkeys: Passkeys
   readonly sessions: Sessions
   readonly authThrottle: AuthThrottle
@@ -41,7 +41,7 @@ export function passkeyOperations(parts: {
   readonly record: SignInRecord
   publicUrl(): string
 }): AnyOperation[] {
-  const { authThrottle, passkeys, publicUrl, record, sessions, trail } = parts
+  const { authThrottle, passkeys, publicUrl, record, sessions, trail } = dependencies
   const isSecure = (): boolean => publicUrl().startsWith('https:')
   const begun = (token: Secret<string>): readonly string[] => [
     'Set-Cookie',
