@@ -4,7 +4,7 @@ import { MalformedBody } from '../operations/errors.ts'
 import type { ClientCounts, Keeping } from '../listener/allowance.ts'
 import { rawReply, type RefusalHost } from '../listener/connection.ts'
 import { offeredCorrelation } from '../listener/client-address.ts'
-import { stalled, upload, Watch, type ListenerLimits } from '../listener/deadlines.ts'
+import { idleTime, stalled, upload, Watch, type ListenerLimits } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
 import { EmptyBody, IncomingBody, type WireBody } from '../listener/request-body.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
@@ -101,8 +101,7 @@ export class Http2Connection {
       else upload(watched, watch, now, this.#limits)
     }
     if (this.#streams.size > 0) return
-    const allowed = this.#hasServed ? this.#limits.keepAlive : this.#limits.headerDeadline
-    if (now - this.#idleSince < allowed) return
+    if (now - this.#idleSince < idleTime(this, this.#hasServed, this.#limits)) return
     // After its GOAWAY, one more sweep for a client that does not close.
     if (this.#session.closed) this.#session.destroy()
     else this.#session.close()

@@ -39,6 +39,19 @@ export const defaultLimits: ListenerLimits = Object.freeze({
   drainTimeout: 30_000
 })
 
+/** Milliseconds. Above the 600 seconds of cloud load balancers: a proxy whose idle connection is closed answers 502. */
+const PROXY_KEEP_ALIVE = 650_000
+
+/** Milliseconds that an idle connection is kept: as long as a first head may take, then until the next request. */
+export function idleTime(
+  { trusted }: { readonly trusted: boolean },
+  hasServed: boolean,
+  limits: ListenerLimits
+): number {
+  if (!hasServed) return limits.headerDeadline
+  return trusted ? Math.max(PROXY_KEEP_ALIVE, limits.keepAlive) : limits.keepAlive
+}
+
 /** How long a connection stays open for the client to read its last response. */
 const LINGER = 2000
 
@@ -103,6 +116,7 @@ export interface Watched {
   readonly closing: boolean
   readonly tunnelling: boolean
   readonly served: boolean
+  readonly trusted: boolean
   /** The last answered request has not arrived completely. */
   readonly leftover: boolean
   /** Bytes that the system has accepted for sending. */
@@ -157,8 +171,7 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
     return
   }
   if (read === watch.bytesAtIdle) {
-    const allowed = connection.served ? limits.keepAlive : limits.headerDeadline
-    if (now - watch.idleSince >= allowed) connection.socket.destroy()
+    if (now - watch.idleSince >= idleTime(connection, connection.served, limits)) connection.socket.destroy()
     return
   }
   if (watch.headSince === null) watch.headSince = now

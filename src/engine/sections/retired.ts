@@ -5,7 +5,8 @@ import type { Path } from '../config/diagnose.ts'
  */
 export const RETIRED: Readonly<Record<string, string>> = {
   'routes.rechallenge': 'no client pays on a 401 or 403, whatever lines it has; write `renewal: 402` instead',
-  'server.limits.keepAlive': 'an idle client connection is kept for 75 seconds; delete the line',
+  'server.limits.keepAlive':
+    'an idle client connection is kept for 75 seconds, one of a trusted proxy for 650; delete the line',
   'server.limits.connectionsPerAddress':
     'one client address may open 1,024 connections; name proxies and load generators, which may open more, in server.trustedProxies',
   'server.limits.headerDeadline': 'a request head may take 10 seconds; delete the line',

@@ -172,6 +172,19 @@ t.test('a connection that sends nothing is closed, one that was used only after 
   t.equal(used.unparsed, '', 'an idle connection is closed without an answer')
 })
 
+t.test('an idle connection of a trusted proxy outlives the 600 seconds of a cloud load balancer', async t => {
+  const clock = new ManualClock()
+  const door = await openDoor(t, { handle: answer, clock, trustedProxies: ['127.0.0.1'] })
+  const proxy = await door.connect()
+  proxy.send(get)
+  await proxy.response()
+  clock.advance(601_000)
+  proxy.send(get)
+  t.equal((await proxy.response()).status, 200)
+  clock.advance(652_000)
+  t.equal((await proxy.ending()).how, 'end')
+})
+
 t.test('an upload that stops, or trickles, is ended with 408', async t => {
   const clock = new ManualClock()
   const started = Promise.withResolvers<Context>()
