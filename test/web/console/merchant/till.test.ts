@@ -35,6 +35,7 @@ t.test('till: a payment in satoshis or dollars is shown as a code, and a form se
   const made = await payments(gateway)
   t.match(made, [{ amount: 0.000025, currency: 'BTC' }])
   t.equal(made.length, 1)
+  t.match(made[0], { orderId: /^till-\w{1,12}$/ })
   const path = `payments/${made[0]?.invoiceId ?? ''}`
   const shown = await page(path)
   t.match(shown, /<svg class="qr"/)
@@ -127,6 +128,7 @@ t.test(
       t.equal(refused.status, 422, refundAddress)
       t.ok(refused.text.includes(`value="${refundAddress}"`), 'what was typed stays')
     }
+    t.match((await send({ ...refund, refundAddress: 'hello' }, path)).text, /Enter a Lightning address such as/)
     t.match((await gateway.merchantSend('GET', '/api/refunds')).json(), [{ lightningAddress: null }])
   }
 )
