@@ -134,7 +134,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
         amountSatoshis: 1000
       })
       clock.advance(DAY)
-      t.match(await settle(refund, { outcome: 'not-sent' }), { status: 409, data: { message: /provider took it/ } })
+      t.match(await settle(refund, { outcome: 'not-sent' }), { status: 409, data: { message: /provider accepted it/ } })
       t.equal((await refunds.get(merchant, refund.refundId)).status, 'pending')
     }
   )
