@@ -60,6 +60,32 @@ function checkUnpriced(file: ReadFile, findings: Findings): void {
   }
 }
 
+/** Tokens of a service are good for all paths, so it needs a name, and keys, of its own. */
+function checkServices({ config, routes }: ReadFile, findings: Findings): void {
+  const first = routes.find(({ route }) => route.keys)?.route
+  for (const { route, index } of routes) {
+    const { invoices, keys, service, upstream } = route
+    const report = (setting: string, found: string): void => {
+      findings.report('BG_CONFIG_CONFLICT', ['routes', index, setting], `found ${found}`, 'key')
+    }
+    if (upstream.kind === 'proxy' && (service ?? invoices) !== undefined)
+      report(
+        service === undefined ? 'invoices' : 'service',
+        "a setting of the operator's tokens on a route of merchants' proxies, which sell their own; allowed: at routes of the operator"
+      )
+    else if (service === config.payment.serviceName)
+      report(
+        'service',
+        `the name of payment.serviceName, so that its tokens would be good for every route without a service too; allowed: another name`
+      )
+    if (keys && service !== first?.service)
+      report(
+        'keys',
+        `keys beside another service than at the first route with keys (line ${first?.at.line}), whose service all keys are for; allowed: one service for all routes with keys`
+      )
+  }
+}
+
 /** Runs where nothing is wrong in the parts it `needs`, whose values then have their schema's types. */
 interface Check {
   readonly needs?: ReadonlyArray<keyof FileConfig>
@@ -111,6 +137,7 @@ const CHECKS: readonly Check[] = [
     needs: ['payment'],
     run: (file, findings) => {
       checkUnpriced(file, findings)
+      checkServices(file, findings)
     }
   },
   {

@@ -465,6 +465,18 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:28:5: routes[2].keys: found keys without a meter or sessions, so that there is no balance for a key to spend; allowed: keys beside meter or sessions [BG_CONFIG_CONFLICT]'
   },
   {
+    name: 'a service whose tokens would open all routes without one',
+    from: '    price: 10 sats\n',
+    to: '    price: 10 sats\n    service: boltgate\n',
+    line: 'gateway.yaml:28:5: routes[2].service: found the name of payment.serviceName, so that its tokens would be good for every route without a service too; allowed: another name [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: "tokens of the operator for merchants' proxies",
+    from: '    chain: proxied\n',
+    to: '    chain: proxied\n    invoices: false\n',
+    line: "gateway.yaml:25:5: routes[1].invoices: found a setting of the operator's tokens on a route of merchants' proxies, which sell their own; allowed: at routes of the operator [BG_CONFIG_CONFLICT]"
+  },
+  {
     name: 'a second route for the same values',
     from: 'match: { host: api.example.com, path: /v1/* }\n',
     to: 'match: { path: /v1/*, header: [a, X-Plan=Gold] }\n    chain: merchant\n    upstream: { internal: api }\n  - match: { path: /v1/*, header: [x-plan=Gold, A] }\n',
