@@ -12,7 +12,7 @@ const { NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE, NGHTTP2_STREAM_STATE_CLOSED } =
 export class UnreadUploads {
   used = 0
   readonly #most: number
-  /** Last read first. */
+  /** Least recently read first. */
   readonly #held = new Map<StreamSource, number>()
 
   constructor(most: number) {

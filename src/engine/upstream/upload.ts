@@ -104,7 +104,8 @@ export class UpstreamUpload {
   readonly #onLooked = (): void => {
     this.#look = null
     // Each write takes some hundred bytes of memory, so small pieces leave as one.
-    const waiting = this.#held < SMALL * this.#waiting.length ? [Buffer.concat(this.#waiting)] : this.#waiting
+    const { length } = this.#waiting
+    const waiting = length > 1 && this.#held < SMALL * length ? [Buffer.concat(this.#waiting)] : this.#waiting
     this.#waiting = []
     const socket = this.#socket
     socket.cork()

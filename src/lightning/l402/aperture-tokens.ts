@@ -53,7 +53,7 @@ export class ApertureKeys {
 
 /** The text of a key file: what Aperture has under each identifier hash, all in lower-case hex. */
 export function apertureRows(rows: Iterable<readonly [hash: string, key: string]>): string {
-  return Array.from(rows, row => `${row.join(' ')}\n`)
+  return Array.from(new Map(rows), row => `${row.join(' ')}\n`)
     .sort()
     .join('')
 }

@@ -377,7 +377,9 @@ async function keyOffer(
     wildcard: true,
     method: 'ANY',
     query: '',
-    bindsDigest: false
+    bindsDigest: false,
+    // The route's own requests may get none.
+    tokensOnly: false
   }
 }
 

@@ -8,7 +8,7 @@ import type { Leases } from '../holding/leases.ts'
 import type { Paid, PaidResponses } from '../holding/paid-responses.ts'
 import type { SentChallenge, Challenge } from '../holding/challenge.ts'
 import type { Minting } from '../minting/minting.ts'
-import { classicRefused, detailOf, paymentRequired } from '../minting/replies.ts'
+import { classicRefused, detailOf, paymentRequired, unsold } from '../minting/replies.ts'
 import type { FreeCalls, Offers } from '../offers/offers.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
 import { SoldModels } from '../offers/request-price.ts'
@@ -117,7 +117,8 @@ export class Challenges {
    */
   async answer(ctx: Context, offer: Offer, refusal: SaleRefusal, html = refusal.kind === 'used-up'): Promise<Reply> {
     const reply = await this.#answer(ctx, offer, refusal, html)
-    return this.#inShape(ctx, offer, reply, `${detailOf(refusal) ?? 'Payment required'}. ${this.#topUpWords(ctx)}`)
+    const words = `${detailOf(refusal) ?? 'Payment required'}. ${this.#topUpWords(ctx)}`
+    return this.#inShape(ctx, offer, reply, words, refusal.kind === 'used-up' ? 'insufficient_quota' : undefined)
   }
 
   refuseKey(ctx: Context, offer: Offer, detail: string): Reply {
@@ -136,8 +137,10 @@ export class Challenges {
   }
 
   async #answer(ctx: Context, offer: Offer, refusal: SaleRefusal, html: boolean): Promise<Reply> {
-    if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
+    const isUnsold = offer.tokensOnly === true && offer.closed === null
+    if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isUnsold || isForged(refusal)))
       return classicRefused(refusal)
+    if (isUnsold) return unsold(refusal)
     const { minting, paywall } = this.#options
     const search = presentedAgain(ctx, offer, refusal, this.#options)
     const presented = search === null ? null : await search

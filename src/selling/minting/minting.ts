@@ -29,7 +29,7 @@ import { Invoicing, type InvoicingOptions } from './invoicing.ts'
 import { PendingChallenges, type Held, type PendingChallenge } from './pending-challenges.ts'
 import { hourly, isCrawler, isOwnTest } from './probes.ts'
 import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './mint.ts'
-import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
+import { offeredSchemes, placeOfSession, UNSOLD, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
 import type { RequestBinding } from '../../lightning/codecs/x402.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
@@ -165,12 +165,7 @@ export class Minting {
   async mint(offer: Offer, request: MintRequest): Promise<Minted> {
     const { closed, errorMembers } = offer
     if (closed !== null) throw new Unavailable(PROXY_UNAVAILABLE, closed, 60, errorMembers)
-    if (offer.tokensOnly === true)
-      throw new LongError(
-        UNAUTHORIZED,
-        'Unauthorized',
-        'Send a token of this service. It is not sold here: buy it on another path.'
-      )
+    if (offer.tokensOnly === true) throw new LongError(UNAUTHORIZED, 'Unauthorized', UNSOLD)
     if (offer.tokenPath.length > MAX_PRICED_PATH) {
       throw new LongError(
         URI_TOO_LONG,
@@ -203,8 +198,9 @@ export class Minting {
     } finally {
       this.#pending.counted(client, counting)
     }
-    // The last one of a request or a place must be one that can be handed out again.
-    if (binding.includes(X402_MARK) && (held.ofRequest >= most || held.inPlace >= settings.maxPerPlace - 1))
+    // The last ones of a request or a place must be such that can be handed out again.
+    const room = Math.floor(settings.maxPerPlace * X402_SHARE)
+    if (binding.includes(X402_MARK) && (held.ofRequest >= most || held.inPlace >= room))
       return this.mint(offer, { ...request, x402: null })
     if (held.ofRequest >= most) {
       const { newest } = outstanding
@@ -322,6 +318,9 @@ export class Minting {
     return digest.end()
   }
 }
+
+/** Of a place. Of the rest, several processes that do not see each other's pending invoices may each make some. */
+const X402_SHARE = 0.75
 
 // Enough bits for one client's open invoices.
 const BINDING_CHARS = 22

@@ -235,6 +235,17 @@ export function classicRefused(refused: ClassicRefused): Reply {
   }
 }
 
+export const UNSOLD = 'Send a token of this service. It is not sold here: buy it on another path.'
+
+/** Response of a route that makes no invoices, with what is wrong with the credential. */
+export function unsold(refused: SaleRefusal): Reply {
+  const why = detailOf(refused)
+  const lines = why === null ? [] : ['X-L402-Error', why]
+  if (refused.kind === 'used-up') lines.push('X-Balance-Msat', String(refused.balanceMsat))
+  const body = { error: 'Unauthorized', message: UNSOLD, ...(why === null ? {} : { detail: why }) }
+  return { ...reply(JSON_TYPE, lines, body), status: 401 }
+}
+
 function reply(type: string, lines: readonly string[], body: object): Reply {
   return {
     status: 402,

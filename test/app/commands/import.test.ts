@@ -343,6 +343,37 @@ t.test('invoices: false answers 401 without an invoice', async t => {
   t.equal(count, 0)
 })
 
+t.test('invoices: false says what is wrong with a credential, and sells keys at their own address', async t => {
+  const upstream = await serve(
+    t,
+    createServer((_request, response) => response.end('served'))
+  )
+  const url = `{ url: "http://127.0.0.1:${upstream}" }`
+  const gateway = await shop(
+    t,
+    [],
+    `  - match: { path: /v1/* }
+    invoices: false
+    renewal: 402
+    keys: true
+    meter: { bundle: 1 sat, prices: 600 msat, usage: requests }
+    chain: paid
+    upstream: ${url}
+`
+  )
+  t.equal((await gateway.send('GET', '/v1/a')).status, 401)
+  const authorization = await buy(gateway, '/l402/keys', 'l402', { method: 'POST' })
+  const status = async (path: string) => await gateway.send('GET', path, { headers: { authorization } })
+  t.equal((await status('/v1/a')).status, 200)
+  const over = await status('/v1/a')
+  t.equal(over.status, 401)
+  t.match(over.json(), { error: 'Unauthorized', detail: /used up: 400 millisatoshis are left/ })
+  t.equal(over.headers['x-balance-msat'], '400')
+  const other = await gateway.send('GET', '/v1/a', { headers: { authorization: await buy(gateway, '/one/a') } })
+  t.equal(other.status, 401)
+  t.match(other.headers['x-l402-error'], /not valid for this service/)
+})
+
 t.test('policies by token: each payment has a counter of its own, in bursts', async t => {
   const gateway = await shop(t, [])
   const status = async (authorization: string) =>
@@ -354,7 +385,7 @@ t.test('policies by token: each payment has a counter of its own, in bursts', as
 
 t.test('root keys are sorted and checked', async t => {
   const row = (start: string): readonly [string, string] => [start.padEnd(64, '0'), 'a'.repeat(64)]
-  const text = apertureRows([row('f'), row('1'), row('8')])
+  const text = apertureRows([row('f'), row('1'), row('8'), row('1')])
   t.equal(new ApertureKeys(text).size, 3)
   t.throws(() => new ApertureKeys(`${text}${text}`), /line 4 must come after/)
   t.throws(() => new ApertureKeys('no\n'), /each line/)
