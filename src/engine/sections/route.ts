@@ -107,7 +107,7 @@ export const RouteSchema = Type.Object(
     invoices: Type.Optional(
       Type.Boolean({
         description:
-          'Whether requests that are not paid get an invoice (default true). Without, they are answered 401: clients buy their token on another route of the same `service`.'
+          'Whether requests that are not paid get an invoice (default true). Without, they are answered 401: clients buy their token on another route of the same `service`, or a key at `/l402/keys`.'
       })
     ),
     tokenValidity: Type.Optional(

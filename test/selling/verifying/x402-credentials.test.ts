@@ -343,4 +343,10 @@ t.test('x402: behind one address, an invoice is for the one client that can clai
     rest.every(invoice => invoice === rest[0] && invoice !== own),
     'the last of a place is handed out again'
   )
+
+  const both = await shop(t, { maxPerPlace: 8 }, { charges })
+  const quote = (q: number) => ({ target: `/v1/quote?q=${q}` })
+  for (const q of [1, 2, 3, 4, 5]) await both.ask(quote(q))
+  await Promise.all([6, 7].flatMap(q => [both.ask(quote(q)), both.askOther(quote(q + 2))]))
+  t.equal((await both.ask(quote(10))).status, 402, 'also where two processes fill a place together')
 })
