@@ -1,7 +1,7 @@
 /** What plugin authors get. The gateway's own plugins import nothing else. */
 export { definePlugin } from './engine/pipeline/plugin.ts'
 export type { HookResult, Hooks, Plugin, Scope, UpstreamRequest } from './engine/pipeline/plugin.ts'
-export { Context } from './engine/message/context.ts'
+export { Context, type ClientCertificate } from './engine/message/context.ts'
 export type { Principal, RequestOffer, RequestPayment, Slot } from './engine/message/context.ts'
 export type { Head, HeadSource, Outcome, Reply, StreamBody, StreamSink } from './engine/message/reply.ts'
 export type { RequestBody } from './engine/message/context.ts'

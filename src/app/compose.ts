@@ -102,6 +102,7 @@ async function build(config: GatewayConfig, environment: GatewayEnvironment, clo
         ? null
         : {
             certificates: [certificate, ...certificates],
+            clientCa: config.server.clientCa,
             ticketSecret: environment.secrets.ring.deriveAll('tls-tickets')[0],
             failed: error => {
               log.error({ err: error }, 'the changed certificate cannot be used; the former one stays')

@@ -115,6 +115,7 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
   const { host, port, isPlain } = mainAddress(addresses) ?? { host: 'localhost', port: 0, isPlain: false }
   const listen = { host, port }
   const tls = config.server.tls.map(({ cert, key }) => ({ cert: resolve(folder, cert), key: resolve(folder, key) }))
+  const { clientCa } = config.server
   const publicUrl =
     config.server.publicUrl === ''
       ? defaultPublicUrl(listen, tls.length > 0 && !isPlain ? 'https' : 'http')
@@ -134,6 +135,7 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
       listen,
       addresses,
       tls,
+      ...(clientCa === undefined ? {} : { clientCa: resolve(folder, clientCa) }),
       publicUrl,
       proxyUrl: config.server.proxyUrl === '' ? '' : new URL(config.server.proxyUrl).origin
     },

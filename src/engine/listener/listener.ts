@@ -25,6 +25,7 @@ import { LaneWire } from '../lane/lane-wire.ts'
 import { nodeServer, type NodeServer } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
+import { clientCertificateOf } from './tls.ts'
 import { ToHttps } from './to-https.ts'
 import { upgradeResponse } from './upgrade-response.ts'
 
@@ -260,7 +261,7 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
     body: WireBody,
     wire: Wire
   ): void {
-    const { clock, handle } = this.#options
+    const { clock, handle, tls } = this.#options
     const { method, target, headers, host, httpVersion, upgrade, expectsContinue } = admission
     const { peerAddress, socket } = connection
     let clientAddress = peerAddress
@@ -277,6 +278,7 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
         peerAddress,
         clientAddress,
         secure,
+        clientCertificate: tls?.clientCa === undefined || connection.trusted ? null : clientCertificateOf(socket),
         httpVersion,
         upgrade,
         expectsContinue: expectsContinue && admission.length !== 0,

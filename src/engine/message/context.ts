@@ -56,6 +56,16 @@ export interface Slot<T> {
   readonly value?: T
 }
 
+/** What the client presented in a TLS handshake with this gateway. */
+export interface ClientCertificate {
+  /** Its subject's common name; `sha256:` and the fingerprint where there is not exactly one. */
+  readonly name: string
+  /** Why the handshake could not verify it; null when it did. */
+  readonly fault: string | null
+  /** End of validity in wall-clock milliseconds: a connection or a resumed session may outlast it. */
+  readonly until: number
+}
+
 export interface RequestFacts {
   readonly method: string
   readonly target: string
@@ -65,6 +75,7 @@ export interface RequestFacts {
   readonly peerAddress: string
   readonly clientAddress: string
   readonly secure: boolean
+  readonly clientCertificate?: ClientCertificate | null
   readonly httpVersion: '1.0' | '1.1'
   readonly upgrade: string | null
   readonly expectsContinue: boolean
@@ -121,6 +132,8 @@ export class Context {
   readonly clientAddress: string
   /** The client's side uses TLS, here or at a trusted proxy. */
   readonly secure: boolean
+  /** Null without `server.clientCa`, and on connections of trusted proxies, whose certificate is not the client's. */
+  readonly clientCertificate: ClientCertificate | null
   readonly httpVersion: '1.0' | '1.1'
   /** Requested protocol, lower case; null on a plain request. */
   readonly upgrade: string | null
@@ -173,6 +186,7 @@ export class Context {
     this.peerAddress = facts.peerAddress
     this.clientAddress = facts.clientAddress
     this.secure = facts.secure
+    this.clientCertificate = facts.clientCertificate ?? null
     this.httpVersion = facts.httpVersion
     this.upgrade = facts.upgrade
     this.expectsContinue = facts.expectsContinue

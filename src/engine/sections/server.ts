@@ -42,6 +42,13 @@ export const ServerSchema = Type.Object(
           'Certificates for HTTPS at `listen` (TLS 1.2 and 1.3). Chosen by SNI; the first one is the default. Renewed files are in use within 30 seconds. Plain HTTP when empty.'
       }
     ),
+    clientCa: Type.Optional(
+      Type.String({
+        'x-format': 'file',
+        description:
+          'File with the authorities of client certificates (PEM). Clients of `tls` are asked for one and may have none; the plugin `api-key` admits those that verify. Renewed like `tls`.'
+      })
+    ),
     http2: Type.Boolean({
       default: false,
       description: 'Offers HTTP/2 to clients over TLS, and takes it from `trustedProxies` in the clear.'

@@ -178,7 +178,7 @@ const mistakes: readonly Mistake[] = [
     name: 'an unknown key',
     from: '  workers: 1',
     to: '  wrokers: 1',
-    line: 'gateway.yaml:5:3: server.wrokers: found the unknown key "wrokers"; allowed: listen, publicUrl, proxyUrl, tls, http2, workers, trustedProxies, limits. Did you mean "workers"? [BG_CONFIG_UNKNOWN_KEY]'
+    line: 'gateway.yaml:5:3: server.wrokers: found the unknown key "wrokers"; allowed: listen, publicUrl, proxyUrl, tls, clientCa, http2, workers, trustedProxies, limits. Did you mean "workers"? [BG_CONFIG_UNKNOWN_KEY]'
   },
   {
     name: 'a misspelt plugin',
