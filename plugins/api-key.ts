@@ -12,6 +12,7 @@ import {
   Type,
   Unavailable,
   VALIDATION,
+  type ClientCertificate,
   type Clock,
   type Context,
   type Log,
@@ -179,7 +180,7 @@ function away(cause?: unknown): Unavailable {
 export default definePlugin({
   name: 'api-key',
   description:
-    "Lets subscribers pass without paying: by keys of your own, kept as SHA-256, or by JWTs of an identity provider. A good one skips the 402 and is the principal of throttle, log and metrics. A bad one is 401; after more than 20 from one client address in 60 seconds its keys are 429. A request without one goes on to the 402. Payment credentials and paid keys are none of this plugin's. A key beside a payment is 400. The key is not sent on to the upstream. Put it before throttle, credential and challenge. Routes to proxies of merchants refuse it.",
+    "Lets subscribers pass without paying: by keys of your own, kept as SHA-256, by JWTs of an identity provider, or by client certificates. A good one skips the 402 and is the principal of throttle, log and metrics. A bad one is 401; after more than 20 from one client address in 60 seconds its keys are 429. A request without one goes on to the 402. Payment credentials and paid keys are none of this plugin's. A key beside a payment is 400. The key is not sent on to the upstream. Put it before throttle, credential and challenge. Routes to proxies of merchants refuse it.",
   config: Type.Object(
     {
       header: Type.Union([Type.Literal('authorization'), Type.Literal('x-api-key'), Type.Literal('api-key')], {
@@ -227,33 +228,51 @@ export default definePlugin({
           { additionalProperties: false, description: 'Tokens of an identity provider. `exp` is required.' }
         )
       ),
+      certificates: Type.Optional(
+        Type.Object(
+          {
+            names: Type.Optional(
+              List(Type.String({ minLength: 1, maxLength: MAX_ID }), {
+                description:
+                  "Common names of their subjects, or `sha256:` and the fingerprint in lower-case hex for those without one. Without it all of the authorities'."
+              })
+            )
+          },
+          {
+            additionalProperties: false,
+            description:
+              'Client certificates by the authorities in `server.clientCa`. A key in a header goes first. Not behind trusted proxies.'
+          }
+        )
+      ),
       forward: Type.Boolean({ default: false, description: 'Send the key on to the upstream.' })
     },
     { additionalProperties: false, description: 'Who need not pay.' }
   ),
   uses: ['challenges', 'authThrottle', 'outbound', 'clock', 'log', 'metrics'],
   provides: ['principal'],
-  setup({ header, keys, file, jwt, forward }, { services, route, slot }) {
+  setup({ header, keys, file, jwt, certificates, forward }, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin api-key needs a route of the configuration')
     if (route.config.upstream.kind === 'proxy')
       throw new TypeError("the plugin api-key cannot give away what is sold by merchants' proxies")
-    if (keys.length === 0 && file === undefined && jwt === undefined)
-      throw new TypeError('the plugin api-key needs keys, a file or jwt')
+    if (keys.length === 0 && file === undefined && jwt === undefined && certificates === undefined)
+      throw new TypeError('the plugin api-key needs keys, a file, jwt or certificates')
     const { authThrottle, challenges, clock, log, metrics, outbound } = services
     const offers = challenges.routeOffers(route.config)
     const named: Names = new Map(keys.map(({ name, sha256 }) => [sha256, name]))
     const keysFile = file === undefined ? null : new KeysFile(file, clock, log)
     const keySet = jwt === undefined ? null : new KeySet(jwt.jwks, clock, outbound, log)
+    const allowed = certificates?.names === undefined ? null : new Set(certificates.names)
     const presented = slot<string>('api key')
     const counted = metrics.counter(
       'boltgate_api_key_requests_total',
-      'Requests with an API key of the plugin api-key, by the name of the key (jwt for tokens, none for bad ones).',
+      'Requests with an API key of the plugin api-key, by the name of the key (jwt for tokens, cert for certificates of any name, none for bad ones).',
       ['key']
     )
 
     const used = metrics.counter(
       'boltgate_api_key_units_total',
-      'Units that requests with a good API key used on routes with a meter, by the name of the key (jwt for tokens).',
+      'Units that requests with a good API key used on routes with a meter, by the name of the key (jwt for tokens, cert for certificates of any name).',
       ['key', 'part']
     )
 
@@ -288,13 +307,24 @@ export default definePlugin({
       return name ?? (key.split('.').length === 3 ? subjectOf(key) : null)
     }
 
+    /** Subjects of tokens and certificates are too many for labels; the access log has them. */
+    const labelOf = (id: string): string => {
+      if (id.startsWith('jwt:')) return 'jwt'
+      return id.startsWith('cert:') && allowed === null ? 'cert' : id
+    }
+
+    const subscribe = (ctx: Context, id: string): void => {
+      counted.labels(labelOf(id)).inc()
+      ctx.principal = { kind: 'subscriber', id }
+      ctx.offer = { ...offers.at(ctx, 0), sessions: null }
+    }
+
     const authenticate = async (ctx: Context, value: string, key: string): Promise<void> => {
-      if (hasPaymentCredential(ctx.headers))
-        throw new LongError(VALIDATION, 'Two credentials', 'Send an API key or a payment credential, not both.')
+      refusePayment(ctx, 'an API key')
       await authThrottle.admit(ctx)
       const id = await nameOf(key)
-      counted.labels(id === null ? 'none' : labelOf(id)).inc()
       if (id === null) {
+        counted.labels('none').inc()
         await authThrottle.failed(ctx)
         const message = `The API key in the header ${header} is not valid. Without one, the request can be paid for.`
         throw new LongError(KEY_INVALID, 'Invalid API key', message, {}, [
@@ -303,9 +333,22 @@ export default definePlugin({
           'no-store'
         ])
       }
-      ctx.principal = { kind: 'subscriber', id }
-      ctx.offer = { ...offers.at(ctx, 0), sessions: null }
+      subscribe(ctx, id)
       ctx.set(presented, value)
+    }
+
+    /** The handshake has verified it. No limit on failures: there is nothing to guess. */
+    const present = (ctx: Context, { name, fault, until }: ClientCertificate): void => {
+      refusePayment(ctx, 'a client certificate')
+      const problem =
+        fault ??
+        (until < ctx.now ? 'cert has expired' : allowed?.has(name) === false ? 'its name is not allowed' : null)
+      if (problem !== null) {
+        counted.labels('none').inc()
+        const message = `The client certificate is not valid here: ${problem}. Without one, the request can be paid for.`
+        throw new LongError(KEY_INVALID, 'Invalid client certificate', message, {}, ['Cache-Control', 'no-store'])
+      }
+      subscribe(ctx, `cert:${name}`)
     }
 
     return {
@@ -314,6 +357,7 @@ export default definePlugin({
           const key = keyIn(value, header === 'authorization')
           if (key !== null) return authenticate(ctx, value, key)
         }
+        if (certificates !== undefined && ctx.clientCertificate !== null) present(ctx, ctx.clientCertificate)
       },
       done({ principal }) {
         if (principal?.kind !== 'subscriber' || principal.used === undefined) return
@@ -329,9 +373,9 @@ export default definePlugin({
   }
 })
 
-/** Subjects of tokens are too many for labels; the access log has them. */
-function labelOf(id: string): string {
-  return id.startsWith('jwt:') ? 'jwt' : id
+function refusePayment(ctx: Context, credential: string): void {
+  if (hasPaymentCredential(ctx.headers))
+    throw new LongError(VALIDATION, 'Two credentials', `Send ${credential} or a payment credential, not both.`)
 }
 
 /** The key in a field's value; null for a payment, another scheme or nothing. */

@@ -1,8 +1,15 @@
 /** The plugin api-key in a whole gateway: subscribers pass, others pay. */
 import { createHash } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { join } from 'node:path'
 import t from 'tap'
-import { buy, defaultYaml, startGateway } from '../support/gateway.ts'
+import { Agent } from 'undici'
+import { certificateFiles } from '../engine/listener/support.ts'
+import { selfSigned } from '../fakes/certificate.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { buy, defaultYaml, sender, startGateway } from '../support/gateway.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { serve } from '../support/serve.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
@@ -110,6 +117,88 @@ t.test('the meter of a route counts what a subscriber used, and charges nothing'
   ).json() as { total: { count: number } }
   t.equal(total.count, 0)
 })
+
+t.test(
+  'a valid client certificate is a subscriber, an invalid one is refused, and without one the client pays',
+  async t => {
+    const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok').listen()
+    t.teardown(() => upstream.close())
+    const clock = new ManualClock(Date.now())
+    const ca = selfSigned({ names: [], commonName: 'ca' })
+    const clientCa = join(temporaryFolder(t), 'ca.pem')
+    writeFileSync(clientCa, ca.certificate)
+    const server = certificateFiles(['localhost'])
+    const logged: object[] = []
+    const tls = `tls: [ { cert: "${server.cert}", key: "${server.key}" } ]`
+    const yaml = (names: string, more: string) =>
+      defaultYaml({
+        replace: [
+          ['server:\n', `server:\n  ${tls}\n${more}`],
+          [
+            'chains:\n',
+            `chains:
+  subscribed: [ access-log, { api-key: { certificates: { ${names} }, keys: [ { name: alice, sha256: "${SHA256}" } ] } }, { throttle: { policy: few } }, body-limit, session, credential, challenge ]
+`
+          ],
+          ['policies:\n', 'policies:\n  few: { limit: 3, window: 60s }\n'],
+          [
+            'routes:\n',
+            `routes:\n  - { match: { path: /sold/* }, price: 21 sats, chain: subscribed, upstream: { url: "${upstream.origin}" } }\n`
+          ]
+        ]
+      })
+    const gateway = await startGateway(t, {
+      yaml: yaml('names: [ acme, late ]', `  clientCa: "${clientCa}"\n  http2: true\n`),
+      clock,
+      log: { ...silentLog, info: (fields: object | string) => logged.push(Object(fields)) }
+    })
+    const client = (options: Partial<Parameters<typeof selfSigned>[0]> | null, allowH2 = false) => {
+      const made = options === null ? null : selfSigned({ names: [], issuer: ca, ...options })
+      const presented = made === null ? {} : { cert: made.certificate, key: made.key }
+      const agent = new Agent({ allowH2, connect: { rejectUnauthorized: false, ...presented } })
+      t.teardown(() => agent.destroy())
+      return sender(gateway.url.replace('http:', 'https:'), agent)
+    }
+    const [valid, bare] = [client({ commonName: 'acme' }), client(null)]
+    const refused = async (send: typeof valid, why: string) => {
+      const { status, text } = await send('GET', '/sold/a')
+      t.equal(status, 401, why)
+      t.match(text, why)
+    }
+    t.equal((await valid('GET', '/sold/a')).text, 'ok')
+    t.equal((await client({ commonName: 'acme' }, true)('GET', '/sold/a')).status, 200)
+    t.equal((await bare('GET', '/sold/a')).status, 402)
+    t.equal((await bare('GET', '/sold/a', { headers: { 'x-client-cert': 'CN=acme' } })).status, 402)
+    await refused(
+      client({ commonName: 'acme', issuer: selfSigned({ names: [], commonName: 'b' }) }),
+      'unable to verify'
+    )
+    await refused(client({ commonName: 'acme', until: Date.now() - 1000 }), 'cert has expired')
+    await refused(client({ commonName: 'other' }), 'its name is not allowed')
+    const paying = { authorization: `L402 ${'a'.repeat(40)}:${'0'.repeat(64)}` }
+    t.equal((await valid('GET', '/sold/a', { headers: paying })).status, 400)
+    const bearer = { authorization: `Bearer ${KEY}` }
+    t.equal(
+      (await client({ commonName: 'other' })('GET', '/sold/a', { headers: bearer })).status,
+      200,
+      'a key goes first'
+    )
+    t.equal((await valid('GET', '/sold/a')).status, 200)
+    t.equal((await valid('GET', '/sold/a')).status, 429, 'counted by the certificate')
+    t.ok(logged.some(line => 'principal' in line && line.principal === 'subscriber:cert:acme'))
+    const { text } = await bare('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+    t.match(text, 'boltgate_api_key_requests_total{key="cert:acme"} 4')
+    t.match(text, 'boltgate_api_key_requests_total{key="none"} 3')
+    const late = client({ commonName: 'late', until: Date.now() + 30_000 })
+    t.equal((await late('GET', '/sold/a')).status, 200)
+    clock.advance(31_000)
+    await refused(late, 'cert has expired')
+    t.equal(upstream.requests.length, 5)
+    await t.rejects(startGateway(t, { yaml: yaml('names: acme', '') }), /certificates without server\.clientCa/)
+    const plain = `server: { listen: "127.0.0.1:0", clientCa: "${clientCa}" }`
+    await t.rejects(startGateway(t, { yaml: plain }), /server\.clientCa: found without certificates in tls/)
+  }
+)
 
 t.test('a chain in which the key comes too late does not load', async t => {
   const yaml = defaultYaml({

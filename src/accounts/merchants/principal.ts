@@ -24,7 +24,7 @@ export interface AdminPrincipal {
   readonly id: string
 }
 
-/** Who passes by a key of the plugin `api-key`. */
+/** Who passes by a key or a client certificate of the plugin `api-key`. */
 interface Subscriber {
   readonly kind: 'subscriber'
   readonly id: string

@@ -86,6 +86,28 @@ function checkServices({ config, routes }: ReadFile, findings: Findings): void {
   }
 }
 
+/** A client is asked for its certificate in a handshake with the gateway itself. */
+function checkClientCa({ chains, config }: ReadFile, findings: Findings): void {
+  const { clientCa, tls } = config.server
+  if (clientCa !== undefined && tls.length === 0)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['server', 'clientCa'],
+      'found without certificates in tls, so that no client is asked for one; allowed: with server.tls'
+    )
+  for (const { entry, path } of [...chains.values()].flat())
+    if (
+      clientCa === undefined &&
+      entry.plugin === 'api-key' &&
+      writtenMember(entry.config, 'certificates') !== undefined
+    )
+      findings.report(
+        'BG_CONFIG_CONFLICT',
+        path,
+        'found certificates without server.clientCa, so that no client is asked for one; allowed: with server.clientCa'
+      )
+}
+
 /** Runs where nothing is wrong in the parts it `needs`, whose values then have their schema's types. */
 interface Check {
   readonly needs?: ReadonlyArray<keyof FileConfig>
@@ -126,6 +148,10 @@ const CHECKS: readonly Check[] = [
       checkDoublePath(routes, findings)
       checkFallbacks(routes, findings)
     }
+  },
+  {
+    needs: ['server'],
+    run: checkClientCa
   },
   {
     needs: ['server'],

@@ -57,8 +57,9 @@ export const IDEMPOTENCY_KEY_REUSED = defineError('BG_IDEMPOTENCY_KEY_REUSED', {
 
 export const KEY_INVALID = defineError('BG_KEY_INVALID', {
   status: 401,
-  cause: 'The API key is missing, wrong, replaced, of another role, or its account is deactivated.',
-  fix: 'Send the current key in `X-API-Key`.'
+  cause:
+    'The API key is missing, wrong, replaced, of another role, or its account is deactivated; or the client certificate is not valid.',
+  fix: 'Send the current key in `X-API-Key`, or a certificate that the gateway accepts.'
 })
 
 export const UNAUTHORIZED = defineError('BG_UNAUTHORIZED', {
