@@ -25,8 +25,10 @@ const NAME = 'boltgate-pass-'
 const CODE_BYTES = 16
 const PURPOSE = Buffer.from('boltgate/pass')
 const PASS = /^([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22})$/
-/** Separates a pass from the previous one, whose invoice may just have been paid. */
+/** Separates a pass from earlier ones, whose invoices may just have been paid. */
 const SEPARATOR = '~'
+/** Of one cookie: a service may have several prices. Each is a row to read. */
+export const MOST_PASSES = 4
 
 /** Null if the challenge's master secret is no longer live. */
 export function passOf(challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>, keys: TokenKeyRing): Pass | null {
@@ -63,7 +65,7 @@ export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly 
   if (!ctx.headers.has('cookie') || !ctx.headers.all('cookie').some(line => line.includes(NAME))) return []
   const passes: Pass[] = []
   for (const value of cookieValues(ctx.headers, nameOf(offer, secure))) {
-    for (const text of value.split(SEPARATOR, 2)) {
+    for (const text of value.split(SEPARATOR, MOST_PASSES)) {
       const [, paymentHash, code] = PASS.exec(text.trim()) ?? []
       if (paymentHash === undefined || code === undefined) continue
       passes.push({
@@ -72,11 +74,11 @@ export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly 
       })
     }
   }
-  return passes.slice(0, 2)
+  return passes.slice(0, MOST_PASSES)
 }
 
 /**
- * `Set-Cookie` with a pass, and the previous one while its invoice may be paid. Limited to the sold path and below,
+ * `Set-Cookie` with a pass, and earlier ones that may still buy something. Limited to the sold path and below,
  * HttpOnly, same-site.
  */
 export function passCookie(offer: Offer, passes: readonly Pass[], seconds: number, secure: boolean): string {

@@ -17,7 +17,7 @@ import type { Paid } from '../holding/paid-responses.ts'
 import type { Minting } from '../minting/minting.ts'
 import { sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
-import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
+import { isPassOf, MOST_PASSES, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
 
 /** Why a returning reader must pay again. */
 type RepaymentReason = 'over' | 'used-up'
@@ -134,12 +134,12 @@ export class Paywall {
       languages: ctx.headers.get('accept-language') ?? '',
       language: readerLanguage(ctx.headers),
       isStillUnpaid: again !== null,
-      again: again === null ? this.#why(known, refusal) : null,
+      again: again === null ? this.#why(known, offer, refusal) : null,
       paysInSandbox: challenge.providerKind === 'sandbox' && sandbox?.mayPay(ctx) === true
     })
     const schemes = offeredSchemes(settings(), ctx.headers, { order: offer.order })
     const seconds = Math.max(1, Math.floor((Math.max(challenge.tokenExpiresAt, challenge.expiresAt) - now) / 1000))
-    const cookie = passCookie(offer, [pass, ...this.#pendingPasses(known, offer, pass, now)], seconds, isSecure)
+    const cookie = passCookie(offer, [pass, ...this.#keptPasses(known, pass, now)], seconds, isSecure)
     return {
       status: 402,
       headers: [
@@ -265,25 +265,25 @@ export class Paywall {
 
   /**
    * Passes that a new one must not replace: their invoices may still be reported as paid, or their payments still buy
-   * something.
+   * something, if only at another price of the same service. Those that were paid come first.
    */
-  #pendingPasses(known: readonly Challenge[], offer: Offer, pass: Pass, now: number): Pass[] {
-    return known
-      .filter(
-        challenge =>
-          challenge.paymentHash !== pass.paymentHash &&
-          (isPaid(challenge)
-            ? challenge.state !== 'spent' && this.#passClaims.holds(challenge, offer)
-            : challenge.expiresAt > now - LATE_NEWS)
-      )
+  #keptPasses(known: readonly Challenge[], pass: Pass, now: number): Pass[] {
+    const kept = known.filter(
+      challenge =>
+        challenge.paymentHash !== pass.paymentHash &&
+        (isPaid(challenge)
+          ? challenge.state !== 'spent' && challenge.tokenExpiresAt > now
+          : challenge.expiresAt > now - LATE_NEWS)
+    )
+    return [...kept.filter(isPaid), ...kept.filter(challenge => !isPaid(challenge))]
       .map(challenge => passOf(challenge, this.#options.keys()))
       .filter(older => older !== null)
-      .slice(0, 1)
+      .slice(0, MOST_PASSES - 1)
   }
 
-  #why(known: readonly Challenge[], refusal: SaleRefusal): RepaymentReason | null {
+  #why(known: readonly Challenge[], { place }: Offer, refusal: SaleRefusal): RepaymentReason | null {
     if (refusal.kind === 'used-up') return 'used-up'
-    return known.some(isPaid) ? 'over' : null
+    return known.some(challenge => isPaid(challenge) && challenge.place === place) ? 'over' : null
   }
 
   #isSecure(ctx: Context): boolean {

@@ -157,7 +157,7 @@ t.test('a pass cannot be made, changed or taken to another payment', async t => 
     `${'A'.repeat(43)}.${code}`,
     '',
     '~',
-    `${hash}.${'A'.repeat(22)}~${hash}.${'B'.repeat(22)}~${theirs}`
+    `${['A', 'B', 'C', 'D'].map(guess => `${hash}.${guess.repeat(22)}`).join('~')}~${theirs}`
   ]) {
     const answer = await gateway.send('GET', '/demo/quote', { headers: { cookie: `${name}=${value}` } })
     t.equal(answer.status, 402, value.slice(0, 60))
@@ -261,6 +261,24 @@ t.test('a route that sells all below it opens all below it', async t => {
   await gateway.pay(invoiceOn(page))
   for (const path of ['/book/1?print', '/book/2', '/book/a/b.png'])
     t.equal((await visitor.open(path)).status, 200, path)
+})
+
+t.test('a service opens all of its routes, and what was bought at one of its prices stays open', async t => {
+  const site = await startSite(t)
+  const route = (path: string, price: number) =>
+    `  - { match: { path: ${path} }, service: news, price: ${price} sats, chain: paid, upstream: { url: "${site.url}" } }\n`
+  const gateway = await startGateway(t, {
+    yaml: withRoutes(route('/news/*', 7) + route('/also', 7) + route('/report', 50) + route('/atlas', 90))
+  })
+  const visitor = new Visitor(gateway)
+  await gateway.pay(invoiceOn(await visitor.open('/news/1')))
+  t.equal((await visitor.open('/also')).status, 200, 'at the same price')
+  const dearer = await visitor.open('/report')
+  t.equal(dearer.status, 402)
+  t.notMatch(dearer.text, 'Your access has expired')
+  await gateway.pay(invoiceOn(dearer))
+  t.equal((await visitor.open('/atlas')).status, 402)
+  for (const path of ['/news/1', '/report', '/also']) t.equal((await visitor.open(path)).status, 200, path)
 })
 
 t.test('a former price opens what was bought at it for as long as it is honoured', async t => {
