@@ -374,6 +374,17 @@ t.test('invoices: false says what is wrong with a credential, and sells keys at 
   t.match(other.headers['x-l402-error'], /not valid for this service/)
 })
 
+t.test('service: all routes with keys are of one service, as a key pays on all of them', async t => {
+  const route = (path: string, service: string): string =>
+    `  - { match: { path: ${path} }, ${service}keys: true, meter: { bundle: 1 sat, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "http://127.0.0.1:1" } }\n`
+  const yaml = (one: string, other: string): string =>
+    `use: [ service, sandbox ]\nroutes:\n${route('/a', one)}${route('/b', other)}`
+  await t.resolves(loadText(yaml('service: x, ', 'service: x, '), {}))
+  await t.resolves(loadText(yaml('', ''), {}))
+  await t.rejects(loadText(yaml('service: x, ', ''), {}), /routes\[1\]\.keys: found keys beside another service/)
+  await t.rejects(loadText(yaml('', 'service: x, '), {}), /routes\[1\]\.keys: found keys beside another service/)
+})
+
 t.test('policies by token: each payment has a counter of its own, in bursts', async t => {
   const gateway = await shop(t, [])
   const status = async (authorization: string) =>
