@@ -1,4 +1,5 @@
 import { Secret } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import type { ProviderSlot } from './slot-keys.ts'
 import { ProviderRefused, ProviderUnavailable } from '../provider-calls/errors.ts'
@@ -83,6 +84,9 @@ export interface Seat extends SeatView {
   failure: SeatView['failure']
 }
 
+/** Milliseconds after which an unanswered call counts as failing; it may still succeed. */
+const SLOW = 4_000
+
 export class SeatedPayee implements Payee {
   readonly slot: ProviderSlot
   readonly kind: KindName
@@ -94,14 +98,19 @@ export class SeatedPayee implements Payee {
   readonly #network: InvoiceNetwork | null
   readonly #key: () => Secret<string> | null
   readonly #told: ((error: unknown) => void) | undefined
+  readonly #clock: Pick<Clock, 'after'> | undefined
 
-  /** `key` decrypts per call; `account` names it and its owner. `told` gets the outcome, null for success. */
+  /**
+   * `key` decrypts per call; `account` names it and its owner. `told` gets the outcome, null for success; with `clock`
+   * also a call without an answer for `SLOW`.
+   */
   constructor(
     seat: Seat,
     account: string,
     key: () => Secret<string> | null,
     instead: Payee | null,
-    told?: (error: unknown) => void
+    told?: (error: unknown) => void,
+    clock?: Pick<Clock, 'after'>
   ) {
     const { slot, name, provider, network, invoicesAhead: most } = seat
     this.ahead =
@@ -116,6 +125,7 @@ export class SeatedPayee implements Payee {
     this.#network = network
     this.#key = key
     this.#told = told
+    this.#clock = clock
     const convert = provider.createFiatCharge?.bind(provider)
     this.createFiatInvoice =
       convert === undefined ? null : async request => await this.#noted(this.#made(convert(this.#key(), request)))
@@ -148,6 +158,9 @@ export class SeatedPayee implements Payee {
 
   /** Invoices made ahead may be refused to leave budget for waiting buyers; an outage shows before they are sold out. */
   async #noted(made: Promise<Charge>, isAhead = false): Promise<Charge> {
+    const slow = this.#clock?.after(SLOW, () =>
+      this.#told?.(new ProviderUnavailable(undefined, undefined, undefined, 'timeout'))
+    )
     try {
       const charge = await made
       this.#told?.(null)
@@ -155,6 +168,8 @@ export class SeatedPayee implements Payee {
     } catch (error) {
       if (!isAhead || isOutage(error)) this.#told?.(error)
       throw error
+    } finally {
+      slow?.cancel()
     }
   }
 }

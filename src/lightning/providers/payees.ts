@@ -61,7 +61,7 @@ export class Payees {
   readonly #seats: Readonly<Record<ProviderSlot, readonly Seat[]>>
   readonly #test: readonly Seat[]
   readonly #sealer: Sealer
-  readonly #clock: Pick<Clock, 'now'>
+  readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #state: Pick<State, 'get' | 'set' | 'delete'> | null
   readonly #platform: Payee | null
   readonly #refused: ((merchantId: number, slot: ProviderSlot, reason: string) => Promise<void>) | null
@@ -69,7 +69,7 @@ export class Payees {
   constructor(
     seats: Readonly<Record<ProviderSlot, ProviderSeat | readonly ProviderSeat[]>> & Pick<ProviderSeats, 'test'>,
     sealer: Sealer,
-    clock: Pick<Clock, 'now'> = systemClock,
+    clock: Pick<Clock, 'now' | 'after'> = systemClock,
     /** Shares failures of merchants' keys; none are kept without it. */
     state: Pick<State, 'get' | 'set' | 'delete'> | null = null,
     refused: ((merchantId: number, slot: ProviderSlot, reason: string) => Promise<void>) | null = null
@@ -90,7 +90,8 @@ export class Payees {
           instead,
           error => {
             this.#note(seat, error)
-          }
+          },
+          clock
         )
     )
   }

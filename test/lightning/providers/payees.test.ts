@@ -182,6 +182,27 @@ t.test(
   }
 )
 
+t.test('a provider that hangs counts as failing after 4 seconds, until it answers', async t => {
+  const clock = new ManualClock()
+  const provider = new Recorder(false)
+  const { promise, resolve } = Promise.withResolvers<Charge>()
+  const { kind, keyless, capabilities, lookUp, validateKey, close } = provider
+  const hanging: Provider = { kind, keyless, capabilities, createCharge: () => promise, lookUp, validateKey, close }
+  const seat = (name: string) => ({ name, provider: hanging, key: new Secret(name) })
+  const payees = new Payees({ primary: [seat('a'), seat('b')], alternate: [] }, sealer, clock)
+  const made = payees.platform().createInvoice(request)
+  const failing = () => payees.report()[0]?.reason
+  clock.advance(3_999)
+  t.equal(failing(), null)
+  clock.advance(1)
+  t.equal(failing(), 'does not answer in time')
+  resolve(await provider.createCharge(null))
+  await made
+  t.equal(failing(), null)
+  clock.advance(10_000)
+  t.equal(failing(), null, 'no timer outlives its call')
+})
+
 t.test('a provider of another network than is sold on is passed over, and the report says why', async t => {
   const [first, second] = [new Recorder(false), new Recorder(false)]
   const made = async (): Promise<Charge> => ({ ...(await first.createCharge(null)), network: 'testnet' })
