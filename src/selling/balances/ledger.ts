@@ -27,7 +27,6 @@ export interface Settled {
 }
 
 const LEASE_TIMEOUT = 30_000
-const FLUSH_WITHIN = 1_000
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
 const CLOSED = 'closed '
 
@@ -202,11 +201,7 @@ export class Ledger {
   /** Writes this gateway's charges to a balance. Resolves when they are stored, or after a second. */
   async flush(balanceId: string): Promise<void> {
     const slice = this.#slices.current(balanceId)
-    if (slice?.isGranted !== true) return
-    const late = Promise.withResolvers<void>()
-    const timer = this.#clock.after(FLUSH_WITHIN, late.resolve)
-    await Promise.race([this.#writes.flush(slice), late.promise])
-    timer.cancel()
+    if (slice?.isGranted === true) await this.#writes.flush(slice)
   }
 
   async written(): Promise<void> {

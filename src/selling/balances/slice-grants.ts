@@ -83,12 +83,15 @@ export class SliceGrants {
     if (!slice.isGranted && slice.waiting.length === 0) this.#dependencies.slices.forget(slice)
   }
 
-  async #grab(slice: Slice, first: GrantWaiter): Promise<GrantedSlice | null> {
+  async #grab(slice: Slice, first: GrantWaiter, writes = true): Promise<GrantedSlice | null> {
     const { store, clock, gateway, times } = this.#dependencies
     const now = clock.now()
     const { free } = slice
     const wanted = slice.waiting.reduce((sum, { msat }) => sum + msat, 0)
     const keptUntil = now + times.kept
+    // Else a gateway that dies loses all that it was granted since its last write, which a busy database delays.
+    const hasSpent = slice.spent > 0 || slice.writing !== null
+    const stored = writes && hasSpent ? this.#dependencies.writes.flush(slice) : null
     const grantedSlice = await store.grab({
       balanceId: slice.balanceId,
       sliceId: slice.id,
@@ -99,8 +102,14 @@ export class SliceGrants {
       now
     })
     if (grantedSlice === null) return null
+    if (stored !== null && grantedSlice.granted === 0) {
+      // The answer may count what was being written or not: ask again, now that it is stored.
+      await stored
+      return this.#grab(slice, first, false)
+    }
     // It includes our concurrent writes, or their own answers will report them.
     slice.leftInDatabase = grantedSlice.leftMsat
+    await stored
     if (grantedSlice.granted > 0) {
       slice.amount += grantedSlice.granted
       slice.keptUntil = keptUntil

@@ -18,6 +18,7 @@ interface SliceWritesDependencies {
 /** Milliseconds that charges may wait for their write: what a dying gateway may lose. */
 const WRITE_EVERY = 100
 const RETRY = 1_000
+const FLUSH_WITHIN = 1_000
 
 /**
  * Writes what slices have spent and reserved and returns the rest: one write per slice at a time, retried until
@@ -59,8 +60,15 @@ export class SliceWrites {
     await Promise.all(this.#running.values())
   }
 
-  /** Writes a slice now; resolves when all its earlier charges are stored. */
+  /** Writes a slice now; resolves when all its earlier charges are stored, or after a second. */
   async flush(slice: Slice): Promise<void> {
+    const late = Promise.withResolvers<void>()
+    const timer = this.#dependencies.clock.after(FLUSH_WITHIN, late.resolve)
+    await Promise.race([this.#flush(slice), late.promise])
+    timer.cancel()
+  }
+
+  async #flush(slice: Slice): Promise<void> {
     // The running write may lack the latest charges.
     await this.#running.get(slice)
     if (slice.isDirty && slice.writing === null) this.#begin(slice)
