@@ -80,7 +80,7 @@ t.test('admin.macaroon is told as such, with the command that bakes a lesser one
 
 t.test('a certificate of a public authority is left out', async t => {
   const dir = lndFolder(t, { 'boltgate.macaroon': baked(RECEIVING), 'tls.cert': '' })
-  t.match(await run('--dir', dir), { code: 1, err: /There is no tls\.cert in .* say --public.*\[BG_NODE_FOLDER\]/ })
+  t.match(await run('--dir', dir), { code: 1, err: /There is no tls\.cert in .* use --public.*\[BG_NODE_FOLDER\]/ })
   const { out } = await run('--dir', dir, '--public', '--address', 'node.example.com:443')
   t.match(readLndConnect(out), { origin: 'https://node.example.com:443', certificate: null })
 })

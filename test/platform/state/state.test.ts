@@ -315,7 +315,7 @@ await t.test('a Redis that is away makes operations fail at once with StateUnava
   await t.rejects(async () => state.takeFixed('k', 10, minute), StateUnavailable)
   await t.rejects(async () => state.begin('k', 'print', minute), StateUnavailable)
   t.equal(await state.healthy(), false)
-  t.match(lines, [/is away/])
+  t.match(lines, [/is unavailable/])
   await state.close()
 })
 
