@@ -36,7 +36,7 @@ function joined(one, other) {
   return one.flatMap(first => other.map(second => first + second))
 }
 
-/** The texts that an expression may come to; none where it cannot be told. */
+/** The texts that an expression may come to; none where it is unknown. */
 function textsOf(node, own) {
   switch (node?.type) {
     case 'Literal':

@@ -13,7 +13,7 @@ import { chartOfStudy, chartsOf } from './report/charts.ts'
 import { renderStudy } from './report/study-table.ts'
 import { writeReadme } from './report/readme.ts'
 import { renderMarkdown } from './report/table.ts'
-import { summarise } from './report/summary.ts'
+import { summarize } from './report/summary.ts'
 import { makeFolder, removeFolder } from './rig/child.ts'
 import { describeMachine } from './rig/machine.ts'
 import { scenarios, studies } from './scenarios/all.ts'
@@ -29,7 +29,7 @@ function numberOr(name: string, text: string | undefined, otherwise: number): nu
 
 const began = performance.now()
 
-/** The parts of this run, the one under way, and when that began. */
+/** The parts of this run, the current one, and when it began. */
 let plan: readonly PlannedPart[] = []
 let current = { id: '', since: began }
 
@@ -44,7 +44,7 @@ const say = (line: string): void => {
 /** What the parts of this run took, in seconds. */
 const took: Array<{ readonly id: string; readonly seconds: number }> = []
 
-/** Does one part of the run; that it failed is told, and does not take the others away. */
+/** Runs one part. A failure is reported and does not stop the others. */
 async function part(name: string, title: string, work: () => Promise<void>): Promise<void> {
   current = { id: name, since: performance.now() }
   say(title)
@@ -134,7 +134,7 @@ async function main(): Promise<void> {
           const run = await runScenario(scenario, effortOf(scenario), fleet, machine, say, allowance(scenario.id))
           const report = renderMarkdown(run, command)
           write(`${scenario.id}.md`, report)
-          write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
+          write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarize(run), ...run }, null, 2)}\n`)
           for (const [name, chart] of chartsOf(run)) write(`${scenario.id}-${name}.svg`, chart)
           process.stdout.write(`\n${report}`)
         })

@@ -14,7 +14,7 @@ import { startServers, type Servers } from './rig/servers.ts'
 import { startUpstream } from './upstream/upstream.ts'
 
 // node benchmarks/capacity.ts [--requests N] [--rounds N]: the table of docs/explanation/performance.md. One gateway process on PostgreSQL and
-// Redis, 32 requests at once: what each of the three uses for one request of a kind, and what makes each full. Rows are
+// Redis, 32 concurrent requests: what each of the three uses for one request of a kind, and what makes each full. Rows are
 // medians over rounds, each of so many requests (500), the first of which compiles and is not counted.
 
 const AT_ONCE = 32

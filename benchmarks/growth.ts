@@ -15,7 +15,7 @@ import { runTimeOfTree } from './rig/cpu.ts'
 // many rows in `challenges` and `payments`, in databases named growth_ROWS of the PostgreSQL at URL, whose first process
 // is PID. Those that are there are used again; 20,000,000 rows take 45 GB and half an hour. `--rounds=N` (7). `--warm=N`
 // writes so many challenges to each before anything is measured: each page of an index that is written to for the first time since a
-// checkpoint goes into the log whole, and is read from the disk where it is not in memory, so the first rows are the dearest.
+// checkpoint goes into the log whole, and is read from the disk where it is not in memory, so the first rows are the most expensive.
 
 const AT_ONCE = 32
 const [url = '', pid = '', ...rest] = process.argv.slice(2)
@@ -26,7 +26,7 @@ const sizes = rest.filter(each => !each.startsWith('--')).map(Number)
 function newPayment(): Payment {
   const now = Date.now()
   return {
-    // Above those of the rows made by SQL in its first digit's sense only: a clash is refused, and tells of itself.
+    // Above those of the rows made by SQL in its first digit's sense only: a clash fails the insert.
     invoiceId: `9${randomBytes(6).readUIntBE(0, 6).toString().padStart(15, '0').slice(-14)}`,
     merchantId: 2 + Math.floor(Math.random() * MERCHANTS),
     orderId: `new-${hex().slice(0, 16)}`,

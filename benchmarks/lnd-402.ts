@@ -1,4 +1,4 @@
-// node benchmarks/lnd-402.ts [--requests N] [--rounds N]: 402s that hold an invoice of a real lnd, 16 at once, each asked for from
+// node benchmarks/lnd-402.ts [--requests N] [--rounds N]: 402s that hold an invoice of a real lnd, 16 concurrent, each asked for from
 // another network, by targets in turn. The programs are found by BOLTGATE_LND_BIN (test/interop/lnd/install.sh builds them) and
 // BOLTGATE_APERTURE, Aperture's binary; without the latter its row is left out. It prints a table in Markdown.
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ import { startUpstream } from './upstream/upstream.ts'
 const AT_ONCE = 16
 /** Before anything counts, each target makes so many. */
 const WARM_UP = 1000
-/** Milliseconds between two windows: what was taken of invoices made ahead is made good in nobody else's. */
+/** Milliseconds between two windows: what was taken of invoices made ahead is not charged to another one. */
 const PAUSE = 2_000
 
 const { values } = parseArgs({
@@ -186,7 +186,7 @@ services:
     }
   }
   process.stdout.write(
-    `| ${count} requests, ${AT_ONCE} at once | 402s a second | median wait, ms | p99, ms | processor time of the process, ms |\n|---|---|---|---|---|\n`
+    `| ${count} requests, ${AT_ONCE} concurrent | 402s a second | median wait, ms | p99, ms | processor time of the process, ms |\n|---|---|---|---|---|\n`
   )
   process.stdout.write(
     `| \`POST /v1/invoices\` and nothing else | ${told(lnd.rate)} | ${milliseconds(lnd.p50)} | ${milliseconds(lnd.p99)} | – |\n`

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 
 // node benchmarks/overload.ts [FACTOR] [SECONDS]: sends FACTOR times (4) as many requests as the gateway can serve, in
-// an open loop over 1,500 connections, and prints what becomes of them. One request in 20 is a probe; the others are
+// an open loop over 1,500 connections, and prints their outcome. One request in 20 is a probe; the others are
 // unpaid requests of a priced route.
 
 const [factor = 4, seconds = 8] = process.argv.slice(2).map(Number)

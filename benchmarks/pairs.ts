@@ -2,7 +2,7 @@
 // This checkout beside others (`git worktree add` the state before) or beside other options of Node, and nginx: windows
 // of one second, or of 1,000 requests (--once) where each is good once, in turn. Scenarios: verified-l402 (unless said),
 // metered, keyed (a paid key beside its L402 credential), mint-402, modern-once. With --servers the gateways run on PostgreSQL and Redis, and the CPU of these is
-// told too. For what is tried on the hot path: read the ratios of neighboring windows and the lowest quarters, not the
+// printed too. For what is tried on the hot path: read the ratios of neighboring windows and the lowest quarters, not the
 // microseconds.
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'

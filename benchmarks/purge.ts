@@ -6,7 +6,7 @@ import { runTimeOfTree } from './rig/cpu.ts'
 
 // node benchmarks/purge.ts URL PID ROWS [--goes=N] [--rate=N] [--offers=N] [--seconds=N]: deletes the N oldest challenges
 // (half of them) of the database growth_ROWS (see growth.ts), as the purge does, beside `rate` buyers a second (200), a
-// 402, a lease, a spend, and `offers` 402s a second that nobody pays (0). Tells how many go in a second and what each costs, as the purge goes on; what the buyers' statements wait, with
+// 402, a lease, a spend, and `offers` 402s a second that stay unpaid (0). Prints how many go in a second and what each costs, as the purge goes on; what the buyers' statements wait, with
 // and without it; and how many of the sessions stood behind a lock, looked at each 20 ms. The rows are gone then.
 
 const [url = '', pid = '', size = '', ...rest] = process.argv.slice(2)
@@ -27,7 +27,7 @@ const pause = (ms: number): Promise<void> =>
     setTimeout(resolve, ms)
   })
 
-/** 402s that nobody pays, evenly until `until`. Resolves with how many. */
+/** 402s that stay unpaid, evenly until `until`. Resolves with how many. */
 async function offersUntil(until: AbortSignal): Promise<number> {
   const open = new Set<Promise<void>>()
   const begun = performance.now()

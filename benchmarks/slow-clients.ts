@@ -69,7 +69,7 @@ async function honest(): Promise<Honest> {
   return { ok, others, took: took.sort((one, other) => one - other) }
 }
 
-/** Opens them and keeps them slow; whoever is cut comes back at once. */
+/** Opens them and keeps them slow; a cut client reconnects immediately. */
 function attack(head: string, addresses: number): { stop(): void } {
   const sockets = new Set<Socket>()
   let over = false

@@ -146,7 +146,7 @@ async function token(path: string): Promise<string> {
   return `L402 ${macaroon}:${await pay(invoice)}`
 }
 const tokens = new Map<string, { readonly value: string; readonly until: number }>()
-/** One token for a path, bought anew every 10 minutes. */
+/** One token for a path, bought again every 10 minutes. */
 async function tokenFor(path: string): Promise<string> {
   const known = tokens.get(path)
   if (known !== undefined && known.until > Date.now()) return known.value
@@ -391,7 +391,7 @@ while (minutesIn() < MINUTES) {
       underWay.delete(one)
     })
     underWay.add(one)
-  } else count(faults, 'not sent: 400 are under way')
+  } else count(faults, 'not sent: 400 are in flight')
   const due = began + (turn * 1000) / RATE
   if (due > Date.now())
     await new Promise(resolve => {

@@ -43,7 +43,7 @@ const imports = files.flatMap(importsOf)
 
 /**
  * The rooms of src from the highest to the lowest: each imports lower rooms only. A row lists a room's sub-rooms in the
- * same way; those in brackets share a level. `.` stands for the files beside the sub-rooms that the row does not name.
+ * same way; those in brackets share a level. `.` means the files beside the sub-rooms that the row does not name.
  */
 const ROOMS: Readonly<Record<string, ReadonlyArray<string | readonly string[]>>> = {
   app: [

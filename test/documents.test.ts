@@ -69,7 +69,7 @@ interface Section {
   readonly text: string
 }
 
-/** Heading without what stands in brackets behind it, and all text below it, that of smaller headings too. */
+/** Heading without the text in brackets after it, and all text below it, that of smaller headings too. */
 function sectionsOf(text: string): Section[] {
   const headings = [...text.matchAll(/^(#+) (.+)$/gm)]
   return headings.map(({ 1: marks = '', 2: heading = '', index }) => {

@@ -15,7 +15,7 @@ export const LISTED = { merchantId: 1, rows: 1_000 } as const
 /** Other merchants. */
 export const MERCHANTS = 1_000
 
-// `h` and `h2` are hashes of the row's number, in the place of what is random; `offset 0` has each made once.
+// `h` and `h2` are hashes of the row's number, instead of random values; `offset 0` has each made once.
 const challenges = `
   insert into challenges (
     payment_hash, source, service, merchant_id, proxy_id, place, resource, path, method, query, amount_sats, binding,
@@ -66,7 +66,7 @@ export async function fillMerchants(sql: Sql, now: Date): Promise<void> {
 }
 
 /**
- * Fills a table. Its indexes are taken away meanwhile and made again with a quarter of each page left, as indexes of
+ * Fills a table. Its indexes are dropped first and made again with a quarter of each page left, as indexes of
  * random keys have it after a while; PostgreSQL's own tenth would be split by whatever came next.
  */
 export async function fill(sql: Sql, { table, insert }: Filling, rows: number, now: Date): Promise<void> {

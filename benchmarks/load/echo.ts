@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 
-/** What the sender is told. */
+/** What the parent tells the sender to do. */
 export interface EchoJob {
   readonly port: number
   readonly path: string

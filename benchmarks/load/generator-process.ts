@@ -64,7 +64,7 @@ export class GeneratorProcess {
     const [command = '', ...args] = pinned(this.#core, this.#yields ? ['nice', '-n', '19', ...node] : node)
     const child = spawn(command, args)
     child.stderr.pipe(process.stderr)
-    // A line to a generator that died meanwhile is told of by its end.
+    // A line to a generator that died meanwhile shows up as its exit.
     child.stdin.on('error', () => {})
     return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() }
   }

@@ -2,7 +2,7 @@
 // once. It reads a Job as a line of JSON, opens the connections, prints {"ready":true}, waits for a line, makes the
 // load, and prints a LoadResult, or {"failed":"why"}; then it waits for the next job, until its standard input ends.
 // The open loop needs it: wrk waits for an answer before it asks again, and so hides how long a stalled server lets
-// clients wait. The closed loop stands in where wrk is not installed, and where requests are counted or differ from one
+// clients wait. The closed loop is used where wrk is not installed, and where requests are counted or differ from one
 // another.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -11,7 +11,7 @@ import { percentiles } from '../measure/statistics.ts'
 import { requestBytes } from './request-bytes.ts'
 import type { LoadRequest, LoadResult } from './request.ts'
 
-/** What the generator is told. */
+/** What the parent tells the generator to do. */
 export interface Job {
   readonly host: string
   readonly port: number
@@ -24,17 +24,17 @@ export interface Job {
   readonly lead: number
   /** Requests a second, at intended times; null asks again as soon as an answer is there. */
   readonly rate: number | null
-  /** Ends after so many requests in the place of the time; null without a limit. For credentials that are good once. */
+  /** Ends after so many requests instead of after a time; null without a limit. For credentials that are good once. */
   readonly count: number | null
 }
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 
-/** One connection, with at most one request under way. */
+/** One connection, with at most one request in flight. */
 class Lane {
   readonly socket: Socket
   readonly #free: (lane: Lane, status: number) => void
-  /** When the request under way was meant to be sent, in milliseconds; negative when there is none. */
+  /** When the request in flight was meant to be sent, in milliseconds; negative when there is none. */
   since = -1
   #missing = 0
   #status = 0
@@ -167,7 +167,7 @@ export async function generate(job: Job, ready: () => Promise<void> = async () =
     }
     const elapsed = (performance.now() - counting) / 1000
     const counted = latencies.length
-    // What is under way gets a second to arrive, so that slow answers are not left out of the open loop's percentiles.
+    // Requests in flight get a second to arrive, so that slow answers are not left out of the open loop's percentiles.
     const patience = performance.now() + 1000
     running = false
     if (rate !== null) {

@@ -3,12 +3,12 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
-/** What the holder is told. */
+/** What the parent tells the holder to do. */
 export interface HoldJob {
   readonly port: number
   readonly path: string
   readonly connections: number
-  /** How many are opened at once. */
+  /** How many are opened concurrently. */
   readonly atOnce: number
 }
 

@@ -78,7 +78,7 @@ async function byWrk(
   { port, request, connections, seconds, core }: Window,
   begin?: Begin
 ): Promise<LoadResult> {
-  // The headers go into a script: a token on a command line would stand in every process list.
+  // The headers go into a script: a token on a command line shows up in every process list.
   const file = join(folder, `wrk-${port}.lua`)
   const headers = Object.entries(request.headers)
     .map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}\n`)

@@ -39,7 +39,7 @@ export function requestBytes(request: LoadRequest, host: string, from = 0): Requ
 const read = new Map<string, readonly string[]>()
 
 /**
- * The lines of a file of values, which nobody changes once it is there: kept, as every window of a target asks for the
+ * The lines of a file of values, which does not change once written: kept, as every window of a target asks for the
  * same.
  */
 function linesOf(file: string): readonly string[] {

@@ -13,7 +13,7 @@ export interface LoadRequest {
 
 /**
  * How each request differs from those before it: by the next line of a file as the value of a header (with `again` from
- * the first line on after the last), or by a number of ten digits in the place of `{n}` in path and body.
+ * the first line on after the last), or by a number of ten digits instead of `{n}` in path and body.
  */
 export type Varied = { readonly header: string; readonly file: string; readonly again?: boolean } | 'number'
 

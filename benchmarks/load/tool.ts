@@ -7,7 +7,7 @@ import { pinned, type Core } from '../rig/child.ts'
 /** Seconds for which the next line is waited for: more than any of them needs, on a slow machine. */
 const PATIENCE = { holder: 60, echo: 60, flow: 900 }
 
-/** A program of this folder that runs, says lines of JSON, and ends when told to. */
+/** A program of this folder that prints lines of JSON and ends on request. */
 export interface Tool {
   /** The next line that it prints, parsed. Throws when it ends without one. */
   next(): Promise<Record<string, unknown>>

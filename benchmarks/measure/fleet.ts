@@ -106,7 +106,7 @@ export class Fleet {
   async load(): Promise<Load> {
     this.#load ??= (async () => {
       const upstream = await this.upstream()
-      const load = createLoad(this.folder, this.cores?.generator ?? null, !upstream.favoured)
+      const load = createLoad(this.folder, this.cores?.generator ?? null, !upstream.favored)
       const window = {
         port: Number(new URL(upstream.origin).port),
         request: plainGet('/'),

@@ -98,7 +98,7 @@ ${lines.join('\n')}
 `
 }
 
-/** Seconds that a run still takes, from its plan: what comes after the part under way, and what is left of that one. */
+/** Seconds that a run still takes, from its plan: what comes after the current part, and what is left of that one. */
 export function secondsLeft(parts: readonly PlannedPart[], current: string, since: number): number {
   const at = parts.findIndex(({ id }) => id === current)
   if (at < 0) return 0

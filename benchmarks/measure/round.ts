@@ -32,7 +32,7 @@ export interface Sample extends LoadResult {
   readonly saturated: boolean
   /**
    * CPU that this machine spent meanwhile on what is no part of the run, as a share of one core: other programs, the
-   * kernel's own work, and what a host took away.
+   * kernel's own work, and time stolen by the host.
    */
   readonly foreign: number
 }

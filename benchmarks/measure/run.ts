@@ -148,7 +148,7 @@ export async function runScenario(
     return result
   }
   /**
-   * Measures into `samples`, again when the window was void; the void ones stay there to be told of. `left`: what must
+   * Measures into `samples`, again when the window was void; the void ones are kept for the report. `left`: what must
    * be left to spare.
    */
   const record = async (live: Live, samples: Sample[], rate: number | null, left: number): Promise<void> => {
@@ -163,7 +163,7 @@ export async function runScenario(
     for (let repeat = 0; !done && countOf(live) === null && repeat < REPEATS && mayWait(); repeat++)
       done = await spend(measured)
   }
-  // Every other round goes the other way, so that nobody always comes after the same neighbour.
+  // Every other round goes the other way, so that no target always follows the same one.
   const inTurn = (round: number): readonly Live[] => (round % 2 === 0 ? lives : lives.toReversed())
   const openRounds = scenario.latency.length > 0 ? effort.openRounds : 0
   // Each round has its share of what is to spare, so that a bad first one does not take the repeats of all others.

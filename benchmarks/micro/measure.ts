@@ -7,7 +7,7 @@ export interface Measured {
   readonly value: number
 }
 
-/** Kept where the compiler cannot see that nobody reads it. */
+/** Kept where the compiler cannot see that it is never read. */
 const kept: { last: unknown } = { last: null }
 
 /** Nanoseconds for one run: the best of several batches, which other programs disturbed least. */

@@ -1,6 +1,6 @@
 import type { Core } from '../rig/child.ts'
 
-/** Something that stands in front of the upstream, or the upstream itself, ready to be asked. */
+/** Something that runs in front of the upstream, or the upstream itself, ready to be asked. */
 export interface Target {
   readonly port: number
   /** Root of the processes whose CPU counts; null for the bare upstream, which is only there for its latency. */
@@ -36,7 +36,7 @@ export interface Place {
    * unless said.
    */
   readonly data?: string
-  /** Tells whoever waits what is being done. */
+  /** Reports progress. */
   say(line: string): void
 }
 

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import { Pool } from 'undici'
 
-// As many as a study opens streams, and more than any loop has requests under way.
+// As many as a study opens streams, and more than any loop has requests in flight.
 const pool = new Pool(process.argv[2], { connections: 2000, pipelining: 1 })
 
 class Handler {

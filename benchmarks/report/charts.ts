@@ -1,12 +1,12 @@
 import type { RunResult } from '../measure/run.ts'
 import { spreadOf } from '../measure/statistics.ts'
 import type { Study, StudyResult } from '../scenarios/scenario.ts'
-import { summarise } from './summary.ts'
+import { summarize } from './summary.ts'
 import { barChart, lineChart } from './svg.ts'
 
 /** The pictures of a scenario, by the end of their file's name. */
 export function chartsOf(run: RunResult): ReadonlyMap<string, string> {
-  const rows = summarise(run)
+  const rows = summarize(run)
   const charts = new Map<string, string>()
   charts.set(
     'cpu',

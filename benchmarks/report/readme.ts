@@ -109,7 +109,7 @@ export function renderBlock(results: Results, folder: string, run: RunFile | nul
     parts.push(mainTable(main), `![CPU for each request](${folder}/${MAIN}-cpu.svg)`)
     if (main.rates.length > 0) parts.push(`![Added latency against load](${folder}/${MAIN}-latency.svg)`)
     parts.push(`Medians of ${rounds} interleaved rounds (lowest–highest), made by \`${main.command}\` on ${dayOf(main)}: ${machine.processor}, ${machine.cores} cores, Node ${machine.node}.
-boltgate verifies, throttles, measures and logs each request; the peers only pass it on, but for Aperture, which verifies it.${main.rates.length === 0 ? '' : ' Latencies are beyond what the upstream has by itself, in parentheses.'} "≥": it did not fill its core, and could do more.`)
+boltgate verifies, throttles, measures and logs each request; the peers only pass it on, but for Aperture, which verifies it.${main.rates.length === 0 ? '' : ' Latencies are beyond what the upstream has without a target, in parentheses.'} "≥": it did not fill its core, and could do more.`)
   }
   if (scenarios.length > 0) {
     parts.push(`CPU microseconds a request:
@@ -124,7 +124,7 @@ ${scenarios.join('\n')}`)
   return parts.join('\n\n')
 }
 
-/** The text with what stands between the marks replaced. Throws when it has not both. */
+/** The text with what is between the marks replaced. Throws when it has not both. */
 export function replaceBlock(text: string, block: string): string {
   const begin = text.indexOf(BEGIN)
   const end = text.indexOf(END)
@@ -132,7 +132,7 @@ export function replaceBlock(text: string, block: string): string {
   return `${text.slice(0, begin + BEGIN.length)}\n${block}\n${text.slice(end)}`
 }
 
-/** Writes the figures of a folder of results into the README, so that nobody copies them by hand. */
+/** Writes the figures of a folder of results into the README, so that they are never copied by hand. */
 export function writeReadme(file: string, folder: string, ids: readonly string[]): void {
   // bench.ts has written them.
   const read = <T>(name: string): T | null => {

@@ -76,7 +76,7 @@ function latenciesOf(run: RunResult, row: RowResult): AtRate[] {
 }
 
 /** Medians over the rounds that count, and ratios within the run. */
-export function summarise(run: RunResult): RowSummary[] {
+export function summarize(run: RunResult): RowSummary[] {
   const base = (id: string): number | null => cpuOf(run.rows.find(row => row.id === id))?.median ?? null
   const bareUndici = base('undici')
   const nginx = base('nginx')

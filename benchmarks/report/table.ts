@@ -1,7 +1,7 @@
 import type { RunResult } from '../measure/run.ts'
 import { spreadOf, type Spread } from '../measure/statistics.ts'
 import { cell, grouped, milliseconds, one, plain, times } from './figures.ts'
-import { summarise, type AtRate, type RowSummary } from './summary.ts'
+import { summarize, type AtRate, type RowSummary } from './summary.ts'
 
 /** Share of one core that other programs may take before the report says that the machine was not quiet. */
 const QUIET = 0.1
@@ -46,7 +46,7 @@ function windowsOf(run: RunResult, id: string): number {
   return row === undefined ? 0 : row.closed.length + row.open.flat().length
 }
 
-/** Reasons that differ in their figures only are told once. */
+/** Reasons that differ only in their figures are reported once. */
 function reasons(all: readonly string[]): string {
   return [...new Map(all.map(reason => [reason.replace(/\d+/g, '#'), reason])).values()].join('; ')
 }
@@ -58,7 +58,7 @@ export function foreignOf(run: RunResult): Spread | null {
 
 /** The whole report in Markdown. */
 export function renderMarkdown(run: RunResult, command: string): string {
-  const summaries = summarise(run)
+  const summaries = summarize(run)
   const foreign = foreignOf(run)
   const percent = (value: number): string => `${Math.round(value * 100)} %`
   const voids = summaries.filter(row => row.void.length > 0)

@@ -34,7 +34,7 @@ export function realTimeRank(line: string): number {
  * as soon as they can, though something beside them never sleeps. A niceness alone does that by the slice, which is
  * some milliseconds. False where we may not.
  */
-export function favour(root: number): boolean {
+export function favor(root: number): boolean {
   const rank = realTimeRank(readFileSync('/proc/self/stat', 'utf8')) + 1
   try {
     for (const pid of pidsOfTree(root)) execFileSync('chrt', ['-r', '-a', '-p', String(rank), String(pid)])

@@ -14,7 +14,7 @@ export interface Child {
   readonly pid: number
   /** What it has written to standard output so far. */
   output(): string
-  /** Why it has ended by itself, with its last words; null while it runs. */
+  /** Why it has exited unexpectedly, with its last words; null while it runs. */
   fault(): string | null
   /** SIGTERM, and SIGKILL after five seconds; settles when it is gone. */
   stop(): Promise<void>
@@ -130,7 +130,7 @@ export async function answers(url: string): Promise<true | null> {
     await answer.arrayBuffer()
     return true
   } catch {
-    // Not listening yet: asked again by `until`, which knows when to give up.
+    // Not listening yet: retried by `until`, which knows when to give up.
     return null
   }
 }

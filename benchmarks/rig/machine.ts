@@ -3,7 +3,7 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { arch, cpus, loadavg, release, totalmem } from 'node:os'
 import { delimiter, join } from 'node:path'
 
-/** Where figures were made; goes into the results, so that nobody compares two machines without noticing. */
+/** Where figures were made; goes into the results, so that results of two machines are not compared by mistake. */
 export interface Machine {
   readonly processor: string
   readonly cores: number

@@ -75,7 +75,7 @@ const offer: Offer = {
   errorMembers: {}
 }
 
-/** A node that signed its invoices beforehand, and tells their preimages. */
+/** A node that signed its invoices beforehand, and returns their preimages. */
 class Payee {
   readonly slot = 'primary'
   readonly kind = 'sandbox'
@@ -166,7 +166,7 @@ function waysOf(database: Database, selling: Selling, payee: Payee): readonly Wa
   const mint = async () => (await selling.minting.mint(offer, { clientKey: String(clients++), digest: null })).challenge
   const prepared = async <T>(count: number, make: () => Promise<T>, work: (made: T) => Promise<void>) => {
     const made: T[] = []
-    // Not all at once: each is another client's, and all are counted.
+    // Not all concurrently: each is another client's, and all are counted.
     for (let at = 0; at < count; at += AT_ONCE)
       made.push(...(await Promise.all(Array.from({ length: Math.min(AT_ONCE, count - at) }, make))))
     return made.map(one => () => work(one))
@@ -319,7 +319,7 @@ async function measure(
   const cases = waysOf(database, selling, payee).flatMap(way =>
     [1, AT_ONCE].map(atOnce => ({ way, atOnce, found: { time: [], server: [], both: [] } as Found }))
   )
-  // Thousands of one kind at a time: V8 compiles anew what the kind before was not, and few would measure that.
+  // Thousands of one kind at a time: V8 recompiles what the kind before was not, and few would measure that.
   const countOf = (atOnce: number): number => (scale === 'quick' ? 300 : atOnce === 1 ? 1_000 : 3_000)
   for (let round = 0; round < (scale === 'quick' ? 3 : 4); round++) {
     say(`${kind}, round ${round + 1}`)

@@ -135,7 +135,7 @@ export const eventStreams: Study = {
   id: 'sse',
   seconds: { quick: 11, full: 30 },
   title: 'Server-sent events: 1,000 open streams',
-  text: '1,000 clients hold a stream each through the target; the upstream sends every one of them an event of 100 bytes a second. The targets hold their streams at the same time. The memory of each is counted from a process that has served before (8,000 short requests and 50 streams; 20,000 in a full run), since what that makes it grow by, once, is no cost of streams: the young space at its size, compiled code. Beside it stands the same counted from the process as it was started.',
+  text: '1,000 clients hold a stream each through the target; the upstream sends every one of them an event of 100 bytes a second. The targets hold their streams at the same time. The memory of each is counted from a process that has served before (8,000 short requests and 50 streams; 20,000 in a full run), since what that makes it grow by, once, is no cost of streams: the young space at its size, compiled code. Beside it is the same counted from the process as it was started.',
   charted: 'memory for each stream',
   async run(place, scale, say) {
     const connections = 1_000

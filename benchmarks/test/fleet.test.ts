@@ -22,7 +22,7 @@ function starters(log: string[]): Starters {
       return {
         origin: 'http://127.0.0.1:1',
         pid: 0,
-        favoured: false,
+        favored: false,
         label: '',
         stop: async () => {
           log.push('stop upstream')
@@ -65,7 +65,7 @@ function peer(log: string[], start: () => Promise<Target>): Peer {
 const embedded: Variant = { id: 'boltgate', label: '', workers: 1, onServers: false }
 const two: Variant = { id: 'boltgate-two', label: '', workers: 2, onServers: true }
 
-test('nothing is started that nobody asks for, and nothing twice', async () => {
+test('starts only what is asked for, and each once', async () => {
   const log: string[] = []
   const fleet = new Fleet('', null, () => {}, starters(log))
   assert.deepEqual(log, [])
@@ -79,7 +79,7 @@ test('nothing is started that nobody asks for, and nothing twice', async () => {
   assert.deepEqual(log.splice(0), ['servers', 'gateway boltgate-two on postgres://boltgate_two'])
   await fleet.stop()
   assert.deepEqual(log.toSorted(), ['stop boltgate', 'stop boltgate-two', 'stop peer', 'stop servers', 'stop upstream'])
-  assert.deepEqual(log.slice(-2), ['stop servers', 'stop upstream'], 'gateways end before what they stand on')
+  assert.deepEqual(log.slice(-2), ['stop servers', 'stop upstream'], 'gateways end before what they depend on')
 })
 
 test('what did not start says so to everybody who asks, and is not tried again', async () => {

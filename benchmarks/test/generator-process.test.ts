@@ -36,7 +36,7 @@ test('one generator serves job after job, says when its connections are open, an
     const note = (): void => {
       atBegin.push(seen)
     }
-    // PageRequest for at once, they come one after another.
+    // Requested concurrently, they arrive one after another.
     const [first, second] = await Promise.all([
       generator.run(job, note),
       generator.run({ ...job, count: null, seconds: 0.1, rate: 200 }, note)

@@ -119,7 +119,7 @@ test('a window that is counted ends with its last answer, and each request diffe
   assert.equal(result.sent, 30)
 })
 
-test('values of a header are taken from a file, a line each, from the one that is told', async () => {
+test('values of a header are read from a file, one a line, starting at the given line', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'boltgate-test-'))
   try {
     const file = join(folder, 'tokens.txt')

@@ -48,7 +48,7 @@ test('the seconds of a scenario are its starts, its compiling, and all of its wi
   assert.equal(part?.seconds.toFixed(2), (4 + 2 * 5 + 1.15 * (1 + 2 * 3 + 2)).toFixed(2))
 })
 
-test('what is left is told from what comes after, and from what is left of the part under way', () => {
+test('the time left is derived from the remaining parts and what is left of the current one', () => {
   const parts = [
     { id: 'a', seconds: 10, words: '' },
     { id: 'b', seconds: 20, words: '' }

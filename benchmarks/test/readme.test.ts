@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { renderBlock, replaceBlock, type ScenarioFile, type StudyFile } from '../report/readme.ts'
-import { summarise } from '../report/summary.ts'
+import { summarize } from '../report/summary.ts'
 import type { Sample } from '../measure/round.ts'
 import type { RunResult } from '../measure/run.ts'
 
@@ -71,7 +71,7 @@ const run: RunResult = {
     { id: 'aperture', label: 'aperture', version: '', absent: 'not on PATH', closed: [], open: [] }
   ]
 }
-const scenario: ScenarioFile = { ...run, command: 'npm run bench', summary: summarise(run) }
+const scenario: ScenarioFile = { ...run, command: 'npm run bench', summary: summarize(run) }
 const study: StudyFile = {
   id: 'sse',
   title: 'Streams',
@@ -116,7 +116,7 @@ test('the README gets the main table, a line for each scenario and study, and wh
   assert.match(block, /^`npm run bench` took 271 s as a whole on 2026-01-02\.$/m)
 })
 
-test('what stands between the marks is replaced, and nothing else', () => {
+test('only the text between the marks is replaced', () => {
   assert.equal(
     replaceBlock('a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb\n', 'new'),
     'a\n<!-- bench:begin -->\nnew\n<!-- bench:end -->\nb\n'

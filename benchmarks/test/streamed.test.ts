@@ -11,7 +11,7 @@ function valueOf(samples: readonly number[], figure: string): number | undefined
   ]?.values[0]
 }
 
-test('memory is told by its highest point above rest, and by what the second half needs more than the first', () => {
+test('memory is reported as its peak above rest, and as what the second half needs more than the first', () => {
   assert.equal(valueOf([110, 130, 120, 125], 'highest above rest'), 30)
   assert.equal(valueOf([110, 130, 120, 125], 'second half above first'), -5)
   assert.equal(valueOf([110, 120, 130, 140, 150], 'second half above first'), 20)
@@ -19,7 +19,7 @@ test('memory is told by its highest point above rest, and by what the second hal
   assert.equal(valueOf([90], 'highest above rest'), -10)
 })
 
-test('speed and CPU are told for the bytes that flowed', () => {
+test('speed and CPU are reported per byte that flowed', () => {
   assert.equal(valueOf([100, 100], 'MiB/s'), 512)
   assert.equal(valueOf([100, 100], 'CPU for each GiB'), 1500)
 })

@@ -1,4 +1,4 @@
-// Stands in for nginx as the upstream where that is not installed: one answer of 1 KiB to everything.
+// Replaces nginx as the upstream where that is not installed: one answer of 1 KiB to everything.
 import { createServer } from 'node:http'
 
 const body = Buffer.alloc(Number(process.argv[2]), 'x')

@@ -1,4 +1,4 @@
-// What stands behind the studies: GET /passed/events is a stream of server-sent events, one a second for each client; GET
+// The upstream of the studies: GET /passed/events is a stream of server-sent events, one a second for each client; GET
 // /passed/endless?bytes=N is a body of N bytes, as fast as it is taken; a POST is read to its end and answered with {"bytes":N}; an upgrade to
 // WebSocket gives an echo; everything else is one line.
 import { createServer } from 'node:http'

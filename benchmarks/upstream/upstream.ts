@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { nginxVersion, startNginx } from '../peers/nginx.ts'
-import { favour } from '../rig/affinity.ts'
+import { favor } from '../rig/affinity.ts'
 import { announcedPort, start, type Child, type Core } from '../rig/child.ts'
 
 /** The one upstream behind every target. */
@@ -9,7 +9,7 @@ export interface Upstream {
   readonly origin: string
   readonly pid: number
   /** Whether it comes before all others on its core, so that a generator there need not give way to it. */
-  readonly favoured: boolean
+  readonly favored: boolean
   /** What it is, for the report. */
   readonly label: string
   stop(): Promise<void>
@@ -44,7 +44,7 @@ export async function startUpstream(folder: string, core: Core, bytes: number): 
   return {
     origin: `http://127.0.0.1:${port}`,
     pid: child.pid,
-    favoured: favour(child.pid),
+    favored: favor(child.pid),
     label,
     stop: () => child.stop()
   }

@@ -99,8 +99,8 @@ const rows: readonly Row[] = [
     status: 405,
     allow: 'OPTIONS, POST'
   },
-  { row: 'HEAD wherever GET is (decision 6)', method: 'HEAD', path: '/health', status: 200 },
-  { row: 'HEAD wherever GET is, also where a key is asked for', method: 'HEAD', path: '/api/proxy', status: 401 },
+  { row: 'HEAD works for every GET (decision 6)', method: 'HEAD', path: '/health', status: 200 },
+  { row: 'HEAD works for every GET, also where a key is required', method: 'HEAD', path: '/api/proxy', status: 401 },
   {
     row: 'plain OPTIONS on own operations is 204 with Allow (decision 6)',
     method: 'OPTIONS',
@@ -144,7 +144,7 @@ const rows: readonly Row[] = [
     status: 204
   },
   {
-    row: 'nobody is charged for a 404 that is known beforehand (decision 94)',
+    row: 'a 404 that is known beforehand is not charged (decision 94)',
     method: 'GET',
     path: '/demo/nothing',
     status: 404,
@@ -194,14 +194,14 @@ const rows: readonly Row[] = [
     body200: invalid({ $: ['A JSON body is required.'] })
   },
   {
-    row: 'unreadable JSON stands under $ (decision 2)',
+    row: 'unreadable JSON is reported under $ (decision 2)',
     ...create,
     headers: json,
     body: '{',
     body200: invalid({ $: [/not valid JSON/] })
   },
   {
-    row: 'bytes that are not UTF-8 stand under $',
+    row: 'bytes that are not UTF-8 are reported under $',
     ...create,
     headers: json,
     body: Buffer.from([0x22, 0xff, 0x22]),
@@ -297,7 +297,7 @@ const rows: readonly Row[] = [
     })
   },
   {
-    row: "__proto__ is nobody's member",
+    row: '__proto__ is never a member',
     ...create,
     headers: json,
     body: '{"__proto__":{"name":"a","targetBaseUrl":"https://a.example","defaultPriceSats":1}}',
@@ -458,7 +458,7 @@ const rows: readonly Row[] = [
     type: PROBLEM
   },
   {
-    row: 'a body is not looked at where none is asked for (decision 5)',
+    row: 'a body is ignored where none is expected (decision 5)',
     method: 'DELETE',
     path: '/api/proxy/none-000000',
     keyed: true,

@@ -45,7 +45,7 @@ const admin = (right: number) => ({
   owner: 401,
   admin: right
 })
-/** Nobody's key is looked at. */
+/** No key is read. */
 const anyone = (status: number) => ({
   none: status,
   wrong: status,
@@ -54,7 +54,7 @@ const anyone = (status: number) => ({
   owner: status,
   admin: status
 })
-/** Of whoever is not on this machine, the admin; a merchant's key is looked at, since a test account's may. */
+/** Remote clients: the admin; a merchant's key is looked at, since a test account's may. */
 const sandboxPayer = (right: number) => ({ ...merchant(403, 403), none: 403, admin: right })
 /** A key may be left out, but one that is sent must be the admin's. */
 const adminOrNone = (right: number, none: number) => ({
@@ -100,7 +100,7 @@ interface Setting {
   store(): Promise<string>
   /** Id of a new order in a new store of the owner's. */
   storeOrder(): Promise<string>
-  /** Id of somebody who is invited to the owner's account. */
+  /** Id of a person who is invited to the owner's account. */
   member(): Promise<number>
   /** Id of a webhook that was written for the owner. */
   delivery(): Promise<string>
@@ -116,13 +116,13 @@ interface PageRequest {
   readonly cookie?: string
   /** What the browser says of where the request was made. */
   readonly site?: string
-  /** Stands in answers to the owner and the admin, and in no other. */
+  /** Appears in responses to the owner and the admin, and in no other. */
   readonly mine?: string
 }
 
 interface Row {
   readonly verdicts: Verdicts
-  /** Where the key stands, when not in X-API-Key. */
+  /** Where the key is, when not in X-API-Key. */
   readonly header?: 'x-admin-key'
   /** What a 401 says where no key is asked for. */
   readonly refusal?: string
@@ -380,7 +380,7 @@ const rows: Readonly<Record<string, Row>> = {
   })),
   // The accounts pay by no card.
   createCustomerPortal: plain(merchant(400), '/api/billing/customer-portal', { returnUrl: 'https://example.com' }),
-  // What is not signed is refused, whoever sends it.
+  // An unsigned request is refused, whatever its credentials.
   receiveBillingNotification: { ...plain(anyone(401), '/api/webhooks/billing', {}), refusal: 'Unauthorized' },
   getBitcoinPricing: plain(anyone(200), '/api/bitcoin/pricing'),
   createBitcoinSubscription: row({ ...anyone(201), wrong: 401, inactive: 401, admin: 401 }, () => ({
@@ -397,7 +397,7 @@ const rows: Readonly<Record<string, Row>> = {
   listSessions: { ...plain(anyone(401), '/api/auth/sessions'), refusal: 'Not signed in' },
   endSession: { ...plain(anyone(401), '/api/auth/sessions/a'), refusal: 'Not signed in' },
   goToAccount: { ...plain(anyone(401), '/api/auth/account', { merchantId: 1 }), refusal: 'Not signed in' },
-  // PageRequest for by no browser: nobody is told apart by a key here.
+  // Not requested by a browser: keys make no difference here.
   beginPasskeySignIn: { ...plain(anyone(409), '/api/auth/passkeys/sign-in/options') },
   signInWithPasskey: {
     ...plain(anyone(401), '/api/auth/passkeys/sign-in', {
@@ -460,7 +460,7 @@ const rows: Readonly<Record<string, Row>> = {
   failSandboxCard: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/fail'),
   recoverSandboxCard: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/recover'),
 
-  // Payment and claim token are the authorisation; nobody's key is.
+  // Payment and claim token are the authorisation; no key is.
   getStoreCatalog: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/catalog` })),
   getStoreManifest: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/llms.txt` })),
   // Without the buyer's place.
@@ -483,7 +483,7 @@ const rows: Readonly<Record<string, Row>> = {
   getStoreOrder: row(anyone(404), async f => ({
     path: `/api/storefront/${await f.store()}/orders/01a1ff70-dd2e-711d-b419-983214ef9bd0?claimToken=${'A'.repeat(43)}`
   })),
-  // What is not signed is refused, whoever sends it.
+  // An unsigned request is refused, whatever its credentials.
   receiveStoreNotification: {
     ...row(anyone(401), async f => ({ path: `/api/webhooks/storefront/${await f.store()}`, body: {} })),
     refusal: 'Unauthorized'
@@ -535,7 +535,7 @@ const rows: Readonly<Record<string, Row>> = {
     mine: await f.storeOrder()
   })),
   adminListTroubledOrders: row(admin(200), () => ({ path: '/api/admin/storefront/orders' })),
-  // Nobody has claimed the order.
+  // The order is unclaimed.
   adminRetryStorefrontOrder: row(admin(400), async f => ({
     path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry`
   })),
@@ -627,12 +627,12 @@ const rows: Readonly<Record<string, Row>> = {
   }))
 }
 
-/** The cookie of somebody who is signed in to the owner's account. */
+/** The cookie of a member who is signed in to the owner's account. */
 async function signedIn({ gateway, owner }: Setting) {
   return await signedInAs(gateway, owner.id, 'owner', owner.email)
 }
 
-/** The cookie of somebody with a role in an account; of none for an operator. */
+/** The cookie of a member with a role in an account; of none for an operator. */
 async function signedInAs(
   gateway: TestGateway,
   merchantId: number | null,
@@ -653,7 +653,7 @@ async function signedInAs(
   return `boltgate-session=${token}`
 }
 
-/** The page of a new checkout of the sandbox, for nobody's account. */
+/** The page of a new checkout of the sandbox, without an account. */
 async function checkoutPage({ gateway }: Setting) {
   const answer = await gateway.send('POST', '/api/billing/create-checkout-session', {
     body: { plan: 'individual', email: `${unique()}@example.com` }
@@ -835,7 +835,7 @@ t.test('a key that only reads is refused by every operation that changes anythin
   }
 })
 
-/** Those that answer without the database, or say themselves that it is away. */
+/** Those that answer without the database, or handle its failure themselves. */
 const WITHOUT_DATABASE = new Set(['getHealth', 'getReady'])
 /**
  * An order id whose create has lost the database stays held for two minutes (decision 45): each of these asks for

@@ -74,7 +74,7 @@ t.test('without settings nothing is proven, and the service has its name alone',
   t.notOk('contact' in (document as { info: object }).info)
 })
 
-t.test('offers have the members of draft -01 alone; what else there is stands beside them', async t => {
+t.test('offers have only the members of draft -01; extensions are beside them', async t => {
   const gateway = await startGateway(t, { yaml: yaml() })
   const { paths } = (await gateway.send('GET', '/openapi.json')).json() as {
     paths: Record<string, Record<string, { 'x-payment-info'?: { offers: object[]; terms?: object[] } }>>

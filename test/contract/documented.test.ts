@@ -68,7 +68,7 @@ t.test('every operation says what it does and shows one request and its answer',
   const checked = new Set<string>()
   for (const { operationId: id, tags, description, parameters = [], requestBody, responses } of operations) {
     t.ok((description ?? '').length > 30, `${id} has a description`)
-    // What stands behind a price of the operator's has an API of its own.
+    // The upstream behind an operator's price has an API of its own.
     if (tags.includes('Paid')) continue
     for (const { name, schema, example } of parameters.filter(parameter => parameter.in === 'path')) {
       t.not(example, undefined, `${id} shows a ${name}; ${RECORD}`)

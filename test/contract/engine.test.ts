@@ -328,7 +328,7 @@ t.test('an operation is not open because a route forgot to authenticate', async 
 })
 
 t.test(
-  'an operation takes 1 MiB (decision 172), and 64 KiB of what anybody may send, where its chain sets no smaller limit',
+  'an operation takes 1 MiB (decision 172), and 64 KiB from anonymous clients, where its chain sets no smaller limit',
   async t => {
     for (const [access, limit] of [
       ['merchant', 1_048_576],
@@ -376,7 +376,7 @@ routes:
     upstream: { url: "http://127.0.0.1:9" }
 `
 
-t.test('without a route for everything, methods are refused and listed all the same (decision 6)', async t => {
+t.test('without a route for everything, methods are still refused and listed (decision 6)', async t => {
   const gateway = await startGateway(t, { yaml: operatorOnly })
   const rows = [
     ['POST', '/demo/quote', 405, 'GET, HEAD, OPTIONS'],
@@ -469,7 +469,7 @@ routes:
     upstream: { internal: demo }
 `
 
-t.test('a preflight is never charged, whatever it announces and wherever that would go (decision 6)', async t => {
+t.test('a preflight is never charged, whatever it announces and whichever path it names (decision 6)', async t => {
   const gateway = await startGateway(t, { yaml: charged })
   const rows = [
     ['GET', '/demo/quote', '*'],

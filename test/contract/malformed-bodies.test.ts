@@ -10,9 +10,9 @@ import { isWrong, malformed, sweep, targetsOf, type Known, type Malformed } from
 
 /** How many requests are sent; more where all places and values are more. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 10_000)
-/** Another seed gives other requests; the one of a failure stands in its message. */
+/** Another seed gives other requests; a failure's message names its seed. */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_261_121)
-/** Requests under way at once. */
+/** Concurrent requests. */
 const AT_ONCE = 16
 /** Milliseconds after which a request counts as hanging: far above what a busy processor and disk make one wait. */
 const HANGS = 60_000

@@ -30,7 +30,7 @@ export interface Malformed {
   readonly how: readonly string[]
 }
 
-/** Text that stands in the JSON as it is, where no JavaScript value could. */
+/** Text that is put into the JSON unchanged, where no JavaScript value could. */
 class Raw {
   readonly text: string
 
@@ -67,7 +67,7 @@ export function targetsOf(document: Json): Target[] {
         security?: Json[]
       } /* OpenAPI's own forms */
       if (operationId === undefined || security.some(one => 'l402' in one)) continue
-      // What is signed over its bytes is refused before anybody reads it.
+      // A body with a signature is refused before it is parsed.
       if (tags.includes('Provider notifications')) continue
       const query = Object.fromEntries(
         parameters.filter(one => one.in === 'query').map(one => [one.name, whole(one.schema) as Json])
@@ -143,7 +143,7 @@ const hostile: ReadonlyArray<readonly [name: string, value: unknown]> = [
   ['an address', 'http://169.254.169.254/latest/meta-data'],
   ['an address with a port', 'https://a.example:99999'],
   ['javascript:', 'javascript:alert(1)'],
-  ['an address that is none', 'https://'],
+  ['an invalid address', 'https://'],
   ['a mail address with a line end', 'a@b.example\r\nBcc: c@d.example'],
   ['a pattern', '/a/*/b'],
   ['33 levels', deep(33)],
@@ -371,7 +371,7 @@ function changed(value: unknown, { kind, where, what }: Change): readonly [value
     case 'drop':
       return [put(value, place, gone), `${at} is left out`]
     case 'wrap':
-      return [put(value, place, [inner]), `${at} stands in an array`]
+      return [put(value, place, [inner]), `${at} in an array`]
     case 'add': {
       if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Raw)
         return [value, 'nothing']
@@ -445,16 +445,16 @@ const heads: ReadonlyArray<readonly [name: string, headers: Readonly<Record<stri
   ['a form', { 'content-type': 'application/x-www-form-urlencoded' }],
   ['multipart', { 'content-type': 'multipart/form-data; boundary=x' }],
   ['no type', { 'content-type': '' }],
-  ['a type that is none', { 'content-type': '/;;=' }],
+  ['an unknown type', { 'content-type': '/;;=' }],
   ['UTF-16 by name', { 'content-type': 'application/json; charset=utf-16' }],
   ['upper case', { 'content-type': 'APPLICATION/JSON' }],
   ['+json', { 'content-type': 'application/merge-patch+json' }],
   ['a list of types', { 'content-type': 'application/json, text/plain' }],
   ['gzip', { 'content-encoding': 'gzip' }, body => gzipSync(body)],
-  ['gzip that is none', { 'content-encoding': 'gzip' }],
+  ['invalid gzip', { 'content-encoding': 'gzip' }],
   ['br', { 'content-encoding': 'br' }, body => brotliCompressSync(body)],
   ['deflate', { 'content-encoding': 'deflate' }, body => deflateSync(body)],
-  ['an encoding that is none', { 'content-encoding': 'rot13' }],
+  ['an unknown encoding', { 'content-encoding': 'rot13' }],
   ['identity', { 'content-encoding': 'identity' }],
   ['a long idempotency key', { 'idempotency-key': 'x'.repeat(257) }],
   ['a blank idempotency key', { 'idempotency-key': ' ' }],
@@ -547,7 +547,7 @@ export function isWrong({ target, body }: Malformed): boolean {
 export interface Known {
   /** Values of path parameters, by name. */
   readonly params: Readonly<Record<string, readonly string[]>>
-  /** Members by their name, wherever a body has such a one. */
+  /** Members by their name, in any body that has them. */
   readonly members: Readonly<Record<string, readonly unknown[]>>
 }
 
@@ -563,7 +563,7 @@ function pathTo(target: Target, known: Known, index: number, segment: string | n
   )
 }
 
-/** What is known put in the place of members of the same name. */
+/** What is known that replace members of the same name. */
 function overlaid(value: unknown, known: Known, index: number): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   return Object.fromEntries(

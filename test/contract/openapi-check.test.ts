@@ -134,7 +134,7 @@ t.test('an answer that the document describes passes', async t => {
       })
     ],
     ['a setting that is missing', answer(500, { error: 'Server configuration error' })],
-    ['a part that is away', answer(503, { error: 'a', message: 'b' }, later)],
+    ['a part that is missing', answer(503, { error: 'a', message: 'b' }, later)],
     [
       'HEAD',
       answer(
@@ -156,7 +156,7 @@ t.test('an answer that the document describes passes', async t => {
     ],
     ['a replay', answer(201, thing, { 'x-idempotency-replayed': 'true' }, { path: '/things/once' })],
     ['no replay', answer(201, thing, {}, { path: '/things/once' })],
-    ['what nobody describes', answer(404, { any: 'thing' }, {}, { path: '/elsewhere' })],
+    ['an undescribed response', answer(404, { any: 'thing' }, {}, { path: '/elsewhere' })],
     ['what an API behind a price says', answer(418, { any: 'thing' }, {}, { method: 'GET', path: '/paid/a/b' })]
   ]
   for (const [name, answered] of good)
@@ -204,7 +204,7 @@ t.test('an answer that the document does not describe is refused, and the error 
     ],
     ['a plan cap as an ordinary error', answer(402, { error: 'a', message: 'b' }), /application\/json is not declared/],
     [
-      'a timestamp that is none',
+      'an invalid timestamp',
       answer(500, { error: 'An unexpected error occurred', correlationId: 'a', timestamp: 'now' }),
       /date-time/
     ],
@@ -330,7 +330,7 @@ t.test('the document of a gateway', async t => {
   }
 })
 
-t.test('a gateway whose answer is not as its document says fails the test that asked for it', async t => {
+t.test('a gateway whose response violates its document fails the test that requested it', async t => {
   const yaml = `
 chains:
   staged: [ { ./test/contract/stage-plugin.ts: {} } ]

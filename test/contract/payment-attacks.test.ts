@@ -75,7 +75,7 @@ t.test('prices of a proxy cannot be walked round (contract, Pay-per-request gati
     ['an encoded slash, which many upstreams decode', 'GET', '/premium%2Fa', 100],
     ['an encoded slash in lower case', 'GET', '/%2fpremium/a', 100],
     ['any method, where the price names none', 'PROPFIND', '/premium/a', 100],
-    ['a doubled slash where it is cheaper than the default costs the dearer of the two', 'GET', '//cheap', 1],
+    ['a doubled slash where it is cheaper than the default costs the higher of the two prices', 'GET', '//cheap', 1],
     ['HEAD costs what GET costs', 'HEAD', '/get', 9],
     ['HEAD has a price of its own where one is set', 'HEAD', '/head', 3],
     ['GET does not have the price of HEAD', 'GET', '/head', 1],
@@ -109,7 +109,7 @@ t.test('prices of a proxy cannot be walked round (contract, Pay-per-request gati
   t.same(shop.upstream.hits, [])
 })
 
-t.test('two changes of a proxy at once both hold: a raised price is not lost to a new name', async t => {
+t.test('two concurrent changes of a proxy both hold: a raised price is not lost to a new name', async t => {
   const shop = await openShop(t)
   const proxy = await shop.proxy({ defaultPriceSats: 1 })
   const changes: object[] = [{ defaultPriceSats: 50 }, { name: 'Renamed' }, { description: 'Changed' }, { timeout: 7 }]

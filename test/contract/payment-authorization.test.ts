@@ -145,7 +145,7 @@ t.test('two credentials are 400, in whatever fields', async t => {
   t.equal(upstream.requests.length, 0)
 })
 
-t.test('a key to a balance is good in its field again and again', async t => {
+t.test('a key to a balance is valid repeatedly in its field', async t => {
   const { gateway, upstream } = await open(t)
   const { credential, challenge } = await buy(gateway, '/balance/a', { authorization: OWN })
   t.equal(challenge['header'], 'Payment-Authorization')

@@ -159,7 +159,7 @@ t.test('Accept-Payment is one list, also on several lines (RFC 9110, section 5.3
   t.equal(await linesOf('lightning/*', 'lightning/charge;q=0'), 'L402', 'the most specific of both lines decides')
 })
 
-t.test("a route's own order stands before the configuration's, and a client's wish before both", async t => {
+t.test("a route's own order comes before the configuration's, and a client's preference before both", async t => {
   const gateway = await startGateway(t)
   const linesOf = async (path: string, acceptPayment: string | null): Promise<string> =>
     namesOf(

@@ -183,7 +183,7 @@ t.test(
   }
 )
 
-t.test('one payment is one purchase, whoever redeems it when', async t => {
+t.test('one payment is one purchase, whichever client redeems it and when', async t => {
   const shop = await openShop(t)
   const { path } = await shop.proxy()
   const answer = await shop.gateway.merchantSend('POST', '/api/l402/challenges', {
@@ -228,7 +228,7 @@ t.test('one payment is one purchase, whoever redeems it when', async t => {
   t.equal(
     races.filter(race => (race.json() as { valid: boolean }).valid).length,
     1,
-    'of twelve calls at once one consumes'
+    'of twelve concurrent calls one consumes'
   )
   t.match(
     (

@@ -141,7 +141,7 @@ t.test(
     await shop.alone('GET', '/health')
     const after = await buy(gateway, path)
     t.equal((await use(shop, path, after)).status, 200)
-    t.equal((await use(shop, path, after, 'POST')).status, 401, 'bought for GET after POST had become dearer')
+    t.equal((await use(shop, path, after, 'POST')).status, 401, 'bought for GET after POST became more expensive')
     t.equal((await use(shop, path, after, 'POST')).status, 401, 'known by now')
   }
 )
@@ -181,12 +181,12 @@ t.test("a route's former price is known after a restart with another file, and t
   clock.advance(9 * MINUTE)
   await second.gateway.close()
   const third = await open(9)
-  t.equal((await use(third, '/paid/a', token)).status, 200, 'a start that changes nothing begins no grace anew')
+  t.equal((await use(third, '/paid/a', token)).status, 200, 'a start that changes nothing begins no new grace period')
   clock.advance(MINUTE)
   t.equal((await use(third, '/paid/a', token)).status, 401)
 })
 
-t.test('a database that is away leaves the price of now, and the former ones of this process', async t => {
+t.test('an unavailable database leaves the current price, and the former ones of this process', async t => {
   const clock = new ManualClock()
   const upstream = await countingUpstream(t)
   const database = await openTestDatabase(t, { migrations: [] })

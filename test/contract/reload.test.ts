@@ -44,11 +44,11 @@ t.test('a request that waits in a plugin keeps its generation over a reload, whi
   await gateway.reload(yaml('second'))
   await t.rejects(gateway.reload(yaml('[')), 'a broken file changes nothing')
   t.equal((await gateway.send('GET', '/now')).headers['x-generation'], 'second')
-  t.notOk(told.includes('close first'), 'not while a request of it is under way')
+  t.notOk(told.includes('close first'), 'not while one of its requests is in flight')
   // A client that only ends its side still waits for its answer.
   leaving.resetAndDestroy()
   await pause(50)
-  t.notOk(told.includes('done first 499'), 'nor is the end told while the plugin still works on it')
+  t.notOk(told.includes('done first 499'), 'nor is the end reported while the plugin still works on it')
   t.equal(release(), 2)
   const answer = await waiting
   t.equal(answer.headers['x-generation'], 'first')

@@ -44,7 +44,7 @@ const RULES: readonly Rule[] = [
   [/./, /^\/(console|operator)(\/|$)/, { policy: 'console' }],
   // Payments and refunds; a pay page asks for the state without a key.
   [/POST/, /^\/api\/payments$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
-  // Decision 168: its policy and idempotency stand with payments.
+  // Decision 168: its policy and idempotency are listed with payments.
   [/POST/, /^\/api\/checkout\/sessions$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
   [/POST/, /^\/api\/refunds$/, { policy: 'payment-create', gate: 'refunds', idempotent: true }],
   [/GET/, /^\/api\/payments\/:invoiceId\/status$/, { policy: 'read' }],
@@ -54,7 +54,7 @@ const RULES: readonly Rule[] = [
   [/POST/, /^\/api\/(payments|refunds)\/.*\/(sync|cancel)$/, { policy: 'global', gate: 'account' }],
   [/POST/, /^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, { policy: 'checkout-create' }],
   [/GET/, /^\/api\/((l402|billing|bitcoin)\/pricing|l402\/status)$/, { policy: 'read' }],
-  // No plan is asked: a leaked token is to be stopped by whoever finds it.
+  // No plan is asked: a leaked token must be revocable by its finder.
   [/DELETE/, /^\/api\/(merchant|proxy\/:proxyId)\/tokens/, { policy: 'write' }],
   [/GET/, /^\/api\/proxy/, { policy: 'read', gate: 'l402' }],
   [/./, /^\/api\/proxy/, { policy: 'write', gate: 'l402' }],
@@ -87,7 +87,7 @@ function expected({ method, path, access }: AnyOperation) {
   return { ...way(key, null), ...rule }
 }
 
-/** Paths that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
+/** Paths that need no X-API-Key and that browsers of other sites may still not call. */
 const SAME_SITE =
   /^\/(storefront|pay|assets|billing|sign-in|sign-up|jobs|console|operator|api\/auth|api\/webhooks)(\/|$)/
 
@@ -96,7 +96,7 @@ type Settings = Readonly<Record<string, unknown>>
 function settingsOf(chain: readonly ChainEntryConfig[], plugin: string) {
   const entries = chain.filter(entry => entry.plugin === plugin)
   if (entries.length > 1)
-    throw new Error(`${plugin} stands twice; "each request is counted by exactly one policy" (decision 30)`)
+    throw new Error(`${plugin} is listed twice; "each request is counted by exactly one policy" (decision 30)`)
   // A loaded entry's settings are an object.
   return entries[0] === undefined ? null : (entries[0].config as Settings)
 }
@@ -117,7 +117,7 @@ function wayOf(chain: readonly ChainEntryConfig[]) {
   }
 }
 
-/** Decision 35: what refuses earlier stands earlier. Of the priced chains only that nobody pays for a 429. */
+/** Decision 35: what refuses earlier is listed earlier. For priced chains it holds only that a 429 is never paid for. */
 const KEYED = ['body-limit', 'auth', 'throttle', 'subscription-gate', 'idempotency']
 
 function chainsByRequest({
@@ -166,7 +166,7 @@ for (const [name, file] of [
       t.equal(names.includes('challenge'), access === 'credential', `${id} asks for payment where it is sold`)
       if (names.includes('challenge'))
         t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${id} is counted before an invoice is made`)
-      // A merchant's key may be left out: then it is a stranger's browser that asks.
+      // A merchant's key may be left out: then an anonymous browser calls.
       const isOpen = auth === null || (auth['as'] === 'merchant' && auth['optional'] === true)
       t.equal(
         names.includes('cors'),

@@ -5,11 +5,11 @@ interface Stage {
   readonly told: string[]
 }
 
-// Each import of the file is a module of its own; what test and plugins share stands outside of them.
+// Each import of the file is a module of its own; state shared by test and plugins is outside of them.
 const shared = globalThis as { stage?: Stage }
 const { waiting, told } = (shared.stage ??= { waiting: [], told: [] })
 
-/** What the plugin was told, in order. */
+/** The calls that the plugin received, in order. */
 export { told }
 
 /** Lets the requests that wait at the plugin go on; answers how many there were. */

@@ -17,7 +17,7 @@ export interface FakeBlink extends NodeServer {
   notification(paymentHash: string, eventType?: string): Buffer
 }
 
-/** The part of Blink's public schema that is spoken here, as it stands there. */
+/** The part of Blink's public schema that is spoken here, copied verbatim. */
 export const BLINK_SCHEMA = `
   scalar EndpointId
   scalar EndpointUrl

@@ -152,7 +152,7 @@ export async function startFakeBtcpay(options: { clock?: Clock; port?: number } 
       description: typeof description === 'string' ? description.toWellFormed() : '',
       expirySeconds: minutes * 60
     })
-    // Base58 of 22 characters, which tells nothing of the hash.
+    // Base58 of 22 characters, which reveals nothing of the hash.
     const id = randomBytes(11).toString('hex')
     ids.set(id, { paymentHash: held.paymentHash, body })
     return view(id, held)

@@ -14,7 +14,7 @@ export interface FakeCln extends NodeServer {
   warnings: Readonly<Record<string, string>>
   /** A version before 24.11, which has no xpay. */
   isOlder: boolean
-  /** Runes whose rate is used up are told so. */
+  /** Runes over their rate get an error that says so. */
   isRateUsedUp: boolean
   /** Calls that wait for a payment are answered without a wait. */
   isImpatient: boolean
@@ -145,7 +145,7 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
 
   /** As lightningd waits: whatever is paid next ends a wait, below the count too. */
   function waitAnyInvoice(given: Parameters, over: AbortSignal): object | Promise<object> {
-    if (given['timeout'] === undefined) throw new Error('it is waited for ever')
+    if (given['timeout'] === undefined) throw new Error('the wait has no timeout')
     const seconds = whole(given, 'timeout')
     const after = whole(given, 'lastpay_index')
     const [next] = [...wallet.invoices.values()]

@@ -9,7 +9,7 @@ export interface FakeLnbits extends NodeServer {
   readonly wallet: NodeWallet
   /** It calls no receiver: every webhook is refused. */
   refusesWebhooks: boolean
-  /** The key was deleted: look-ups answer as they do to anybody. */
+  /** The key was deleted: look-ups answer as without a key. */
   isDeleted: boolean
   /** Calls of this minute that it takes before it answers 429. */
   allowed: number
@@ -26,7 +26,7 @@ const NO_AMOUNT = 'Amountless invoices not supported.'
 /** What it answers by throwing. */
 class Refusal extends Error {
   readonly status: number
-  /** Stands beside the detail of a 520. */
+  /** Sent beside the detail of a 520. */
   readonly kind: string | null
 
   constructor(status: number, detail: string, kind: string | null = null) {

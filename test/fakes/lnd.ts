@@ -30,7 +30,7 @@ const EVERYTHING: readonly Permission[] = [
 
 /**
  * What goes wrong with one request; `lost after` has acted before the connection breaks, and so has `going down after`,
- * which lnd's REST side answers when the other side goes away under it.
+ * which lnd's REST side answers when the other side drops under it.
  */
 export type Fault =
   | 'hang'
@@ -73,7 +73,7 @@ export interface FakeLnd {
   readonly requests: SeenRequest[]
   /** Open streams of invoices. */
   readonly followers: ReadonlySet<unknown>
-  /** Told when a request is left without an answer: a test moves its clock here. */
+  /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void
   /** A key: an lndconnect address with a macaroon of these permissions, all unless said. */
   key(permissions?: readonly Permission[], host?: string): string
@@ -542,7 +542,7 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
   ]
 }
 
-/** A macaroon as lnd bakes it: the operations stand in its identifier. */
+/** A macaroon as lnd bakes it: its identifier has the operations. */
 export function baked(permissions: readonly string[], nonce: Uint8Array = Buffer.alloc(16, 7)): Buffer {
   const entities = new Map<string, string[]>()
   for (const permission of permissions) {

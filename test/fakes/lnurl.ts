@@ -47,7 +47,7 @@ export async function startFakeLnurl(options: { clock?: Clock; port?: number } =
 
   function act({ method, url, headers }: NodeRequest): object {
     if (method !== 'GET') throw new Error(`LNURL is asked with GET, not ${method}`)
-    if (headers.authorization !== undefined) throw new Error('nobody proves who pays')
+    if (headers.authorization !== undefined) throw new Error('the request has credentials')
     if (url.pathname === '/.well-known/lnurlp/shop') return payRequest(url)
     if (url.pathname === '/lnurl/callback') return invoice(url.searchParams)
     const [, token = ''] = /^\/lnurl\/verify\/([0-9a-f]+)$/.exec(url.pathname) ?? []
@@ -79,7 +79,7 @@ export async function startFakeLnurl(options: { clock?: Clock; port?: number } =
     const msat = Number(text)
     if (msat > wallet.largest * 1000) throw new Refusal('Amount is too large.')
     if ((query.get('comment') ?? '').length > COMMENT) throw new Refusal('Comment is too long.')
-    // A hash that lies is that of other metadata: nothing else stands beside the invoice.
+    // A false hash is that of other metadata: there is nothing else beside the invoice.
     const isOther = wallet.lie === 'hash'
     if (isOther) wallet.lie = null
     const { paymentHash, invoice: pr } = wallet.addInvoice({

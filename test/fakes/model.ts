@@ -1,4 +1,4 @@
-/** A server that speaks OpenAI's chat completions, JSON and streamed, and counts what it used by itself. */
+/** A server that speaks OpenAI's chat completions, JSON and streamed, and counts usage independently. */
 import { setTimeout, setImmediate } from 'node:timers/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
@@ -42,7 +42,7 @@ async function jsonOf(request: IncomingMessage): Promise<ChatInput> {
 }
 
 /**
- * Begins it. What it does beside answering stands in the first message: `fail` answers 500, `refuse` 400, `silent` says
+ * Begins it. The first message selects special behavior: `fail` answers 500, `refuse` 400, `silent` says
  * no usage, `empty` nothing at all, `break` ends in the middle, `hang` stops in the middle, `gzip` compresses, `long`
  * has a completion of 40 KiB, `deaf` has 100 tokens whatever was asked for.
  */
@@ -52,7 +52,7 @@ export async function startModelServer(t: T): Promise<ModelServer> {
   const server = createServer((request, response) => {
     void answer(request, response, model)
   })
-  // On a machine that stands still for seconds a request would meet the end of its idle connection.
+  // On a machine that stalls for seconds a request would meet the end of its idle connection.
   server.keepAliveTimeout = 0
   return Object.assign(model, { url: `http://127.0.0.1:${await serve(t, server)}` })
 }

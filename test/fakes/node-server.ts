@@ -26,7 +26,7 @@ export interface NodeServer {
   /** `http://127.0.0.1:port`, or https. */
   readonly url: string
   readonly requests: NodeRequest[]
-  /** Told when a request is left without an answer: a test moves its clock here. */
+  /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void
   /** The next request whose `METHOD /path` fits goes wrong. */
   fail(fault: NodeFault, on?: RegExp): void
@@ -44,7 +44,7 @@ export async function startNodeServer(
   }: {
     readonly port?: number
     readonly tls?: { readonly cert: string; readonly key: string } | null
-    /** Tells requests apart that all go to one path; it stands behind `METHOD /path`. */
+    /** Tells requests apart that all go to one path; it follows `METHOD /path`. */
     readonly labelOf?: (request: NodeRequest) => string
     /** Takes requests for a WebSocket; without it they are answered as others are. */
     readonly upgrade?: (request: IncomingMessage, socket: Socket, head: Buffer) => void

@@ -48,7 +48,7 @@ export class NodeWallet {
   sendings = 0
   /** How many invoices were paid; a test sets it back, as a rebuilt node's is. */
   settled = 0
-  /** What becomes of a hash in the place of a description. */
+  /** What to do with a hash instead of a description. */
   hashes: 'taken' | 'ignored' | 'refused' = 'taken'
   /** Called with each invoice that is paid. */
   onSettled: (held: WalletInvoice) => void = () => {}
@@ -66,7 +66,7 @@ export class NodeWallet {
     readonly expirySeconds: number
     readonly label?: string
     readonly webhook?: string
-    /** Stands in the invoice in the place of the description. */
+    /** Goes into the invoice instead of the description. */
     readonly descriptionHash?: string
   }): WalletInvoice {
     const { lie } = this
@@ -122,7 +122,7 @@ export class NodeWallet {
     return held.preimage
   }
 
-  /** Sends, or tries to: what a second payment of one invoice does is for whoever asks. */
+  /** Sends, or tries to: what a second payment of one invoice does is up to the caller. */
   pay(invoice: string, amountSats: number | null): WalletPayment {
     const decoded = decodeInvoice(invoice, { zeroAmount: true })
     const isPaid = this.outcome === 'paid'

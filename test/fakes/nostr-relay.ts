@@ -22,7 +22,7 @@ export interface FakeRelay {
   readonly url: string
   /** How many connections there are, and were in all. */
   readonly connections: { now: number; ever: number }
-  /** Subscriptions at once on one connection, beyond which it says CLOSED. */
+  /** Concurrent subscriptions on one connection; beyond them it says CLOSED. */
   most: number
   /** The most there ever were on one connection. */
   peak: number
@@ -51,7 +51,7 @@ export interface FakeRelay {
   close(): Promise<void>
 }
 
-/** What becomes of an event that came: it is taken, and what follows is done once the client has read that it was. */
+/** Outcome of a received event: it is taken, and what follows is done once the client has read that it was. */
 export type Take = (event: NostrEvent, then: { drop(): void }) => void
 
 const HEX = /^[0-9a-f]{64}$/

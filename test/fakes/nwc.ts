@@ -25,9 +25,9 @@ export interface FakeNwc {
   readonly pubkey: string
   /** What it answered, or was to. */
   readonly requests: NwcRequest[]
-  /** Told when a request is left without an answer: a test moves its clock here. */
+  /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void
-  /** What its payees reveal, by payment hash; of others it shows a preimage that is none. */
+  /** What its payees reveal, by payment hash; of others it shows an invalid preimage. */
   readonly preimages: Map<string, string>
   /** Names no state in its transactions, as older wallets do. */
   isStateless: boolean
@@ -47,7 +47,7 @@ export interface FakeNwc {
   key(methods?: readonly string[]): string
   /** Forgets a connection: it is no longer answered. */
   revoke(key: string): void
-  /** Tells the connections of a payment, or of what stands there instead. */
+  /** Tells the connections about a payment, or sends the given event instead. */
   notify(paymentHash: string, changes?: object): void
   close(): Promise<void>
 }

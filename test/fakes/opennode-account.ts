@@ -127,7 +127,7 @@ export class FakeAccount {
   readonly refunds = new Map<string, HeldRefund>()
   /** Satoshis. */
   balance = 0
-  /** Whether withdrawals are listed with their `custom_id`, which nobody documents. */
+  /** Whether withdrawals are listed with their `custom_id`, which is undocumented. */
   listsCustomId = true
   /** Which field names the invoice of a Lightning withdrawal: the two sources say different things. */
   invoiceField: 'address' | 'payreq' = 'address'
@@ -221,7 +221,7 @@ export class FakeAccount {
     return [...this.charges.values()].filter(({ status }) => status !== 'unpaid' && status !== 'expired').toReversed()
   }
 
-  /** Pays over Lightning: whole, at once and for good. */
+  /** Pays over Lightning: in full, immediately and finally. */
   payLightning(id: string): HeldCharge {
     const charge = this.charge(id)
     if (charge.payreq === null || charge.status !== 'unpaid')

@@ -81,9 +81,9 @@ export class FakeOpenNode {
   readonly account: FakeAccount
   readonly requests: SeenRequest[] = []
   readonly notifications: SentNotification[] = []
-  /** The status with which a missing permission is answered; nobody documents it. */
+  /** The status with which a missing permission is answered; undocumented. */
   permissionStatus: 401 | 403 = 403
-  /** Told when a request is left without an answer: a test moves its clock here. */
+  /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void = () => {}
   readonly #keys = new Map<string, Key>()
   readonly #clock: Clock
@@ -158,12 +158,12 @@ export class FakeOpenNode {
     await this.notify(Object.assign(this.account.charge(chargeId), { status }))
   }
 
-  /** Posts the charge's form to its callback_url, or `form` in its place; a charge without one is told to nobody. */
+  /** Posts the charge's form to its callback_url, or `form` in its place; a charge without one sends nothing. */
   async notify(charge: HeldCharge, form = chargeForm(charge)): Promise<SentNotification | null> {
     return charge.callbackUrl === null ? null : await this.#post(charge.callbackUrl, form)
   }
 
-  /** The same with a signature of somebody who does not have the key. */
+  /** The same with a signature by a wrong key. */
   async notifyForged(charge: HeldCharge): Promise<SentNotification | null> {
     const form = chargeForm(charge)
     form.set('hashed_order', chargeForm({ ...charge, key: 'not the key' }).get('hashed_order') ?? '')
@@ -191,7 +191,7 @@ export class FakeOpenNode {
       body: text,
       redirect: 'manual'
     })
-      // Nobody listens there: the real one would not tell us either.
+      // The receiver is down: the real one would not report it either.
       .then(
         answer => answer.status,
         () => null

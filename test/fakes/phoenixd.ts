@@ -175,7 +175,7 @@ export async function startFakePhoenixd(options: { clock?: Clock; port?: number 
     if (invoice === null) throw new Refusal(400, 'Request parameter invoice is missing')
     const decoded = decodeInvoice(invoice, { zeroAmount: true })
     const amount = form.has('amountSat') ? whole(form, 'amountSat') : null
-    // The real one takes it in the place of the invoice's own amount, and overpays.
+    // The real one takes it instead of the invoice's own amount, and overpays.
     if (amount !== null && decoded.amountSats !== null) throw new Error('an amount beside the amount of an invoice')
     if (amount === null && decoded.amountSats === null) throw new Refusal(400, 'Request parameter amountSat is missing')
     const { paymentHash } = decoded

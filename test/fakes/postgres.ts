@@ -14,10 +14,10 @@ export interface Ran {
 }
 
 /** How the server misbehaves; may be changed at any time. */
-interface Behaviour {
+interface Behavior {
   /** What it does with a new connection. */
   atStart: 'answer' | 'say nothing' | 'close' | 'reset'
-  /** A goodbye is heard and nothing done about it. */
+  /** A Terminate message is read and ignored. */
   ignoresGoodbye: boolean
   /** Resets the connection at a statement that has this. */
   resetsAt: string
@@ -30,18 +30,18 @@ interface Behaviour {
  * Frontend/Backend Protocol) as far as the client does, answers every statement with no rows, knows which session is in
  * a transaction, and throws at what a real one would refuse. A statement with the word `hang` is never answered.
  */
-export interface FakePostgres extends Behaviour {
+export interface FakePostgres extends Behavior {
   readonly url: string
   readonly port: number
   readonly ran: readonly Ran[]
   /** Connections that have begun so far. */
   readonly connections: number
-  /** When a statement that contains this has come; at once if one has. */
+  /** When a statement that contains this has arrived; immediately if one already has. */
   heard(part: string): Promise<void>
   /** When so many connections have begun. */
   connected(count: number): Promise<void>
-  /** When a client has said goodbye. */
-  readonly goodbye: Promise<void>
+  /** When a client has sent Terminate. */
+  readonly terminated: Promise<void>
   /** Answers the start-ups that `say nothing` held back. */
   greet(): void
   /** Resets every connection. */
@@ -72,7 +72,7 @@ export async function startPostgres(t: T): Promise<FakePostgres> {
   const waiting = new Set<() => void>()
   const ran: Ran[] = []
   const events = new EventEmitter()
-  const goodbye = Promise.withResolvers<void>()
+  const terminated = Promise.withResolvers<void>()
   let connections = 0
 
   const session = (socket: Socket, connection: number): void => {
@@ -143,7 +143,7 @@ export async function startPostgres(t: T): Promise<FakePostgres> {
         case 'H':
           return
         case 'X':
-          goodbye.resolve()
+          terminated.resolve()
           if (!fake.ignoresGoodbye) socket.end()
           return
         default:
@@ -213,7 +213,7 @@ export async function startPostgres(t: T): Promise<FakePostgres> {
     },
     heard: part => until('ran', () => ran.some(({ text }) => text.includes(part))),
     connected: count => until('connected', () => connections >= count),
-    goodbye: goodbye.promise,
+    terminated: terminated.promise,
     greet() {
       fake.atStart = 'answer'
       for (const start of waiting) start()

@@ -57,7 +57,7 @@ const receiver = await startReceiver({
     return { status: 200 }
   }
 })
-// It keeps what is to be sent until it is told to; the real one sends by itself.
+// It keeps what is to be sent until a test sends it; the real one sends automatically.
 const deliveries = setInterval(() => {
   strike.deliver().catch((error: unknown) => {
     say(`strike could not deliver: ${String(error)}`)
@@ -139,7 +139,7 @@ async function end(): Promise<void> {
 function ship(name: string): string {
   const order = shopify.shop.orders.find(held => held.name === name || held.name === `#${name}`)
   if (order === undefined) return `There is no order ${name}.`
-  shopify.fulfil(order, {
+  shopify.fulfill(order, {
     company: 'UPS',
     number: `1Z${order.id}`,
     url: `https://www.ups.com/track?tracknum=1Z${order.id}`

@@ -11,7 +11,7 @@ export function topicName(topic: string): string {
   return topic.replace('/', '_').toUpperCase()
 }
 
-/** What a change of an order is told with. */
+/** The payload of an order's update. */
 export function orderNotice(
   topic: 'orders/fulfilled' | 'orders/partially_fulfilled' | 'orders/cancelled',
   order: FakeOrder

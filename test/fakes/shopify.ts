@@ -104,7 +104,7 @@ export class FakeShopify {
   readonly away = new Set<string>()
   /** The bucket of points; where it is `shared`, others of the shop take whatever is restored. */
   readonly bucket = { maximum: 2000, available: 2000, restoreRate: 100, shared: false }
-  /** Told when a call is left without an answer: a test moves its clock here. */
+  /** Called when a call is left unanswered: a test moves its clock here. */
   onHang: () => void = () => {}
   /** Awaited before an order is made. */
   beforeOrder: () => Promise<void> | void = () => {}
@@ -162,7 +162,7 @@ export class FakeShopify {
   }
 
   /** Packs an order: all of it, or a part; with a tracking number it is on its way. Queues the webhooks. */
-  fulfil(
+  fulfill(
     order: FakeOrder,
     how: { readonly isPart?: boolean; readonly company?: string; readonly number?: string; readonly url?: string } = {}
   ): FakeFulfilment {
@@ -252,7 +252,7 @@ export class FakeShopify {
       await answer.arrayBuffer()
       return answer.status
     } catch {
-      // Nobody answered: one failed attempt, as the caller sees.
+      // No response: one failed attempt, as the caller sees.
       return null
     }
   }

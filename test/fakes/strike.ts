@@ -111,7 +111,7 @@ export class FakeStrike {
   readonly account: StrikeAccount
   readonly requests: StrikeSeen[] = []
   readonly subscriptions: Subscription[] = []
-  /** Told when a request is left without an answer: a test moves its clock here. */
+  /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void = () => {}
   /** Changes what is answered, by `METHOD /path`. */
   rewrite: ((on: string, body: unknown) => unknown) | null = null
@@ -269,7 +269,7 @@ export class FakeStrike {
       await answer.arrayBuffer()
       return answer.status
     } catch {
-      // Nobody answered: one failed attempt, as the caller sees.
+      // No response: one failed attempt, as the caller sees.
       return null
     }
   }

@@ -7,7 +7,7 @@ import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'
 import { flaky } from './flaky-database.ts'
 import { behindGate } from './tcp-gate.ts'
 
-/** A database, and how it is taken away and given back. */
+/** A database, and how to stop and restore it. */
 interface Taken {
   readonly database: Database
   readonly take: () => void
@@ -19,7 +19,7 @@ function unavailable(t: T, name: string, answer: Answer) {
   t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${name}: says when`)
   t.equal(answer.headers['www-authenticate'], undefined, `${name}: asks for no payment`)
   t.match(answer.json(), { error: String, message: String }, `${name}: the long shape`)
-  t.notMatch(answer.text, /ECONN|10\.1\.2\.3|127\.0\.0\.1|5432/, `${name}: tells nothing of the inside`)
+  t.notMatch(answer.text, /ECONN|10\.1\.2\.3|127\.0\.0\.1|5432/, `${name}: reveals no internals`)
 }
 
 async function failsClosed(t: T, { database, take, give }: Taken) {
@@ -89,7 +89,7 @@ async function failsClosed(t: T, { database, take, give }: Taken) {
     totalDuration: Number,
     checks: [{ name: 'database', status: 'Unhealthy', exception: /^The database /, tags: ['db', 'sql'] }]
   })
-  t.notMatch(health.text, /10\.1\.2\.3|127\.0\.0\.1/, 'the report tells no address')
+  t.notMatch(health.text, /10\.1\.2\.3|127\.0\.0\.1/, 'the report reveals no address')
   t.equal((await gateway.send('GET', '/ready')).status, 503)
 
   give()
@@ -128,13 +128,13 @@ void onEmbedded(t, 'while the embedded database fails, nothing is sold, nothing 
   t.ok(database.refused > 5)
 })
 
-/** PostgreSQL as it can be taken away; null where there is none. */
+/** PostgreSQL that can be stopped; null where there is none. */
 async function postgresBehindGate(t: T) {
   const url = await freshPostgres(t)
   return url === null ? null : await behindGate(t, url)
 }
 
-t.test('while PostgreSQL is away, nothing is sold, nothing used up, and no 402 sent', async t => {
+t.test('while PostgreSQL is down, nothing is sold, nothing used up, and no 402 sent', async t => {
   const way = await postgresBehindGate(t)
   if (way === null) {
     t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
@@ -145,7 +145,7 @@ t.test('while PostgreSQL is away, nothing is sold, nothing used up, and no 402 s
 })
 
 t.test(
-  'when all connections to PostgreSQL are lost at once, statements fail soon, not after a back-off of many seconds',
+  'when all connections to PostgreSQL are lost together, statements fail soon, not after a back-off of many seconds',
   async t => {
     const way = await postgresBehindGate(t)
     if (way === null) {
@@ -182,7 +182,7 @@ t.test(
   }
 )
 
-t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and serves once it is there', async t => {
+t.test('a gateway that starts while PostgreSQL is down listens, answers 503, and serves once it is up', async t => {
   const way = await postgresBehindGate(t)
   if (way === null) {
     t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
@@ -213,7 +213,7 @@ t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and
 })
 
 t.test(
-  'while PostgreSQL says nothing, requests are refused in bounded time, none is stuck, and it goes on afterwards',
+  'while PostgreSQL is silent, requests are refused in bounded time, none is stuck, and it recovers afterwards',
   async t => {
     const way = await postgresBehindGate(t)
     if (way === null) {
@@ -295,7 +295,7 @@ t.test(
     t.same(
       rows.map(([row]) => row?.n),
       Array.from({ length: 60 }, (_, index) => index),
-      'many at once get their own answers'
+      'concurrent callers get their own answers'
     )
     await new Promise(resolve => {
       setTimeout(resolve, 4_000)

@@ -15,10 +15,10 @@ interface Setting {
   count(table: 'payments' | 'sandbox_invoices' | 'refunds' | 'sandbox_payouts'): Promise<number>
 }
 
-/** Keys whose duplicates are under way at the same time. */
+/** Keys whose duplicates are in flight at the same time. */
 const KEYS_AT_ONCE = 25
 
-/** Sends `duplicates` of the same creation at once for each of `keys` keys, and checks that each made one payment. */
+/** Sends `duplicates` of the same creation concurrently for each of `keys` keys, and checks that each made one payment. */
 async function duplicate(t: T, { gateways, apiKey, count }: Setting, keys: number, duplicates: number) {
   const before = { payments: await count('payments'), invoices: await count('sandbox_invoices') }
   const wrong: string[] = []
@@ -77,7 +77,7 @@ const REFUNDS = 200
 const PAID = 1_000
 const AMOUNTS = [30, 40, 50, 60, 70] as const
 
-/** Asks for 200 partial refunds of one payment at once, and checks what they come to. */
+/** Requests 200 partial refunds of one payment concurrently, and checks their sum. */
 async function refund(t: T, { gateways, apiKey, count }: Setting) {
   const [first] = gateways
   if (first === undefined) throw new Error('there is at least one gateway')
@@ -126,7 +126,7 @@ async function refund(t: T, { gateways, apiKey, count }: Setting) {
 }
 
 t.test(
-  '100 idempotency keys × 10 duplicates at once over the embedded parts: 100 payments, replies byte-equal; 200 partial refunds at once never pass what was paid',
+  '100 idempotency keys × 10 concurrent duplicates over the embedded parts: 100 payments, replies byte-equal; 200 concurrent partial refunds never exceed what was paid',
   async t => {
     // No time passes, so that a slow machine is no overload.
     const gateway = await startGateway(t, { clock: new ManualClock() })
@@ -148,7 +148,7 @@ t.test(
 )
 
 t.test(
-  '1,000 idempotency keys × 20 duplicates at once on two processes over PostgreSQL and Redis: 1,000 payments, replies byte-equal; 200 partial refunds at once never pass what was paid',
+  '1,000 idempotency keys × 20 concurrent duplicates on two processes over PostgreSQL and Redis: 1,000 payments, replies byte-equal; 200 concurrent partial refunds never exceed what was paid',
   async t => {
     const database = await freshPostgres(t)
     const redis = await freshRedis(t)

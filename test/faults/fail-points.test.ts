@@ -15,7 +15,7 @@ import {
 
 /*
  * The whole campaign is FAIL_POINTS=20, with tap's --timeout raised: it kills 20 times at each point, and waits for the
- * gateway to find everything by itself, which takes it more than a minute after a kill.
+ * gateway to recover automatically, which takes it more than a minute after a kill.
  */
 const TIMES = Number(process.env['FAIL_POINTS'] ?? 2)
 const isCampaign = TIMES >= 20
@@ -28,7 +28,7 @@ const BY_ITSELF = 240_000
  * Kills before everybody waits for the webhooks that they caught: attempts of a killed gateway are repeated after 15 s.
  */
 const AT_ONCE = 3
-/** Attempts of one merchant at once. */
+/** Concurrent attempts of one merchant. */
 const PLACES = 4
 const MADE = /^POST \/v1\/receive-requests$/
 const EXECUTED = /^PATCH \/v1\/payment-quotes\/[^/]+\/execute$/
@@ -93,7 +93,7 @@ onEach(
       const orphan = [...account.requests.keys()].at(-1) ?? ''
       await made.kill()
       orphans.push({ orderId, at: Date.now() })
-      t.same(await Promise.all(asked), [null, null], 'nobody was answered')
+      t.same(await Promise.all(asked), [null, null], 'no client got a response')
       await made.start()
       t.equal((await made.gateway.merchantSend('GET', `/api/payments/order/${orderId}`)).status, 404)
       t.match(
@@ -141,8 +141,8 @@ onEach(
       await held
       t.equal(await made.status(invoiceId), 'unpaid')
       await made.kill()
-      t.equal(await asked, null, 'nobody was answered')
-      if (isAsked) t.same(await made.strike.deliver(), [null], 'nor does anybody hear the notification')
+      t.equal(await asked, null, 'no client got a response')
+      if (isAsked) t.same(await made.strike.deliver(), [null], 'nor is the notification delivered')
       await made.start()
       if (isAsked) await made.notified()
       else if (isCampaign) {
@@ -184,7 +184,7 @@ onEach(
       if (waiting === undefined || none !== undefined) throw new Error('one and one only is still to be sent')
       for (const { invoiceId } of payments) hung.delete(invoiceId)
       await made.start()
-      t.equal(await told(t, made, waiting.invoiceId), 1, 'what was not sent comes at once, and once')
+      t.equal(await told(t, made, waiting.invoiceId), 1, 'what was not sent is delivered immediately, and once')
       caught.push(...sent().filter(payment => payment !== waiting))
       if (kills % AT_ONCE !== 0 && kills < TIMES) continue
       for (const { invoiceId } of caught)
@@ -265,7 +265,7 @@ onEach(
       await held
       t.equal(account.payments.size, before + 1, 'the provider has paid')
       await made.kill()
-      t.equal(await asked, null, 'nobody was answered')
+      t.equal(await asked, null, 'no client got a response')
       await made.start()
       const [pending, another] = (
         await made.gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)
@@ -302,7 +302,7 @@ onEach(
         'confirmed'
           ? true
           : null
-      await eventually('the refund is confirmed by itself', confirmed, BY_ITSELF)
+      await eventually('the refund is confirmed automatically', confirmed, BY_ITSELF)
     }
     t.equal(account.payments.size, TIMES, 'one payout for each refund')
   }

@@ -1,9 +1,9 @@
 import type { Database, Sql } from '../../src/platform/database/database.ts'
 
-/** A database that a test can take away. */
+/** A database that a test can stop. */
 export interface FlakyDatabase extends Database {
   away: boolean
-  /** Statements, and transactions begun, until it goes away by itself; those of a transaction count too. */
+  /** Statements, and transactions begun, until it fails on its own; those of a transaction count too. */
   goesAfter: number
   /** Statements that were refused. */
   readonly refused: number
@@ -30,7 +30,7 @@ export function flaky(database: Database): FlakyDatabase {
         // sql(columns) only builds a part of a statement; a template runs one, and its fault is a rejection.
         if (Array.isArray(args[0]) && 'raw' in args[0] && isAway()) {
           const failed = Promise.reject(new Away('connect ECONNREFUSED 10.1.2.3:5432'))
-          // A template that is put into another is part of that one: it never runs by itself, and nobody waits for it.
+          // A template that is put into another is part of that one: it never runs on its own, and has no waiter.
           failed.catch(() => {})
           return failed
         }

@@ -1,5 +1,5 @@
 /**
- * A gateway is killed again and again while clients redeem Payment credentials, and afterwards every credential is
+ * A gateway is killed repeatedly while clients redeem Payment credentials, and afterwards every credential is
  * shown once more: none of a POST may be good twice, none of a GET that was not answered may be lost. The short form
  * runs in the suite; for the long one say how many kills:
  *
@@ -41,7 +41,7 @@ async function show(gateway: GatewayProcess, one: Shown) {
   }
 }
 
-/** Does `work` for each number below `count`, as many at once as there are clients. */
+/** Does `work` for each number below `count`, as many concurrently as there are clients. */
 async function each(count: number, work: (index: number) => Promise<void>) {
   let next = 0
   await Promise.all(
@@ -70,7 +70,7 @@ async function campaign(t: T, start: () => Promise<GatewayProcess>) {
     let isKilled = false
     const work = each(credentials, async index => {
       const one = bought[index]
-      // What is not under way at the kill is shown to the next one.
+      // What is not in flight at the kill is shown to the next one.
       if (isKilled || one === undefined) return
       await show(running, one)
       if (answers++ !== last) return
@@ -101,10 +101,10 @@ async function campaign(t: T, start: () => Promise<GatewayProcess>) {
   t.comment(JSON.stringify({ kills, ...sums }))
   t.equal(sums.doubled.POST, 0, 'no POST was good twice')
   t.equal(sums.lost.GET, 0, 'no GET was lost')
-  t.ok(sums.doubled.GET <= kills * clients, `${sums.doubled.GET} GETs twice: at most what was under way at each kill`)
+  t.ok(sums.doubled.GET <= kills * clients, `${sums.doubled.GET} GETs twice: at most what was in flight at each kill`)
   t.ok(
     sums.lost.POST <= sums.inFlight.POST,
-    `${sums.lost.POST} POSTs spent without an answer, of ${sums.inFlight.POST} under way`
+    `${sums.lost.POST} POSTs spent without an answer, of ${sums.inFlight.POST} in flight`
   )
 }
 

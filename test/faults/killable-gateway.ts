@@ -72,7 +72,7 @@ function isAlive(pid: number) {
 
 /**
  * A gateway as a process of its own, with Strike in the primary slot, a merchant's receiver and an upstream in this
- * process: whoever is waited for has acted and holds its answer, so the gateway is killed exactly there, without a hook
+ * process: the awaited fake has acted and holds its answer, so the gateway is killed exactly there, without a hook
  * in it.
  */
 export class KillableGateway {
@@ -129,7 +129,7 @@ export class KillableGateway {
     this.#gateway = null
     gateway.kill('SIGKILL')
     const end = await gateway.ended
-    if (end.signal !== 'SIGKILL') this.#t.fail(`it ended by itself: ${JSON.stringify(end)}`)
+    if (end.signal !== 'SIGKILL') this.#t.fail(`it exited: ${JSON.stringify(end)}`)
     await eventually(`its processes ${children.join()} end with it`, async () => (children.some(isAlive) ? null : true))
   }
 

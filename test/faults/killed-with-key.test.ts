@@ -30,7 +30,7 @@ t.test('a refund whose gateway was killed is replayed under its key within secon
   const rows = async () => await sql<Array<{ refund_id: string }>>`select refund_id from refunds`
   const request = () => victim.send('POST', '/api/refunds', { headers, body }).catch(() => null)
   let killed: Promise<unknown> = Promise.resolve()
-  // The provider cannot write the payout, so that the refund is under way when its gateway dies.
+  // The provider cannot write the payout, so that the refund is in flight when its gateway dies.
   await sql.begin(async locked => {
     await locked`lock table sandbox_payouts in access exclusive mode`
     killed = request()

@@ -79,7 +79,7 @@ for (const stage of ['head', 'body'] as const)
     }
   )
 
-await onEach('what a gateway told before it was killed, it knows afterwards', async (t, start) => {
+await onEach('what a gateway returned before it was killed, it knows afterwards', async (t, start) => {
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin)
   const first = await start(yaml)

@@ -25,7 +25,7 @@ async function connected(t: T, connections: number) {
   return { database, gate }
 }
 
-/** Errors that nobody caught, which would have ended the process. */
+/** Uncaught errors, which would have ended the process. */
 function uncaught(t: T) {
   const errors: unknown[] = []
   const hear = (error: unknown) => {
@@ -39,7 +39,7 @@ function uncaught(t: T) {
 }
 
 /**
- * Until what an event has set going has run: an unhandled rejection is told after microtasks, a write happens in the
+ * Until what an event has set going has run: an unhandled rejection is reported after microtasks, a write happens in the
  * next turn.
  */
 async function turns() {
@@ -96,9 +96,9 @@ const moments: readonly Moment[] = [
 ]
 
 for (const { name, run } of moments) {
-  for (const anew of [false, true]) {
+  for (const isReopened of [false, true]) {
     void t.test(
-      `a transaction that loses its connection ${name} fails as a whole${anew ? ', also when the connection has been made anew' : ''}`,
+      `a transaction that loses its connection ${name} fails as a whole${isReopened ? ', also after a reconnect' : ''}`,
       { skip },
       async t => {
         const errors = uncaught(t)
@@ -109,7 +109,7 @@ for (const { name, run } of moments) {
             return await run(tx, async () => {
               gate.cut()
               await turns()
-              if (!anew) return
+              if (!isReopened) return
               gate.open()
               // The only connection of the pool. Not awaited by a statement of the transaction, which may not use the
               // outer handle.

@@ -1,5 +1,5 @@
 /**
- * One of two gateways on one PostgreSQL is killed again and again while clients use balances through both. Nothing may
+ * One of two gateways on one PostgreSQL is killed repeatedly while clients use balances through both. Nothing may
  * be billed twice, and what was served and not billed stays under a 32nd part of the deposits or what was
  * reserved, whichever is more. The short form runs in the suite; for the long one say how many kills:
  *

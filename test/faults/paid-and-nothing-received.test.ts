@@ -103,7 +103,7 @@ const breaks: Record<string, { readonly say: readonly string[]; readonly status:
     say: [CHUNKED, `800\r\n${'x'.repeat(2048)}\r\n`, `800\r\n${'x'.repeat(2048)}\r\n`],
     status: 200
   },
-  'a body over the limit at once': { say: [`${CHUNKED}1000\r\n${'x'.repeat(4096)}\r\n`], status: 502 }
+  'a body over the limit in one write': { say: [`${CHUNKED}1000\r\n${'x'.repeat(4096)}\r\n`], status: 502 }
 }
 
 t.test('a response that breaks gives the payment back each time, and is spent once it is whole', async t => {

@@ -1,12 +1,12 @@
 /**
- * PostgreSQL stands still for random times under a random load, and the pool is whole after each. The short form runs
+ * PostgreSQL is paused for random times under a random load, and the pool is whole after each. The short form runs
  * in the suite; for the long one say how many pauses, and how long the longest and the silence that is borne are, in
  * milliseconds:
  *
  *   PAUSES=200 LONGEST_PAUSE=30000 SILENCE=10000 TAP_TIMEOUT=9000 node test/faults/pauses.test.ts
  *
  * With POSTMASTER, the id of the process of an own server (that of TEST_DATABASE_URL), the server itself is stopped by
- * SIGSTOP with all its children; without it the network in front of it stands still.
+ * SIGSTOP with all its children; without it the network in front of it is paused.
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -91,7 +91,7 @@ void t.test(
       if (postmaster > 0) signalServer('SIGCONT')
       else gate.open()
       const took = stopwatch(t)
-      // As many transactions at once as there are connections: each must be there.
+      // As many concurrent transactions as there are connections: each must be there.
       const whole = async () => {
         const arrived = Promise.withResolvers<void>()
         let inside = 0

@@ -115,7 +115,7 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
         t.equal(answer.status, 503, `${what}: ${answer.text}`)
         t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${what}: says when`)
         t.equal(answer.headers['www-authenticate'], undefined, `${what}: asks for no payment`)
-        t.notMatch(answer.text, /secret-provider-detail|does not accept/, `${what}: tells nothing of the provider`)
+        t.notMatch(answer.text, /secret-provider-detail|does not accept/, `${what}: reveals nothing about the provider`)
         t.equal(upstream.hits.length, before)
       }
     })

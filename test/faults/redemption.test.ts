@@ -21,7 +21,7 @@ const path = '/paid/item'
 
 type Gateway = Pick<TestGateway, 'send'>
 
-/** Shows one credential many times at once to all gateways, and checks that it was good once. */
+/** Shows one credential many times concurrently to all gateways, and checks that it was accepted once. */
 async function race(
   t: T,
   gateways: readonly Gateway[],
@@ -297,7 +297,7 @@ t.test('what an upstream does to a Payment credential', async t => {
         t.equal(first.headers['www-authenticate'], undefined, 'never a new price for a fault')
         become(sold)
         const second = await gateway.send('GET', at, { headers: { authorization } })
-        t.equal(second.status, retry, `at once afterwards: ${second.text}`)
+        t.equal(second.status, retry, `immediately afterwards: ${second.text}`)
         if (retry === 200) {
           t.ok(second.headers['payment-receipt'], 'with its receipt')
           t.equal((await gateway.send('GET', at, { headers: { authorization } })).status, 402, 'and then it is spent')
@@ -382,7 +382,8 @@ t.test('what an upstream does to a Payment credential', async t => {
       become(sold)
       await eventually('the credential works again', async () => {
         const { status, json } = await gateway.send('GET', '/paid/item', { headers: { authorization } })
-        if (status === 402 && !/being redeemed/.test(JSON.stringify(json()))) throw new Error('spent on nobody')
+        if (status === 402 && !/being redeemed/.test(JSON.stringify(json())))
+          throw new Error('not spent by any request')
         return status === 200 ? true : null
       })
     }
@@ -406,7 +407,7 @@ t.test('what an upstream does to a Payment credential', async t => {
     t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)
   })
 
-  await t.test('fifty clients that leave at once, and the retry, deliver once', async t => {
+  await t.test('fifty clients that leave together, and the retry, deliver once', async t => {
     const authorization = await buy(gateway, '/paid/item', 'payment')
     const before = shop.upstream.hits.length
     become((_req, res) => {

@@ -1,6 +1,6 @@
 /**
  * PostgreSQL and Redis are killed and stopped at random moments while clients buy: what was delivered stays spent, what
- * was not is good afterwards, once, and the gateway sells again by itself. The short form runs in the suite, on servers
+ * was not is good afterwards, once, and the gateway sells again automatically. The short form runs in the suite, on servers
  * of its own where they are installed; for the long one say how often:
  *
  *   POSTGRES_KILLS=100 REDIS_KILLS=50 REDIS_PAUSES=200 TAP_TIMEOUT=9000 node test/faults/servers-killed.test.ts
@@ -34,7 +34,7 @@ interface Bought {
   delivered: number
 }
 
-/** Clients of one round: what they have bought, and how often they were told to come later. */
+/** Clients of one round: what they have bought, and how often they got a Retry-After. */
 class Buyers {
   readonly #t: T
   readonly #gateway: GatewayProcess
@@ -58,7 +58,7 @@ class Buyers {
     this.refused++
     if (answer.status !== 503 || !wellFormedRefusal(answer))
       this.#t.fail(`${method} ${way} was answered ${answer.status}: ${answer.text}`)
-    // Whoever is told to come later does not come at once.
+    // A client with a Retry-After does not retry immediately.
     await wait(100)
     return null
   }
@@ -158,7 +158,7 @@ const harms: ReadonlyArray<(servers: { readonly postgres: OwnServer; readonly re
     end: () => redis.start()
   }),
   ({ redis }) => ({
-    what: 'Redis stands still',
+    what: 'Redis is paused',
     times: number('REDIS_PAUSES', 3),
     begin: () => {
       redis.pause()
@@ -170,9 +170,9 @@ const harms: ReadonlyArray<(servers: { readonly postgres: OwnServer; readonly re
 ]
 
 void t.test(
-  'while PostgreSQL or Redis is killed or stands still, nothing is delivered twice, nothing lost, and it sells again by itself',
+  'while PostgreSQL or Redis is killed or paused, nothing is delivered twice, nothing lost, and sales resume automatically',
   {
-    // Its servers are its own, wherever it runs.
+    // Its servers are its own, in every environment.
     skip: serversOnly() && 'it has run without servers',
     timeout: 120_000 + (number('POSTGRES_KILLS', 2) + number('REDIS_KILLS', 2) + number('REDIS_PAUSES', 3)) * 30_000
   },

@@ -1,7 +1,7 @@
 /**
- * A gateway is killed again and again while clients open, use, top up and close prepaid sessions through it. Each
+ * A gateway is killed repeatedly while clients open, use, top up and close prepaid sessions through it. Each
  * deposit must count once, each refund go out once, and what was served and not billed stays under a 32nd part
- * of the deposits and what the requests under way were sent. On PostgreSQL a second gateway goes on beside it; on the embedded database there is one, which is started anew.
+ * of the deposits and what the requests in flight were sent. On PostgreSQL a second gateway goes on beside it; on the embedded database there is one, which is restarted.
  * The short form runs in the suite; for the long one say how many kills:
  *
  *   SESSION_KILLS=50 TEST_DATABASE_URL=postgres://… TAP_TIMEOUT=9000 node test/faults/session-kill-campaign.test.ts
@@ -19,7 +19,7 @@ import { openGate } from './tcp-gate.ts'
 import { serve } from '../support/serve.ts'
 
 const kills = Number(process.env['SESSION_KILLS'] ?? 1)
-/** Clients at once, each with a session of its own and so many requests of it at once. */
+/** Concurrent clients, each with a session of its own and so many concurrent requests of it. */
 const CLIENTS = 6
 const REQUESTS_AT_ONCE = 3
 const DEPOSIT_SATS = 200
@@ -131,7 +131,7 @@ t.test(
         last = answer === null ? 'no answer' : `${answer.status} ${answer.text}`
         await new Promise(resolve => setTimeout(resolve, 50))
       }
-      throw new Error(`a client asked in vain for a minute: ${last}`)
+      throw new Error(`a client retried for a minute without success: ${last}`)
     }
     const wrong: string[] = []
     const deposited = new Map<string, number>()
@@ -234,14 +234,14 @@ t.test(
       return all.every(isEnded) ? all : null
     }
     const rows = await eventually('all is paid back that was left', paidBack, 240_000)
-    // Whoever was told that it failed closes again, and is told what was sent.
+    // A client whose close failed closes again, and gets what was sent.
     for (const [id, close] of closes) {
       if (toldRefunds.has(id)) continue
       const told = (await untilAnswered(close, '/v1/a')).json() as Told
-      if (told.refundStatus === 'failed') wrong.push(`${id} is told that its refund failed`)
+      if (told.refundStatus === 'failed') wrong.push(`${id} has a failed refund`)
       else toldRefunds.set(id, told.refundSats)
     }
-    t.same(wrong, [], 'nobody was refused who had paid')
+    t.same(wrong, [], 'no paying client was refused')
     t.equal(rows.length, sessions, 'each open made one session')
     let [unbilled, crashed, twice, above, sum] = [0, 0, 0, 0, 0]
     const billed = new Map<string, number>()
@@ -257,7 +257,7 @@ t.test(
       if (sent.length !== (isSent ? 1 : 0) || (isSent && sent[0] !== refund.satoshis))
         t.fail(`${id} was paid back ${sent.join(' and ')} of ${refund.satoshis}`)
       const told = toldRefunds.get(id)
-      if (told !== undefined && told !== refund.satoshis) t.fail(`${id} was told ${told} of ${refund.satoshis}`)
+      if (told !== undefined && told !== refund.satoshis) t.fail(`${id} got ${told} of ${refund.satoshis}`)
       let entered = 0
       for (const { request, msat, basis } of await listed<EntryRow>(`/api/admin/balances/${id}/entries`)) {
         entered += msat
@@ -277,7 +277,7 @@ t.test(
     for (const request of delivered)
       givenAway += Math.max(0, (source.units.get(request) ?? 0) * UNIT_SATS * 1000 - (billed.get(request) ?? 0))
     // Of each session its slice, with a top-up in it: what was delivered and not written. And what the upstream sent for
-    // requests under way, which no client got: a stream reserves as its events come, so the dead are not charged for it.
+    // requests in flight, which no client got: a stream reserves as its events come, so the dead are not charged for it.
     const slice = (2 * DEPOSIT_SATS) / SLICES
     const bound = kills * CLIENTS * 1000 * (slice + REQUESTS_AT_ONCE * EVENTS * UNIT_SATS)
     t.comment(

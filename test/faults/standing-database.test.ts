@@ -1,5 +1,5 @@
 /**
- * A database that stands still and goes on leaves the pool as it was: nothing of it is lost with the statements that
+ * A database that is paused and resumed leaves the pool as it was: nothing of it is lost with the statements that
  * gave up.
  */
 import { setTimeout as wait } from 'node:timers/promises'
@@ -28,7 +28,7 @@ async function behindStandingGate(t: T, silence: number) {
   return { database, gate }
 }
 
-/** Each connection of the pool must answer: as many transactions at once as there are. */
+/** Each connection of the pool must answer: as many concurrent transactions as there are. */
 async function answers(database: Database) {
   const slept = Array.from({ length: connections }, () => database.transaction(tx => tx`select pg_sleep(0.05)`))
   return (await Promise.all(slept)).length
@@ -69,62 +69,54 @@ void t.test(
   }
 )
 
-void onEmbedded(
-  t,
-  'while the process of the embedded database stands still, statements fail in bounded time',
-  async t => {
-    const servers = startedServers(t)
-    const silence = 1_000
-    const url = 'pglite:memory'
-    const database = await openAt(t, url, { image: await testImage(), silence })
-    await database.sql`create table written (n integer)`
-    // The last: where a process takes too long to start, another takes its place.
-    const pid = servers.at(-1)?.pid
-    if (pid === undefined) throw new Error('the database has no process')
-    const half = Promise.withResolvers<void>()
-    const held = database.transaction(async tx => {
-      await tx`insert into written values (1)`
-      process.kill(pid, 'SIGSTOP')
-      half.resolve()
-      await tx`insert into written values (2)`
-    })
-    const over = Promise.allSettled([held])
-    // A machine that is too slow for the first statement fails here, and hangs nowhere.
-    await Promise.race([half.promise, held])
-    const took = stopwatch(t)
-    const round = async () => {
-      const asked = [
-        ...Array.from({ length: 3 }, () => database.sql`select 1`),
-        database.transaction(tx => tx`select 1`)
-      ]
-      for (const one of await Promise.allSettled(asked))
-        t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
-    }
-    await round()
-    const [outcome] = await over
-    t.ok(outcome.status === 'rejected' && isConnectionFault(outcome.reason), 'the transaction failed as a whole')
-    await round()
-    // Twice its time for each round, and some more; without a bound neither would end.
-    t.ok(took() < 10 * silence, `${took()} ms`)
-    process.kill(pid, 'SIGCONT')
-    await until(async () => (await database.health()).status === 'healthy')
-    t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
-    const rows = await Promise.all(
-      Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`)
-    )
-    t.same(
-      rows.map(([row]) => row?.n),
-      Array.from({ length: 20 }, (_, n) => n),
-      'each statement gets its own answer'
-    )
-    await database.transaction(tx => tx`insert into written values (3)`)
-    t.same(await database.sql`select n from written`, [{ n: 3 }])
+void onEmbedded(t, 'while the process of the embedded database is paused, statements fail in bounded time', async t => {
+  const servers = startedServers(t)
+  const silence = 1_000
+  const url = 'pglite:memory'
+  const database = await openAt(t, url, { image: await testImage(), silence })
+  await database.sql`create table written (n integer)`
+  // The last: where a process takes too long to start, another takes its place.
+  const pid = servers.at(-1)?.pid
+  if (pid === undefined) throw new Error('the database has no process')
+  const half = Promise.withResolvers<void>()
+  const held = database.transaction(async tx => {
+    await tx`insert into written values (1)`
+    process.kill(pid, 'SIGSTOP')
+    half.resolve()
+    await tx`insert into written values (2)`
+  })
+  const over = Promise.allSettled([held])
+  // A machine that is too slow for the first statement fails here, and hangs nowhere.
+  await Promise.race([half.promise, held])
+  const took = stopwatch(t)
+  const round = async () => {
+    const asked = [...Array.from({ length: 3 }, () => database.sql`select 1`), database.transaction(tx => tx`select 1`)]
+    for (const one of await Promise.allSettled(asked)) t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
   }
-)
+  await round()
+  const [outcome] = await over
+  t.ok(outcome.status === 'rejected' && isConnectionFault(outcome.reason), 'the transaction failed as a whole')
+  await round()
+  // Twice its time for each round, and some more; without a bound neither would end.
+  t.ok(took() < 10 * silence, `${took()} ms`)
+  process.kill(pid, 'SIGCONT')
+  await until(async () => (await database.health()).status === 'healthy')
+  t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
+  const rows = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`)
+  )
+  t.same(
+    rows.map(([row]) => row?.n),
+    Array.from({ length: 20 }, (_, n) => n),
+    'each statement gets its own answer'
+  )
+  await database.transaction(tx => tx`insert into written values (3)`)
+  t.same(await database.sql`select n from written`, [{ n: 3 }])
+})
 
 void onEmbedded(
   t,
-  'when the embedded database stands still within a statement of the job queue, GET /api/merchant/me is 503 once its silence is over',
+  'when the embedded database is paused within a statement of the job queue, GET /api/merchant/me is 503 once its silence is over',
   async t => {
     const servers = startedServers(t)
     const silence = 1_000

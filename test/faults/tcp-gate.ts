@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import type { Test as T } from 'tap'
 
 /**
- * A door in front of a server, that a test can shut: what is behind it is then away, as after a crash or behind a dead
+ * A door in front of a server, that a test can shut: what is behind it is then unreachable, as after a crash or behind a dead
  * network.
  */
 export interface TcpGate {
   readonly port: number
-  /** Resets every connection, and each new one at once. */
+  /** Resets every connection, and each new one immediately. */
   cut(): void
   /** Keeps connections but lets nothing through, as a network that drops packets does. */
   stall(): void

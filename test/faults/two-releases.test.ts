@@ -74,7 +74,7 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
   t.ok(former < migrations.length, `${migrations.length - former} migrations are between the two`)
   const serving = [before]
   let turn = 0
-  /** Requests under way by gateway: like a balancer, the test takes one out before it is stopped. */
+  /** Requests in flight by gateway: like a balancer, the test takes one out before it is stopped. */
   const busy = new Map<GatewayProcess, number>()
   const at = async <R>(use: (gateway: GatewayProcess) => Promise<R>) => {
     const gateway = serving[turn++ % serving.length] ?? before
@@ -106,7 +106,7 @@ t.test('two releases on one database: nothing paid is lost, nothing is good twic
       const one: Single = { method, authorization, delivered: 0 }
       singles.push(one)
       onBought()
-      // Every token stays good at both, and of a single-use credential one showing of two at once is.
+      // Every token stays good at both, and of a single-use credential one of two concurrent showings is.
       const token = tokens[Math.floor(Math.random() * tokens.length)] ?? ''
       const [again, ...shown] = await Promise.all([
         show('GET', PATH, token),

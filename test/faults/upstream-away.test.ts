@@ -1,4 +1,4 @@
-/** An upstream that keeps failing is left alone before anybody pays for it. */
+/** An upstream that keeps failing is left alone before a client pays for it. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
@@ -6,7 +6,7 @@ import { openShop, shopYaml } from '../security/shop.ts'
 import { buy } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
-/** An upstream that can be away, at one address. */
+/** An upstream that can be down, at one address. */
 async function comingAndGoing(t: T) {
   let server: Server | null = null
   let port = 0
@@ -78,7 +78,7 @@ for (const where of ['a route', "a merchant's proxy"] as const)
     t.equal((await gateway.send('GET', '/free/item')).status, 503, 'what is free too')
   })
 
-t.test('of two addresses one may go without a loss; with both away nothing is sold or used up', async t => {
+t.test('one of two addresses may fail without a loss; with both down nothing is sold or used up', async t => {
   const clock = new ManualClock()
   const [one, other] = [await comingAndGoing(t), await comingAndGoing(t)]
   const yaml = shopYaml(one.origin).replace(

@@ -22,7 +22,7 @@ import { insertPayment, type DeliveryRow } from '../payments/webhooks/fixture.ts
  */
 const EVENTS = Number(process.env['BOLTGATE_WEBHOOK_EVENTS'] ?? 200)
 const KILLS = Number(process.env['BOLTGATE_WEBHOOK_KILLS'] ?? 2)
-/** Attempts of one merchant at once: what one kill can catch between sending and writing. */
+/** Concurrent attempts of one merchant: what one kill can catch between sending and writing. */
 const PLACES = 4
 
 /** Starts the worker; `acknowledged` gathers what it says is paid. */
@@ -91,7 +91,7 @@ async function campaign(t: T, url: string, data: string) {
   const acknowledged = new Set<string>()
   let worker = start(t, url, data, acknowledged)
   for (let kills = 1; kills <= KILLS; kills++) {
-    // Killed as an attempt arrives, so that others are under way too.
+    // Killed as an attempt arrives, so that others are in flight too.
     await receiver.until(Math.floor((EVENTS * kills) / (KILLS + 1)))
     await worker.kill()
     worker = start(t, url, data, acknowledged)

@@ -63,7 +63,7 @@ t.test(
     const gateway = await spawnGateway(t, { yaml: yaml(7), env, workers: 2 })
     t.equal(new Set(gateway.serving).size, 2, `those that said so: ${gateway.serving.join(', ')}`)
     t.notOk(gateway.serving.includes(gateway.pid), 'the supervisor does not serve')
-    /** Prices as told over connections of their own, which go to the workers in turn. */
+    /** Prices as returned over connections of their own, which go to the workers in turn. */
     const prices = async () =>
       new Set(
         await Promise.all(
@@ -122,7 +122,7 @@ t.test(
     gateway.kill('SIGTERM')
     await gateway.line(line => String(line['msg']).startsWith('stopping'))
     finish()
-    t.equal((await client.response()).body, 'finished', 'what was under way is finished')
+    t.equal((await client.response()).body, 'finished', 'requests in flight are finished')
     t.same(await gateway.ended, { code: 0, signal: null })
     for (const pid of gateway.serving)
       t.throws(
@@ -237,7 +237,7 @@ t.test('one limit holds for two processes together', async t => {
   t.equal(upstream.hits.length, allowed)
 })
 
-t.test('workers start while the database is away, answer 503, and serve once it is there', async t => {
+t.test('workers start while the database is down, answer 503, and serve once it is up', async t => {
   const env = await shared(t)
   if (env === null) return
   const { gate, url: away } = await behindGate(t, env['DATABASE_URL'] ?? '')
@@ -261,7 +261,7 @@ t.test('workers start while the database is away, answer 503, and serve once it 
 })
 
 t.test(
-  'no worker is ready before the supervisor has made the first merchant, whoever reaches the database first',
+  'no worker is ready before the supervisor has made the first merchant, whichever reaches the database first',
   async t => {
     const env = await shared(t)
     if (env === null) return
@@ -334,7 +334,7 @@ t.test('workers listen at a Unix socket whose file a killed gateway left', async
   t.equal(new Set(gateway.serving).size, 2)
 })
 
-t.test('workers that cannot listen are not tried for ever: one clear line, and exit 1', async t => {
+t.test('workers that cannot listen are not retried forever: one clear line, and exit 1', async t => {
   const env = await shared(t)
   if (env === null) return
   const busy = net.createServer()

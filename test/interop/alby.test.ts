@@ -204,7 +204,7 @@ t.test('a client with a limit reads our price and pays no more than it may', asy
   await response.text()
 })
 
-t.test('ten calls at once pay ten invoices and all succeed', async t => {
+t.test('ten concurrent calls pay ten invoices and all succeed', async t => {
   const wallet = sandboxWallet(gateway)
   const answers = await Promise.all(
     Array.from({ length: 10 }, async () => {

@@ -29,7 +29,7 @@ t.test("Blink's own schema takes every document, and has every field of the fake
     }
     for (const field of Object.values(type.getFields())) {
       const there = real.getFields()[field.name]?.type
-      // The fake has one type in the place of an interface.
+      // The fake has one type instead of an interface.
       const isOne = there !== undefined && isInterfaceType(getNamedType(there))
       t.equal(isOne ? String(field.type) : String(there), String(field.type), `${type.name}.${field.name}`)
     }

@@ -35,7 +35,7 @@ t.test('curl', { skip }, async t => {
 
   async function paidCredential(url: string, scheme: 'l402' | 'payment', ...parameters: string[]) {
     const printed = await curl('--include', ...parameters, url)
-    // nginx says 100 by itself; the gateway answers a client that waits for it at once.
+    // nginx says 100 automatically; the gateway answers a client that waits for it immediately.
     if (!/^(HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 402 /.test(printed)) throw new Error(printed)
     const challenge = challengeIn(printed, scheme)
     const invoice = challenge.parameters.get('invoice') ?? ''

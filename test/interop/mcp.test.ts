@@ -76,7 +76,7 @@ t.test('MCP clients as published', { skip }, async t => {
     await end()
   })
 
-  t.test('wrong arguments are told by the tool', async t => {
+  t.test('wrong arguments are reported by the tool', async t => {
     const wallet = sandboxWallet(gateway)
     const pay = async (invoice: string) => (await wallet.payInvoice({ invoice })).preimage
     const { client, end } = await connected()

@@ -32,7 +32,7 @@ async function validate(t: T, url: string, options: readonly string[] = []) {
   // Into a file: the program ends itself before a pipe has taken everything.
   const output = join(folder, 'output.json')
   const file = openSync(output, 'w')
-  // Neither the home of whoever runs the tests nor their programs are its business.
+  // Neither the home of the user who runs the tests nor their programs are its business.
   const child = spawn(process.execPath, [program ?? '', 'validate', url, '--output-json', ...options], {
     env: { HOME: folder, PATH: '' },
     stdio: ['ignore', file, 'ignore']
@@ -129,7 +129,7 @@ t.test('mppx', { skip }, async t => {
           const replayed = await payment.pay()
           t.equal(replayed.status, 402, `${what} once more`)
           t.match(await replayed.json(), { type: 'https://paymentauth.org/problems/verification-failed' })
-          t.equal(upstream.received.length, before, 'not asked again')
+          t.equal(upstream.received.length, before, 'not requested again')
           t.equal(wallet.paid.length, 1, 'one payment for all of it')
         }
       }
@@ -144,7 +144,7 @@ t.test('mppx', { skip }, async t => {
     t.equal(wallet.paid.length, 1)
   })
 
-  await t.test('ten calls at once pay ten invoices and all succeed', async t => {
+  await t.test('ten concurrent calls pay ten invoices and all succeed', async t => {
     const { client, wallet } = buyer()
     // A query of its own: challenges that other tests left unpaid count towards the ten that one address may hold
     // (decision 122).
@@ -158,7 +158,7 @@ t.test('mppx', { skip }, async t => {
     t.equal(new Set(wallet.paid).size, 10)
   })
 
-  await t.test("mppx's own validator finds its way by itself on a fresh install, and no check fails", async t => {
+  await t.test("mppx's own validator works without settings on a fresh install, and no check fails", async t => {
     const fresh = await startGateway(t)
     const { code, discovery, endpoints } = await validate(t, fresh.url)
     t.equal(code, 0)

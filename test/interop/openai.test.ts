@@ -1,6 +1,6 @@
 /**
  * The client of OpenAI as published, with Alby's `fetchWithL402` as its `fetch`, through two gateways on one database.
- * What it is charged is compared with what the upstream counted by itself, to the token.
+ * What it is charged is compared with what the upstream counted independently, to the token.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -56,7 +56,7 @@ const path = openAiPath()
 const skip = path === null ? 'openai is not installed: run npm ci --prefix test/interop/openai' : false
 
 t.test(
-  `${CALLS} calls, ${AT_ONCE} at once over two gateways, are charged to the token`,
+  `${CALLS} calls, ${AT_ONCE} concurrent over two gateways, are charged to the token`,
   { skip, timeout: 600_000 },
   async t => {
     // A path that is computed gives an unknown module; the interface above says what is in it.
@@ -129,7 +129,7 @@ t.test(
           apiKey: 'none',
           maxRetries: 0,
           fetch,
-          // The credential stands there.
+          // The credential is there.
           defaultHeaders: { Authorization: null }
         })
       }
@@ -168,7 +168,7 @@ t.test(
       prompt: model.calls.reduce((sum, { prompt }) => sum + prompt, 0),
       completion: model.calls.reduce((sum, { completion }) => sum + completion, 0)
     }
-    t.same(said, counted, 'the clients were told what the upstream counted')
+    t.same(said, counted, 'the clients got what the upstream counted')
     const sums = await eventually('all is written', async () => {
       const [row] = await database.sql<{ n: number; input: number; output: number; msat: number; others: number }[]>`
       select count(*)::int as n, sum(input)::int as input, sum(output)::int as output, sum(msat)::int as msat,
@@ -189,7 +189,7 @@ t.test(
     t.equal(money?.spent, sums?.msat, 'the balances have spent what the entries say')
     t.equal((money?.deposited ?? 0) % 40_000, 0)
     t.ok((money?.deposited ?? 0) <= bought * 40_000, 'and hold no more than was paid')
-    t.ok((money?.least ?? -1) >= 0, 'none is below zero')
+    t.ok((money?.least ?? -1) >= 0, 'no balance is below zero')
   }
 )
 

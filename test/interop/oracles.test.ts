@@ -1,4 +1,4 @@
-/** What a running gateway sends in a 402, read by libraries that nobody here wrote. */
+/** What a running gateway sends in a 402, read by libraries by other authors. */
 import bolt11 from 'bolt11'
 import lightBolt11 from 'light-bolt11-decoder'
 import oracle from 'macaroon'

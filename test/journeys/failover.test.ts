@@ -78,7 +78,7 @@ async function makersOf(gateway: TestGateway) {
   return ((await gateway.send('GET', '/ready')).json() as { makers?: unknown }).makers
 }
 
-t.test('the second makes invoices while the first is away, and the first again once it is back', async t => {
+t.test('the second makes invoices while the first is down, and the first again once it is back', async t => {
   const { phoenixd, cln, clock, start, breakPhoenixd } = await scene(t)
   const gateway = await start(inOrder(PHOENIXD, CLN))
   const ask = () => gateway.send('GET', '/demo/quote')
@@ -93,7 +93,7 @@ t.test('the second makes invoices while the first is away, and the first again o
   for (let time = 1; time <= 5; time++) {
     const answer = await ask()
     t.equal(answer.status, 402, `failure ${time}`)
-    t.ok(holds(cln, answer), 'nobody notices')
+    t.ok(holds(cln, answer), 'clients see no difference')
   }
   const calls = asked(phoenixd, /createinvoice/)
   t.ok(holds(cln, await ask()))
@@ -130,7 +130,7 @@ t.test('the second makes invoices while the first is away, and the first again o
   ])
 })
 
-t.test('while both are away it is 503 with the shorter wait, and nothing is lost', async t => {
+t.test('while both are down it is 503 with the shorter wait, and nothing is lost', async t => {
   const { phoenixd, cln, start, breakPhoenixd } = await scene(t)
   const gateway = await start(inOrder(PHOENIXD, CLN))
   breakPhoenixd(5)
@@ -144,7 +144,7 @@ t.test('while both are away it is 503 with the shorter wait, and nothing is lost
   t.equal(phoenixd.wallet.invoices.size + cln.wallet.invoices.size, 0)
 })
 
-t.test('a key that the first refuses does not stop the sale, and the reason is told', async t => {
+t.test('a key that the first refuses does not stop the sale, and the reason is reported', async t => {
   const { phoenixd, cln, start } = await scene(t)
   const gateway = await start(
     inOrder(`{ kind: phoenixd, key: "phoenixd://${new URL(phoenixd.url).host}?password=wrong" }`, CLN)
@@ -224,7 +224,7 @@ t.test('what one made stays with it, also after a restart with another order: sy
   t.match(gone, { status: 400 })
   t.match(gone.text, /made through phoenixd, and the primary provider is cln or lnbits now/)
   const unasked = await gateway.merchantSend('POST', `/api/payments/${two.invoiceId}/sync`)
-  t.match(unasked.json(), { status: /^unpaid$/ }, 'nobody else is asked about it')
+  t.match(unasked.json(), { status: /^unpaid$/ }, 'no other provider is asked about it')
 })
 
 t.test('an account that has a key for one of several is paid there alone', async t => {
@@ -237,7 +237,7 @@ t.test('an account that has a key for one of several is paid there alone', async
   t.equal((await pay('cln')).status, 201)
   t.same([phoenixd.wallet.invoices.size, cln.wallet.invoices.size], [0, 1])
   for (let time = 0; time < 5; time++) cln.fail('server error', /invoice$/)
-  t.equal((await pay('away')).status, 503, "the operator's node takes nobody else's money")
+  t.equal((await pay('away')).status, 503, "the operator's node takes only the operator's money")
   t.equal(phoenixd.wallet.invoices.size, 0)
   const refused = await save('neither of them')
   t.equal(refused.status, 400)

@@ -19,11 +19,11 @@ import { temporaryFolder } from '../support/database.ts'
 import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
-/** Somebody who makes invoices, at a service of its own where it has a `url`. */
+/** A maker of invoices, at a service of its own where it has a `url`. */
 interface Maker {
   readonly url?: string
   key(): string
-  /** Somebody pays an invoice; the preimage. */
+  /** Pays an invoice from another wallet; the preimage. */
   pay(invoice: string): string | Promise<string>
   close(): Promise<void>
 }
@@ -106,7 +106,7 @@ for (const [kind, start] of Object.entries(makers)) {
   })
 }
 
-t.test('what LNbits and phoenixd push is taken in, and what nobody proved is not', async t => {
+t.test('what LNbits and phoenixd push is accepted, and unproved notifications are not', async t => {
   const lnbits = await startFakeLnbits()
   const phoenixd = await startFakePhoenixd()
   t.teardown(async () => {

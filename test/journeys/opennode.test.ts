@@ -16,7 +16,7 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   const statuses = (payment: Json) =>
     front.webhooksOf(payment['invoiceId']).map(({ text }) => (JSON.parse(text) as { status: string }).status)
 
-  await t.test('it hangs: 503 in its time, after five at once with Retry-After, and again 10 s later', t =>
+  await t.test('it hangs: 503 within its timeout, after five immediately with Retry-After, and again 10 s later', t =>
     hanging(t, front)
   )
 
@@ -41,7 +41,7 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   })
 
   await t.test(
-    'notifications in the wrong order, and of charges that nobody here knows, are 200; one webhook for each status',
+    'notifications in the wrong order, and of unknown charges, are 200; one webhook for each status',
     async t => {
       const payment = await front.order()
       const charge = chargeOf(payment)
@@ -63,7 +63,7 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   )
 
   await t.test(
-    'on chain: processing, then paid; less than asked: underpaid; refunded by the provider: the merchant is told',
+    'on chain: processing, then paid; less than asked: underpaid; refunded by the provider: the merchant is notified',
     async t => {
       const payment = await front.order()
       await fake.payOnChain(chargeOf(payment).id, 10_000)

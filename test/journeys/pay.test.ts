@@ -109,6 +109,6 @@ t.test(
       return (Array.isArray(lines) ? lines[0] : lines)?.split(' ', 1)[0] ?? ''
     }
     t.equal(await first({ authorization: modern }), 'Payment')
-    t.equal(await first({}), 'L402', 'without a credential L402 stands first')
+    t.equal(await first({}), 'L402', 'without a credential L402 comes first')
   }
 )

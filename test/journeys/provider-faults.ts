@@ -34,7 +34,7 @@ function isUnavailable(t: T, answer: Answer, message: string) {
 }
 
 /**
- * A provider that hangs: 503 in its time; after five at once, with Retry-After; and again 10 s later. Before there is
+ * A provider that hangs: 503 within its timeout; after five immediately, with Retry-After; and again 10 s later. Before there is
  * any payment: the poller's calls would be fine.
  */
 export async function hanging(t: T, front: ShopFront): Promise<void> {
@@ -66,7 +66,7 @@ export async function hanging(t: T, front: ShopFront): Promise<void> {
     isValid: false,
     message: /could not be asked, so the key was not tried/
   })
-  t.equal(till.requests(), asked, 'nobody was asked')
+  t.equal(till.requests(), asked, 'no provider was called')
   clock.advance(9_999)
   t.equal((await create(front)).headers['retry-after'], '1')
   clock.advance(1)

@@ -10,8 +10,8 @@ const FOLLOW_UP = 'refunds-follow-up'
 /** The whole life of payments and challenges over one kind, from the key to the refund. */
 export async function journey(t: T, front: ShopFront): Promise<void> {
   await t.test('the key is valid', t => validKey(t, front))
-  await t.test('BTC: paid, told, synced, refunded in two parts', t => paymentLife(t, front))
-  await t.test('USD and EUR are converted, and paid all the same', t => fiat(t, front))
+  await t.test('BTC: paid, notified, synced, refunded in two parts', t => paymentLife(t, front))
+  await t.test('USD and EUR are converted, and still paid', t => fiat(t, front))
   await t.test("a challenge of a proxy: the payer's preimage opens it, l402.challenge.paid arrives once", t =>
     proxyChallenge(t, front)
   )
@@ -118,14 +118,14 @@ async function paymentLife(t: T, front: ShopFront) {
   t.equal(front.webhooksOf(invoiceId).length, 1, 'refund status changes emit no merchant webhook')
 }
 
-/** A refund under way is followed up without anybody asking; answers it as it then is. */
+/** A refund in flight is followed up without a request; returns it as it then is. */
 async function confirmed(t: T, { gateway, till, clock, inTime }: ShopFront, created: Json) {
   const path = `/api/refunds/${String(created['refundId'])}`
   if (created['status'] !== 'confirmed') {
     t.match(created['status'], /^(pending|processing)$/)
     till.finishPayouts()
-    t.equal(json(await gateway.merchantSend('GET', path), 200)['status'], created['status'], 'nobody has asked yet')
-    // A refund is first looked up a minute after it was begun; nothing else is under way now that time could cut short.
+    t.equal(json(await gateway.merchantSend('GET', path), 200)['status'], created['status'], 'no client has asked yet')
+    // A refund is first looked up a minute after it was begun; nothing else is in flight now that time could cut short.
     clock.advance(60_000)
   }
   const refund = await inTime('the refund is followed up', FOLLOW_UP, async () => {

@@ -39,7 +39,7 @@ t.test('every sale is in the figures once, by what was sold and how it was learn
       headers: { ...LOCATION, ...(authorization === undefined ? {} : { authorization }) },
       body: CART
     })
-  // The sandbox tells of one at once; of the other the credential does so too, and it is the same sale.
+  // The sandbox reports one immediately; the credential reports the other too, and it is the same sale.
   const challenge = challengeOf(await checkout(), 'l402')
   const proof = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   for (let times = 0; times < 2; times++) t.equal((await checkout(proof)).status, 200)

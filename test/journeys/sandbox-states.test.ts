@@ -13,7 +13,7 @@ interface Made {
 const ADMIN = 'an-admin-key-of-the-operator-0123456789'
 const FAILING = 'bcrt1qwdskuerzdauzqun9ve6kuepqveskjmrn0wlvnf'
 
-t.test('an integrator sees in the sandbox what becomes of payments that go wrong, each with its webhook', async t => {
+t.test('an integrator sees in the sandbox how failed payments end, each with its webhook', async t => {
   const receiver = await startReceiver()
   t.teardown(() => receiver.close())
   const gateway = await startGateway(t, { env: { BOLTGATE_ADMIN_KEY: ADMIN } })
@@ -92,7 +92,7 @@ t.test('an integrator sees in the sandbox what becomes of payments that go wrong
     t.match(await webhook(), { status: 'underpaid' })
   })
 
-  await t.test('the button of the pay page pays without a program, for whoever is on this machine', async t => {
+  await t.test('the button of the pay page pays without a program, for any user on this machine', async t => {
     const { invoiceId, payUrl } = await create()
     const path = new URL(payUrl).pathname
     const page = await gateway.send('GET', path)

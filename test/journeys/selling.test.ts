@@ -34,7 +34,7 @@ t.test('a fixed price', async t => {
   t.equal(upstream.requests.length, 1)
 })
 
-t.test('a price in dollars, and how it is told', async t => {
+t.test('a price in dollars, and how it is shown', async t => {
   const { gateway } = await stand(t, documented('dollars.yaml'), [['sandbox ]', 'sandbox, merchant-api ]']])
   const { sats, authorization } = await bought(gateway, await gateway.send('GET', '/v1/oslo'))
   t.equal(sats, 2)
@@ -55,7 +55,7 @@ t.test('a price in dollars, and how it is told', async t => {
   t.match((await gateway.send('GET', '/.well-known/l402.json')).text, /"model":"varies","price":"USD 0\.002"/)
 })
 
-t.test('a price by model, and how it is told', async t => {
+t.test('a price by model, and how it is shown', async t => {
   const { gateway, upstream } = await stand(t, documented('by-model.yaml'))
   const ask = (body: object | string, headers: Record<string, string> = {}) =>
     gateway.send('POST', '/v1/chat/completions', {
@@ -81,7 +81,7 @@ t.test('a price by model, and how it is told', async t => {
   t.match((await gateway.send('GET', '/openapi.json')).text, /"mode":"by-field","by":\{"json":"model"\}/)
 })
 
-t.test('a price of a server, and how it is told', async t => {
+t.test('a price of a server, and how it is shown', async t => {
   const server = createServer((request, response) => {
     let text = ''
     request.on('data', (piece: Buffer) => (text += piece.toString()))

@@ -87,7 +87,7 @@ t.test(
     t.match(text, `$${totalUsd.toFixed(2)}`)
     const address =
       text.split(/\r?\n/).find(line => line.startsWith(`${gateway.url}/storefront/demo/claim?claimToken=`)) ?? ''
-    t.ok(address, 'the claim URL stands on a line of its own')
+    t.ok(address, 'the claim URL is on a line of its own')
     const token = new URL(address).searchParams.get('claimToken') ?? ''
 
     await page.goto(address)

@@ -35,7 +35,7 @@ export const ADDRESS = Object.freeze({
 })
 const LOCATION = { 'x-buyer-location': 'US-NY-10001' }
 
-/** A paid order that nobody has claimed. */
+/** A paid, unclaimed order. */
 export interface Bought {
   readonly orderId: string
   readonly claimToken: string
@@ -66,7 +66,7 @@ export interface Counter {
   afterJob<R>(what: string, job: string, look: () => Promise<R | null>): Promise<R>
 }
 
-/** Opens it: the merchant names domain and app, and the platform is told where to report. */
+/** Opens it: the merchant names domain and app, and the platform gets the webhook addresses. */
 export async function openCounter(t: T): Promise<Counter> {
   const clock = new ManualClock(Date.now())
   const fake = await startFakeShopify({ clock })

@@ -14,11 +14,11 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
   const { gateway } = front
   t.same(fake.subscriptions, [], 'nothing is registered by saving a key')
 
-  await t.test('it hangs: 503 in its time, after five at once with Retry-After, and again 10 s later', t =>
+  await t.test('it hangs: 503 within its timeout, after five immediately with Retry-After, and again 10 s later', t =>
     hanging(t, front)
   )
 
-  await t.test('the receiver is registered by itself at the first payment, once', async t => {
+  await t.test('the receiver is registered automatically at the first payment, once', async t => {
     await Promise.all([front.order(), front.order(), front.order()])
     await eventually('it is registered', () => Promise.resolve(fake.subscriptions[0] ?? null))
     await front.order()
@@ -50,7 +50,7 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
   })
 
   await t.test(
-    'notifications in the wrong order, and of charges that nobody here knows, are 200; one webhook for each status',
+    'notifications in the wrong order, and of unknown charges, are 200; one webhook for each status',
     async t => {
       const payment = await front.order()
       const id = String(payment['providerChargeId'])
@@ -112,7 +112,7 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
     fake.subscriptions.splice(0, 1, subscription)
     t.same(await till.notify?.(String(payment['lightningInvoice'])), [200])
     await front.becomes(payment['invoiceId'], 'paid')
-    t.ok(fake.waiting > 0, 'the refused one is sent again by itself')
+    t.ok(fake.waiting > 0, 'the refused one is sent again automatically')
     t.equal(json(await gateway.merchantSend('GET', '/api/merchant/webhooks/deliveries?status=failed'), 200)['total'], 0)
   })
 

@@ -20,7 +20,7 @@ export interface Till {
   readonly url: string
   /** Of the account, with every permission. */
   readonly key: string
-  /** Satoshis of 25 US dollars and of 9.20 euros, by whoever converts for the kind. */
+  /** Satoshis of 25 US dollars and of 9.20 euros, by the converter of the kind. */
   readonly sats: { readonly usd: number; readonly eur: number }
   /** How often the poller lists an account with open payments, in milliseconds. */
   readonly polled: number
@@ -38,14 +38,14 @@ export interface Till {
   payouts(): number
   /** Requests that came. */
   requests(): number
-  /** Pays an invoice over Lightning and tells nobody; answers the preimage. */
+  /** Pays an invoice over Lightning without a notification; returns the preimage. */
   pay(invoice: string): string
   /**
    * Sends the notification about an invoice, as often as asked; null where the kind sends none. The statuses that it
    * was answered.
    */
   readonly notify: ((invoice: string, times?: number) => Promise<ReadonlyArray<number | null>>) | null
-  /** Payouts stay under way until `finishPayouts`. */
+  /** Payouts stay in flight until `finishPayouts`. */
   slowPayouts(): void
   finishPayouts(): void
   fail(fault: TillFault, call: TillCall): void
@@ -232,7 +232,7 @@ export async function lndTill(
     requests: () => fake.requests.length,
     pay: invoice => wallet.settle(decodeInvoice(invoice).paymentHash),
     notify: null,
-    // What is under way keeps its answer open; lnd's own way to be slow is a lost answer to us.
+    // A payout in flight keeps its answer open; lnd's own way to be slow is a lost answer to us.
     slowPayouts: () => {},
     finishPayouts: () => {
       wallet.mine()

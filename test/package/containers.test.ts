@@ -49,7 +49,7 @@ t.test('what `docker compose up` starts is a trial, is called so, and is reached
   )
 })
 
-t.test('the image is production unless it is told otherwise, and runs as nobody', async t => {
+t.test('the image runs in production mode by default, without root', async t => {
   t.match(dockerfile, /^ENV .*BOLTGATE_MODE=production/m)
   t.match(dockerfile, "sed -i '/^mode: development/d' gateway.yaml")
   t.match(read('gateway.yaml'), /^mode: development/m, 'the line that is taken out')
@@ -77,7 +77,7 @@ t.test('every service is bounded and every base is named by its full version', a
   )
 })
 
-t.test('secrets are files: none stands in an environment, an argument or this repository', async t => {
+t.test('secrets are files: none is in an environment, an argument or this repository', async t => {
   for (const [name, { environment = {}, secrets = [] }] of services) {
     for (const [variable, value] of Object.entries(environment)) {
       if (!/SECRET|KEY|PASSWORD|DATABASE_URL|REDIS_URL/.test(variable)) continue
@@ -93,7 +93,7 @@ t.test('secrets are files: none stands in an environment, an argument or this re
   t.notMatch(read('.env'), /^\w*(SECRET|KEY|PASSWORD)/m)
 })
 
-t.test('Redis asks for a password and keeps what it was told', async t => {
+t.test('Redis asks for a password and keeps its data', async t => {
   const { command = [], volumes } = compose.services['state'] ?? {}
   const script = command.join(' ')
   t.match(script, 'requirepass')

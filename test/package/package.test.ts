@@ -20,8 +20,8 @@ const execute = (
 ) => executeFile('env', ['-u', 'NODE_OPTIONS', program, ...args], options)
 
 /**
- * Starts a gateway with the plugin of the guide in `folder`, and has it refuse somebody: an error class of a second
- * copy would be a stranger to the gateway, which answers those with 500.
+ * Starts a gateway with the plugin of the guide in `folder`, and has it refuse a request: an error class of a second
+ * copy would be unknown to the gateway, which answers those with 500.
  */
 async function runsPluginOfGuide(t: T, folder: string, program: string) {
   const plugin = join(folder, 'greeting.ts')

@@ -41,7 +41,7 @@ export interface Fixture {
   /** Mails whose transaction was committed, oldest first. */
   mails(): Promise<Mail[]>
   account(different?: Partial<CreateMerchant>): Promise<Merchant>
-  /** Buys a plan with an account's key, or as a stranger from an address of its own. */
+  /** Buys a plan with an account's key, or anonymously from an address of its own. */
   buy(merchant: Merchant | null, different?: Partial<BitcoinSubscriptionInput>): Promise<BitcoinSubscriptionView>
   /** The provider says that the invoice was paid. */
   settle(made: { readonly paymentHash: string }): Promise<void>
@@ -73,7 +73,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
   selling.settlements.onSettled('subscription', challenge => plans.settled(challenge))
   // In the transaction, as the real outbox: what is rolled back was never sent.
   await database.sql`create table if not exists test_mails (n integer generated always as identity, run text not null, mail jsonb not null)`
-  // What other tests of the file have left is nobody's to renew.
+  // What other tests of the file have left is never renewed.
   await database.sql`update bitcoin_subscriptions set state = 'replaced'`
   const run = `run-${++accounts}`
   const reminders = new PlanReminders({

@@ -120,7 +120,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     ])
     t.equal((listed.json() as { invoices: unknown[] }).invoices.length, 2)
     const others = await gateway.merchantSend('GET', '/api/merchant/subscription/invoices')
-    t.same(others.json(), { invoices: [] }, 'nobody else sees them')
+    t.same(others.json(), { invoices: [] }, 'other accounts do not see them')
     await gateway.database.sql`
       update bitcoin_invoices set expires_at = now() - interval '16 minutes' where invoice_id = ${next.invoiceId}`
     const plan = await asPerson(gateway, await sessionOf(gateway, apiKey), '/console/plan')
@@ -152,7 +152,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     t.equal(
       (await create({ plan: 'individual', email }, gateway.adminKey)).status,
       401,
-      "the admin key is nobody's account"
+      'the admin key belongs to no account'
     )
   })
 

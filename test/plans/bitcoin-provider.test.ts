@@ -18,7 +18,7 @@ t.test(
     })
     const gateway = await startGateway(t, { yaml: `${yaml}\n${pricesYaml(prices)}\n`, clock })
     const jobs = new JobTable(gateway.database)
-    // An hour of the clock ends connections that rest, so none is left to rest.
+    // An hour of the clock ends idle connections, so none is left to rest.
     const close = { connection: 'close' }
     const { apiKey } = (
       await gateway.send('POST', '/api/admin/merchants', {
@@ -49,7 +49,7 @@ t.test(
     await t.test('a notification gives the month, and as often as it comes only once', async t => {
       const { lightningInvoice, payUrl } = await buy()
       till.pay(lightningInvoice)
-      t.equal(await isPaid(payUrl), null, 'nobody has said so yet')
+      t.equal(await isPaid(payUrl), null, 'no provider has said so yet')
       t.same(await till.notify?.(lightningInvoice, 3), [200, 200, 200])
       await eventually('the plan is paid', () => isPaid(payUrl))
       const first = await end()

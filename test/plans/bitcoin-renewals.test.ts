@@ -61,7 +61,7 @@ t.test('renewal: an invoice by mail 7 days before the end, reminders at 3 and 1,
       'boltgate: your plan ends tomorrow'
     ]
   )
-  t.equal(new Set(mails.map(pageOf)).size, 1, 'one invoice stands in all of them')
+  t.equal(new Set(mails.map(pageOf)).size, 1, 'one invoice is in all of them')
   t.equal(new Set(mails.map(mail => mail.id)).size, 3, 'a mail program takes none for a repetition')
 
   await payAt(f, pageOf(first))
@@ -117,7 +117,7 @@ t.test(
   }
 )
 
-t.test('a gateway that was down over end and grace ends the plan all the same', async t => {
+t.test('a gateway that was down over end and grace still ends the plan', async t => {
   const f = await fixture(t)
   const merchant = await f.account()
   await f.settle(await f.buy(merchant))
@@ -130,7 +130,7 @@ t.test('a gateway that was down over end and grace ends the plan all the same', 
   )
 })
 
-t.test('while the provider is away a plan still ends, and the mail is sent later, once', async t => {
+t.test('while the provider is down a plan still ends, and the mail is sent later, once', async t => {
   const f = await fixture(t)
   const merchant = await f.account()
   await f.settle(await f.buy(merchant))
@@ -198,7 +198,7 @@ t.test(
     f.clock.advance(31 * DAY)
     await f.reminders.run()
     t.same(await f.mails(), [])
-    t.match(await f.now(byCard), { subscriptionStatus: /^active$/ }, "the card's provider says how that one stands")
+    t.match(await f.now(byCard), { subscriptionStatus: /^active$/ }, "the card's provider has the status of that one")
     t.match(
       await f.now(moved),
       { tier: 'l402', subscriptionStatus: /^active$/ },
@@ -226,7 +226,7 @@ t.test('a payment that arrives while the end is being written is not lost', asyn
   t.match(await f.now(merchant), { subscriptionStatus: /^active$/ })
 })
 
-t.test('what nobody paid is deleted 30 days after it expired, with its challenge; what was paid stays', async t => {
+t.test('unpaid ones are deleted 30 days after they expired, with their challenge; paid ones stay', async t => {
   const f = await fixture(t)
   const merchant = await f.account()
   const [paid, unpaid, renewal] = [await f.buy(merchant), await f.buy(null), await f.buy(merchant)]

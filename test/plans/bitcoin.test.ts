@@ -132,7 +132,7 @@ t.test('paying late, after the expiry, still counts once', async t => {
   t.match(await plans.byPayToken(token), { status: /^paid$/, paidAt: clock.now() })
 })
 
-t.test('a month that is paid early is added to the one that runs, with two invoices paid at once too', async t => {
+t.test('a month that is paid early is added to the current one, with two invoices paid concurrently too', async t => {
   const { account, buy, settle, now, clock } = await fixture(t, '2027-01-31T12:00:00.000Z')
   const merchant = await account()
   await settle(await buy(merchant))
@@ -244,7 +244,7 @@ t.test(
   }
 )
 
-t.test('who pays again after an administrator has rejected waits anew: no payment goes unseen', async t => {
+t.test('a client that pays again after an administrator has rejected waits again: no payment goes unseen', async t => {
   const { buy, settle, pending, database, clock } = await fixture(t, '2027-01-10T12:00:00.000Z')
   const email = 'again@example.com'
   const mine = async () => (await pending.list(true)).filter(row => row.email === email)
@@ -316,7 +316,7 @@ t.test(
   }
 )
 
-t.test('the months of somebody who had to wait for an account count from its approval', async t => {
+t.test('the months of a buyer who waited for an account count from its approval', async t => {
   const { buy, settle, pending, plans, merchants, database, clock, now } = await fixture(t, '2027-01-31T12:00:00.000Z')
   const approve = async (email: string) => {
     const [row] = (await pending.list(false)).filter(row => row.email === email)
@@ -376,7 +376,7 @@ t.test(
     const merchant = await account()
     const made = await buy(merchant)
     await database.sql`alter table merchants add constraint no_more check (billing_subscription_id is distinct from ${database.sql.unsafe(`'${made.subscriptionId}'`)})`
-    await t.rejects(settle(made), 'so whoever brought the news brings them again')
+    await t.rejects(settle(made), 'so its caller retries')
     await database.sql`alter table merchants drop constraint no_more`
     t.equal((await now(merchant)).tier, 'free')
     await settle(made)
@@ -384,24 +384,21 @@ t.test(
   }
 )
 
-t.test(
-  'the caps on open invoices hold: the newest is handed out again to the same buyer, and to nobody else',
-  async t => {
-    const { plans, payee } = await fixture(t)
-    const client = 'one household'
-    const ids = new Set<string>()
-    for (let count = 0; count < 12; count++)
-      ids.add(
-        (await plans.create({ plan: 'individual', email: 'greedy@example.com' }, { merchant: null, client })).invoiceId
-      )
-    t.equal(ids.size, 10)
-    t.equal(payee.requests.length, 10)
-    const other = await plans.create({ plan: 'individual', email: 'neighbour@example.com' }, { merchant: null, client })
-    t.notOk(ids.has(other.invoiceId), 'the neighbour pays for their own')
-  }
-)
+t.test('the caps on open invoices hold: the newest is handed out again to the same buyer only', async t => {
+  const { plans, payee } = await fixture(t)
+  const client = 'one household'
+  const ids = new Set<string>()
+  for (let count = 0; count < 12; count++)
+    ids.add(
+      (await plans.create({ plan: 'individual', email: 'greedy@example.com' }, { merchant: null, client })).invoiceId
+    )
+  t.equal(ids.size, 10)
+  t.equal(payee.requests.length, 10)
+  const other = await plans.create({ plan: 'individual', email: 'neighbour@example.com' }, { merchant: null, client })
+  t.notOk(ids.has(other.invoiceId), 'the neighbor pays for their own')
+})
 
-t.test('while the provider is away nothing is made, and the answer says when to come back', async t => {
+t.test('while the provider is down nothing is made, and the response has a Retry-After', async t => {
   const { buy, payee, database } = await fixture(t)
   payee.fault = new Error('away')
   const email = 'unlucky@example.com'

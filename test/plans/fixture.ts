@@ -14,7 +14,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 
 export const DAY = 86_400_000
 
-/** A billing provider of which a test says how subscriptions stand. */
+/** A billing provider whose subscription statuses a test sets. */
 export class ToldProvider {
   readonly subscriptions = new Map<string, BilledSubscription>()
   asked = 0
@@ -29,7 +29,7 @@ export class ToldProvider {
   }
 }
 
-/** Subscriptions by card over a database, with a provider that is told what to say. */
+/** Subscriptions by card over a database, with a scripted provider. */
 export interface Fixture {
   readonly clock: ManualClock
   readonly provider: ToldProvider
@@ -40,7 +40,7 @@ export interface Fixture {
   account(more?: Partial<CreateMerchant>): Promise<Merchant>
   /** The account as it is now. */
   merchant(id: number): Promise<Merchant>
-  /** How a subscription stands at the provider from now on; made anew, or changed. */
+  /** Sets a subscription's status at the provider; creates or changes it. */
   stands(different: Partial<BilledSubscription> & { readonly subscriptionId: string }): BilledSubscription
   /** Those that wait for approval, or did, by the id of their subscription. */
   pended(subscriptionId: string): Promise<PendingSubscription | null>

@@ -207,7 +207,7 @@ t.test('plans by card over stripe', async t => {
       const held = fake.subscriptions.get(id)
       if (held === undefined) throw new Error('the fake keeps what it made')
 
-      await t.test('events drive status, whatever is told of them', async t => {
+      await t.test('events drive status, whatever their payload says', async t => {
         held.status = 'past_due'
         // The notification says active: only the provider's word counts.
         await notify('customer.subscription.updated', { object: 'subscription', id, status: 'active' })
@@ -322,7 +322,7 @@ t.test('plans by card over stripe', async t => {
     }
   )
 
-  await t.test('the provider is away: 503 with Retry-After; it refuses: 502; neither shows why', async t => {
+  await t.test('the provider is down: 503 with Retry-After; it refuses: 502; neither shows why', async t => {
     fake.fail('server error', /checkout/, 2)
     const away = await checkout(gateway, buyer)
     t.match(json(away, 503), { error: 'Billing provider unavailable' })
@@ -336,7 +336,7 @@ t.test('plans by card over stripe', async t => {
     })
   })
 
-  await t.test("an address that the provider takes for none is the buyer's mistake: 400", async t => {
+  await t.test("an address that the provider rejects is the buyer's mistake: 400", async t => {
     const answer = await checkout(gateway, { plan: 'individual', email: 'buyer@localhost' })
     t.match(json(answer, 400), { errors: { Email: [/address/] } })
   })
@@ -406,7 +406,7 @@ t.test('plans by card over the sandbox', async t => {
     t.equal((await gateway.send('POST', `${own(portalUrl)}/complete`)).status, 404, 'a portal is no checkout')
   })
 
-  await t.test('nobody but the sandbox itself signs', async t => {
+  await t.test('only the sandbox itself can sign', async t => {
     const answer = await gateway.send('POST', '/api/webhooks/billing', {
       body: { id: 'evt_1', type: 'a' },
       headers: { 'stripe-signature': `t=${Math.floor(Date.now() / 1000)},v1=${'0'.repeat(64)}` }

@@ -47,6 +47,6 @@ t.test('Pricing feeds return only publicly listed plans: free and individual (de
     '1 webhook endpoint',
     'the webhook URL is there whatever the number'
   )
-  t.notOk(plans[1]?.features.includes('Analytics'), 'nobody is promised what does not exist')
+  t.notOk(plans[1]?.features.includes('Analytics'), 'no buyer is promised what does not exist')
   t.equal(listedPlans(caps, 0)[1]?.trialDays, 0)
 })

@@ -72,7 +72,7 @@ const wrongPrices: ReadonlyArray<[name: string, price: BilledPrice | null, said:
 
 for (const [name, price, said] of wrongPrices) {
   t.test(
-    `a price at the provider that is not the listed one (${name}) sells nothing, and the operator is told why`,
+    `a price at the provider that is not the listed one (${name}) sells nothing, and the operator sees why`,
     async t => {
       const made = rig(price)
       await made.check.look()
@@ -100,11 +100,11 @@ t.test('the listed price sells, and is not read again for each buyer', async t =
   t.same(made.lines, [])
 })
 
-t.test('a price that was mended sells within seconds', async t => {
+t.test('a price that was fixed sells within seconds', async t => {
   const made = rig({ ...right, isActive: false })
   await t.rejects(made.check.agree('individual'))
   await t.rejects(made.check.agree('individual'))
-  t.equal(made.asked, 1, 'buyers do not ask again at once')
+  t.equal(made.asked, 1, 'buyers do not check again immediately')
   made.price = async () => right
   made.clock.advance(10_000)
   await made.check.agree('individual')
@@ -144,7 +144,7 @@ t.test('a price is read as Stripe keeps it', async t => {
   await t.rejects(open(fake.price).price('individual'), { name: 'BillingError', fault: 'away' })
 })
 
-t.test('a gateway whose plan costs more at Stripe than is listed sells it to nobody', async t => {
+t.test('a gateway whose plan costs more at Stripe than is listed does not sell it', async t => {
   const fake = await startFakeStripe()
   fake.prices.set(fake.price, {
     active: true,

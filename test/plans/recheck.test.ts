@@ -41,7 +41,7 @@ t.test(
       })
     }
 
-    await t.test('not renewed: refused, and nobody asks again for a minute', async t => {
+    await t.test('not renewed: refused, and not checked again for a minute', async t => {
       const { one, subscriptionId } = await ended()
       const before = provider.asked
       for (let request = 0; request < 5; request++) t.match(await refusal(one), expired)
@@ -58,7 +58,7 @@ t.test(
       t.match(await refusal(one), { error: 'Subscription not active', status: 403 })
     })
 
-    await t.test('of many requests at once one asks, and all of them learn', async t => {
+    await t.test('of concurrent requests one asks, and all of them learn', async t => {
       const { one, subscriptionId } = await ended()
       stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
       const before = provider.asked
@@ -70,7 +70,7 @@ t.test(
     })
 
     await t.test(
-      'a provider that is away, or an error of any kind, is no 500: the account is judged by what is known',
+      'an unavailable provider, or an error of any kind, is no 500: the account is judged by what is known',
       async t => {
         for (const error of [
           new BillingError('away', 'for the test'),
@@ -104,27 +104,24 @@ t.test(
       }
     )
 
-    await t.test(
-      'an account that pays in bitcoin has nothing to be asked about, unless a card stands behind it',
-      async t => {
-        const { one, subscriptionId } = await ended()
-        const bitcoin = { ...one, billingSubscriptionId: 'btc_1' }
-        const other = await account({
-          tier: 'individual',
-          subscription: {
-            subscriptionStatus: 'active',
-            currentPeriodEnd: clock.now() - 1,
-            billingCustomerId: null,
-            billingSubscriptionId: 'btc_2'
-          }
-        })
-        const before = provider.asked
-        t.match(await refusal(other), expired)
-        t.equal(provider.asked, before)
-        stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
-        t.equal(await refusal(bitcoin), null)
-        t.equal(provider.asked, before + 1)
-      }
-    )
+    await t.test('an account that pays in bitcoin has nothing to check, unless it also has a card', async t => {
+      const { one, subscriptionId } = await ended()
+      const bitcoin = { ...one, billingSubscriptionId: 'btc_1' }
+      const other = await account({
+        tier: 'individual',
+        subscription: {
+          subscriptionStatus: 'active',
+          currentPeriodEnd: clock.now() - 1,
+          billingCustomerId: null,
+          billingSubscriptionId: 'btc_2'
+        }
+      })
+      const before = provider.asked
+      t.match(await refusal(other), expired)
+      t.equal(provider.asked, before)
+      stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
+      t.equal(await refusal(bitcoin), null)
+      t.equal(provider.asked, before + 1)
+    })
   }
 )

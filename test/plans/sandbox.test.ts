@@ -80,17 +80,20 @@ t.test('the sandbox of billing', async t => {
     t.equal(one.sessionId, other.sessionId)
   })
 
-  await t.test('without a trial it is active at once; trials end and periods are renewed by themselves', async t => {
-    const paid = await complete({ trialDays: 0 })
-    const trial = await complete({ trialDays: 14 })
-    t.match(await sandbox.subscription(paid), { status: /^active$/, currentPeriodEnd: clock.now() + 30 * DAY })
-    const start = clock.now()
-    clock.advance(14 * DAY)
-    t.match(await sandbox.subscription(trial), { status: /^active$/, currentPeriodEnd: start + 44 * DAY })
-    clock.advance(100 * DAY)
-    t.match(await sandbox.subscription(trial), { status: /^active$/, currentPeriodEnd: start + 134 * DAY })
-    t.match(await sandbox.subscription(paid), { status: /^active$/, currentPeriodEnd: start + 120 * DAY })
-  })
+  await t.test(
+    'without a trial it is active immediately; trials end and periods are renewed automatically',
+    async t => {
+      const paid = await complete({ trialDays: 0 })
+      const trial = await complete({ trialDays: 14 })
+      t.match(await sandbox.subscription(paid), { status: /^active$/, currentPeriodEnd: clock.now() + 30 * DAY })
+      const start = clock.now()
+      clock.advance(14 * DAY)
+      t.match(await sandbox.subscription(trial), { status: /^active$/, currentPeriodEnd: start + 44 * DAY })
+      clock.advance(100 * DAY)
+      t.match(await sandbox.subscription(trial), { status: /^active$/, currentPeriodEnd: start + 134 * DAY })
+      t.match(await sandbox.subscription(paid), { status: /^active$/, currentPeriodEnd: start + 120 * DAY })
+    }
+  )
 
   await t.test('the portal shows and cancels what its customer has; canceled stays canceled', async t => {
     const subscriptionId = await complete()
@@ -109,7 +112,7 @@ t.test('the sandbox of billing', async t => {
   })
 
   await t.test(
-    'the portal has the card fail and work again: past_due is not renewed by itself, and what is canceled stays so',
+    'the portal has the card fail and work again: past_due is not renewed automatically, and what is canceled stays so',
     async t => {
       const subscriptionId = await complete({ trialDays: 0 })
       const { customerId = '' } = (await sandbox.subscription(subscriptionId)) ?? {}
@@ -134,7 +137,7 @@ t.test('the sandbox of billing', async t => {
     t.match(await sandbox.subscription(await complete({ customerId, merchantId: 7 })), { customerId, merchantId: 7 })
   })
 
-  await t.test('everything survives a restart but signatures of before, which nobody else has', async t => {
+  await t.test('everything survives a restart but earlier signatures, which only the sandbox has', async t => {
     const { sessionId } = await sandbox.createCheckout(request())
     const subscriptionId = await complete()
     const sent: Array<readonly [string, Uint8Array]> = []

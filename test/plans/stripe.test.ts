@@ -56,7 +56,7 @@ t.test(
 )
 
 t.test(
-  "a merchant's checkout names the account and the customer that it already is; without a trial none is asked for",
+  "a merchant's checkout names the account and the customer that already exist; without a trial none is requested",
   async t => {
     const customer = fake.customer('shop@example.com')
     await stripe.createCheckout({
@@ -153,7 +153,7 @@ t.test("the portal is the customer's, and leads back", async t => {
   t.same(lastForm(), { customer, return_url: 'https://shop.example/account' })
 })
 
-t.test('errors: what passes by itself is away, what does not is refused, and none shows a key', async t => {
+t.test('errors: temporary ones are "unavailable", permanent ones are refusals, and none shows a key', async t => {
   const fault = async (call: Promise<unknown>) => {
     const error = await call.then(
       () => null,
@@ -170,7 +170,7 @@ t.test('errors: what passes by itself is away, what does not is refused, and non
   t.equal(
     await fault(open({ url: 'http://127.0.0.1:1' }).portal('cus_1', 'https://shop.example')),
     'away',
-    'nobody listens'
+    'connection refused'
   )
   t.equal(await fault(open({ key: 'sk_test_another_key' }).subscription('sub_1')), 'refused', 'a wrong key')
   t.equal(await fault(stripe.portal('cus_unknown', 'https://shop.example')), 'refused', 'a customer of another account')
@@ -213,7 +213,7 @@ t.test('notifications: which subscription they are about', async t => {
   t.equal(
     about('customer.subscription.updated', { object: 'subscription', id: 'sub_../customers' }),
     null,
-    'an id that is none'
+    'an invalid id'
   )
 })
 

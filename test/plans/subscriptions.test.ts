@@ -128,7 +128,7 @@ t.test('subscriptions by card', async t => {
     }
   })
 
-  await t.test('many subscriptions of two accounts at once do not lock each other out', async t => {
+  await t.test('concurrent subscriptions of two accounts do not deadlock', async t => {
     const accounts = [await account(), await account()]
     const ids = accounts.flatMap(({ id }) =>
       Array.from(
@@ -141,7 +141,7 @@ t.test('subscriptions by card', async t => {
     t.equal((await merchant(accounts[1]?.id ?? 0)).billingSubscriptionId, ids[9])
   })
 
-  await t.test('a rejected one stays rejected and changes nobody', async t => {
+  await t.test('a rejected one stays rejected and changes no account', async t => {
     const { subscriptionId } = stands({ subscriptionId: subId() })
     await cards.refresh(subscriptionId)
     const waiting = await pended(subscriptionId)
@@ -154,7 +154,7 @@ t.test('subscriptions by card', async t => {
   })
 
   await t.test(
-    "what is nobody's and over, no plan of ours, without an address, or not known, leaves nothing behind",
+    'what is unowned and over, of another plan, without an address, or unknown leaves nothing behind',
     async t => {
       for (const odd of [
         { status: 'canceled' },
@@ -173,7 +173,7 @@ t.test('subscriptions by card', async t => {
   )
 
   await t.test(
-    "one that names an account which does not exist waits for approval, so that nobody's money is lost",
+    'one that names an account which does not exist waits for approval, so that no money is lost',
     async t => {
       const { subscriptionId } = stands({ subscriptionId: subId(), merchantId: 2_000_000_000 })
       await cards.refresh(subscriptionId)
@@ -311,7 +311,7 @@ t.test('subscriptions by card', async t => {
               await cards.refresh(subscriptionId)
             }
             for (const [index, subscriptionId] of ids.entries()) stands({ subscriptionId, status: ends[index] ?? '' })
-            // Each is heard of at least once, some of them again and again.
+            // Each is reported at least once, some of them repeatedly.
             for (const index of [...order, ...ids.keys()]) await cards.refresh(ids[index % ids.length] ?? '')
             const now = await merchant(id)
             const live = ids.filter((_, index) => ends[index] === 'active' || ends[index] === 'trialing')
@@ -355,7 +355,7 @@ t.test('subscriptions by card', async t => {
     t.equal(provider.asked, first + 4, 'it looked again')
   })
 
-  await t.test('many at once in any order of answers come to what the provider says last', async t => {
+  await t.test('concurrent ones in any order of answers converge to what the provider says last', async t => {
     const { id } = await account()
     const { subscriptionId } = stands({ subscriptionId: subId(), merchantId: id, status: 'trialing' })
     await cards.refresh(subscriptionId)

@@ -84,7 +84,7 @@ t.test('a request without a key goes on to the 402, with its payment', async t =
     const { ctx, status } = await chain.run({ headers })
     t.equal(status, 200)
     t.equal(ctx.principal, null, JSON.stringify(headers).slice(0, 60))
-    t.equal(ctx.offer, null, 'its price stands')
+    t.equal(ctx.offer, null, 'its price applies')
   }
 })
 
@@ -119,7 +119,7 @@ t.test('a keys file is read again after a change, and a bad one changes nothing'
   t.equal((await chain.run(bearer(KEY))).status, 401, 'withdrawn')
 })
 
-t.test('settings that would let nobody or everybody in are refused', async t => {
+t.test('settings that would admit no client or every client are refused', async t => {
   await t.rejects(build({}), /needs keys, a file or jwt/)
   await t.rejects(build({ keys: [{ name: 'a', sha256: KEY }] }))
   await t.rejects(build({ jwt: { ...JWT, algorithms: ['HS256'] } }))

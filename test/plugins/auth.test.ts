@@ -38,7 +38,7 @@ async function setUp(
       merchants,
       adminKey: new AdminKey(admin === null ? null : new Secret(admin)),
       authThrottle: new AuthThrottle(state, clock),
-      // Nobody is signed in.
+      // No session.
       sessions: { tokenOf: () => null } as unknown as Sessions
     }
   })
@@ -153,7 +153,7 @@ t.test('right keys do not count as failures', async t => {
   for (let n = 0; n < 40; n++) t.equal((await chain.run(withKey(goodKey))).status, 200)
 })
 
-t.test('of 100 wrong keys at once no more than 21 learn that they are wrong', async t => {
+t.test('of 100 concurrent wrong keys no more than 21 learn that they are wrong', async t => {
   const { chain } = await setUp({ as: 'merchant' })
   const results = await Promise.all(Array.from({ length: 100 }, (_, n) => chain.run(withKey(`wrong ${n}`))))
   const verdicts = results.filter(result => result.status === 401).length
@@ -161,7 +161,7 @@ t.test('of 100 wrong keys at once no more than 21 learn that they are wrong', as
   t.equal(results.filter(result => result.status === 429).length, 79)
 })
 
-t.test('database away: 503 with Retry-After, never 401, and not counted as a failure', async t => {
+t.test('database down: 503 with Retry-After, never 401, and not counted as a failure', async t => {
   let away = true
   const { chain } = await setUp(
     { as: 'merchant' },
@@ -181,7 +181,7 @@ t.test('database away: 503 with Retry-After, never 401, and not counted as a fai
   t.equal((await chain.run(withKey(goodKey))).status, 200)
 })
 
-t.test('state away: each process counts by itself, so right keys pass and guessing stays throttled', async t => {
+t.test('state down: each process counts alone, so right keys pass and guessing stays throttled', async t => {
   const refuse = (): Promise<never> => Promise.reject(new StateUnavailable('for the test'))
   // Only what the throttle calls.
   const state = { blockedFor: refuse, recordFailure: refuse } as unknown as State

@@ -211,7 +211,7 @@ t.test('whatever is wrong at the provider is 503 with Retry-After, never 402', a
   t.match(proxy.json(), { error: 'Proxy unavailable', proxy_id: 'p-1' })
 })
 
-t.test('a database that is away costs no invoice', async t => {
+t.test('an unavailable database costs no invoice', async t => {
   const s = await shop(t)
   s.watched.broken.add('outstanding')
   const result = await s.ask()

@@ -2,7 +2,7 @@ import t from 'tap'
 import correlation from '../../plugins/correlation.ts'
 import { harness } from '../../src/engine/pipeline/harness.ts'
 
-t.test('the upstream gets the correlation id in the place of what the client sent', async t => {
+t.test('the upstream gets the correlation id instead of what the client sent', async t => {
   const chain = await harness(correlation)
   const { upstream, headers } = await chain.run({
     correlationId: 'abc-1',
@@ -19,7 +19,7 @@ t.test('the header towards the upstream has the name that the settings give', as
   t.notOk(upstream?.headers.has('x-correlation-id'))
 })
 
-t.test('a header name that is none is refused when the chain is built', async t => {
+t.test('an invalid header name is refused when the chain is built', async t => {
   await t.rejects(
     harness([{ plugin: correlation, config: { header: 'two words' } }]),
     /settings of correlation: .*header/

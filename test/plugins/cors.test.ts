@@ -28,7 +28,7 @@ t.test('a preflight is answered with 204 and goes no further', async t => {
   t.equal(result.status, 204)
   t.equal(result.text, '')
   t.equal(result.upstream, null)
-  t.equal(entered, 0, 'what stands behind cors never sees it')
+  t.equal(entered, 0, 'plugins after cors never see it')
   t.equal(result.headers.get('access-control-allow-origin'), '*')
   t.match(result.headers.get('access-control-allow-methods'), /\bPOST\b/)
   t.notOk(result.headers.has('access-control-allow-headers'), 'none was asked for')
@@ -125,7 +125,7 @@ t.test('a request without Origin gets no CORS headers', async t => {
   t.notOk(headers.pairs.some(name => name.startsWith('Access-Control')))
 })
 
-t.test('with a list only its origins are allowed, and caches are told', async t => {
+t.test('with a list only its origins are allowed, and responses vary by origin', async t => {
   const chain = await build({ origins: ['https://shop.example', 'https://admin.example'], credentials: true })
   const listed = await chain.run({ headers: { Origin: 'https://shop.example' } })
   t.equal(listed.headers.get('access-control-allow-origin'), 'https://shop.example')
@@ -209,7 +209,7 @@ t.test('credentials for any origin are refused when the chain is built', async t
 })
 
 t.test(
-  'every CORS header of the upstream is taken away, however often and however it is written, and no other',
+  'every CORS header of the upstream is removed, however often and however it is written, and no other',
   async t => {
     const names = [
       'allow-origin',

@@ -168,12 +168,12 @@ t.test('a route that renews cannot do so while no invoice can be had: the answer
   t.equal(refused.status, 402)
   t.equal(refused.headers.all('www-authenticate').length, 2)
   t.not(l402Parameters(refused.headers.all('www-authenticate')).macaroon, bought.macaroon)
-  g.payee.fault = new Error('the provider is away')
+  g.payee.fault = new Error('the provider is down')
   t.equal((await g.send({ target: '/v1/third', ...auth(bought.classic) })).status, 503)
   t.equal((await g.send(auth(bought.classic))).status, 200, 'what was bought is served')
 })
 
-t.test('a revoked payment is refused at once, known or not', async t => {
+t.test('a revoked payment is refused immediately, known or not', async t => {
   const g = await gate(t)
   await g.selling.start()
   const bought = await g.buy()
@@ -192,7 +192,7 @@ t.test('a revoked payment is refused at once, known or not', async t => {
   t.equal((await g.send(auth(bought.classic))).status, 200)
 })
 
-t.test('a known token needs no database and no promise; a new one is 503 while the database is away', async t => {
+t.test('a known token needs no database and no promise; a new one is 503 while the database is down', async t => {
   const g = await gate(t)
   const known = await g.buy()
   const fresh = await g.buy()
@@ -212,7 +212,7 @@ t.test('a known token needs no database and no promise; a new one is 503 while t
   const again = await probe.result
   t.equal(again.status, 200)
   again.ctx.payment = null
-  t.equal(hooks.request?.(again.ctx), undefined, 'the hook answers at once, with no promise')
+  t.equal(hooks.request?.(again.ctx), undefined, 'the hook returns synchronously, with no promise')
   t.match(again.ctx, { payment: { paymentHash: known.paymentHash } })
   t.same(g.watched.calls, [], 'no call to the database')
   const away = await g.send(auth(fresh.classic))
@@ -322,7 +322,7 @@ t.test('what the answer was decides whether a single-use credential is spent or 
   await allSettled(g)
 })
 
-/** Leaves while the upstream works on a request, and tells what has become of the credential. */
+/** Leaves while the upstream works on a request, and returns the state of the credential. */
 async function leave(
   g: Awaited<ReturnType<typeof gate>>,
   method: string,
@@ -402,7 +402,7 @@ async function allSettled(g: Gate) {
   await until(() => g.challenges.leases.open === 0)
 }
 
-/** Waits for the writes that nobody waits for. */
+/** Waits for background writes. */
 async function settled(g: Gate, paymentHash: string) {
   for (;;) {
     const found = await g.selling.claims.find(paymentHash)
@@ -411,7 +411,7 @@ async function settled(g: Gate, paymentHash: string) {
   }
 }
 
-t.test('free offers pass, and a proxy that nobody priced is not served for nothing', async t => {
+t.test('free offers pass, and a proxy without a price is not served for free', async t => {
   const g = await gate(t, { route: { price: 0 } })
   t.equal((await g.send()).status, 200)
   t.equal((await g.send(auth('L402 nonsense:nonsense'))).status, 200)
@@ -421,7 +421,7 @@ t.test('free offers pass, and a proxy that nobody priced is not served for nothi
 })
 
 t.test(
-  'a modern credential that fits is judged, leased and spent in two statements; a spent one is told so after two',
+  'a modern credential that fits is judged, leased and spent in two statements; a spent one is refused after two',
   async t => {
     const g = await gate(t)
     const { lines, preimage } = await g.buy()
@@ -523,7 +523,7 @@ t.test('a client whose credential cannot be read is sent the challenge that it h
     ['the whole in quotes', { Authorization: `"L402 ${macaroon}:${preimage}"` }],
     ['each in quotes', { Authorization: `"${macaroon}":"${preimage}"` }],
     ['another scheme', { Authorization: `Bearer ${macaroon}:${preimage}` }],
-    ['a scheme that is none', { Authorization: `L402: ${macaroon}:${preimage}` }],
+    ['an unknown scheme', { Authorization: `L402: ${macaroon}:${preimage}` }],
     ['Basic', { Authorization: `Basic ${Buffer.from(`${macaroon}:${preimage}`).toString('base64')}` }],
     ['the preimage alone', { Authorization: preimage }],
     ['the preimage in base64', { Authorization: `Bearer ${bytes.toString('base64')}` }],
@@ -588,17 +588,13 @@ t.test('only a payment of this offer is sent again', async t => {
   const { invoice } = l402Parameters(lines)
   t.equal(await invoiceOf(auth(`${macaroon}:${'ab'.repeat(32)}`)), invoice, 'an invoice that can still be paid')
   t.not(await invoiceOf({ target: '/v1/other', ...auth(`${macaroon}:${preimage}`) }), invoice, 'another path')
-  t.not(
-    await invoiceOf({ ...auth(preimage), peerAddress: freshAddress() }),
-    invoice,
-    'a preimage that anybody may know'
-  )
+  t.not(await invoiceOf({ ...auth(preimage), peerAddress: freshAddress() }), invoice, 'a preimage that is public')
   t.equal(await invoiceOf({ ...auth(`${macaroon}:`), peerAddress: freshAddress() }), invoice, 'a macaroon of ours')
   t.not(await invoiceOf(auth(`${narrowed(macaroon, 'x=y').slice(0, -4)}AAAA:${preimage}`.slice(0, 90))), invoice)
   t.not(await invoiceOf(auth('Bearer sk-0123456789abcdef')), invoice, 'a credential of the upstream')
   t.not(await invoiceOf({}), invoice, 'no credential')
   t.equal((await g.send(auth(modern(lines, preimage)))).status, 200)
-  t.not(await invoiceOf(auth(preimage)), invoice, 'what was used up is sold anew')
+  t.not(await invoiceOf(auth(preimage)), invoice, 'what was used up is sold again')
 })
 
 t.test('the key to a balance is good for every request of its place, and for its own path elsewhere', async t => {

@@ -158,7 +158,7 @@ t.test('an answer that a plugin further out turned into an error is not kept in 
     config: Type.Object({}),
     setup: () => ({
       response: () => {
-        if (broken) throw new Error("a plugin of somebody's")
+        if (broken) throw new Error('a third-party plugin')
       }
     })
   })
@@ -273,7 +273,7 @@ t.test('a response that was replayed from its row is not kept for another day', 
   const { chain, ran } = await build(n => ({ ...created(n), headers: ['X-Idempotency-Replayed', 'true'] }))
   await chain.run(post('k'))
   t.equal((await chain.run(post('k'))).headers.all('x-idempotency-replayed').length, 1)
-  t.equal(ran(), 2, 'the row is asked again')
+  t.equal(ran(), 2, 'the row is read again')
 })
 
 t.test('a request with another body does not wait for the first', async t => {
@@ -348,7 +348,7 @@ t.test('without the shared state nothing runs', async t => {
   t.equal((await chain.run(post(null))).status, 201, 'requests without a key do not need it')
 })
 
-t.test('a state that goes away while the operation runs is logged, and the answer still goes out', async t => {
+t.test('a state that fails while the operation runs is logged, and the response still goes out', async t => {
   const services = testServices()
   const state = {
     begin: () => ({ kind: 'run', token: '1' }),

@@ -38,7 +38,7 @@ t.test('nothing that a client sends becomes a label', async t => {
   t.notMatch(text, /path-|host-|M1/)
 })
 
-t.test('requests under way are counted up and down in every ending', async t => {
+t.test('requests in flight are counted up and down in every ending', async t => {
   const name = 'boltgate_requests_in_flight{route="quotes"}'
   const { chain, services } = await build({
     answer: ctx => {

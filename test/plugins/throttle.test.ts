@@ -80,7 +80,7 @@ t.test('counters belong to the principal where there is one, else to the address
   )
   t.equal(await passing(chain, 9, { ...one, principal: merchant('2') }), 5, 'another merchant at the same address')
   t.equal(await passing(chain, 9, { ...one, principal: { kind: 'admin', id: 'admin' } }), 5)
-  t.equal(await passing(chain, 9, one), 5, 'nobody, by address')
+  t.equal(await passing(chain, 9, one), 5, 'an anonymous client, by address')
   t.equal(await passing(chain, 9, { clientAddress: '198.51.100.2' }), 5)
 })
 
@@ -116,7 +116,7 @@ t.test('two routes with one policy share its counter, two policies do not', asyn
   t.equal(await passing(reads, 7), 7)
 })
 
-t.test('two throttles in one chain stack: each counts by itself', async t => {
+t.test('two throttles in one chain stack: each counts separately', async t => {
   const services = testServices()
   const entry = (policy: string) => ({ plugin: throttle, config: { policy } })
   const chain = await harness([entry('admin'), entry('checkout-create')] as never, {
@@ -147,7 +147,7 @@ t.test('refusals are measured by policy', async t => {
   t.match(await services.metrics.render(), /^boltgate_throttled_total\{policy="magic-link"\} 2$/m)
 })
 
-t.test('while the shared state is away each worker counts by itself, and says so once', async t => {
+t.test('while the shared state is down each worker counts alone, and says so once', async t => {
   const { chain, services } = await build({ policy: 'checkout-create' }, { state: away as unknown as State })
   t.equal(await passing(chain, 9), 5)
   t.equal(services.lines.length, 1)
@@ -229,5 +229,5 @@ t.test('a body that is read before payment counts once more for each 64 KiB (dec
 
   const busy = await open(5)
   const statuses = await Promise.all(Array.from({ length: 5 }, async () => (await busy.run(sending(900 * KIB))).status))
-  t.same([...new Set(statuses)], [429], 'of many at once none is looked at')
+  t.same([...new Set(statuses)], [429], 'of many concurrent ones none is read')
 })

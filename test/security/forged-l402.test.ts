@@ -80,7 +80,7 @@ t.test('forged and misused L402 tokens', async t => {
 
   const rows: Array<[name: string, authorization: string, expected: Expected, path?: string]> = [
     [
-      'unsigned JSON in the place of the macaroon',
+      'unsigned JSON instead of the macaroon',
       `L402 ${Buffer.from(JSON.stringify({ paymentHash, caveats })).toString('base64')}:${preimage}`,
       invalid(/^The macaroon cannot be read: /)
     ],
@@ -92,7 +92,7 @@ t.test('forged and misused L402 tokens', async t => {
       invalid('Preimage does not match payment hash')
     ],
     [
-      'the payment hash in the place of the preimage',
+      'the payment hash instead of the preimage',
       `L402 ${macaroonToBase64(macaroon)}:${paymentHash}`,
       invalid('Preimage does not match payment hash')
     ],
@@ -461,7 +461,7 @@ t.test('tokens of one seller at another', async t => {
       t.equal((await gateway.send('GET', path, { headers: { authorization: tokens[name] } })).status, 200, name)
     }
   })
-  await t.test('what is refused by its form tells the same at a proxy', async t => {
+  await t.test('a malformed credential gets the same error at a proxy', async t => {
     const before = upstream.hits.length
     refused(
       t,

@@ -623,7 +623,7 @@ t.test('more than one Authorization line', async t => {
     200,
     'LSAT and L402 with the same token count as one'
   )
-  t.equal((await withLines(shop, [classic, 'Bearer abc'])).status, 200, 'an unrelated Bearer may stand beside it')
+  t.equal((await withLines(shop, [classic, 'Bearer abc'])).status, 200, 'an unrelated Bearer may be beside it')
   t.equal(upstream.hits.length, 2)
   t.notOk(
     upstream.requests.some(request => /L402|LSAT|Payment/i.test(request.headers.authorization ?? '')),

@@ -5,7 +5,7 @@ import { RawClient } from '../support/raw-client.ts'
 
 /** Read by the front door before any header policy, or through a table of names. */
 const FRONT_DOOR = ['authorization', 'connection', 'expect', 'payment', 'macaroon', 'x-payment', 'te', 'range']
-/** Anything but one plain value of these is refused at once. */
+/** Anything but one plain value of these is refused immediately. */
 const REFUSED_EARLY = new Set(['host', 'content-length', 'upgrade', 'expect', 'connection'])
 /** Where a reader's loops and expressions begin, so that the repeated part is reached. */
 const STARTS: Readonly<Record<string, readonly string[]>> = {
@@ -42,7 +42,7 @@ function headersRead() {
   return [...names].filter(name => !REFUSED_EARLY.has(name))
 }
 
-t.test('requests: no head costs more than another of its size, whatever stands in it', async t => {
+t.test('requests: no head costs more than another of its size, whatever is in it', async t => {
   const gateway = await startGateway(t)
   const port = Number(new URL(gateway.url).port)
   const headers = headersRead()

@@ -37,11 +37,11 @@ t.test('expressions: none in src and plugins takes more than linear time', async
   t.same(
     slow.filter(({ place }) => OURS[place.replace(/:\d+$/, '')] === undefined),
     [],
-    'each is linear, or stands in OURS with a reason'
+    'each is linear, or is in OURS with a reason'
   )
   t.same(
     unreadable.filter(each => COMPUTED[each.split(':', 1)[0] ?? ''] === undefined),
     [],
-    'each can be read from the source, or stands in COMPUTED'
+    'each can be read from the source, or is in COMPUTED'
   )
 })

@@ -121,7 +121,7 @@ t.test(
   }
 )
 
-t.test("all of a merchant's: every proxy and every resource of its own, and nothing of anybody else", async t => {
+t.test("all of a merchant's: every proxy and every resource of its own, and nothing of other accounts", async t => {
   const shop = await open(t)
   const { gateway, clock } = shop
   const [a, b, stranger] = [
@@ -202,7 +202,7 @@ t.test('merchants revoke their own alone; what is not there is 404; a repetition
   t.equal(
     (await as(gateway.merchant.apiKey, `/api/merchant/tokens/${operators}`)).status,
     404,
-    "the operator's own is nobody's"
+    "the operator's own belong to no account"
   )
   t.equal((await use(gateway, `${mine.path}/a`, token)).status, 200, 'none of it did anything')
   for (const path of [

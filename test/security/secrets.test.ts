@@ -6,7 +6,7 @@ import { challengeOf, credentialOf, type Answer } from '../support/gateway.ts'
 import { freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { countingUpstream, shopYaml } from './shop.ts'
 
-/** Every value of every text-like column of every table, with where it stands. */
+/** Every value of every text-like column of every table, with its place. */
 async function everyText(sql: postgres.ISql<{ bigint: bigint }>) {
   const tables = await sql<
     { name: string }[]
@@ -164,7 +164,7 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
   t.teardown(() => sql.end())
   const texts = await everyText(sql as unknown as postgres.ISql<{ bigint: bigint }>) // Without the type of bigint columns.
   t.ok(texts.length > 50)
-  // The challenge is handed out again as it was, and the sandbox is its own payer; neither is a credential by itself.
+  // The challenge is handed out again as it was, and the sandbox is its own payer; neither is a credential on its own.
   const kept = new Set(['challenges.macaroon', 'sandbox_invoices.preimage'])
   for (const [name, secret] of secrets)
     t.same(

@@ -25,7 +25,7 @@ export interface CountingUpstream {
   readonly requests: IncomingMessage[]
 }
 
-/** Starts an upstream; it says `sold` unless told another answer. */
+/** Starts an upstream; it says `sold` unless given another response. */
 export async function countingUpstream(
   t: T,
   answer: RequestListener = (_req, res) => {

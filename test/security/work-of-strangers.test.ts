@@ -8,9 +8,9 @@ import { RawClient } from '../support/raw-client.ts'
 
 /** Values of a body that may be looked at; each is some 100 ns, with what follows from it. */
 const MOST_READS = 30_000
-/** Names of its members that may be listed, where strangers send it. */
+/** Names of its members that may be listed, where anonymous clients send it. */
 const MOST_NAMES = 10_000
-/** Bytes of what a stranger may send to an operation. */
+/** Bytes that an anonymous client may send to an operation. */
 const MOST_BYTES = 65_536
 
 /** Signed with one secret over the bytes, which is looked at before anything reads them. */
@@ -56,7 +56,7 @@ function workOf(read: (bytes: Uint8Array) => unknown, text: string): Work {
   return work
 }
 
-/** Bytes of a hostile body: as many as a stranger may send, and twice that with a key. */
+/** Bytes of a hostile body: as many as an anonymous client may send, and twice that with a key. */
 const SIZES = [MOST_BYTES, 2 * MOST_BYTES] as const
 
 /** Each place of a schema, as a function that makes a body with a given text in that place. */
@@ -99,7 +99,7 @@ function takesBody({ method }: AnyOperation): boolean {
 }
 
 t.test(
-  'no operation that a stranger may call reads more than 64 KiB, nor looks at more than a bounded part of it, whatever stands in it',
+  'no operation that an anonymous client may call reads more than 64 KiB, nor parses more than a bounded part of it, whatever is in it',
   async t => {
     const { operations } = await startGateway(t)
     const open = operations.filter(
@@ -171,7 +171,7 @@ t.test(
       for (const method of ['GET', 'PURGE']) {
         decoded = 0
         t.equal(await ask(method, `/${unit.repeat(78_000 / unit.length)}`), 414, `${method} ${unit}`)
-        t.equal(decoded, 0, 'and nobody reads it')
+        t.equal(decoded, 0, 'and it is not read')
         const status = await ask(method, `/${unit.repeat(Math.floor(8100 / unit.length))}`)
         t.ok(status === 404 || status === 405 || status === 400, `${method} ${unit}: ${status}`)
         t.ok(decoded <= 64 * 8192 * 3, `${method} ${unit}: ${decoded} characters decoded`)

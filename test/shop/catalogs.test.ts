@@ -75,7 +75,7 @@ t.test(
   }
 )
 
-t.test('while the platform is away the last catalog is served, and the platform is left alone for a while', async t => {
+t.test('while the platform is down the last catalog is served, and the platform is left alone for a while', async t => {
   const shop = await openShop(t)
   const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
   const get = () => shop.send('GET', `${shop.base}/catalog`)
@@ -85,7 +85,7 @@ t.test('while the platform is away the last catalog is served, and the platform 
   t.match(none.data, { error: 'Catalog unavailable' })
   t.equal(none.headers.get('retry-after'), '7')
   t.equal((await get()).status, 503)
-  t.equal(asked(), 1, 'not asked again before it said so')
+  t.equal(asked(), 1, 'not retried before it said so')
   const checkout = await shop.checkout()
   t.equal(checkout.status, 503)
   t.match(checkout.data, { error: 'Catalog unavailable', retryable: true })
@@ -191,7 +191,7 @@ t.test('llms.txt | 404 as text/plain if unknown or inactive', async t => {
 })
 
 t.test(
-  'nothing is sold at old prices: whoever keeps the platform from giving a catalog gets 503, and may look at the last one',
+  'nothing is sold at old prices: a client that keeps the platform from giving a catalog gets 503, and may read the last one',
   async t => {
     const shop = await openShop(t)
     const asked = () => shop.platform.calls.filter(call => call === 'catalog').length

@@ -102,7 +102,7 @@ t.test(
         else t.equal(receipt, undefined)
       }
     }
-    t.equal(shop.platform.taxQuestions.length, 3, 'the shop is not asked again')
+    t.equal(shop.platform.taxQuestions.length, 3, 'the shop is not called again')
   }
 )
 
@@ -231,7 +231,7 @@ t.test('Storefront checkout | 400 | missing or blank X-Buyer-Location', async t 
     t.equal(answer.status, 400, location)
     t.match(answer.data, { error: 'Invalid buyer location', message: /X-Buyer-Location/ })
   }
-  t.equal(shop.platform.calls.length, 0, 'nobody was asked')
+  t.equal(shop.platform.calls.length, 0, 'no call was made')
 })
 
 t.test(
@@ -380,7 +380,7 @@ t.test('Storefront checkout | 503 | whether the goods are there, or an invoice, 
   shop.platform.faults.set('available', 'away')
   t.match((await shop.checkout()).data, { error: 'Store unavailable', retryable: true })
   shop.platform.faults.delete('available')
-  shop.payee.fault = new Error('the provider is away')
+  shop.payee.fault = new Error('the provider is down')
   const answer = await shop.checkout()
   t.equal(answer.status, 503)
   t.match(answer.data, { error: 'Payment provider unavailable', retryable: true })
@@ -410,7 +410,7 @@ t.test("the price is the platform's of now, not the one that the catalog still s
     tax: { isIncluded: false, lines: [{ title: 'State tax', rate: '0.0725', cents: 123 }] }
   })
   await shop.send('GET', `${shop.base}/catalog`)
-  t.equal(shop.platform.calls.filter(call => call === 'catalog').length - catalogs, 2, 'and the catalog is read anew')
+  t.equal(shop.platform.calls.filter(call => call === 'catalog').length - catalogs, 2, 'and the catalog is read again')
   shop.platform.prices.clear()
   t.match((await shop.unpaid()).answer.data, { subtotalUsd: 40.03 })
 })
@@ -602,7 +602,7 @@ t.test(
     )
     const fresh = await shop.checkout({ from })
     t.equal(fresh.status, 402)
-    t.notOk(ids.includes(text(fresh, 'orderId')), 'nobody is asked to pay what is paid')
+    t.notOk(ids.includes(text(fresh, 'orderId')), 'no client is asked to pay what is paid')
   }
 )
 

@@ -7,7 +7,7 @@ import { credentialOf } from '../support/gateway.ts'
 import { claimBody, openShop } from './fixture.ts'
 
 t.test(
-  'Storefront claim | 401 | credential for a disabled protocol only: a claim token beside it stands for itself',
+  'Storefront claim | 401 | credential for a disabled protocol only: a claim token beside it counts on its own',
   async t => {
     const shop = await openShop(t, { schemes: ['l402'] })
     const { orderId, claimToken } = await shop.paid()
@@ -15,7 +15,7 @@ t.test(
     t.equal(
       (await shop.claim(claimBody('a'.repeat(43)), { authorization: disabled })).status,
       404,
-      'one that is unknown is told so'
+      'an unknown one is reported as such'
     )
     const answer = await shop.claim(claimBody(claimToken), { authorization: disabled })
     t.equal(answer.status, 200)
@@ -29,7 +29,7 @@ t.test(
       (await shop.unpaid().then(order => shop.claim(claimBody(claimToken), { authorization: `${order.pay()}0` })))
         .status,
       400,
-      'what is of a scheme that is on is judged all the same'
+      'a credential of an enabled scheme is still judged'
     )
   }
 )

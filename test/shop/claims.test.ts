@@ -267,7 +267,7 @@ t.test('concurrent claims at two gateways over one database make one order', asy
   t.match(
     foreign.data,
     { error: 'Order already claimed', message: /another request is claiming/i },
-    'who does not make it is told at once'
+    'the gateway that does not make it is answered immediately'
   )
   gate.resolve()
   const answers = await Promise.all(claims)
@@ -276,7 +276,7 @@ t.test('concurrent claims at two gateways over one database make one order', asy
   t.equal(await statusOf(shop, orderId), 'PaidWithDetails')
 })
 
-t.test('a failure is told to all who claim at that moment, and the shop is asked once', async t => {
+t.test('a failure is returned to all concurrent claims, and the shop is called once', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
   shop.platform.faults.set('createOrder', 'throttled')
@@ -295,7 +295,7 @@ t.test('a failure is told to all who claim at that moment, and the shop is asked
   t.equal(answer.status, 502)
   t.equal(answer.headers.get('retry-after'), '7')
   shop.platform.faults.clear()
-  t.equal((await shop.claim(claimBody(claimToken))).status, 200, 'nothing was done, so it may be asked again at once')
+  t.equal((await shop.claim(claimBody(claimToken))).status, 200, 'nothing was done, so it may be retried immediately')
 })
 
 t.test('an answer that was lost is looked for, and the order found', async t => {
@@ -310,7 +310,7 @@ t.test('an answer that was lost is looked for, and the order found', async t => 
 })
 
 t.test(
-  'an answer that was lost, of a shop whose search is behind: no second order, whoever asks, and the job finds the first',
+  'a response that was lost, of a shop whose search is behind: no second order, whichever client asks, and the job finds the first',
   async t => {
     const shop = await openShop(t)
     const { orderId, claimToken } = await shop.paid()
@@ -339,7 +339,7 @@ t.test(
 )
 
 t.test(
-  'a shop that may have made an order and is away for days: the order is looked for ever more rarely, and found',
+  'a shop that may have made an order and is down for days: the order is looked up with growing intervals, and found',
   async t => {
     const shop = await openShop(t)
     const { orderId, claimToken } = await shop.paid()
@@ -360,7 +360,7 @@ t.test(
   }
 )
 
-t.test('a shop that was away and made nothing is asked again once its search would know', async t => {
+t.test('a shop that was down and made nothing gets a retry once its search would know', async t => {
   const shop = await openShop(t)
   const { claimToken } = await shop.paid()
   shop.platform.faults.set('createOrder', 'away')
@@ -375,7 +375,7 @@ t.test('a shop that was away and made nothing is asked again once its search wou
   t.equal(shop.platform.made.length, 1)
 })
 
-t.test('while the shop cannot be searched, it is not asked again', async t => {
+t.test('while the shop cannot be searched, the order is not retried', async t => {
   const shop = await openShop(t)
   const { claimToken } = await shop.paid()
   shop.platform.losesAnswer = true
@@ -418,7 +418,7 @@ t.test(
   }
 )
 
-t.test('a gateway that stood still until its claim lapsed does not ask the shop', async t => {
+t.test('a gateway that hung until its claim lapsed does not ask the shop', async t => {
   const shop = await openShop(t)
   const other = await shop.another()
   const { claimToken } = await shop.paid()
@@ -454,7 +454,7 @@ t.test(
   }
 )
 
-t.test('what nobody foresaw in a platform counts as one that may have made the order', async t => {
+t.test('an unexpected platform error counts as one that may have made the order', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
   shop.platform.faults.set('createOrder', new TypeError('a bug'))
@@ -476,7 +476,7 @@ t.test('a claim at a store that sells nothing any more is served', async t => {
 })
 
 t.test(
-  'a database that goes away after the shop has made the order: 503, and the order is found and written once it is back',
+  'a database that fails after the shop has made the order: 503, and the order is found and written once it is back',
   async t => {
     for (const healer of ['job', 'claim'] as const) {
       const shop = await openShop(t)
@@ -500,7 +500,7 @@ t.test(
   }
 )
 
-t.test('while the database is away everything of the shop answers 503', async t => {
+t.test('while the database is down everything of the shop answers 503', async t => {
   const shop = await openShop(t)
   const order = await shop.unpaid()
   const { orderId, claimToken } = await shop.paid()

@@ -1,4 +1,4 @@
-/** Paid orders that their shop does not make: who is told what, and how the money goes back, once. */
+/** Paid orders that their shop does not make: notifications, and how the money goes back, once. */
 import t from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
@@ -67,7 +67,7 @@ async function soldOut(t: Parameters<typeof openShop>[0]) {
 }
 
 t.test(
-  'a paid order that the shop refuses: the buyer is told why and what the choice is, the merchant and the operator see it',
+  'a paid order that the shop refuses: the buyer sees the reason and the choice, the merchant and the operator see it',
   async t => {
     const { shop, orderId, claimToken } = await soldOut(t)
     const answer = await shop.claim(claimBody(claimToken))
@@ -102,7 +102,7 @@ t.test(
     )
     t.match(shop.failed, [{ id: orderId, failure: { reason: 'sold_out' } }])
     await shop.claim(claimBody(claimToken))
-    t.equal(shop.failed.length, 1, 'each reason is told once')
+    t.equal(shop.failed.length, 1, 'each reason is reported once')
     shop.platform.faults.set('createOrder', 'credentials')
     t.match((await shop.claim(claimBody(claimToken))).data, { reason: 'store_access' })
     t.equal(shop.failed.length, 2)
@@ -115,7 +115,7 @@ t.test(
   }
 )
 
-t.test('what may pass by itself is no failure', async t => {
+t.test('a temporary error is no failure', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
   for (const fault of ['throttled', 'away'] as const) {
@@ -263,7 +263,7 @@ t.test('of a claim and a refund at the same moment one has it: no order is both 
 })
 
 t.test(
-  'a claim that stood still until its time was over finds that the money went back, and asks the shop for nothing',
+  'a claim that hung until its time was over finds that the money went back, and asks the shop for nothing',
   async t => {
     const shop = await openShop(t)
     const { orderId, claimToken } = await shop.paid()

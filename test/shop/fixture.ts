@@ -79,7 +79,7 @@ export interface Shop {
   readonly platform: TestPlatform
   readonly payee: FakePayee
   readonly mails: Mail[]
-  /** Every order that the merchant was told of as failed. */
+  /** Every failed order that the merchant was notified of. */
   readonly failed: Order[]
   readonly selling: Selling
   readonly storefront: Storefront

@@ -103,7 +103,7 @@ t.test(
 )
 
 t.test(
-  'what no notification tells is asked for: soon after the claim, ever more rarely, and no more once it is known',
+  'without a notification the status is polled: soon after the claim, with growing intervals, and not once it is known',
   async t => {
     const shop = await openShop(t)
     const order = await claimed(shop)
@@ -140,7 +140,7 @@ t.test(
   }
 )
 
-t.test('a shop that is away is asked again later; no other store is held up by it', async t => {
+t.test('a shop that is down is retried later; it delays no other store', async t => {
   const shop = await openShop(t)
   const elsewhere = await openShop(t)
   const mine = await claimed(shop)

@@ -25,7 +25,7 @@ export interface StoresFixture {
 
 /** The sandbox in the clothes of the real platform, whose next answers a test can replace. */
 export class ScriptedPlatform {
-  /** What `shopInfo` answers or throws in the place of the sandbox's answer. */
+  /** What `shopInfo` answers or throws instead of the sandbox's answer. */
   next: ShopInfo | StorePlatformError | null = null
   /** With what it was asked, in the order of the calls. */
   readonly asked: StoreAccess[] = []

@@ -32,7 +32,7 @@ t.test("merchants' stores", async t => {
     platform.subscribed.length = 0
   })
 
-  await t.test('create: a store stands with its defaults and with what the platform says of the shop', async t => {
+  await t.test('create: a store has its defaults and what the platform says of the shop', async t => {
     platform.next = info
     const merchantId = await f.merchant()
     const input = anInput()
@@ -91,7 +91,7 @@ t.test("merchants' stores", async t => {
     )
   })
 
-  await t.test('create: one store for each merchant and one merchant for each slug, also of many at once', async t => {
+  await t.test('create: one store for each merchant and one merchant for each slug, also concurrently', async t => {
     const merchantId = await f.merchant()
     const slug = unique()
     const made = await Promise.allSettled([1, 2, 3, 4].map(() => storefronts.create(merchantId, anInput())))
@@ -104,10 +104,10 @@ t.test("merchants' stores", async t => {
     platform.asked.length = 0
     await t.rejects(storefronts.create(merchantId, anInput()), { status: 409, error: 'Store exists' })
     await t.rejects(storefronts.create(await f.merchant(), anInput({ slug })), { status: 409, error: 'Slug taken' })
-    t.equal(platform.asked.length, 0, 'the platform is not asked in vain')
+    t.equal(platform.asked.length, 0, 'the platform is not called for nothing')
   })
 
-  await t.test('create: a request that is sent twice is told of its own store, not of somebody else', async t => {
+  await t.test("create: a request that is sent twice returns its own store, not another merchant's", async t => {
     const merchantId = await f.merchant()
     const input = anInput()
     let first: Promise<unknown> | null = null
@@ -126,7 +126,7 @@ t.test("merchants' stores", async t => {
     await t.rejects(second.create(merchantId, input), { status: 409, error: 'Store exists' })
   })
 
-  await t.test('create: what the platform says decides, and nothing stands after a refusal', async t => {
+  await t.test('create: what the platform says decides, and nothing is kept after a refusal', async t => {
     await f.runJobs()
     const merchantId = await f.merchant()
     const cases: ReadonlyArray<readonly [ShopInfo | StorePlatformError, object]> = [
@@ -202,7 +202,7 @@ t.test("merchants' stores", async t => {
     t.same(made.shipping, { domesticCents: 490, freeThresholdCents: 5000, freeEnabled: true, domesticOnly: true })
   })
 
-  await t.test('update: only the fields to change, and nothing where none is named', async t => {
+  await t.test('update: only the fields to change, and nothing where no field is named', async t => {
     const merchantId = await f.merchant()
     const made = await storefronts.create(
       merchantId,
@@ -245,7 +245,7 @@ t.test("merchants' stores", async t => {
         registryDescription: null,
         updatedAt: clock.now() + 1
       },
-      'null clears, and updatedAt grows though the clock stands'
+      'null clears, and updatedAt grows though the clock is paused'
     )
     t.equal(platform.asked.length, 0, "nothing of it is the platform's affair")
     for (const registryCategories of ['{}', 'books', '"books"', '[']) {
@@ -257,7 +257,7 @@ t.test("merchants' stores", async t => {
     }
   })
 
-  await t.test('update: two at once both hold', async t => {
+  await t.test('update: two concurrent ones both hold', async t => {
     const merchantId = await f.merchant()
     await storefronts.create(merchantId, anInput())
     await Promise.all([
@@ -405,11 +405,11 @@ t.test("merchants' stores", async t => {
       t.equal((await sandbox.bySlug(made.slug))?.isActive, true)
       t.equal((await storefronts.bySlug(made.slug))?.isActive, false)
       t.equal((await storefronts.byId(made.id))?.isActive, false)
-      t.equal((await storefronts.ofMerchant(merchantId))?.isActive, true, 'its merchant sees it as it stands')
+      t.equal((await storefronts.ofMerchant(merchantId))?.isActive, true, 'its merchant sees it as it is')
     }
   )
 
-  await t.test('while the database is away the answer is 503, and nobody is told that there is no store', async t => {
+  await t.test('while the database is down the response is 503, and never says that there is no store', async t => {
     const away = (): Promise<never> =>
       Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
     const broken = new Storefronts({

@@ -521,7 +521,7 @@ t.test('the merchant side of the shop', async t => {
     const order = await checkout(gateway, merchant.slug)
     t.equal((await retry(order.orderId)).status, 400, 'not paid')
     const claimToken = await order.pay()
-    t.equal((await retry(order.orderId)).status, 400, 'nobody claimed it yet')
+    t.equal((await retry(order.orderId)).status, 400, 'it is unclaimed')
 
     // A shop that surely did nothing; after one that did not answer, the order would first have to be looked for.
     await placed('unknown.example.com')

@@ -89,8 +89,8 @@ t.test(
 t.test('a mail that cannot be queued leaves the order as it was, and the news comes again', async t => {
   const shop = await openShop(t)
   const { orderId, paymentHash } = await shop.unpaid(WITH_EMAIL)
-  shop.mailFault = new Error('the queue is away')
-  await t.rejects(shop.settle(paymentHash), { message: 'the queue is away' })
+  shop.mailFault = new Error('the queue is down')
+  await t.rejects(shop.settle(paymentHash), { message: 'the queue is down' })
   t.equal(await statusOf(shop, orderId), 'PendingPayment')
   shop.mailFault = null
   await shop.settle(paymentHash)
@@ -298,7 +298,7 @@ t.test('a paid order that the store did not take in time is kept for the adminis
   await shop.claim(claimBody(other.claimToken))
   shop.clock.advance(121 * DAY)
   await shop.storefront.orders.purge()
-  t.equal(await shop.orders.get(other.orderId), null, 'but not for ever')
+  t.equal(await shop.orders.get(other.orderId), null, 'but not forever')
 })
 
 t.test('an order whose buyer wants the money back is kept for the merchant as long', async t => {
@@ -313,7 +313,7 @@ t.test('an order whose buyer wants the money back is kept for the merchant as lo
   t.match(await shop.orders.get(orderId), { refundRequest: { address: addressOf() } })
   shop.clock.advance(90 * DAY)
   await shop.storefront.orders.purge()
-  t.equal(await shop.orders.get(orderId), null, 'but not for ever')
+  t.equal(await shop.orders.get(orderId), null, 'but not forever')
 })
 
 t.test('stats count what was purged too, and do not shrink (decision 149)', async t => {
@@ -360,7 +360,7 @@ t.test('stats count what was purged too, and do not shrink (decision 149)', asyn
   })
 })
 
-t.test('news of a payment for an order that was purged changes nothing, and makes nobody repeat it', async t => {
+t.test('a notification of a payment for an order that was purged changes nothing, and causes no retry', async t => {
   const shop = await openShop(t)
   const { orderId, paymentHash } = await shop.unpaid()
   await shop.database.sql`delete from storefront_orders where id = ${orderId}`

@@ -86,11 +86,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         // As when the reader comes back to it; otherwise it looks every few seconds.
         await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))')
       } else {
-        t.equal(
-          await page.locator('meta[http-equiv=refresh]').getAttribute('content'),
-          '30',
-          'it looks again by itself'
-        )
+        t.equal(await page.locator('meta[http-equiv=refresh]').getAttribute('content'), '30', 'it polls automatically')
         await page.reload()
       }
       await page.getByRole('heading', { name: 'Your order has shipped' }).waitFor()
@@ -266,7 +262,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
           t.same(await page.evaluate(LOW_CONTRAST), [], `${name}, ${colorScheme}: WCAG AA`)
           t.same(await page.evaluate(SMALL_TARGETS), [], `${name}: tap targets`)
           t.same(await page.evaluate(UNNAMED), [], `${name}: every field has a label`)
-          t.equal(await page.evaluate('document.getAnimations().length'), 0, 'whoever wants no motion gets none')
+          t.equal(await page.evaluate('document.getAnimations().length'), 0, 'reduced motion is respected')
         }
         for (const path of pages) {
           await page.goto(url + path)

@@ -129,7 +129,7 @@ t.test('pressed twice, one order is made and both see it', async t => {
   t.equal(world.claimed.length, 1)
 })
 
-t.test('what is wrong stands beside its field, in a summary that links to it, and everything is kept', async t => {
+t.test('each fault is beside its field, in a summary that links to it, and everything is kept', async t => {
   const token = world.add()
   world.claimed.length = 0
   const given: Record<string, string> = {
@@ -503,7 +503,7 @@ t.test('pictures of products come from where the shop has them, and from nowhere
   )
 })
 
-t.test('a store that is closed or unknown is not there, and one whose platform is away says so', async t => {
+t.test('a store that is closed or unknown is not found, and one whose platform is down says so', async t => {
   t.teardown(() => {
     world.integration = anIntegration()
     world.catalog = CATALOG
@@ -516,7 +516,7 @@ t.test('a store that is closed or unknown is not there, and one whose platform i
   world.integration = anIntegration({ isActive: false })
   t.match(await send('GET', '/storefront/mugs'), { status: 404, text: 'Shop not found' })
   const token = world.add()
-  t.equal((await get(token)).status, 200, 'whoever has paid can claim all the same')
+  t.equal((await get(token)).status, 200, 'a client that has paid can still claim')
 })
 
 t.test('an order that the shop refused: the page says why, and takes in where the money should go', async t => {

@@ -5,7 +5,7 @@ import { OrderStore } from '../../src/shop/orders/store.ts'
 import { DAY, openShop, type Shop } from './fixture.ts'
 
 /**
- * A store of orders that has `between` happen once the first statement of a transaction is done, as if somebody had
+ * A store of orders that has `between` happen once the first statement of a transaction is done, as if another process had
  * committed it by then.
  */
 function interrupted(shop: Shop, between: (tx: TransactionSql) => Promise<void>) {
@@ -43,7 +43,7 @@ t.test('an order whose claim began at the last moment is not purged', async t =>
   const now = shop.clock.now()
   const limits = { unclaimedBefore: now, begunBefore: now - 90 * DAY, claimedBefore: now - 90 * DAY }
   const purging = interrupted(shop, async tx => {
-    await tx`insert into storefront_claims (order_id, owner, lease_until, details) values (${orderId}, 'somebody', ${new Date(now + DAY)}, 'sealed')`
+    await tx`insert into storefront_claims (order_id, owner, lease_until, details) values (${orderId}, 'another', ${new Date(now + DAY)}, 'sealed')`
   })
   t.equal(await purging.purge(limits, 500), 1)
   t.match(await shop.orders.get(orderId), { status: /^PaidAwaitingDetails$/ })

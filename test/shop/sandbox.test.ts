@@ -273,7 +273,7 @@ t.test('the sandbox shop', async t => {
     }
   })
 
-  await t.test('while its database is away it is away itself, since what was asked may have been done', async t => {
+  await t.test('while its database is down it is down itself, since what was asked may have been done', async t => {
     const store = await aStore(f)
     const lost = Object.assign(
       () => Promise.reject(Object.assign(new Error('lost'), { code: 'CONNECTION_CLOSED' })),

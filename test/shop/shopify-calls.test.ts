@@ -119,7 +119,7 @@ t.test('throttling by cost', async t => {
     t.ok(clock.waits.length > 0 && clock.waits.every(wait => wait <= 6000), String(clock.waits))
   })
 
-  t.test('gives up at once where they would take longer than somebody waits', async t => {
+  t.test('gives up immediately where they would take longer than a client waits', async t => {
     fake.bucket.restoreRate = 1
     fake.bucket.available = 5
     await platform.shopInfo(store)
@@ -219,7 +219,7 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   made.catch(() => {})
   while (over.length === 0) {
     await setImmediate()
-    // Time limits are the clock's too: it stands still while an answer is on its way.
+    // Time limits are the clock's too: it is paused while an answer is on its way.
     if (inFlight === 0) clock.advance(100)
   }
   await made
@@ -300,7 +300,7 @@ t.test('what goes wrong', async t => {
     fake.rewrite = null
   })
 
-  t.test('no answer in time is away', async t => {
+  t.test('no response in time is "unavailable"', async t => {
     fake.onHang = () => {
       clock.advance(TIMEOUT)
     }

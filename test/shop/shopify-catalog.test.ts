@@ -31,7 +31,7 @@ t.test('the catalog', async t => {
   t.teardown(() => {
     fake.rewrite = null
   })
-  /** Answers with this text in the place of another. */
+  /** Answers with this text instead of another. */
   const instead = (from: string, to: string) => {
     fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replaceAll(from, () => to)) as unknown
   }
@@ -74,7 +74,7 @@ t.test('the catalog', async t => {
     const refused = await faultOf(platform.catalog(store))
     t.equal(refused.fault, 'refused')
     t.match(refused.message, /EUR/)
-    t.equal((await platform.shopInfo(store)).currency, 'EUR', 'which is told before')
+    t.equal((await platform.shopInfo(store)).currency, 'EUR', 'which is announced before')
     fake.shop.currency = 'USD'
   })
 

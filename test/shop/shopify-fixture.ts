@@ -18,7 +18,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 /** Milliseconds of one call. */
 export const TIMEOUT = 10_000
 
-/** Stands still, but for waits that are shorter than a call may take: those are noted, and over at once. */
+/** Paused, but for waits that are shorter than a call may take: those are recorded, and end immediately. */
 export class SkippingClock extends ManualClock {
   readonly waits: number[] = []
 

@@ -19,7 +19,7 @@ t.test('how far an order is', async t => {
     tracking: NOTHING,
     shippedAt: null
   })
-  const first = fake.fulfil(order, { isPart: true })
+  const first = fake.fulfill(order, { isPart: true })
   t.same(
     await ask(),
     { platformOrderId, isFulfilled: false, isShipped: false, isCanceled: false, tracking: NOTHING, shippedAt: null },
@@ -34,7 +34,7 @@ t.test('how far an order is', async t => {
     { isFulfilled: true, isShipped: true, tracking: NOTHING, shippedAt: clock.now() },
     'in transit without a number'
   )
-  fake.fulfil(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
+  fake.fulfill(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
   t.match(await ask(), {
     isShipped: true,
     tracking: { number: '1Z999', carrier: 'UPS', url: 'https://ups.example/1Z999' }
@@ -91,7 +91,7 @@ t.test('webhooks are asked for once for each topic, and repeating is harmless', 
   fake.rewrite = (operation, body) =>
     operation === 'Subscriptions' ? { data: { webhookSubscriptions: { nodes: [] } } } : body
   await platform.subscribe(store, address)
-  t.equal(fake.subscriptions.length, 5, 'one that somebody else has made since is fine')
+  t.equal(fake.subscriptions.length, 5, 'one that another client has made since is fine')
   fake.takesPlainWebhooks = false
   t.equal(await fault(platform.subscribe(store, 'http://gateway.example.com/')), 'refused')
 })
@@ -119,7 +119,7 @@ t.test('notifications', async t => {
   }
 
   t.test('say what the platform says when it is asked', async t => {
-    const given = fake.fulfil(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
+    const given = fake.fulfill(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
     const [asked] = await platform.fulfilments(store, [platformOrderId])
     const [ofFulfilment, ofOrder] = await next()
     t.same(ofOrder, asked)

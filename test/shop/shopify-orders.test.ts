@@ -190,7 +190,7 @@ t.test('an order', async t => {
     t.equal(fake.shop.variantOf('Enamel Mug').stock, 23)
   })
 
-  t.test("carries the shop's own tax lines, and goods that nobody ships as such", async t => {
+  t.test("carries the shop's own tax lines, and goods without shipping as such", async t => {
     const tax = {
       isIncluded: false,
       lines: [
@@ -278,7 +278,7 @@ t.test('an order', async t => {
       t.equal(
         fake.shop.orders.filter(({ input }) => input.sourceIdentifier === sourceIdentifier).length,
         1,
-        'made once, and not again by itself'
+        'made once, and not again automatically'
       )
       t.same((await platform.findOrder(store, sourceIdentifier))?.orderNumber, fake.shop.order(sourceIdentifier)?.name)
     }

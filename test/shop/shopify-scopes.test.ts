@@ -4,7 +4,7 @@ import { NOTICE_SCOPE, SCOPES, TOPICS } from '../../src/shop/shopify/operations.
 import { adminSchema } from '../fakes/shopify-schema.ts'
 import { fault, faultOf, legacyStoreOf, shopify } from './shopify-fixture.ts'
 
-t.test('every topic is covered by the scopes that merchants are told of', async t => {
+t.test('every topic is covered by the scopes that the documents name', async t => {
   const had = new Set<string>([...SCOPES, NOTICE_SCOPE].flatMap(scope => [scope, scope.replace(/^write_/, 'read_')]))
   const topics = adminSchema('2026-10').getType('WebhookSubscriptionTopic')
   if (topics === undefined || !('getValue' in topics)) throw new Error('the schema has no topics')
@@ -19,7 +19,7 @@ t.test('every topic is covered by the scopes that merchants are told of', async 
   }
 })
 
-t.test('a new store whose app lacks a scope is refused at once, with the scope named', async t => {
+t.test('a new store whose app lacks a scope is refused immediately, with the scope named', async t => {
   for (const scope of [...SCOPES, NOTICE_SCOPE]) {
     const { fake, platform, store } = await shopify(t)
     fake.scopes.delete(scope)
@@ -36,7 +36,7 @@ t.test('a new store whose app lacks a scope is refused at once, with the scope n
   t.match(await platform.shopInfo(store), { country: 'US' }, 'to write is to read')
 })
 
-t.test('an app without a secret is told of nothing, so it needs no scope for that', async t => {
+t.test('an app without a secret gets no notifications, so it needs no scope for them', async t => {
   const { fake, platform } = await shopify(t)
   fake.scopes.delete(NOTICE_SCOPE)
   t.match(await platform.shopInfo(legacyStoreOf(fake)), { country: 'US' })

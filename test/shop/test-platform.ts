@@ -52,7 +52,7 @@ export class TestPlatform implements StorePlatform {
   readonly released: string[] = []
   /** Prices that the catalog does not know yet, in cents by variant. */
   readonly prices = new Map<number, number>()
-  /** Variants that nobody ships. */
+  /** Variants without shipping. */
   readonly digital = new Set<number>()
   readonly progress = new Map<string, Partial<Fulfilment>>()
   /** Orders that were asked after, each time they were. */

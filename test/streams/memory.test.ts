@@ -142,7 +142,7 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
   up.on('data', bytes => {
     answer += bytes.toString('latin1')
   })
-  // A refusal in the middle of the upload is told by the answer below.
+  // A refusal in the middle of the upload shows in the answer below.
   const closed = new Promise<void>(resolve => {
     up.on('error', () => {
       up.destroy()

@@ -226,7 +226,7 @@ async function contentOf(database: Database): Promise<Content> {
 async function emptied(database: Database, fresh: Content): Promise<Content | null> {
   if (database.kind === 'pglite') await database.sql.unsafe('discard all')
   else {
-    // Nobody else may do without triggers and foreign keys, which would look at each row.
+    // No other session may do without triggers and foreign keys, which would look at each row.
     const [may] = await database.sql`select current_setting('is_superuser') = 'on' as may`
     if (may?.['may'] !== true) return null
   }

@@ -44,7 +44,7 @@ export function temporaryFolder(t: Lifetime): string {
 export async function openTestDatabase(t: T, options: TestDatabaseOptions = {}): Promise<Database> {
   const image = await testImage(options.migrations ?? allMigrations)
   const clock = options.clock ?? systemClock
-  // Whoever wants to reach the process means one that was started for him.
+  // A test that needs the process means one that was started for it.
   const isReached = PgliteServer.start !== startServer
   return prepare(
     t,
@@ -74,7 +74,7 @@ export async function openAt(t: Lifetime, url: string, options: Partial<Database
 const templates = new Map<string, Promise<string>>()
 
 /**
- * What `openTestPostgres` copies: a database of the test server with all tables, made by whoever comes first and kept
+ * What `openTestPostgres` copies: a database of the test server with all tables, made by the first caller and kept
  * there.
  */
 function postgresTemplate(url: string): Promise<string> {
@@ -90,7 +90,7 @@ async function makeTemplate(maintenance: postgres.Sql, url: string): Promise<str
     await lock`select pg_advisory_lock(hashtext(${name}))`
     const [found] = await lock`select datistemplate as ready from pg_database where datname = ${name}`
     if (found?.['ready'] === true) return name
-    // Somebody ended while making it.
+    // The process that was making it has ended.
     if (found !== undefined) await lock`drop database ${lock(name)} with (force)`
     await lock`create database ${lock(name)}`
     const own = new URL(url)

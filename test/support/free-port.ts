@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port that nobody listens on, for a program that can take no other. Below those that systems give to whoever asks for
+ * A port that is not in use, for a program that can take no other. Below those that systems give to callers that ask for
  * any: one of these may be another test's by the time the program takes it.
  */
 export async function freePort(): Promise<number> {
@@ -13,7 +13,7 @@ export async function freePort(): Promise<number> {
     try {
       await once(server, 'listening')
     } catch {
-      // Somebody has it; another one is tried.
+      // It is taken; another one is tried.
       continue
     }
     server.close()

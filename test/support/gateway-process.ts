@@ -65,7 +65,7 @@ function lookFrom(url: string): Look {
     return answer.statusCode === 200 ? new OpenApiCheck(JSON.parse(text) as Record<string, unknown>) : null
   }
   return async answered => {
-    // Where it cannot be had, the answer that was got before it counts all the same; the next one asks again.
+    // Where it cannot be had, the answer that was got before it still counts; the next one retries.
     const check = await (asked ??= ask().catch(() => null))
     if (check === null) asked = null
     else check.check(answered)
@@ -204,7 +204,7 @@ export async function freshPostgres(t: T): Promise<string | null> {
 
 /**
  * A database of the server of `TEST_REDIS_URL` that no other test has at the same time, emptied now and when the test
- * ends; null where there is no server. Which ones are taken stands in database 0, so that test files which run at once
+ * ends; null where there is no server. Database 0 records which ones are taken, so that test files which run concurrently
  * do not empty each other's.
  */
 export async function freshRedis(t: T): Promise<string | null> {

@@ -235,9 +235,9 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
     (closed ??= (async () => {
       await agent.destroy()
       const late = Promise.withResolvers<never>()
-      // tap has no time for what tests close, and a clock of the test's own may stand still.
+      // tap has no time for what tests close, and a clock of the test's own may be paused.
       const timer = setTimeout(() => {
-        late.reject(new Error(`the gateway did not close within 60 s, with ${app.active} requests under way`))
+        late.reject(new Error(`the gateway did not close within 60 s, with ${app.active} requests in flight`))
       }, 60_000)
       await Promise.race([app.close(), late.promise]).finally(() => {
         clearTimeout(timer)

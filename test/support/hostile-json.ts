@@ -11,7 +11,7 @@ export function hostileBodies(size: number): ReadonlyMap<string, string> {
     ['an object of names with escapes', object(index => `"\\u0061${index.toString(36)}":1`)],
     ['an object of names beyond ASCII', object(index => `"é${index.toString(36)}":1`)],
     ['an object of names that look alike', object(index => `"MODE${(index % 1296).toString(36)}":1`)],
-    ['one name again and again', object(() => '"a":1')],
+    ['one name repeatedly', object(() => '"a":1')],
     ['numbers with exponents', list('1e1')],
     ['one-digit numbers', list('1')],
     ['long decimals', list('0.12345678901234567')],

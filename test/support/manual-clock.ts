@@ -6,7 +6,7 @@ interface Pending {
   every: number | null
 }
 
-/** A clock that stands still until a test moves it; timers that fall due run in order of their time. */
+/** A clock that is paused until a test moves it; timers that fall due run in order of their time. */
 export class ManualClock implements Clock {
   #now: number
   readonly #start: number
@@ -46,14 +46,14 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves time forward by `ms` milliseconds at once, as for a process that was asleep: what falls due on the way runs
+   * Moves time forward by `ms` milliseconds in one step, as for a process that was asleep: what falls due on the way runs
    * at the end, once, however often it would have. A gateway looks ten times a second: forty days take it seconds.
    */
   leap(ms: number): void {
     this.#now += ms
     const due = [...this.#pending].filter(timer => timer.at <= this.#now).sort((one, other) => one.at - other.at)
     for (const timer of due) {
-      // One that ran before it may have cancelled it.
+      // One that ran before it may have canceled it.
       if (!this.#pending.has(timer)) continue
       if (timer.every === null) this.#pending.delete(timer)
       else timer.at = this.#now + timer.every

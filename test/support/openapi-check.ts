@@ -48,7 +48,7 @@ function isObject(value: unknown): value is Json {
 
 function mapped(map: unknown, change: (schema: unknown) => unknown): Json {
   return Object.fromEntries(
-    Object.entries(map as Json /* a map of schemas, by the keyword it stands under */).map(([name, schema]) => [
+    Object.entries(map as Json /* a map of schemas, by the keyword it is under */).map(([name, schema]) => [
       name,
       change(schema)
     ])
@@ -87,7 +87,7 @@ function validator(schema: unknown): ValidateFunction {
 function pathOf(template: string, item: Json, shared: Json): Path {
   const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
   const parts = template.split(/(\{[^}]+\})/)
-  // A last {path} stands for find-my-way's `*`, which takes slashes along.
+  // A last {path} means find-my-way's `*`, which takes slashes along.
   const pattern = parts
     .map(part =>
       part.startsWith('{') ? `(?<${part.slice(1, -1)}>${part === '{path}' ? '.*' : '[^/]+'})` : literal(part)
@@ -196,7 +196,7 @@ export class OpenApiCheck {
     this.#body(answered, operation, fail)
   }
 
-  /** The headers that the document promises are there, and those of the contract stand where it names them only. */
+  /** The headers that the document promises are there, and those of the contract appear only where it names them. */
   #told({ status, headers }: Answered, { responses }: Described, fail: (what: string) => never): void {
     const named = responses[status]?.headers ?? {}
     for (const [name, header] of Object.entries(named)) {

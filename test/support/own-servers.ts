@@ -20,7 +20,7 @@ export interface OwnServer {
   kill(): Promise<void>
   /** Starts it again over what it has written, and waits until it takes connections. */
   start(): Promise<void>
-  /** Lets it stand still, its connections open. */
+  /** Pauses it, its connections open. */
   pause(): void
   /** Lets it go on. */
   resume(): void
@@ -76,7 +76,7 @@ function written(folder: string, { certificate, key }: SelfSigned): { readonly c
 }
 
 /**
- * A PostgreSQL that waits for its disk, as it does unless it is told otherwise; null where none is installed. With a
+ * A PostgreSQL that waits for its disk, as it does unless configured otherwise; null where none is installed. With a
  * certificate it speaks TLS too.
  */
 export async function ownPostgres(t: T, secured?: SelfSigned): Promise<OwnServer | null> {

@@ -32,8 +32,8 @@ interface Parsed {
 }
 
 /**
- * A client that speaks bytes: what it sends is exactly what it is told, and what it reads is parsed by a reader of its
- * own, so that neither Node's client nor its leniency stands between a test and the wire.
+ * A client that speaks bytes: what it sends is exactly what it is given, and what it reads is parsed by a reader of its
+ * own, so that neither Node's client nor its leniency is between a test and the wire.
  */
 export class RawClient {
   readonly socket: Socket

@@ -10,7 +10,7 @@ import { ManualClock } from './manual-clock.ts'
 
 /**
  * The addresses of some nodes of a Redis Cluster, with commas between them, or null. With them the tests of the state
- * take the cluster in the place of the one Redis.
+ * take the cluster instead of the one Redis.
  */
 export function testClusterUrl(): string | null {
   const url = process.env['TEST_REDIS_CLUSTER_URL']

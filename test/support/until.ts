@@ -7,7 +7,7 @@ const EAGER = 20
 
 /**
  * Waits until `holds` returns something other than false, null and undefined, and returns it. Rejects after a minute
- * with the text of the condition: a test that waits in vain ends and says for what.
+ * with the text of the condition: a test that times out says what it waited for.
  */
 export async function until<R>(holds: () => R | Promise<R>): Promise<Exclude<R, false | null | undefined>> {
   const begin = performance.now()

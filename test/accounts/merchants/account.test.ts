@@ -128,7 +128,7 @@ for (const [stored, shown] of [
       t.equal(
         subscriptionView(aMerchant({ storedTier: 'free', subscriptionStatus: stored }), plans).status,
         'active',
-        'free is active by itself'
+        'free is active immediately'
       )
     }
   )

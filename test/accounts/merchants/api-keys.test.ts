@@ -59,7 +59,7 @@ await eachDatabase(t, 'further keys act for their account alone, as what they we
   await t.rejects(keys.rotate(other.id, full.key.keyId, 0), { status: 404 })
   await t.rejects(keys.remove(own.id, listed[0]?.keyId ?? ''), { status: 409 })
   await keys.remove(own.id, full.key.keyId)
-  t.equal(await holder(full.apiKey.reveal()), null, 'a removed key is refused at once')
+  t.equal(await holder(full.apiKey.reveal()), null, 'a removed key is refused immediately')
   await merchants.deactivate(own.id)
   t.equal(await holder(reader.apiKey.reveal()), null, "a deactivated account's keys are all refused")
 })
@@ -86,7 +86,7 @@ await eachDatabase(
     t.equal(await holder(reader.apiKey.reveal()), `${own.id} reads`)
     await t.rejects(keys.rotate(own.id, reader.key.keyId, 60_000), { status: 404 }, 'what ends already is not replaced')
     const last = await keys.rotate(own.id, next.key.keyId, 0)
-    t.equal(await holder(next.apiKey.reveal()), null, 'without an overlap it ends at once')
+    t.equal(await holder(next.apiKey.reveal()), null, 'without an overlap it ends immediately')
     t.equal(await holder(last.apiKey.reveal()), `${own.id} reads`)
 
     const regenerated = await merchants.regenerateKey(own.id)
@@ -95,7 +95,7 @@ await eachDatabase(
   }
 )
 
-await eachDatabase(t, 'api keys: regenerating ends every replaced key at once', async (t, database) => {
+await eachDatabase(t, 'api keys: regenerating ends every replaced key immediately', async (t, database) => {
   const { keys, account, holder, merchants, clock } = await opened(database)
   for (const end of [
     (id: number) => merchants.regenerateKey(id),
@@ -114,7 +114,7 @@ await eachDatabase(t, 'api keys: regenerating ends every replaced key at once', 
     for (const key of [own.apiKey, second.apiKey.reveal(), third.apiKey.reveal(), named.apiKey.reveal()])
       t.equal(await holder(key), null)
     t.equal(await holder(fresh?.apiKey.reveal() ?? ''), `${own.id}`)
-    t.equal(await holder(replaced.apiKey.reveal()), `${own.id}`, 'a named key that nobody replaced stays')
+    t.equal(await holder(replaced.apiKey.reveal()), `${own.id}`, 'a named key that was not replaced stays')
     t.equal(await holder(other.apiKey), `${other.id}`, 'other accounts keep their overlaps')
     await clock.advance(1)
   }
@@ -135,19 +135,23 @@ await eachDatabase(t, 'api keys: a rotation beside a regeneration leaves no old 
   }
 })
 
-await eachDatabase(t, 'an account has so many keys and no more, however many are made at once', async (t, database) => {
-  const { keys, account } = await opened(database)
-  const own = await account()
-  const made = await Promise.allSettled(
-    Array.from({ length: MAX_KEYS + 4 }, () => keys.create(own.id, { name: 'a', isReadOnly: true }))
-  )
-  t.equal(made.filter(({ status }) => status === 'fulfilled').length, MAX_KEYS)
-  t.equal((await keys.list(own.id)).length, MAX_KEYS + 1)
-})
+await eachDatabase(
+  t,
+  'an account has a maximum number of keys, also with concurrent creations',
+  async (t, database) => {
+    const { keys, account } = await opened(database)
+    const own = await account()
+    const made = await Promise.allSettled(
+      Array.from({ length: MAX_KEYS + 4 }, () => keys.create(own.id, { name: 'a', isReadOnly: true }))
+    )
+    t.equal(made.filter(({ status }) => status === 'fulfilled').length, MAX_KEYS)
+    t.equal((await keys.list(own.id)).length, MAX_KEYS + 1)
+  }
+)
 
 await eachDatabase(
   t,
-  'a use is noted once a minute, and a database that is away keeps nobody out',
+  'a use is recorded once a minute, and an unavailable database locks no key out',
   async (t, database) => {
     const { keys, account, holder, clock, uses } = await opened(database)
     const own = await account()

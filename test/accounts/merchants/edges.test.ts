@@ -100,7 +100,7 @@ void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
 
   await t.test('a fault that says nothing of the key is no verdict on it', async t => {
     const call = setUp(merchants, false, () =>
-      Promise.reject(new Unavailable('Service unavailable', 'The database is away.'))
+      Promise.reject(new Unavailable('Service unavailable', 'The database is down.'))
     )
     await t.rejects(call('validatePrimaryKey'), { status: 503 })
   })

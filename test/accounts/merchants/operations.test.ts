@@ -270,7 +270,7 @@ t.test(
     t.same(
       Object.keys((await put({ webhookUrl: `${url}2` })).json() as object),
       ['success', 'message'],
-      'the secret that stands is kept and not shown again'
+      'the current secret is kept and not shown again'
     )
     t.equal(await account.column('webhook_secret'), sealed)
 

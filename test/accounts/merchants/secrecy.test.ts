@@ -108,7 +108,7 @@ t.test(
   }
 )
 
-t.test('of keys regenerated at once on two gateways exactly one stands', async t => {
+t.test('of keys regenerated concurrently on two gateways exactly one is valid', async t => {
   const database = await openAnyDatabase(t)
   const data = temporaryFolder(t)
   const gateways = [await startGateway(t, { database, data }), await startGateway(t, { database, data })] as const

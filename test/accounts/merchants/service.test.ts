@@ -117,7 +117,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       await merchants.change(two.id, { providerChoice: 'alternate' })
       const kept = there(await merchants.setProviderKey(two.id, 'primary', new Secret('primary-key')))
       t.equal(kept.providerChoice, 'alternate', 'an explicit choice is never overwritten')
-      t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key stands')
+      t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key is kept')
       const three = await merchants.create({
         name: 'P',
         email: 'primary@example.com',
@@ -160,7 +160,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   })
 
   await t.test(
-    'whatever is set and cleared in whatever order, the URL is the last one and never stands without its secret',
+    'whatever is set and cleared in whatever order, the URL is the last one and always has its secret',
     async () => {
       const { merchant } = await fresh()
       const part = (values: readonly string[]) =>
@@ -194,18 +194,15 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   )
 
-  await t.test(
-    'of webhook URLs set at once exactly one is given the secret, and it is the one that stands',
-    async t => {
-      const { merchant } = await fresh()
-      const all = await Promise.all(
-        Array.from({ length: 8 }, (_, n) => merchants.changeWebhook(merchant.id, { url: `https://shop.example/${n}` }))
-      )
-      const issued = all.flatMap(changed => changed?.issued?.reveal() ?? [])
-      t.equal(issued.length, 1)
-      t.same(issued, [there(merchants.webhookSecret(there(await merchants.byId(merchant.id)))).reveal()])
-    }
-  )
+  await t.test('of webhook URLs set concurrently only the one that is kept returns its secret', async t => {
+    const { merchant } = await fresh()
+    const all = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => merchants.changeWebhook(merchant.id, { url: `https://shop.example/${n}` }))
+    )
+    const issued = all.flatMap(changed => changed?.issued?.reveal() ?? [])
+    t.equal(issued.length, 1)
+    t.same(issued, [there(merchants.webhookSecret(there(await merchants.byId(merchant.id)))).reveal()])
+  })
 
   await t.test('an account made with a webhook URL has a secret for it', async t => {
     const { merchant } = await merchants.create({
@@ -216,7 +213,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_[A-Za-z0-9_-]{43}$/)
   })
 
-  await t.test('several accounts are read at once; those that do not stand are left out', async t => {
+  await t.test('several accounts are read in one call; unknown ones are left out', async t => {
     const one = (await fresh()).merchant
     const two = (await fresh()).merchant
     t.same(
@@ -226,7 +223,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.equal((await merchants.byIds([])).size, 0)
   })
 
-  await t.test('a number that cannot be an id is an account that does not stand', async t => {
+  await t.test('a number that cannot be an id is an unknown account', async t => {
     for (const id of [0, -1, 1.5, Number.NaN, 2 ** 31, 1e20]) {
       t.equal(await merchants.byId(id), null)
       t.equal(await merchants.regenerateKey(id), null)
@@ -235,7 +232,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   })
 
-  await t.test('every write tells the listeners which account it was', async t => {
+  await t.test('every write notifies the listeners of its account', async t => {
     const { merchant } = await fresh()
     const heard = Promise.withResolvers<string>()
     const stop = await database.listen(merchantsChannel, payload => {
@@ -299,7 +296,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   })
 })
 
-t.test('a database that is away is 503 with Retry-After, never "no such key"', async t => {
+t.test('an unavailable database is 503 with Retry-After, never "no such key"', async t => {
   const away = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
   // Only the methods that this test calls.
   const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore

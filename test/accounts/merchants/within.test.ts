@@ -22,7 +22,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     }
   })
 
-  await t.test('what is written stands when the transaction does', async t => {
+  await t.test('a write is committed with its transaction', async t => {
     const { merchant, apiKey } = await database.transaction(async tx => {
       const inside = merchants.within(tx)
       const issued = await inside.create({ name: 'In', email: 'in@example.com' })
@@ -61,7 +61,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     t.match(await merchants.byId(merchant.id), { name: 'Renamed' })
   })
 
-  await t.test('nobody is told of a provider key that may not stay', async t => {
+  await t.test('a provider key that is rolled back is not announced', async t => {
     const { merchant } = await merchants.create({ name: 'Keyed', email: 'keyed@example.com' })
     await database.transaction(async tx => {
       await merchants.within(tx).setProviderKey(merchant.id, 'primary', new Secret('a key'))

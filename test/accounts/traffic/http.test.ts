@@ -6,7 +6,7 @@ import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 const MINUTE = 60_000
 
-await eachDatabase(t, 'the operator reads what went through, and nobody else does', async (t, database) => {
+await eachDatabase(t, 'only the operator reads the traffic', async (t, database) => {
   const gateway = await startGateway(t, { database })
   const get = async (path: string) => {
     const answer = await gateway.send('GET', path, { headers: { 'x-api-key': gateway.adminKey } })

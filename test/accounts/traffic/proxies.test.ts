@@ -19,7 +19,7 @@ function recorder(clock: ManualClock, store: Pick<TrafficStore, 'write'>) {
   return { metrics, recorder: new TrafficRecorder({ clock, log: silentLog, metrics, store, generation: () => 1 }) }
 }
 
-await t.test('a merchant reads what requests of its proxies came to, and nobody else does', async t => {
+await t.test('a merchant reads the traffic of its own proxies only', async t => {
   const database = await openTestDatabase(t)
   const upstream = await countingUpstream(t)
   const gateway = await startGateway(t, { database })
@@ -49,7 +49,7 @@ await t.test('a merchant reads what requests of its proxies came to, and nobody 
   const get = async (query: string) => (await gateway.merchantSend('GET', `/api/merchant/traffic${query}`)).json()
   const written = { requests: 7, serverErrors: 2, p99: /./ }
   t.match(await get(''), { step: '1h', total: written, points: [written], proxies: [{ proxyId, ...written }] })
-  t.match(await get('?proxyId=other-000001'), { total: { requests: 0, p50: null }, proxies: [] }, 'of nobody')
+  t.match(await get('?proxyId=other-000001'), { total: { requests: 0, p50: null }, proxies: [] }, 'without an account')
   for (const query of [
     `from=${new Date(now - 9 * DAY).toISOString()}&step=1h`,
     `from=${new Date(now - 40 * DAY).toISOString()}`,

@@ -65,7 +65,7 @@ await eachDatabase(t, 'probes are requests, and neither 402s of buyers nor error
   t.match(total, { requests: 8, asked: 1, clientErrors: 1 })
 })
 
-await eachDatabase(t, 'two processes write their minutes, and anybody reads the sum of both', async (t, database) => {
+await eachDatabase(t, 'two processes write their minutes, and each reads the sum of both', async (t, database) => {
   const clock = new ManualClock(START)
   const store = new TrafficStore(database)
   const traffic = new Traffic(store, clock)
@@ -143,7 +143,7 @@ await eachDatabase(t, 'a write whose answer was lost is sent again and counted o
   t.equal(total.requests, 3, 'and what was measured since, also at the end')
 })
 
-await t.test('while the database is away an hour is kept, and what was dropped is said', async t => {
+await t.test('while the database is down an hour is kept, and what was dropped is logged', async t => {
   const clock = new ManualClock(START)
   const batches: TrafficBatch[] = []
   let away = true
@@ -170,7 +170,7 @@ await t.test('while the database is away an hour is kept, and what was dropped i
   await process.recorder.close()
 })
 
-await t.test('a file with thousands of routes is told by its busiest', async t => {
+await t.test('a file with thousands of routes is reported by its busiest', async t => {
   const clock = new ManualClock(START)
   const batches: TrafficBatch[] = []
   const process = gateway(clock, { write: async batch => void batches.push(batch) })
@@ -216,7 +216,7 @@ await eachDatabase(t, 'what is older than thirty days is deleted, and what is no
 })
 
 await t.test(
-  'the end of a process waits two seconds for a database that hangs, and for none that was just away',
+  'a process that ends waits two seconds for a hanging database, and not at all for one that just failed',
   async t => {
     const clock = new ManualClock(START)
     let asked = 0
@@ -230,7 +230,7 @@ await t.test(
     process.request('weather', '2xx', 0.01)
     await minute(clock, process)
     await process.recorder.close()
-    t.equal(asked, 1, 'away: it is not asked once more')
+    t.equal(asked, 1, 'down: it is not called once more')
     const hanging = gateway(clock, { write: () => new Promise(() => {}) })
     hanging.recorder.start()
     hanging.request('weather', '2xx', 0.01)

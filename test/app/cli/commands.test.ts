@@ -105,7 +105,7 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
     '2'
   )
   t.equal(modern.code, 0, modern.err)
-  t.equal(new Set(modern.out.split('\n')).size, 3, 'three different ones, though two were asked for at once')
+  t.equal(new Set(modern.out.split('\n')).size, 3, 'three different ones, though two were requested concurrently')
   for (const authorization of modern.out.split('\n')) {
     const send = () => gateway.send('POST', '/demo/echo', { headers: { authorization }, body: { a: 1 } })
     const answers = [await send(), await send()]
@@ -177,7 +177,7 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
 t.test('pay: a real wallet pays over Nostr Wallet Connect, up to --max', async t => {
   const [seller, buyer] = [await startFakeNwc(), await startFakeNwc()]
   t.teardown(() => Promise.all([seller.close(), buyer.close()]))
-  // A payee reveals the preimage to whoever pays.
+  // A payee reveals the preimage to its payer.
   buyer.preimages.get = hash => seller.wallet.invoices.get(hash)?.preimage
   const gateway = await startGateway(t, {
     yaml: defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary: { kind: nwc, key: "${NWC}" }']] }),
@@ -247,7 +247,7 @@ t.test('completion: bash completes commands, their words and their flags', async
   t.match((await run('completion', 'fish')).out, /-a merchant -d 'Creates a merchant\\'s account'/)
 })
 
-t.test('what is answered otherwise than a command needs is told with its code', async t => {
+t.test('an unexpected response is reported with its code', async t => {
   let reply: { status: number; headers: Record<string, string>; text: string } = { status: 200, headers: {}, text: '' }
   const server = createServer((req, res) => {
     if (req.url === '/sandbox/pay') return res.end('<html>')
@@ -283,36 +283,39 @@ t.test('what is answered otherwise than a command needs is told with its code', 
     })
 })
 
-t.test('what cannot be asked is told by its option before anything is asked, so that no invoice is left', async t => {
-  const asked: string[] = []
-  const server = createServer((req, res) => {
-    asked.push(req.url ?? '')
-    res.statusCode = 402
-    res.end()
-  })
-  const url = `http://127.0.0.1:${await serve(t, server)}/`
-  for (const [args, message] of [
-    [['pay', 'ftp://x/'], /^URL must begin with http:/],
-    [['pay', url, '--wallet', 'x'], /^--wallet must begin with http:/],
-    [['pay', url, '--wallet', 'ftp://x/'], /^--wallet must begin with http:/],
-    [['pay', url, '-X', 'B AD'], /^-X must be a method such as POST, not "B AD"/],
-    [['pay', url, '-X', 'CONNECT'], /^-X cannot be CONNECT/],
-    [['pay', url, '-H', 'X-Ä: ü'], /^-H takes 'Name: value', and no header can have the name "x-ä"/],
-    [['pay', url, '-H', 'X-A: €'], /^-H takes values in Latin-1 .* x-a /],
-    [['pay', url, '-H', 'Expect: 100-continue'], /^-H cannot be expect/],
-    [['pay', url, '-H', 'Content-Length: 3'], /^-H cannot be content-length/],
-    [['mint', '--url', url, '-X', 'B AD'], /^-X must be a method/],
-    [['mint', '--url', 'ftp://x/'], /^--url must begin with http/],
-    [['revoke', '0'.repeat(64), '--url', 'ftp://x/'], /^--url must begin with http/]
-  ] as const) {
-    const { code, out, err } = await run(...args)
-    t.equal(code, 2, args.join(' '))
-    t.match(err, message)
-    t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
-    t.equal(out, '')
+t.test(
+  'a missing option that cannot be prompted for is reported before any request, so that no invoice is left',
+  async t => {
+    const asked: string[] = []
+    const server = createServer((req, res) => {
+      asked.push(req.url ?? '')
+      res.statusCode = 402
+      res.end()
+    })
+    const url = `http://127.0.0.1:${await serve(t, server)}/`
+    for (const [args, message] of [
+      [['pay', 'ftp://x/'], /^URL must begin with http:/],
+      [['pay', url, '--wallet', 'x'], /^--wallet must begin with http:/],
+      [['pay', url, '--wallet', 'ftp://x/'], /^--wallet must begin with http:/],
+      [['pay', url, '-X', 'B AD'], /^-X must be a method such as POST, not "B AD"/],
+      [['pay', url, '-X', 'CONNECT'], /^-X cannot be CONNECT/],
+      [['pay', url, '-H', 'X-Ä: ü'], /^-H takes 'Name: value', and no header can have the name "x-ä"/],
+      [['pay', url, '-H', 'X-A: €'], /^-H takes values in Latin-1 .* x-a /],
+      [['pay', url, '-H', 'Expect: 100-continue'], /^-H cannot be expect/],
+      [['pay', url, '-H', 'Content-Length: 3'], /^-H cannot be content-length/],
+      [['mint', '--url', url, '-X', 'B AD'], /^-X must be a method/],
+      [['mint', '--url', 'ftp://x/'], /^--url must begin with http/],
+      [['revoke', '0'.repeat(64), '--url', 'ftp://x/'], /^--url must begin with http/]
+    ] as const) {
+      const { code, out, err } = await run(...args)
+      t.equal(code, 2, args.join(' '))
+      t.match(err, message)
+      t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
+      t.equal(out, '')
+    }
+    t.same(asked, [])
   }
-  t.same(asked, [])
-})
+)
 
 t.test('check, routes, docs and openapi describe a configuration', async t => {
   const folder = temporaryFolder(t)

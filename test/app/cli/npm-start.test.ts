@@ -35,6 +35,6 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     })
     t.same(await ended, [0, null])
     lines.close()
-    t.ok(stopping, 'the gateway said that it finishes what is under way')
+    t.ok(stopping, 'the gateway logs that it drains requests in flight')
   })
 }

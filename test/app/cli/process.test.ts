@@ -31,7 +31,7 @@ async function run(args: readonly string[], env: Readonly<Record<string, string>
   return { code, out, err }
 }
 
-/** An upstream that answers when it is told to, or at once for /quick. */
+/** An upstream that answers on command, or immediately for /quick. */
 async function slowUpstream(t: T) {
   const waiting: ServerResponse[] = []
   const server = createServer((req, res) => {
@@ -93,7 +93,7 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
     if (round === 4) {
       writeFileSync(gateway.file, plain.replace('price: 10 sats', 'pryce: 10 sats'))
       const line = await gateway.line(line => String(line['msg']).includes('the old one stays'))
-      t.match(line['msg'], /gateway\.yaml:\d+:\d+: .*pryce/, 'a broken file is told by line and column')
+      t.match(line['msg'], /gateway\.yaml:\d+:\d+: .*pryce/, 'a broken file is reported by line and column')
       t.match(line, { code: 'BG_CONFIG_UNKNOWN_KEY', err: undefined }, 'with its code, and without a stack')
     }
     const before = reloads()
@@ -182,7 +182,7 @@ t.test('signals: SIGUSR1 and SIGUSR2 are ignored, and SIGQUIT drains', async t =
   t.notMatch(gateway.errors.join(''), 'Debugger')
 })
 
-t.test('a data folder that cannot be written is told in one line', async t => {
+t.test('a data folder that is not writable is reported in one line', async t => {
   const file = join(temporaryFolder(t), 'file')
   writeFileSync(file, '')
   const result = await run(['start'], { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: join(file, 'data') })
@@ -296,7 +296,7 @@ t.test(
   }
 )
 
-t.test('a gateway whose output nobody reads any more goes on serving, and still ends with 0', async t => {
+t.test('a gateway whose output pipe is closed keeps serving, and still exits with 0', async t => {
   const data = temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, defaultYaml())
@@ -331,20 +331,17 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   t.equal(await ended, 0)
 })
 
-t.test(
-  'the start tells a newcomer the address, what is sold, one command to try, the shop, and where the keys lie',
-  async t => {
-    const gateway = await spawnGateway(t, { yaml: defaultYaml() })
-    await eventually('the lines for people', async () => (gateway.said.length >= 7 ? true : null))
-    t.same(gateway.said, [
-      `boltgate is listening on ${gateway.url}`,
-      '  Sells:   /demo/* for 10 sats, and 2 more (npx boltgate routes)',
-      `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
-      `  Shop:    ${gateway.url}/storefront/demo`,
-      `  Console: ${gateway.url}/console`,
-      `  Operator: ${gateway.url}/operator`,
-      `  Keys:    ${join(gateway.data, 'keys.json')}`
-    ])
-    t.equal((await gateway.send('GET', '/storefront/demo')).status, 200, 'and the shop is open')
-  }
-)
+t.test('the start prints the address, what is sold, one command to try, the shop, and where the keys are', async t => {
+  const gateway = await spawnGateway(t, { yaml: defaultYaml() })
+  await eventually('the lines for people', async () => (gateway.said.length >= 7 ? true : null))
+  t.same(gateway.said, [
+    `boltgate is listening on ${gateway.url}`,
+    '  Sells:   /demo/* for 10 sats, and 2 more (npx boltgate routes)',
+    `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
+    `  Shop:    ${gateway.url}/storefront/demo`,
+    `  Console: ${gateway.url}/console`,
+    `  Operator: ${gateway.url}/operator`,
+    `  Keys:    ${join(gateway.data, 'keys.json')}`
+  ])
+  t.equal((await gateway.send('GET', '/storefront/demo')).status, 200, 'and the shop is open')
+})

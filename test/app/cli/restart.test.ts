@@ -3,7 +3,7 @@ import { needsRestart } from '../../../src/engine/config/effective.ts'
 import { defaultYaml, loadText } from '../../support/gateway.ts'
 
 t.test(
-  'a reload says which parts take effect only after a restart, and is silent about those that are taken at once',
+  'a reload says which parts take effect only after a restart, and does not mention those that apply immediately',
   async t => {
     const read = async (from: string, to: string) => (await loadText(defaultYaml({ replace: [[from, to]] }), {})).config
     const before = await read('mode: development', 'mode: development')

@@ -68,7 +68,7 @@ t.test('a file that was probably meant is named, to start as well', async t => {
 
 t.test('start in a folder without one runs the demo, says so, and keeps its data in that folder', async t => {
   const folder = realpathSync(temporaryFolder(t))
-  // Nobody means this one.
+  // Stays unclaimed.
   writeFileSync(join(folder, 'compose.yaml'), '')
   const { child, ended, err } = boltgate(t, folder, ['start'])
   const said: string[] = []

@@ -61,7 +61,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
     /takes part only under its "when"/
   ],
   [
-    'a challenge for strangers alone',
+    'a challenge for anonymous clients alone',
     file(
       'throttle, { auth: { as: merchant, optional: true } }, credential, { challenge: {}, when: { authenticated: false } }',
       `price: 10, ${up}`
@@ -110,7 +110,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
     /"proxy" \(line 2\) comes after "credential" \(line 2\), which must know the price/
   ],
   [
-    'a proxy that nobody asks to pay for',
+    'a proxy without a price',
     file('throttle, proxy, credential', 'upstream: { proxy: ":id" }').replace('/v1/*', '/p/:id/*'),
     /found a merchant's proxy, but the chain "c" asks for no payment/
   ],
@@ -163,7 +163,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
   ],
   // Keys.
   [
-    'a key of lnd that is none',
+    'an invalid key of lnd',
     file('throttle', up, 'lightning: { primary: { kind: lnd, key: abc } }\n'),
     /^gateway\.yaml:1:41: lightning\.primary\.key: The lnd key must have the form lndconnect:\/\//
   ],
@@ -199,7 +199,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
     /^gateway\.yaml:3:7: .*found no colon after "throttle"/
   ],
   [
-    'an address where a name stands',
+    'an address in place of a name',
     file('throttle', 'upstream: http://127.0.0.1:9000'),
     /upstream: found the address "http:\/\/127\.0\.0\.1:9000" where a name is expected; allowed: \{ url: "http:\/\/127\.0\.0\.1:9000" \}, or the name of an upstream under upstreams \[BG_CONFIG_REFERENCE\]$/
   ],
@@ -233,10 +233,8 @@ for (const [name, yaml, line] of REFUSED) {
   })
 }
 
-t.test(
-  'a fault of an entry is told once for all routes that share it, and every entry that has one is told',
-  async t => {
-    const lines = await check(`chains:
+t.test('a fault of a shared entry is reported once for all its routes, and every faulty entry is reported', async t => {
+  const lines = await check(`chains:
   a: [ throttle, proxy ]
   b: [ proxy ]
 routes:
@@ -244,14 +242,13 @@ routes:
   - { match: { path: /b }, chain: a, ${up} }
   - { match: { path: /c }, chain: b, ${up} }
 `)
-    t.same(
-      lines.map(line => line.split(' ')[0]),
-      ['gateway.yaml:2:18:', 'gateway.yaml:3:8:']
-    )
-  }
-)
+  t.same(
+    lines.map(line => line.split(' ')[0]),
+    ['gateway.yaml:2:18:', 'gateway.yaml:3:8:']
+  )
+})
 
-t.test("the operator's key that is missing in production is told once, with every line that needs it", async t => {
+t.test("the operator's key that is missing in production is reported once, with every line that needs it", async t => {
   const route = (path: string, price: string) =>
     `  - { match: { path: ${path} }, ${price}chain: c, upstream: { url: "https://a.example" } }\n`
   t.same(
@@ -342,7 +339,7 @@ t.test('what check refuses a start and a reload refuse with the same lines', asy
   t.equal((await gateway.send('GET', '/health')).status, 200, 'the old configuration goes on')
 })
 
-t.test('a name under use that is none is told where it stands, by check and at a reload', async t => {
+t.test('an unknown name under use is reported with its place, by check and at a reload', async t => {
   const said = (found: string, at: string, index: number, hint = '') =>
     `gateway.yaml:${at}: use[${index}]: found ${found}; allowed: service, sandbox, merchant-api, operator-api, storefront, pages${hint} [BG_CONFIG_VALUE]`
   const cases = [

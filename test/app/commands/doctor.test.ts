@@ -46,7 +46,7 @@ t.test('doctor: before the first start, with what is wrong and what to do', asyn
   t.match(await doctor(t, 'nonsense: 1\n'), { code: 1, out: /BG_CONFIG_UNKNOWN_KEY/ })
 })
 
-t.test('doctor: a running gateway tells its own checks, and the proxy in front is judged', async t => {
+t.test('doctor: a running gateway reports its own checks, and the proxy in front is tested', async t => {
   const sessions = ['    price: 10 sats\n', '    price: 10 sats\n    sessions: { deposit: 500 sats }\n'] as const
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [sessions] }) })
   let largest = 3000

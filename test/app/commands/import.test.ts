@@ -221,7 +221,7 @@ t.test('import aperture: keys come from PostgreSQL', async t => {
   t.equal(readFileSync(join(folder, 'data/aperture.keys'), 'utf8'), `${VECTOR.hash} ${VECTOR.rootKey}\n`)
 })
 
-t.test('import aperture: regular expressions that stand for hosts and paths', async t => {
+t.test('import aperture: regular expressions become hosts and paths', async t => {
   for (const [regexp, host] of [
     ['', ''],
     ['^$', null],

@@ -34,7 +34,7 @@ async function api(t: T) {
 /** Settings that only keep a test's gateway out of the way of others. */
 const OWN = 'server: { listen: "127.0.0.1:${PORT}" }\ndata: "${BOLTGATE_DATA}"\n'
 
-t.test('what init writes starts as it stands, says what it sells, and sells it', async t => {
+t.test('the files that init writes start unchanged, say what they sell, and sell it', async t => {
   const upstream = await api(t)
   for (const [path, pay] of [
     ['/v1/*', '/v1/'],
@@ -253,7 +253,7 @@ t.test('init: a mistake is explained and asked for again, and the other answers 
   t.match(text, / 2 {2}strike +account at Strike/)
 })
 
-t.test('init: --openapi writes the file of the API on the route, and refuses one that is none', async t => {
+t.test('init: --openapi writes the file of the API on the route, and refuses an invalid one', async t => {
   const folder = temporaryFolder(t)
   const file = join(folder, 'gateway.yaml')
   const { origin } = await api(t)
@@ -369,7 +369,7 @@ t.test('--version prints version and commit', async t => {
   t.same({ code, err }, { code: 0, err: '' })
 })
 
-t.test('the smallest files of the documents run as they stand', async t => {
+t.test('the smallest files of the documents run unchanged', async t => {
   const upstream = await api(t)
   for (const page of ['README.md', 'docs/tutorials/first-request.md']) {
     const text = readFileSync(join(rootFolder, page), 'utf8')

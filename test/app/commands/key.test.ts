@@ -69,7 +69,7 @@ t.test('the address of the node is said; the port may be left out', async t => {
   }
 })
 
-t.test('admin.macaroon is told as such, with the command that bakes a lesser one', async t => {
+t.test('admin.macaroon is recognized, with the command that bakes a lesser one', async t => {
   const dir = lndFolder(t, { [`${OF_MAINNET}admin.macaroon`]: baked(EVERYTHING) })
   const { code, out, err } = await run('--dir', dir)
   t.equal(code, 0)

@@ -9,7 +9,7 @@ const model = (input: number, output: number) => ({
   output_cost_per_token: output,
   mode: 'chat'
 })
-const first = { cheap: model(1e-6, 2e-6), dear: model(1e-5, 2e-5), unsold: model(1, 1) }
+const first = { cheap: model(1e-6, 2e-6), costly: model(1e-5, 2e-5), unsold: model(1, 1) }
 
 t.test('prices update: shows changes of what is sold, and refuses missing models and large changes', async t => {
   let answer: { readonly status?: number; readonly body: string } = { body: JSON.stringify(first) }
@@ -26,7 +26,7 @@ routes:
     meter:
       bundle: 1 sat
       usage: openai
-      prices: { catalog: models.json, models: [ cheap, dear ] }
+      prices: { catalog: models.json, models: [ cheap, costly ] }
       estimate: { else: 0 }
 `
   })
@@ -48,12 +48,12 @@ routes:
   t.match(seen, { code: 0, out: 'cheap: input $1 → $1.5\n' })
   t.match(seen.out, / 1 of them changed/)
 
-  const large = { ...changed, dear: model(1e-5, 5e-5) }
-  t.match(await update(large), { code: 1, out: 'dear: output $20 → $50', err: 'is unchanged: confirm' })
+  const large = { ...changed, costly: model(1e-5, 5e-5) }
+  t.match(await update(large), { code: 1, out: 'costly: output $20 → $50', err: 'is unchanged: confirm' })
   t.equal(readFileSync(file, 'utf8'), JSON.stringify(changed), 'and nothing is written')
-  t.match(await update({ cheap: model(1.5e-6, 2e-6) }), { code: 1, err: 'dear: no longer listed' })
-  t.match(await update({ ...changed, dear: model(0, 2e-5) }), { code: 1, err: 'dear: input $10 → $0' })
-  t.equal((await update({ cheap: changed.cheap, dear: changed.dear })).code, 0, 'what is not sold may go')
+  t.match(await update({ cheap: model(1.5e-6, 2e-6) }), { code: 1, err: 'costly: no longer listed' })
+  t.match(await update({ ...changed, costly: model(0, 2e-5) }), { code: 1, err: 'costly: input $10 → $0' })
+  t.equal((await update({ cheap: changed.cheap, costly: changed.costly })).code, 0, 'what is not sold may go')
   t.equal((await update(large, '--confirm')).code, 0)
   t.equal(readFileSync(file, 'utf8'), JSON.stringify(large))
 

@@ -24,7 +24,7 @@ t.test('what was opened last is closed first, also past one that fails to close'
   t.equal(closed.length, 3, 'each once')
 })
 
-t.test('a part that never closes keeps the others open only for a while, and is told', async t => {
+t.test('a part that never closes keeps the others open only for a while, and is reported', async t => {
   const told: unknown[] = []
   const closers = new Closers({ ...silentLog, error: fields => void told.push(fields) }, 20)
   const closed: string[] = []

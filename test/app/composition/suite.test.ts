@@ -123,7 +123,7 @@ t.test('a reload that opens the suite without the database is repeated by the ne
   const listen = database.listen.bind(database)
   t.intercept(database, 'listen', {
     value: async (...[channel, heard]: Parameters<Database['listen']>) => {
-      if (isAway) throw new Error('the database is away')
+      if (isAway) throw new Error('the database is down')
       listened.push(channel)
       return await listen(channel, heard)
     }
@@ -131,7 +131,7 @@ t.test('a reload that opens the suite without the database is repeated by the ne
   const gateway = await startGateway(t, { yaml: 'use: [service]\n', database, documented: false })
   t.notOk(listened.includes(PROXY_CHANNEL))
   isAway = true
-  await t.rejects(gateway.reload('use: [service, merchant-api]\n'), /the database is away/)
+  await t.rejects(gateway.reload('use: [service, merchant-api]\n'), /the database is down/)
   isAway = false
   await gateway.reload('use: [service, merchant-api]\n')
   t.ok(listened.includes(PROXY_CHANNEL))

@@ -7,7 +7,7 @@ import { fileSchema } from '../../../src/engine/config/schema.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { loadText } from '../../support/gateway.ts'
 
-/** Places where a file may hold what nobody else may read: what the schema calls a secret, and addresses with a query. */
+/** Places where a file may hold secrets: what the schema calls a secret, and addresses with a query. */
 function placesOf(schema: Keywords, path: string): string[] {
   const inner = (next: Keywords | undefined, step: string): string[] =>
     next === undefined ? [] : placesOf(next, `${path}${step}`)

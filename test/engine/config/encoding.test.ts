@@ -4,7 +4,7 @@ import t from 'tap'
 import { interpolate } from '../../../src/engine/config/interpolate.ts'
 import { loadConfig, loadConfigText } from '../../../src/engine/config/load.ts'
 
-t.test('a file in UTF-16 is told as such, in either order of bytes', async t => {
+t.test('a file in UTF-16 is reported as such, in either byte order', async t => {
   const file = join(t.testdir(), 'gateway.yaml')
   const little = Buffer.from('\uFEFFroutes: []\n', 'utf16le')
   for (const bytes of [little, Buffer.from(little).swap16()]) {

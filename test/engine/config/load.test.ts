@@ -254,7 +254,7 @@ t.test('BOLTGATE_MODE is the mode of a file that names none', async t => {
   await t.rejects(load('data: ./data', { BOLTGATE_MODE: 'producton' }), { message: /mode/ })
 })
 
-t.test('a key that stands in one alias is read in each place', async t => {
+t.test('a key in an alias is read at each use of the alias', async t => {
   const config = await load(`chains:
   a: &steps [correlation, forward]
   b: *steps
@@ -644,7 +644,7 @@ routes:
   )
 })
 
-t.test('a plugin may say what must not stand after it', async t => {
+t.test('a plugin may say what must not come after it', async t => {
   const plugins = new Map([...pluginFacts, ['gate', { name: 'gate', config: Type.Object({}), after: ['correlation'] }]])
   t.same(await linesOf('chains: { a: [gate, correlation, forward] }', {}, { plugins }), [
     'gateway.yaml:1:21: chains.a[1]: found "correlation" after gate; allowed: correlation before gate [BG_CHAIN_ORDER]'

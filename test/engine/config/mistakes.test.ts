@@ -169,7 +169,7 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:1:7: found a second "key: value" where a value should be (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it [BG_CONFIG_SYNTAX]'
   },
   {
-    name: 'a key that stands twice',
+    name: 'a duplicate key',
     from: '  workers: 1',
     to: '  workers: 1\n  workers: 2',
     line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first is on line 5) [BG_CONFIG_DUPLICATE]'
@@ -399,7 +399,7 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:27:26: routes[2].price.by.path: found "model", which is no parameter of /v1/*; allowed: a path with one, such as /v1/:model [BG_CONFIG_VALUE]'
   },
   {
-    name: 'a table with a price that is none',
+    name: 'a table with an invalid price',
     from: 'price: 10 sats',
     to: 'price: { by: { json: model }, of: { small: 5, large: $-1 } }',
     line: 'gateway.yaml:27:58: routes[2].price.of.large: found "$-1"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
@@ -715,7 +715,7 @@ t.test('a misspelt plugin makes no second line at the routes that need it', asyn
   t.same((await problemsOf(sound.replace('- challenge', '- chalenge'))).length, 1)
 })
 
-t.test('all mistakes are told at once, in the order of the file', async t => {
+t.test('all mistakes are reported together, in the order of the file', async t => {
   const lines = await problemsOf(
     sound
       .replace('mode: development', 'mode: producton')

@@ -24,5 +24,5 @@ const list: readonly PluginFacts[] = [
   { name: 'forward', config: none, terminal: true }
 ]
 
-/** Facts of plugins that stand for the gateway's own: the loader must know nothing but these. */
+/** Facts of plugins in place of the gateway's own: the loader must know nothing but these. */
 export const pluginFacts: ReadonlyMap<string, PluginFacts> = new Map(list.map(facts => [facts.name, facts]))

@@ -97,7 +97,7 @@ t.test('a file from before, with all routes spelt out, leads each operation thro
   }
 })
 
-t.test("a chain of the file that does not do for a preset's routes is refused where it stands", async t => {
+t.test("a chain of the file that does not fit a preset's routes is refused at its own line", async t => {
   await t.rejects(
     mount(
       'use: [ merchant-api ]\nchains:\n  proxied: [ correlation, { throttle: { policy: l402-proxy } }, credential, challenge ]\n'
@@ -123,7 +123,7 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
       'use: [ pages ]\nroutes:\n  - { match: { path: "/pay/*", method: GET }, chain: page-forms, upstream: { internal: api } }\n',
     'the one with all spelt out': readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
   }
-  // Where a route stands, and what a chain that no route names would do, may differ.
+  // Where a route is written, and what a chain that no route names would do, may differ.
   const mounted = ({ routes, chains }: GatewayConfig) =>
     routes.map(route => ({ ...route, at: null, plugins: chains[route.chain]?.map(entry => ({ ...entry, at: null })) }))
   for (const [name, text] of Object.entries(files)) {
@@ -141,51 +141,54 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
   )
 })
 
-t.test('an old file with a new release mounts what is new through use, or is told what it does not serve', async t => {
-  const old = readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
-  const ofMeter =
-    'found merchants\' proxies, whose metered endpoints cannot be bought here: the chain "proxied" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge'
-  t.same(
-    (await mount(old)).warnings.map(({ message }) => message),
-    [ofMeter],
-    'it serves all there is, but for meters'
-  )
-  // The routes of the file from before there were refunds.
-  const older = old
-    .replace(
-      /  - match: \{ path: \/api\/refunds, method: POST \}\n.*\n.*\n  - match: \{ path: \[ \/api\/refunds, .*\n.*\n.*\n/,
-      ''
+t.test(
+  'an old file with a new release mounts new routes through use, or is warned about what it does not serve',
+  async t => {
+    const old = readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
+    const ofMeter =
+      'found merchants\' proxies, whose metered endpoints cannot be bought here: the chain "proxied" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge'
+    t.same(
+      (await mount(old)).warnings.map(({ message }) => message),
+      [ofMeter],
+      'it serves all there is, but for meters'
     )
-    .replace(', /api/refunds/:refundId/sync', '')
-  t.not(older, old)
-  const { warnings } = await mount(older)
-  t.same(
-    warnings.map(({ message }) => message),
-    [
-      ofMeter,
-      'found the chain "public" before POST /api/refunds, GET /api/refunds, GET /api/refunds/total, GET /api/refunds/invoice/:invoiceId, GET /api/refunds/:refundId, ' +
-        "POST /api/refunds/:refundId/sync, which needs a merchant's key; allowed: a chain with { auth: { as: merchant } }"
-    ]
-  )
-  const strict = older
-    .replace(/  # Everything else of the service[^]*$/, '')
-    .replace('routes:\n', 'use: [ service ]\nroutes:\n')
-  const told = (await mount(strict)).warnings
-  t.match(
-    told.map(({ line, message }) => `${line}: ${message}`),
-    [
-      /^\d+: found merchants' proxies, whose metered endpoints cannot be bought here/,
-      /^\d+: found routes for operations of merchant-api, and none for POST \/api\/refunds, GET \/api\/refunds, .*; allowed: merchant-api in `use`, or a route for each that is to be served$/
-    ]
-  )
-  t.same(
-    (await mount(strict.replace('[ service ]', '[ service, merchant-api ]'))).warnings.map(({ message }) => message),
-    [ofMeter],
-    'use mounts them'
-  )
-})
+    // The routes of the file from before there were refunds.
+    const older = old
+      .replace(
+        /  - match: \{ path: \/api\/refunds, method: POST \}\n.*\n.*\n  - match: \{ path: \[ \/api\/refunds, .*\n.*\n.*\n/,
+        ''
+      )
+      .replace(', /api/refunds/:refundId/sync', '')
+    t.not(older, old)
+    const { warnings } = await mount(older)
+    t.same(
+      warnings.map(({ message }) => message),
+      [
+        ofMeter,
+        'found the chain "public" before POST /api/refunds, GET /api/refunds, GET /api/refunds/total, GET /api/refunds/invoice/:invoiceId, GET /api/refunds/:refundId, ' +
+          "POST /api/refunds/:refundId/sync, which needs a merchant's key; allowed: a chain with { auth: { as: merchant } }"
+      ]
+    )
+    const strict = older
+      .replace(/  # Everything else of the service[^]*$/, '')
+      .replace('routes:\n', 'use: [ service ]\nroutes:\n')
+    const told = (await mount(strict)).warnings
+    t.match(
+      told.map(({ line, message }) => `${line}: ${message}`),
+      [
+        /^\d+: found merchants' proxies, whose metered endpoints cannot be bought here/,
+        /^\d+: found routes for operations of merchant-api, and none for POST \/api\/refunds, GET \/api\/refunds, .*; allowed: merchant-api in `use`, or a route for each that is to be served$/
+      ]
+    )
+    t.same(
+      (await mount(strict.replace('[ service ]', '[ service, merchant-api ]'))).warnings.map(({ message }) => message),
+      [ofMeter],
+      'use mounts them'
+    )
+  }
+)
 
-t.test('a file that has none of an API is not told of it', async t => {
+t.test('a file that has none of an API gets no warning about it', async t => {
   const { warnings } = await mount(
     'routes:\n  - { match: { path: /v1/* }, chain: public, upstream: { url: "http://127.0.0.1:9" } }\n'
   )

@@ -40,7 +40,7 @@ t.test('the published schema refuses what the loader refuses', async t => {
     'policies: { burst: { limit: 3 } }',
     'policies: { burst: { limit: 0, window: 1m } }',
     'chains: { a: [thorttle] }',
-    'chains: { a: [{ auth: { as: nobody } }] }',
+    'chains: { a: [{ auth: { as: guest } }] }',
     'chains: { a: [{ correlation: , disable: true }] }',
     'routes: [{ match: {}, chain: a, upstream: b }]'
   ])

@@ -27,7 +27,7 @@ async function problemsOf(text: string) {
 }
 
 for (const [path, sentence] of Object.entries(RETIRED)) {
-  t.test(`${path}: a file that still sets it is told what replaced it, with line and column`, async t => {
+  t.test(`${path}: an error names its replacement, with line and column`, async t => {
     const text = fileWith(path)
     const key = path.split('.').at(-1) ?? ''
     const lines = text.trimEnd().split('\n')

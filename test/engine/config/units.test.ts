@@ -112,7 +112,7 @@ t.test('a schema that says nothing about other keys is strict about them', async
   ])
 })
 
-t.test('bounds are told in the unit of the value', async t => {
+t.test('bounds are reported in the unit of the value', async t => {
   t.same(lines({ wait: '2m' }), [
     'x.yaml:1:1: wait: found "2m"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 0ms to 1m [BG_CONFIG_VALUE]'
   ])

@@ -54,19 +54,19 @@ t.test('a saved file calls back once, after its events have ended', async t => {
   await settle(60)
   folder.event()
   await settle(60)
-  t.same(reasons, [], 'the second event began the quiet time anew')
+  t.same(reasons, [], 'the second event restarted the quiet time')
   await settle(40)
   t.same(reasons, ['saved'])
 })
 
-t.test('events that leave the text as it was call nobody', async t => {
+t.test('events that leave the text unchanged call nothing', async t => {
   const { folder, reasons, settle } = await scene()
   folder.event()
   await settle()
   t.same(reasons, [])
 })
 
-t.test('a file that is away between the halves of a rename is looked at again when it is back', async t => {
+t.test('a file that is missing in the middle of a rename is read once it is back', async t => {
   const { file, folder, reasons, settle } = await scene()
   file.text = undefined
   folder.event()
@@ -139,7 +139,7 @@ t.test('a change during a callback is served after it, never beside it', async t
   t.equal(most, 1)
 })
 
-t.test('what a callback throws is told, and watching goes on', async t => {
+t.test('an error thrown by a callback is reported, and watching goes on', async t => {
   let calls = 0
   const { signals, errors, settle } = await scene({
     onChange: () => {
@@ -157,7 +157,7 @@ t.test('what a callback throws is told, and watching goes on', async t => {
   t.equal(calls, 2)
 })
 
-t.test('without folder watches SIGHUP still works, and the lack is told', async t => {
+t.test('without folder watches SIGHUP still works, and a warning is logged', async t => {
   const { signals, errors, reasons, settle } = await scene({
     watch: () => {
       throw new Error('EMFILE')

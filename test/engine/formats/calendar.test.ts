@@ -58,7 +58,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'sums by step are told for the years 1 to 9999, and refused where a step leaves them',
+  'sums by step are computed for the years 1 to 9999, and refused where a step leaves them',
   async (t, database) => {
     const gateway = await startGateway(t, { database })
     const headers = { 'x-api-key': gateway.adminKey }

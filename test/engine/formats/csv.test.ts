@@ -111,7 +111,7 @@ t.test('a client that leaves ends the reading, and an empty list has its first l
   stop()
   await setImmediate()
   t.ok(isEnded)
-  t.notOk(sink.ended, 'nobody is there to be told')
+  t.notOk(sink.ended, 'the client has left, so nothing is written')
 
   const empty = sinkOf(9)
   csvStream({ a: () => 1, b: () => 2 }, async function* () {}).open(empty.sink)

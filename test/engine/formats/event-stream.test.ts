@@ -20,13 +20,13 @@ interface Received {
   readonly id: string
 }
 
-/** Reads a stream as the standard says ("Interpreting an event stream"), with what it told about coming back. */
+/** Reads a stream as the standard says ("Interpreting an event stream"), with its retry time. */
 function interpret(stream: string) {
   const events: Received[] = []
   let [event, data, id] = ['', '', '']
   let retry: number | null = null
   const lines = stream.split(/\r\n|\r|\n/)
-  // What stands behind the last line end is not a line yet.
+  // What follows the last line end is not a line yet.
   lines.pop()
   for (const line of lines) {
     if (line === '') {
@@ -130,7 +130,7 @@ t.test('an id or a name cannot begin another field', async t => {
   }
 })
 
-t.test('a stream says first when to come back, at once also when it has nothing else to say', async t => {
+t.test('a stream sends its retry time first, immediately even without an event', async t => {
   const quiet = opened({ retry: 2500 })
   t.equal(quiet.seen.text, 'retry: 2500\n\n')
   const talking = opened({ retry: 10 }, events => {
@@ -229,7 +229,7 @@ async function served(t: Test, clock: ManualClock, begin: EventStreamOptions['be
   })
 }
 
-t.test('over HTTP a stream is neither cached nor held back, and a drain ends it at once', async t => {
+t.test('over HTTP a stream is neither cached nor buffered, and a drain ends it immediately', async t => {
   const clock = new ManualClock()
   let stops = 0
   const sinks: EventSink[] = []

@@ -89,7 +89,7 @@ t.test('limits are inclusive', async t => {
   t.throws(() => outlineOf(names(101), LIMITS), { message: 'has more than 100 members' })
   const items = `[${'1,'.repeat(100)}1]`
   t.throws(() => outlineOf(items, LIMITS), { message: 'has more than 100 items' })
-  t.doesNotThrow(() => outlineOf(`[${names(101)},${items}]`, LIMITS), 'of other objects and lists none is noted')
+  t.doesNotThrow(() => outlineOf(`[${names(101)},${items}]`, LIMITS), 'members of other objects and lists are ignored')
   t.doesNotThrow(() => outlineOf(`[${names(30)},${names(20)}]`, { ...LIMITS, names: 50 }))
   t.throws(() => outlineOf(`[${names(30)},${names(21)}]`, { ...LIMITS, names: 50 }), {
     message: 'has more than 50 members in all'

@@ -367,7 +367,7 @@ t.test('HTTP/2: an upload that stops, and a download that is not read, end after
   t.equal(unread.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM)
 })
 
-t.test('HTTP/2: idle connections end, and a drain finishes what is under way', async t => {
+t.test('HTTP/2: idle connections end, and a drain finishes requests in flight', async t => {
   const clock = new ManualClock()
   const wires: Wire[] = []
   const door = await open(t, { clock, handle: (_ctx, wire) => void wires.push(wire) })

@@ -18,7 +18,7 @@ const post = (target: string, body: string, ...lines: string[]) =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n${body}`
 const chunked = (target: string, body: string) =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
-/** Everything that can be told of one connection from both of its sides. */
+/** Everything that both sides of one connection observe. */
 interface Told {
   readonly received: string
   readonly contexts: unknown[]
@@ -57,7 +57,7 @@ async function play(wire: Wire, steps: readonly Step[]) {
   }
 }
 
-/** A door that tells of each connection, one after the other. */
+/** A listener that reports each connection, one after the other. */
 class Side {
   readonly #door: Door
   readonly #clock: ManualClock

@@ -41,7 +41,7 @@ for (const fastLane of [true, false]) {
     t.equal((await client.ending()).how, 'end', 'and the connection ends')
   })
 
-  t.test(`one that ends its side after a wait is asked at once whether it has left: ${way}`, async t => {
+  t.test(`one that ends its side after a wait is probed immediately: ${way}`, async t => {
     for (const waits of [true, false]) {
       const clock = new ManualClock()
       const wires: Wire[] = []
@@ -100,30 +100,27 @@ for (const fastLane of [true, false]) {
     }
   )
 
-  t.test(
-    `one that waits is told by an interim answer that it is not forgotten, and then has its own: ${way}`,
-    async t => {
-      const clock = new ManualClock()
-      const wires: Wire[] = []
-      const door = await openDoor(t, {
-        fastLane,
-        clock,
-        handle(_ctx, wire) {
-          wires.push(wire)
-        }
-      })
-      const client = await door.connect()
-      client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-      client.socket.end()
-      await until(() => wires.length === 1)
-      await noticed()
-      clock.advance(3_000)
-      await noticed()
-      if (wires[0] !== undefined) reply(wires[0], 200, 'late')
-      t.equal((await client.response()).status, 100)
-      await client.until('late')
-    }
-  )
+  t.test(`one that waits gets an interim response first, then its own: ${way}`, async t => {
+    const clock = new ManualClock()
+    const wires: Wire[] = []
+    const door = await openDoor(t, {
+      fastLane,
+      clock,
+      handle(_ctx, wire) {
+        wires.push(wire)
+      }
+    })
+    const client = await door.connect()
+    client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    client.socket.end()
+    await until(() => wires.length === 1)
+    await noticed()
+    clock.advance(3_000)
+    await noticed()
+    if (wires[0] !== undefined) reply(wires[0], 200, 'late')
+    t.equal((await client.response()).status, 100)
+    await client.until('late')
+  })
 }
 
 for (const fastLane of [true, false]) {
@@ -241,7 +238,7 @@ t.test('a half-closed client whose answer never comes is cut where the drain end
   t.equal(await closed, false)
 })
 
-t.test('an upload that was cut short behind another request ends with it, as one by itself does', async t => {
+t.test('an upload that was cut short behind another request ends with it, as a lone one does', async t => {
   const asked: Array<{ ctx: Context; wire: Wire }> = []
   const door = await openDoor(t, {
     handle(ctx, wire) {

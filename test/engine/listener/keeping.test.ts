@@ -140,7 +140,7 @@ t.test('300 unpaid uploads of 1 MiB are digested, and nothing of them is kept', 
   )
 })
 
-t.test('bodies of strangers that operations read hold no more together than is allowed; the rest are 503', async t => {
+t.test('bodies of anonymous clients hold no more memory together than is allowed; the rest are 503', async t => {
   const results: unknown[] = []
   const wires: Array<{ wire: Wire }> = []
   const door = await openDoor(t, {

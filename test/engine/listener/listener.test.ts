@@ -47,7 +47,7 @@ t.test('a raw 400 has exactly these headers and this body', async t => {
         correlationId: 'mine'
       }
     ],
-    'refusals are told for the log'
+    'refusals are reported for the log'
   )
 })
 
@@ -215,7 +215,7 @@ t.test('an upload that stops, or trickles, is ended with 408', async t => {
   t.match(messages[1], 'more slowly than 10 bytes a second')
 })
 
-t.test('time in which nobody reads the body does not count against the client', async t => {
+t.test('time in which the body is not read does not count against the client', async t => {
   const clock = new ManualClock()
   const arrived = Promise.withResolvers<{ ctx: Context; wire: Wire }>()
   const door = await openDoor(t, {
@@ -388,7 +388,7 @@ t.test('draining cuts what has not finished in time', async t => {
   await client.ending()
 })
 
-t.test('a listener opens nothing before it is told, and says why it cannot', async t => {
+t.test('a listener opens nothing before `listen`, and says why it cannot', async t => {
   const door = await openDoor(t, { handle: answer })
   const options = {
     limits: defaultLimits,
@@ -397,7 +397,7 @@ t.test('a listener opens nothing before it is told, and says why it cannot', asy
     freshId: () => 'x',
     handle: answer,
     failed: () => {
-      t.fail('who opens the port is told, and nobody else')
+      t.fail('only the caller that opens the port gets its error')
     }
   }
   const second = createListener(options)
@@ -462,7 +462,7 @@ t.test(
   }
 )
 
-t.test('what a client sends ahead is left in the system once some requests wait, whoever reads it', async t => {
+t.test('what a client pipelines stays in the kernel once some requests wait, whichever way it is read', async t => {
   const accepted = Promise.withResolvers<Socket>()
   const onSocket = (message: unknown) => {
     accepted.resolve((message as { socket: Socket }).socket /* the channel's own shape */)
@@ -515,37 +515,34 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   )
 })
 
-t.test(
-  'a body that is malformed behind an unanswered request is told to its reader, and not left to a deadline',
-  async t => {
-    const answers: (() => void)[] = []
-    const door = await openDoor(t, {
-      clock: new ManualClock(),
-      async handle(ctx, wire) {
-        watchWire(wire)
-        if (ctx.target === '/first')
-          await new Promise<void>(resolve => {
-            answers.push(resolve)
-          })
-        try {
-          await ctx.body.bytes()
-          reply(wire, 200, ctx.target)
-        } catch (error) {
-          replyError(ctx, wire, error)
-        }
+t.test('a malformed body behind an unanswered request fails its reader immediately, not at a deadline', async t => {
+  const answers: (() => void)[] = []
+  const door = await openDoor(t, {
+    clock: new ManualClock(),
+    async handle(ctx, wire) {
+      watchWire(wire)
+      if (ctx.target === '/first')
+        await new Promise<void>(resolve => {
+          answers.push(resolve)
+        })
+      try {
+        await ctx.body.bytes()
+        reply(wire, 200, ctx.target)
+      } catch (error) {
+        replyError(ctx, wire, error)
       }
-    })
-    const client = await door.connect()
-    client.send(
-      'GET /first HTTP/1.1\r\nHost: a\r\n\r\nPOST /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
-    )
-    for (let turns = 0; turns < 20 || answers.length === 0; turns++) await setImmediate()
-    answers[0]?.()
-    t.equal((await client.response()).body, '/first')
-    const second = await client.response()
-    t.equal(second.status, 400)
-    t.match(second.body, /The chunked request body is malformed\./)
-    t.equal((await client.ending()).how, 'end')
-    t.equal(client.unparsed, '', 'answered once')
-  }
-)
+    }
+  })
+  const client = await door.connect()
+  client.send(
+    'GET /first HTTP/1.1\r\nHost: a\r\n\r\nPOST /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
+  )
+  for (let turns = 0; turns < 20 || answers.length === 0; turns++) await setImmediate()
+  answers[0]?.()
+  t.equal((await client.response()).body, '/first')
+  const second = await client.response()
+  t.equal(second.status, 400)
+  t.match(second.body, /The chunked request body is malformed\./)
+  t.equal((await client.ending()).how, 'end')
+  t.equal(client.unparsed, '', 'answered once')
+})

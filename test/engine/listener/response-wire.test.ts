@@ -71,7 +71,7 @@ t.test('a reply goes out as it was given, with a date', async t => {
   client.send(get())
   reply((await next()).wire, 200, 'b')
   t.equal((await client.response()).body, 'b', 'calls after the end are ignored')
-  t.strictSame(watch.closes, [true], 'closed is told once')
+  t.strictSame(watch.closes, [true], 'close is reported once')
 })
 
 t.test('a client behind a trusted proxy is seen past it', async t => {
@@ -85,7 +85,7 @@ t.test('a client behind a trusted proxy is seen past it', async t => {
   reply(wire, 200, '')
 })
 
-t.test('forwarding headers of a stranger are not believed', async t => {
+t.test('forwarding headers of an untrusted client are ignored', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
   client.send(get('/', 'X-Forwarded-For: 203.0.113.9', 'X-Forwarded-Proto: https'))
@@ -284,7 +284,7 @@ t.test('a client that leaves is noticed before the answer', async t => {
     t.equal(await watch.closed, false, leave)
     t.equal(wire.gone, true)
     wire.head(200, [])
-    t.equal(wire.write(Buffer.from('x')), true, 'writes to nobody do not wait')
+    t.equal(wire.write(Buffer.from('x')), true, 'writes to a closed connection do not wait')
     wire.end(null, null)
     t.equal(wire.bytesOut, 0)
     t.strictSame(watch.closes, [false])
@@ -323,7 +323,7 @@ t.test('an answer that is broken off is an error for the client, also without a 
   }
 })
 
-t.test('a body is read once, collected or streamed, and only when somebody asks', async t => {
+t.test('a body is read once, collected or streamed, and only on demand', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc')
@@ -435,7 +435,7 @@ t.test('a client that leaves during its upload ends the reading', async t => {
   }
 })
 
-t.test('a stream that nobody listens to survives the client that leaves', async t => {
+t.test('a stream without listeners survives the client that leaves', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc')
@@ -459,7 +459,7 @@ t.test('a slow reader of the body holds the client back', async t => {
     stream.once('readable', resolve)
   })
   const early = ctx.body.received
-  t.ok(early < size / 4, `${early} bytes were taken before anybody read`)
+  t.ok(early < size / 4, `${early} bytes were taken before the first read`)
   let read = 0
   for await (const piece of stream) read += (piece as Buffer).byteLength // a byte stream gives buffers
   t.equal(read, size)
@@ -480,7 +480,7 @@ t.test('an early answer reaches a client that is still uploading, and the rest i
   t.equal(response.status, 402)
   t.equal(response.body, 'pay first')
   t.equal(response.header('connection'), 'close')
-  t.equal((await client.ending()).how, 'end', 'no reset takes the answer away')
+  t.equal((await client.ending()).how, 'end', 'no reset drops the response')
   t.equal(await watch.closed, true)
   const failed = new Promise(resolve => {
     client.socket.once('error', resolve)

@@ -98,7 +98,7 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
   }
 }
 
-/** Answers at once. */
+/** Answers immediately. */
 export function reply(wire: Wire, status: number, body: string, headers: readonly string[] = []): void {
   wire.listener ??= {
     drained() {

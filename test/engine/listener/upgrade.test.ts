@@ -219,7 +219,7 @@ t.test('the body of a refusal has the limit of its upstream, announced or not', 
   t.equal(await textOf(await third.wire.tunnel(target(announced, { responseLimit: 5 }), () => undefined)), 'abcde')
 })
 
-t.test('a refusal that breaks off in its body is told by the body', async t => {
+t.test("a refusal that breaks off in its body fails the body's reader", async t => {
   const origin = await upstream(t, socket => {
     socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nabc')
   })
@@ -228,7 +228,7 @@ t.test('a refusal that breaks off in its body is told by the body', async t => {
   await t.rejects(textOf(result))
 })
 
-t.test('an upstream that switches to what nobody asked for is 502', async t => {
+t.test('an upstream that switches protocols without a request is 502', async t => {
   const origin = await upstream(t, socket => {
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n')
   })

@@ -22,7 +22,7 @@ t.test('callers: one is local by its connection alone, and not behind a proxy', 
     t.notOk(isLocalCaller(contextWith({ peerAddress: '127.0.0.1' }, [name, 'x'])), name)
 })
 
-t.test('callers: a page of another origin is told by Sec-Fetch-Site, or by Origin without it', async t => {
+t.test('callers: a page of another origin is recognized by Sec-Fetch-Site, or by Origin without it', async t => {
   for (const [headers, is] of [
     [[], false],
     [['Sec-Fetch-Site', 'none'], false],

@@ -31,7 +31,7 @@ t.test('append keeps what is there', async t => {
   t.same(list.all('x-one'), ['1', '2', '3', '4'])
 })
 
-t.test('delete removes every line, neighbours too', async t => {
+t.test('delete removes every line, adjacent ones too', async t => {
   const list = new HeaderList(['a', '1', 'A', '2', 'b', '3', 'a', '4'])
   list.delete('a')
   t.same(list.pairs, ['b', '3'])

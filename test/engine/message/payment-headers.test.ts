@@ -111,7 +111,7 @@ t.test('what the verifier admits, or refuses as a payment, the forwarder keeps b
       const admitted = fields.filter(
         ([name, value]) => readCredential([name, value]).kind !== 'none' && passed.includes(value)
       )
-      // The same text may stand in a field that is nobody's.
+      // The same text may be in an unrelated field.
       if (
         admitted.some(
           ([, value]) =>
@@ -139,7 +139,7 @@ t.test('the listener lets through two lines only where the verifier finds at mos
   t.pass('for every two that were drawn')
 })
 
-t.test('what is found in the cache of tokens is the only place where a payment stands', async t => {
+t.test('a payment is found only where the cache of tokens says', async t => {
   fc.assert(
     fc.property(fc.array(field, { maxLength: 4 }), fields => {
       const sole = soleAuthorization(fields.flat())
@@ -173,7 +173,7 @@ t.test('a payment credential is known by its scheme', async t => {
     t.equal(paymentScheme(value), null, value)
 })
 
-t.test('a credential behind a space that is none in HTTP is read, and reaches no upstream', async t => {
+t.test('a credential behind a space that HTTP does not allow is read, and reaches no upstream', async t => {
   const value = `\xa0L402 QUJD:${PREIMAGE}`
   t.match(readCredential(['Authorization', value]), { kind: 'classic' })
   t.same(sent(['Authorization', value]), [])

@@ -27,7 +27,7 @@ const fields = (text: string) => {
   }
 }
 
-t.test('in a record it is refused by its name, wherever the record stands and whatever it holds', async t => {
+t.test('in a record it is refused by its name, at any depth and with any value', async t => {
   t.same(fields('{"record": {"__proto__": "p", "a": "b"}}'), ['Record.__proto__'])
   t.same(fields('{"record": {"__proto__": {"a": 1}}}'), ['Record.__proto__'])
   t.same(fields('{"record": {"\\u005f_proto__": "p"}}'), ['Record.__proto__'])
@@ -35,7 +35,7 @@ t.test('in a record it is refused by its name, wherever the record stands and wh
   t.same(fields('{"list": [{}, {"__proto__": "p"}]}'), ['List[1].__proto__'])
 })
 
-t.test('where members have names it is one that nobody knows, and ignored; null is absent (decision 4)', async t => {
+t.test('where members have names it is an unknown one, and ignored; null is absent (decision 4)', async t => {
   t.same(given('{"__proto__": {"record": {}}, "named": {"__proto__": {"a": 1}}}'), { named: {} })
   t.same(given('{"record": {"__proto__": null, "constructor": "c"}}'), { record: { constructor: 'c' } })
 })

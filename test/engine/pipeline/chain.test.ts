@@ -155,7 +155,7 @@ t.test('upstream hooks run in the order of the file', async t => {
   t.same(calls, ['a upstream', 'b upstream', 'c upstream'])
 })
 
-t.test('a done hook that throws keeps nobody from being told', async t => {
+t.test('a done hook that throws does not stop the others', async t => {
   const { chain, calls } = recorded({
     b: {
       done() {
@@ -174,7 +174,7 @@ t.test('a done hook that throws keeps nobody from being told', async t => {
   t.match(faults, [{ message: 'broken' }])
 })
 
-t.test('every plugin is closed even if one throws, and the error is told', async t => {
+t.test('every plugin is closed even if one throws, and the error is reported', async t => {
   const { chain, calls } = recorded({
     a: {
       close() {
@@ -187,7 +187,7 @@ t.test('every plugin is closed even if one throws, and the error is told', async
   t.same(calls, ['c close'])
 })
 
-t.test('a chain knows whether anybody watches chunks', async t => {
+t.test('a chain knows whether any plugin watches chunks', async t => {
   t.equal(recorded().chain.watchesChunks, true)
   t.equal(new Chain([{ request() {} }, { handle() {} }], 0).watchesChunks, false)
 })

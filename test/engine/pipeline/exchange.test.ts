@@ -139,7 +139,7 @@ t.test('a refusal that reached the client was delivered, and says why it was one
   t.same(result.faults, [], 'a refusal is no fault')
 })
 
-t.test('a hook that throws anywhere is answered once with 500 and told once', async t => {
+t.test('a hook that throws anywhere is answered once with 500 and reported once', async t => {
   const boom = (): never => {
     throw new Error('boom')
   }
@@ -343,7 +343,7 @@ t.test('a terminal plugin that rejects after its answer is whole does not break 
   t.equal(result.outcome.delivered, true)
 })
 
-t.test('a done hook that throws is told and keeps nobody from the end', async t => {
+t.test('an error of a done hook is reported and does not stop the end', async t => {
   const result = await (
     await chainOf([
       {
@@ -356,7 +356,7 @@ t.test('a done hook that throws is told and keeps nobody from the end', async t 
   t.match(result.faults, [{ message: 'broken' }])
 })
 
-t.test('when the client leaves the terminal plugin is told at once, and nothing more is written', async t => {
+t.test('when the client leaves, the terminal plugin is notified immediately, and nothing more is written', async t => {
   let responder: Responder | null = null
   let closed = 0
   const chain = await chainOf([], (_ctx, given) => {
@@ -378,7 +378,7 @@ t.test('when the client leaves the terminal plugin is told at once, and nothing 
   t.same([result.status, result.faults], [0, []])
 })
 
-t.test('an onClose that throws is told, and the request still ends', async t => {
+t.test('an onClose that throws is reported, and the request still ends', async t => {
   const running = (
     await chainOf([], (_ctx, responder) => {
       responder.onClose = () => {
@@ -390,7 +390,7 @@ t.test('an onClose that throws is told, and the request still ends', async t => 
   t.match((await running.result).faults, [{ message: 'abort failed' }])
 })
 
-t.test('no plugin is told of the end while its own request hook still runs, and none after it is entered', async t => {
+t.test('no plugin gets the end while its own request hook still runs, and none after it is entered', async t => {
   const gate = Promise.withResolvers<void>()
   const calls: string[] = []
   const chain = await chainOf(
@@ -457,7 +457,7 @@ t.test('the answer of an operation whose client has left still goes up the chain
   t.equal(result.status, 0)
 })
 
-t.test('a fault of an operation whose client has left is told', async t => {
+t.test('an error of an operation whose client has left is reported', async t => {
   const gate = Promise.withResolvers<void>()
   const running = (
     await chainOf([], async () => {

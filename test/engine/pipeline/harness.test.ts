@@ -79,7 +79,7 @@ t.test('a condition compares values of headers and of decoded query parameters',
   t.equal(await status('/?format=pdf&q', null), 200)
 })
 
-t.test('a terminal plugin under test stands at the end', async t => {
+t.test('a terminal plugin under test comes last', async t => {
   const plugin = definePlugin({
     name: 'teapot',
     terminal: true,

@@ -30,7 +30,7 @@ const operations = new InternalUpstream([
 const pages = await harness({ name: 'page', config: Type.Object({}), setup: () => ({}) })
 const pageOf = (method: string) => pages.begin({ method, target: '/console' }).ctx
 
-/** Asks as a page that was sent a form, through a chain that records what it is told. */
+/** Submits a form through a chain that records its calls. */
 async function ask(value: number, plugin: Hooks = {}, leadsTo: InternalUpstream | null = operations) {
   const told: string[] = []
   const recorder: Hooks = {
@@ -56,7 +56,7 @@ async function ask(value: number, plugin: Hooks = {}, leadsTo: InternalUpstream 
   return { status: reply.status, body: String(reply.body), told, faults }
 }
 
-t.test('the chain judges, the operation runs, and each plugin is told of the end once', async t => {
+t.test('the chain judges, the operation runs, and each plugin gets the end once', async t => {
   t.same(await ask(4), {
     status: 200,
     body: '{"value":8}',

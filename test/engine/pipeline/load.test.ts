@@ -190,7 +190,7 @@ void t.test('load: one late turn of the event loop does not make the database sl
   clock.leap(500)
   await answer()
   clock.leap(600)
-  t.equal(queue.limit, 128, 'a queue does not stand behind a loop that is slow all the time')
+  t.equal(queue.limit, 128, 'a queue does not build up behind a loop that is always slow')
 })
 
 void t.test('load: a standing queue is kept shorter than a burst', async t => {

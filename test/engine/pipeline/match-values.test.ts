@@ -38,7 +38,7 @@ t.test('routes compare headers and query parameters', async t => {
   const rows = [
     ['GET', '/v1/report', {}, 'plain', 'no condition holds'],
     ['GET', '/v1/report', { 'x-plan': 'silver' }, 'plain', 'another value'],
-    ['GET', '/v1/report', { 'x-plan': 'gold' }, 'gold', 'a header, before the route that stands first in the file'],
+    ['GET', '/v1/report', { 'x-plan': 'gold' }, 'gold', 'a header, before the route that comes first in the file'],
     ['HEAD', '/v1/report', { 'x-plan': 'gold' }, 'gold', 'HEAD follows GET'],
     ['GET', '/v1/report?format=pdf', {}, 'pdf', 'a parameter'],
     ['GET', '/v1/%72eport?q=1&f%6frmat=%70df', {}, 'pdf', 'decoded, as path and query are'],

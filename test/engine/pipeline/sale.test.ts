@@ -49,7 +49,7 @@ t.test('nothing that costs comes to an upstream without payment, whatever the ch
   t.equal(upstream.requests.length, 0)
 
   t.equal(await status('/priced/a?do=paid'), 200)
-  t.equal(await status('/priced/a?do=free'), 200, 'a plugin may give a request away')
+  t.equal(await status('/priced/a?do=free'), 200, 'a plugin may make a request free')
   t.equal(await status('/plain/a'), 200)
   t.equal(await status('/watched/a'), 200, 'a chain that only observes serves on purpose')
   t.equal(upstream.requests.length, 4)

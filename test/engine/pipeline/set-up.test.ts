@@ -65,7 +65,7 @@ for (const [what, setup, found] of [
   ['a function', () => () => {}, /setup gives a function; allowed/],
   ['a list', () => [], /setup gives a list; allowed/]
 ] as const) {
-  t.test(`a setup that gives ${what} is told at its place in the file, with what would be right`, async t => {
+  t.test(`a setup that gives ${what} is reported at its place in the file, with the allowed form`, async t => {
     const lines = await refusal(compiled(plugin({ setup })))
     t.equal(lines.length, 1, lines.join('\n'))
     t.match(lines[0], /^gateway\.yaml:2:8: plugin "mine" could not be set up .* \[BG_PLUGIN_SETUP\]$/)
@@ -74,21 +74,24 @@ for (const [what, setup, found] of [
   })
 }
 
-t.test('a setup that never settles is told at its place in the file after its time, once for all routes', async t => {
-  const clock = new ManualClock()
-  let calls = 0
-  const setup = async () => {
-    calls++
-    return await new Promise<Hooks>(() => {})
+t.test(
+  'a setup that never settles is reported at its place in the file after its timeout, once for all routes',
+  async t => {
+    const clock = new ManualClock()
+    let calls = 0
+    const setup = async () => {
+      calls++
+      return await new Promise<Hooks>(() => {})
+    }
+    const refused = refusal(compiled(plugin({ setup }), clock))
+    await settled()
+    clock.advance(10_000)
+    const lines = await refused
+    t.equal(lines.length, 1, lines.join('\n'))
+    t.match(lines[0], /^gateway\.yaml:2:8: .*"mine".* setup has not settled within 10 s; .* \[BG_PLUGIN_SETUP\]$/)
+    t.equal(calls, 1, 'the second route does not wait as long once more')
   }
-  const refused = refusal(compiled(plugin({ setup }), clock))
-  await settled()
-  clock.advance(10_000)
-  const lines = await refused
-  t.equal(lines.length, 1, lines.join('\n'))
-  t.match(lines[0], /^gateway\.yaml:2:8: .*"mine".* setup has not settled within 10 s; .* \[BG_PLUGIN_SETUP\]$/)
-  t.equal(calls, 1, 'the second route does not wait as long once more')
-})
+)
 
 t.test('hooks that come after their time are closed', async t => {
   const clock = new ManualClock()
@@ -116,7 +119,7 @@ t.test('a setup that settles in time, or gives no hooks at all, is sound', async
   t.pass('both are compiled')
 })
 
-t.test('a misspelt hook, which would never be called, is told with the hooks that there are', async t => {
+t.test('a misspelled hook, which would never be called, is reported with the known hooks', async t => {
   const setup = () => ({ reqest: () => ({ status: 403, headers: [], body: null }) })
   const lines = await refusal(compiled(plugin({ setup })))
   t.equal(lines.length, 1, lines.join('\n'))
@@ -145,7 +148,7 @@ t.test('a class may keep what is its own beside its hooks, but must have one', a
   t.match(await refusal(compiled(plugin({ setup: () => new Misspelt() }))), [/Did you mean "response"\?/])
 })
 
-t.test('a hook that is no function is told at its place in the file', async t => {
+t.test('a hook that is not a function is reported at its place in the file', async t => {
   t.match(await refusal(compiled(plugin({ setup: () => ({ request: { status: 403 } }) }))), [
     /^gateway\.yaml:2:8: .*setup gives a mapping as request; allowed: a function \[BG_PLUGIN_SETUP\]$/
   ])
@@ -156,7 +159,7 @@ t.test('a hook that is no function is told at its place in the file', async t =>
   await snapshot.retire()
 })
 
-t.test('a misspelt service is told at its place in the file with those that there are, before any request', async t => {
+t.test('a misspelled service is reported at its place in the file with the known ones, before any request', async t => {
   t.match(await refusal(compiled(plugin({ uses: ['lgo'], setup: () => ({}) }))), [
     /^gateway\.yaml:2:8: .*uses names the unknown service "lgo"; allowed: clock, log\. Did you mean "log"\? \[BG_PLUGIN_SETUP\]$/
   ])

@@ -35,7 +35,7 @@ class Played implements StreamBody {
     return this.#open.promise
   }
 
-  /** Resolves once the stream was told that it is over. */
+  /** Resolves once the stream was notified of its end. */
   get over(): Promise<void> {
     return this.#stop.promise
   }
@@ -215,7 +215,7 @@ t.test('a client that leaves ends the stream, once', async t => {
   t.same([body.stopped, place.outcomes.length, place.faults.length], [1, 1, 0])
 })
 
-t.test('a stream that ends while it is opened is told so all the same', async t => {
+t.test('a stream that ends while it opens still gets the end', async t => {
   const body = new Played(sink => {
     sink.write('all')
     sink.end()
@@ -272,7 +272,7 @@ t.test('an error of open is answered before the first piece, and breaks the conn
   }
 })
 
-t.test('a stream that fails later is broken off and told so once', async t => {
+t.test('a stream that fails later is cut and notified once', async t => {
   const body = new Played()
   const place = await site(t, streaming(body))
   const client = await place.connect()
@@ -296,7 +296,7 @@ t.test('a head that cannot be written is answered as an error, and the stream is
   t.same([body.opened, body.stopped], [1, 1])
 })
 
-t.test("what a stream's own functions throw is told and harms nobody else", async t => {
+t.test("what a stream's own functions throw is reported and affects no other stream", async t => {
   const place = await site(
     t,
     streaming({
@@ -384,7 +384,7 @@ t.test('a client that has left before the head is ready opens nothing', async t 
   t.equal(body.opened, 0)
 })
 
-t.test('streams are told when draining begins, so that idle ones do not hold it up', async t => {
+t.test('streams are notified when draining begins, so that idle ones do not delay it', async t => {
   const clock = new ManualClock()
   const idle = new Played(sink => {
     sink.onStopping = () => {
@@ -442,7 +442,7 @@ t.test('streams are told when draining begins, so that idle ones do not hold it 
   t.equal(clock.monotonic(), 0, 'without waiting')
 })
 
-t.test('a stream that does not end when told is cut at the drain timeout', async t => {
+t.test('a stream that ignores the drain is cut at the drain timeout', async t => {
   const clock = new ManualClock()
   const body = new Played()
   const place = await site(t, streaming(body), { clock })

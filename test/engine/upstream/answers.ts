@@ -3,7 +3,7 @@ import type { UpstreamTarget } from '../../../src/engine/message/context.ts'
 /** What an upstream sends, and what must reach the client of it. */
 export interface AnswerVector {
   readonly id: string
-  /** Where the rule stands. */
+  /** Where the rule is written. */
   readonly clause: string
   readonly method?: string
   readonly httpVersion?: '1.0' | '1.1'

@@ -47,7 +47,7 @@ t.test(
     t.equal(
       wait(() => breakers.enter(from(B), TARGET)),
       1,
-      'what was under way does not prolong the pause'
+      'requests in flight do not prolong the pause'
     )
     clock.advance(900)
     t.equal(
@@ -97,7 +97,7 @@ t.test(
   }
 )
 
-t.test('after the pause one request a pause is sold, and what is paid is served at once', async t => {
+t.test('after the pause one request a pause is sold, and paid requests are served immediately', async t => {
   const clock = new ManualClock()
   const breakers = new UpstreamBreakers(clock)
   for (let failure = 0; failure < 5; failure++) breakers.failed(from(A), TARGET, true)

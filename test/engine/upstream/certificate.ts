@@ -1,5 +1,5 @@
 /**
- * A certificate for upstream.test, signed by itself, good until 2126. Its key is public: it proves nothing anywhere but
+ * A certificate for upstream.test, self-signed, valid until 2126. Its key is public: it proves nothing anywhere but
  * in tests.
  */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----

@@ -53,14 +53,14 @@ t.test('none takes more than its share, and what is beyond it waits for its own'
   t.equal(round.wanted(100), 0)
   round.add(call('b1'), 'b')
   t.same(taken(round), ['b1'])
-  if (share === null) throw new Error('nobody waited')
+  if (share === null) throw new Error('no waiter')
   round.release(share)
   t.same(taken(round), ['a3'])
   for (let at = 1; at <= 4; at++) round.add(call(`n${at}`), '')
-  t.same(taken(round), ['n1', 'n2', 'n3', 'n4'], "what is nobody's has no share")
+  t.same(taken(round), ['n1', 'n2', 'n3', 'n4'], 'work without a client has no share')
 })
 
-t.test('what nobody waits for any more is passed over, and forgotten while it waits', async t => {
+t.test('an abandoned wait is skipped, and dropped while it waits', async t => {
   const round = new Round(1, 1)
   const calls = Array.from({ length: 5 }, (_, at) => call(`a${at}`))
   for (const one of calls) round.add(one, 'a')
@@ -85,11 +85,11 @@ t.test(
     t.same(taken(round, 2), ['a1', 'b1'])
     const b = round.first() === a ? null : round.first()
     t.equal(b, null, "and so it is a's turn again")
-    if (a === null) throw new Error('nobody waited')
+    if (a === null) throw new Error('no waiter')
     round.look(1)
     round.noteStall(a)
     round.noteStall(a)
-    t.same(taken(round, 2), ['b2', 'b3'], 'b has not kept anybody')
+    t.same(taken(round, 2), ['b2', 'b3'], 'b has not blocked another client')
     round.add(call('c1'), 'c')
     t.equal(round.wanted(100), 3, 'one each of a, b and c')
     t.same(taken(round), ['b4', 'c1', 'a2'])
@@ -108,7 +108,7 @@ t.test(
 )
 
 t.test(
-  'many slow addresses, once found out, keep nobody waiting: whoever comes has a connection at once, however often',
+  'many slow addresses, once detected, delay no other client: a new one gets a connection immediately, every time',
   async t => {
     const round = new Round(64, 128)
     const slow = Array.from({ length: 50 }, (_, at) => `slow ${at}`)

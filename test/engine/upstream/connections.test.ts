@@ -228,7 +228,7 @@ t.test('never more connections than allowed; who came first is served first', as
   t.equal(upstream.connections.length, 3)
   t.ok(most <= 3)
   const order = upstream.requests.map(request => Number(/^GET \/(\d+)/.exec(request.head)?.[1]))
-  // Three are under way at once and may arrive in another order than they were sent.
+  // Three are in flight and may arrive in another order than they were sent.
   t.ok(
     order.every((number, at) => Math.abs(number - at) < 3),
     order.join(' ')
@@ -287,7 +287,7 @@ t.test('an answer before the end of the upload is passed on, and the connection 
     t.equal(responder.body, 'no')
     t.ok(responder.ended)
     await upstream.connections[before]?.closed
-    t.ok(body.destroyed, 'nobody reads on')
+    t.ok(body.destroyed, 'the body is no longer read')
     const next = send('/next')
     await next.done
     t.equal(next.status, 200)
@@ -520,7 +520,7 @@ t.test('an upstream whose answer ends while the client does not read is still ha
   }
 })
 
-t.test('many requests at once over few connections get each its own answer', async t => {
+t.test('many concurrent requests over few connections get each its own response', async t => {
   const { upstream, send } = await setup(
     t,
     connection => {

@@ -38,7 +38,7 @@ function build() {
   return { clock, deadlines, ended, item }
 }
 
-t.test('each expires once in its time, whoever leaves before and at the same time', async t => {
+t.test('each expires once in its time, whichever others leave before and at the same time', async t => {
   const { clock, deadlines, ended, item } = build()
   const [a, , c] = [item('a', 1), item('b', 1), item('c', 9), item('d', 1), item('e', 3), item('f', 1)]
   deadlines.delete(a as Item /* the first of the list */)
@@ -51,12 +51,12 @@ t.test('each expires once in its time, whoever leaves before and at the same tim
   t.strictSame(ended.slice(3), ['e'])
   deadlines.delete(c as Item /* the third of the list */)
   deadlines.delete(c as Item /* as above */)
-  t.equal(deadlines.size, 0, 'leaving twice takes nobody else along')
+  t.equal(deadlines.size, 0, 'leaving twice removes no other')
   clock.advance(5000)
   t.equal(ended.length, 4)
 })
 
-t.test('one that ends another while it expires harms nobody', async t => {
+t.test('one that ends another while it expires affects no third', async t => {
   const { clock, deadlines, ended, item } = build()
   const first = item('first', 1)
   const last = new Item('last', 1, it => {
@@ -67,7 +67,7 @@ t.test('one that ends another while it expires harms nobody', async t => {
   item('middle', 1)
   deadlines.add(last)
   deadlines.add(last)
-  t.equal(deadlines.size, 3, 'it stands there once')
+  t.equal(deadlines.size, 3, 'it is listed once')
   clock.advance(200)
   t.strictSame(ended, ['last', 'middle'])
   t.equal(deadlines.size, 0)

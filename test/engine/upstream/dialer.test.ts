@@ -34,7 +34,7 @@ t.test(
   }
 )
 
-t.test('a connection that is refused is told as such', async t => {
+t.test('a refused connection is reported as such', async t => {
   const server = createServer()
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo /* as above */
@@ -44,7 +44,7 @@ t.test('a connection that is refused is told as such', async t => {
 })
 
 t.test('an upstream that does not take the connection in time is given up', async t => {
-  // It listens, and never accepts: its loop waits for ever. With its queue full the system answers nobody.
+  // It listens, and never accepts: its loop never runs. With its queue full the system answers no connection.
   const child = spawn(
     process.execPath,
     [

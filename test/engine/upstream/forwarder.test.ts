@@ -332,7 +332,7 @@ t.test('what clients send reaches the upstream as the rules say', async t => {
   }
 })
 
-t.test('the upstream is told what was paid, whatever the client says of it or names in Connection', async t => {
+t.test('the upstream receives what was paid, whatever the client claims or names in Connection', async t => {
   const { upstream, forwarder } = await setup(t)
   for (const untrusted of [null, new ProxyScope('p-1', '/l402/proxy/p-1')]) {
     const ctx = contextOf({
@@ -452,7 +452,7 @@ t.test('a client that sends fast is held back by an upstream that does not read'
   responder.leave()
   upstream.connections[0]?.socket.resume()
   await upstream.connections[0]?.closed
-  t.equal(forwarder.load.requests, 0, 'leaving in the middle of the upload harms nobody')
+  t.equal(forwarder.load.requests, 0, 'leaving in the middle of the upload affects no other request')
 })
 
 t.test('the path goes on byte for byte', async t => {
@@ -465,7 +465,7 @@ t.test('the path goes on byte for byte', async t => {
   }
 })
 
-t.test('a request that comes back again and again is stopped', async t => {
+t.test('a request that loops repeatedly is stopped', async t => {
   const { upstream, forwarder } = await setup(t)
   for (const [passes, expected] of [
     [7, null],

@@ -226,7 +226,7 @@ t.test('scheme and port are checked again at connect', async t => {
   t.equal(await refusal(lax.connectable('http://[::1]:22')), 'port')
 })
 
-t.test('the message of a refusal tells no address', async t => {
+t.test('the message of a refusal reveals no address', async t => {
   const guard = new AddressGuard({ production: true, resolve: async () => ['10.77.1.2'] })
   const error: unknown = await guard.addresses('inside.example.com').catch((error: unknown) => error)
   t.type(error, AddressRefused)

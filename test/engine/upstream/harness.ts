@@ -138,7 +138,7 @@ export function bodyOf(content: string | Readable | null, length: number | null 
     unfinished: false,
     limit: Infinity,
     isAnonymous: false,
-    each: () => Promise.reject(new Error('nobody asks')),
+    each: () => Promise.reject(new Error('not used here')),
     gather: () => null,
     bytes: async () => bytes ?? Buffer.alloc(0),
     stream: () => (content instanceof Readable ? content : Readable.from([]))

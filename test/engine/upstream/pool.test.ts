@@ -187,7 +187,7 @@ t.test('pool: a server that dies and returns under load costs no request that ma
   t.ok(served > 250, 'the server that returned serves again')
 })
 
-t.test('pool: with every address away nothing is sold, and the shortest pause is the answer', async t => {
+t.test('pool: with every address down nothing is sold, and the shortest pause is the answer', async t => {
   const { ask, clock, context, forwarder } = await open(t, [await closed(t), await closed(t)])
   for (let request = 0; request < 5; request++) t.equal((await ask()).failure?.status, 502)
   t.equal((await ask()).failure?.status, 503)

@@ -47,7 +47,7 @@ t.test('how each body is framed', async t => {
   }
 })
 
-t.test('TE stands in the Connection list of its sender (RFC 9110 10.1.4)', async t => {
+t.test('TE is in the Connection list of its sender (RFC 9110 10.1.4)', async t => {
   t.match(
     requestHead({ ...GET, headers: ['TE', 'trailers'] }, 'u').text,
     /\r\nconnection: keep-alive, TE\r\nTE: trailers\r\n/

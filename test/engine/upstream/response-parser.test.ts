@@ -174,7 +174,7 @@ const answer = fc
     }
   })
 
-t.test('a sound answer is read as it was written, wherever it is cut and whenever its reader pauses', async t => {
+t.test('a valid response is read as written, with any split and any pause of its reader', async t => {
   fc.assert(
     fc.property(
       answer,

@@ -150,7 +150,7 @@ t.test('silence in the middle of the answer breaks it off; a piece in time keeps
   clock.advance(4000)
   connection?.send('2\r\na\n\r\n')
   await responder.wrote
-  t.equal(responder.body, 'a\n', 'the event came through at once')
+  t.equal(responder.body, 'a\n', 'the event was forwarded immediately')
   clock.advance(4000)
   t.equal(responder.error, null)
   clock.advance(1500)
@@ -161,14 +161,14 @@ t.test('silence in the middle of the answer breaks it off; a piece in time keeps
 })
 
 t.test(
-  'a client that leaves aborts the upstream at once: before the head, in the body, and while it waits for a connection',
+  'a client that leaves aborts the upstream immediately: before the head, in the body, and while it waits for a connection',
   async t => {
     for (const stage of ['head', 'body'] as const) {
       const upstream = await new RawUpstream(async connection => {
         await connection.request()
         if (stage === 'body') await connection.flush('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello')
       }).listen()
-      // Its time stands still: what ends the upstream's request is the leaving, and no timer.
+      // Its clock is paused: what ends the upstream's request is the leaving, and no timer.
       const forwarder = new Forwarder({ clock: new ManualClock(), production: false })
       const responder = new RecordingResponder()
       void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
@@ -226,7 +226,7 @@ t.test('a client that does not read holds the upstream back', async t => {
   responder.discard = true
   void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { responseLimit: Infinity }))
   await responder.wrote
-  // Waits until the upstream stands still: nothing written in many turns of the loop.
+  // Waits until the upstream stalls: nothing written in many turns of the loop.
   let before = -1
   while (before !== written) {
     before = written
@@ -281,7 +281,7 @@ t.test('pieces that come while a hook still holds the head are kept in order', a
         `HTTP/1.1 200 OK\r\nConnection: close\r\n${then === 'reset' ? '' : 'Content-Length: 10\r\n'}\r\nhello`
       )
       await connection.flush(then === 'whole' ? ' worl' : ' w')
-      // Lets the gateway's side take the bytes in before the reset throws them away.
+      // Lets the gateway's side take the bytes in before the reset drops them.
       for (let turn = 0; turn < 10; turn++)
         await new Promise<void>(resolve => {
           setImmediate(resolve)
@@ -309,7 +309,7 @@ t.test('pieces that come while a hook still holds the head are kept in order', a
     t.equal(responder.bytes, 0, 'nothing was written before the head')
     release()
     await responder.done
-    // A reset may throw away what was not read yet; what came is in order all the same.
+    // A reset may drop what was not read yet; what arrived is still in order.
     if (then === 'reset') t.ok('hello w'.startsWith(responder.body), responder.body)
     else t.equal(responder.body, then === 'whole' ? 'hello worl' : 'hello w')
     t.equal(responder.ended, then === 'whole')
@@ -446,7 +446,7 @@ t.test('a body over the limit is answered as such, and the upstream is cut off',
   await upstream.connections[0]?.closed
 })
 
-t.test('a body that fails while the request waits in line is answered and harms nobody', async t => {
+t.test('a body that fails while the request waits in line is answered and affects no other request', async t => {
   const upstream = await new RawUpstream(async connection => {
     await connection.request()
   }).listen()

@@ -19,7 +19,7 @@ interface Setting {
   readonly running: () => number
   /** Sends a request that is never taken further, from an address. */
   slow(from: string, bytes: string): void
-  /** Asks as somebody else; answers the status. */
+  /** Sends a request as another client; answers the status. */
   honest(): Promise<number>
   /** Lets time pass while something is waited for. */
   passes<R>(doing: Promise<R>): Promise<R>
@@ -106,7 +106,7 @@ t.test(
 )
 
 t.test(
-  "a small answer that nobody reads frees the upstream's connection at once: 300 of them from 50 addresses hold none",
+  "a small response that is not read frees the upstream's connection immediately: 300 of them from 50 addresses hold none",
   async t => {
     const { slow, honest, begun, running } = await setting(t)
     for (let count = 0; count < 300; count++) slow(address(count % 50), SMALL)
@@ -133,7 +133,7 @@ t.test(
       for (let count = 0; count < 100; count++) slow(address(count % 50), bytes)
       await until(() => begun.length === CONNECTIONS)
       const asked = honest()
-      // Nobody is cut before five seconds.
+      // No client is cut before five seconds.
       clock.advance(4_900)
       t.equal(begun.filter(path => path !== '/up/honest').length, CONNECTIONS, name)
       t.equal(await passes(asked), 200, name)
@@ -142,7 +142,7 @@ t.test(
 )
 
 t.test(
-  'addresses that lost connections for that have half of them at most for a minute, and nobody else waits for any, however often they come back',
+  'addresses that lost connections for that have half of them at most for a minute, and no other client waits for any, however often they come back',
   async t => {
     for (const [name, bytes] of [
       ['large answers', LARGE],
@@ -160,14 +160,14 @@ t.test(
       const found = async () => {
         let looks = 0
         for (let turn = 0; looks < 40; turn++) {
-          if (turn === 10_000) throw new Error(`${running()} requests run at once`)
+          if (turn === 10_000) throw new Error(`${running()} requests run concurrently`)
           await setTimeout(5)
           looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0
         }
       }
       await passes(found())
       attack()
-      // No time passes any more, so that none of these can wait for a connection that somebody keeps.
+      // No time passes any more, so that none of these can wait for a connection that another client holds.
       for (let count = 0; count < 50; count++) t.equal(await honest(), 200, name)
     }
   }

@@ -162,7 +162,7 @@ t.test(
   }
 )
 
-t.test('a certificate file that is missing is told when the route is opened', async t => {
+t.test('a missing certificate file is reported when the route is opened', async t => {
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {
     await forwarder.close()

@@ -114,7 +114,7 @@ t.test('a real LNbits', { skip }, async t => {
     t.ok(both.some(one => one.status === 'fulfilled' && one.value.status === 'confirmed'))
     t.notOk(
       both.some(one => one.status === 'rejected' && (one.reason as Error).name === 'ProviderRefused'),
-      'nobody is told that nothing was sent'
+      'the merchant is not told that nothing was sent'
     )
     const large = refund('1003', await invoiceOf(90_000), 90_000)
     await t.rejects(lnbits.createPayout(key, large), { name: 'ProviderRefused', reason: 'request' })
@@ -172,7 +172,7 @@ t.test('a real LNbits', { skip }, async t => {
     t.equal((await gateway.send('GET', '/demo/quote', { headers })).status, 402)
   })
 
-  await t.test('300 invoices, 16 at once', async t => {
+  await t.test('300 invoices, 16 concurrent', async t => {
     const took: number[] = []
     const began = performance.now()
     let left = 300

@@ -1,7 +1,7 @@
 """LNbits' own clients for phoenixd and clnrest before one of our fakes; wallets.test.ts starts it.
 
 Arguments: the wallet's class and its settings as JSON. Each line on standard input is a call, as JSON: a method and its
-arguments. Each line on standard output is what came of it.
+arguments. Each line on standard output is a result.
 """
 
 import asyncio

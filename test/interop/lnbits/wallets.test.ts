@@ -38,7 +38,7 @@ function walletOf(t: T, python: string, module: string, name: string, settings: 
     child.stdin.write(`${JSON.stringify([method, given])}\n`)
     for (;;) {
       const { value, done } = await lines.next()
-      if (done === true) throw new Error(`${name} ended before it had said what came of ${method}`)
+      if (done === true) throw new Error(`${name} ended before the result of ${method}`)
       // LNbits may write lines of its own.
       if (value.startsWith('{')) return JSON.parse(value) as Outcome
     }
@@ -62,7 +62,7 @@ async function receiveAndPay(
   fake.wallet.settle(paymentHash)
   tell(paymentHash)
   let status = await ask(look, { checking_id: paymentHash })
-  // What it was told comes on another way than its question.
+  // Its response arrives on another channel than its request.
   for (let tries = 0; tries < 100 && status['paid'] === null; tries++)
     status = await ask(look, { checking_id: paymentHash })
   t.match(status, { paid: true })
@@ -120,6 +120,6 @@ t.test("LNbits' client for Blink takes our fake for it", { skip }, async t => {
     blink_token: fake.key()
   })
   t.match(await ask('status'), { error_message: null, balance_msat: 50_000_000 })
-  // The public method keeps what it was told of an unpaid one for a while.
+  // The public method caches an unpaid one for a while.
   await receiveAndPay(t, ask, fake, undefined, '_fetch_invoice_status')
 })

@@ -21,7 +21,7 @@ cd "$work"
 echo "btcd $btcd"
 GOBIN=$bin go install "github.com/btcsuite/btcd@$btcd" "github.com/btcsuite/btcd/cmd/btcctl@$btcd"
 
-# `go install` refuses modules whose go.mod replaces others, as lnd's does; the same replacements stand here.
+# `go install` refuses modules whose go.mod replaces others, as lnd's does; the same replacements are listed here.
 echo "lnd $lnd"
 cat > go.mod <<MOD
 module lnd-programs

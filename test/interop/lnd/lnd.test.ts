@@ -238,7 +238,7 @@ t.test('real lnd nodes', { skip }, async t => {
       )
     })
 
-    await t.test("a payment under way is processing, and what the payer's side holds back is found later", async t => {
+    await t.test("a payment in flight is processing, and what the payer's side holds back is found later", async t => {
       const preimage = Buffer.alloc(32, 9)
       const hash = createHash('sha256').update(preimage).digest('base64')
       const { payment_request: invoice } = await payer.api('POST', '/v2/invoices/hodl', { hash, value: '900' })

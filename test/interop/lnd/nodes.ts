@@ -58,7 +58,7 @@ export async function until<Found>(what: string, look: () => Promise<Found | nul
 function run(t: Lifetime, folder: string, program: string, args: readonly string[]) {
   mkdirSync(folder, { recursive: true })
   const output = createWriteStream(join(folder, 'output.log'), { flags: 'a' })
-  // Neither the home of whoever runs the tests nor their settings are its business.
+  // Neither the home of the user who runs the tests nor their settings are its business.
   const child = spawn(program, args, { env: { HOME: folder, PATH: '' }, stdio: ['ignore', 'pipe', 'pipe'] })
   child.stdout?.pipe(output, { end: false })
   child.stderr?.pipe(output, { end: false })
@@ -84,7 +84,7 @@ function client(t: Lifetime, certificate: string) {
   return agent
 }
 
-// Who mines: anybody may know the key, since nothing is worth anything here.
+// Who mines: the key may be public, since nothing is worth anything here.
 const minerKey = Buffer.alloc(32, 5)
 const minerPublicKey = Buffer.from(secp256k1.getPublicKey(minerKey, true))
 const minerHash = Buffer.from(ripemd160(sha256(minerPublicKey)))

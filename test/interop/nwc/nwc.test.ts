@@ -33,7 +33,7 @@ type Act = (method: string, parameters: Readonly<Record<string, unknown>>) => Pr
 interface Service {
   /** A connection's address, as a wallet shows it. */
   key(): Promise<string>
-  /** Tells a connection of a payment. */
+  /** Notifies a connection of a payment. */
   notify(key: string, transaction: object): void
   /** How many sockets the relay has seen so far, the service's own among them. */
   sockets(): Promise<number>
@@ -98,7 +98,7 @@ function openProvider(t: T, told: string[] = []) {
   return provider
 }
 
-/** A shop, and a program in front of which a wallet stands that the sandbox pays for. */
+/** A shop, and a program behind a wallet that the sandbox pays for. */
 async function bought(t: T, start: (url: string, key: string) => ChildProcess) {
   const shop = await openShop(t)
   let paid = 0
@@ -178,7 +178,7 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
     t.equal(await service.sockets(), before)
   })
 
-  await t.test('a key that the service does not know is told as perhaps deleted', async t => {
+  await t.test('a key that the service does not know is reported as perhaps deleted', async t => {
     const quick = new NwcProvider({
       guard: new AddressGuard({ production: false }),
       timeout: 2_000,
@@ -254,7 +254,7 @@ t.test('the same over real lnd', { skip: programs === null ? 'lnd is not at hand
       destination: { type: 'ln', invoice: String(invoice) }
     } as const
     t.match(await provider.createPayout(key, refund), { status: 'confirmed' })
-    t.match(await provider.createPayout(key, refund), { status: 'confirmed' }, 'asked again')
+    t.match(await provider.createPayout(key, refund), { status: 'confirmed' }, 'retried')
     const { payments } = await seller.api('GET', '/v1/payments?include_incomplete=true')
     t.equal(Array.isArray(payments) ? payments.length : 0, 1)
   })

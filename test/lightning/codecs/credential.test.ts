@@ -100,7 +100,7 @@ t.test('two equal L402 credentials count as one, two that differ are refused', a
   t.match(authorization(`L402 ${BASE64}:x`, `L402 ${BASE64}:${PREIMAGE}`), conflict)
 })
 
-t.test('one unrelated scheme may stand beside the credential, on either side', async t => {
+t.test('one unrelated scheme may be beside the credential, on either side', async t => {
   t.same(authorization('Bearer abc', `L402 ${BASE64}:${PREIMAGE}`), classic)
   t.same(authorization('Bearer abc', '', ' ', `L402 ${BASE64}:${PREIMAGE}`), classic, 'empty lines count for none')
   t.same(authorization(`L402 ${BASE64}:${PREIMAGE}`, 'Bearer abc'), classic)
@@ -145,7 +145,7 @@ t.test('a macaroon header of another service is none of ours', async t => {
   t.same(readCredential(['Macaroon', foreign, 'Authorization', `L402 ${BASE64}:${PREIMAGE}`]), classic)
 })
 
-t.test('the Payment profiles are told apart', async t => {
+t.test('the Payment profiles are distinguished', async t => {
   t.same(readAuthorization(`Payment ${TOKEN}`), { kind: 'modern', token: TOKEN })
   t.same(readAuthorization(`payment   ${TOKEN}==`), { kind: 'modern', token: `${TOKEN}==` })
   t.same(readAuthorization(LEGACY), { kind: 'legacy', preimage: PREIMAGE })

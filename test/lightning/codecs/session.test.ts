@@ -169,7 +169,7 @@ t.test('a charge, and what cannot be decoded, is no session, and a session is ne
   t.match(parsePaymentToken(token(OPEN)), { ok: false, slug: 'verification-failed' })
 })
 
-t.test('what is wrong with a credential is told', async t => {
+t.test('an invalid credential is reported with its fault', async t => {
   const request = (edit: object) => ({ request: wire({ amount: '2', currency: 'sat', paymentHash: HASH, ...edit }) })
   const bearer = { action: 'bearer', sessionId: HASH, preimage: PREIMAGE }
   const cases: Array<[what: RegExp, payload: unknown, edit?: object]> = [

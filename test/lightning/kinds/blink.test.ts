@@ -78,7 +78,7 @@ t.test('what Blink says inside its answers is what it is', async t => {
   await t.rejects(provider.createCharge(key, request), { fault: 'rate', retryAfter: 300 })
   fake.refusing = null
   const asked = fake.requests.length
-  await t.rejects(provider.createCharge(key, request), { fault: 'rate' }, 'nobody asks for five minutes')
+  await t.rejects(provider.createCharge(key, request), { fault: 'rate' }, 'no request for five minutes')
   t.equal(fake.requests.length, asked)
   clock.advance(300_000)
   t.ok(await provider.createCharge(key, request))

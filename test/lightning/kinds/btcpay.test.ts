@@ -77,7 +77,7 @@ t.test('a charge is an invoice of the store, paid over Lightning alone, with its
   })
 })
 
-t.test('a store whose node is away makes no charge', async t => {
+t.test('a store whose node is down makes no charge', async t => {
   const { fake, provider, key } = await setUp(t)
   fake.hasNode = false
   await t.rejects(provider.createCharge(key, request), {
@@ -110,7 +110,7 @@ t.test('a missing permission is named, by the check and by whatever needs it', a
   await t.rejects(provider.createPayout(receiving, refundOf(clock, 40)), { scope: 'btcpay.store.canuselightningnode' })
 })
 
-t.test('a refund has the fee limit that it is given, and none is sent without one', async t => {
+t.test('a refund uses the given fee limit, and none is sent without one', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const refund = refundOf(clock, 40)
   await t.rejects(provider.createPayout(key, { ...refund, feeLimitSats: 0 }), { name: 'ProviderRefused' })

@@ -68,7 +68,7 @@ t.test('an invoice whose answer was lost is found again by its label', async t =
   t.ok(fake.wallet.invoices.has(charge.chargeId))
 })
 
-t.test('a rune whose own rate is used up is told as that, and is no missing permission', async t => {
+t.test('a rune over its own rate limit is reported as such, not as a missing permission', async t => {
   const { fake, provider, key } = await setUp(t)
   fake.isRateUsedUp = true
   await t.rejects(provider.createCharge(key, request), { name: 'ProviderUnavailable', fault: 'rate', retryAfter: 60 })
@@ -84,7 +84,7 @@ t.test('a rune names what it lacks', async t => {
   })
 })
 
-t.test('what the node warns of while it makes an invoice stands in the check', async t => {
+t.test("the check shows the node's warnings about an invoice", async t => {
   const { fake, provider, key } = await setUp(t)
   fake.warnings = { warning_capacity: 'Insufficient incoming channel capacity to pay invoice' }
   t.match(await provider.validateKey(key), { isValid: true, message: /warns: Insufficient incoming/ })

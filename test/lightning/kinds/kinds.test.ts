@@ -148,7 +148,7 @@ t.test('its keys, its name and its place in the documents come from the list too
   )
 })
 
-t.test('whoever sells through a kind that only receives is told so by the check, where the kind stands', async t => {
+t.test('the check warns about a kind that only receives, at its place in the file', async t => {
   const { config } = await loadText(yaml('toy, key: "toy://mine"'), {}, { providers: kinds })
   t.match(config.warnings, [
     {
@@ -180,7 +180,7 @@ t.test('x402: the check names a kind that cannot sell by it, a missing address, 
   await t.rejects(warned(withX402('sandbox', 'x402', publicUrl)), { message: /found x402 alone/ })
 })
 
-t.test('a key that stands where an address belongs is refused, and its secret is not shown', async t => {
+t.test('a key in place of an address is refused, and its secret is not shown', async t => {
   for (const key of [
     'phoenixd://h:1?password=canary',
     'clnrest://h:1?rune=canary',

@@ -77,23 +77,20 @@ t.test('its webhook is unsigned: a token of ours in the address is what makes it
     t.throws(() => read(Buffer.from(bytes), token), { status: 400 }, bytes)
 })
 
-t.test(
-  'an instance that calls no receiver of ours makes invoices all the same, and is asked to again later',
-  async t => {
-    const { clock, fake, provider, key } = await setUp(t)
-    fake.refusesWebhooks = true
-    await provider.createCharge(key, request)
-    t.equal(fake.requests.length, 2)
-    await provider.createCharge(key, request)
-    t.equal(fake.requests.length, 3, 'it is not asked each time')
-    fake.refusesWebhooks = false
-    clock.advance(3_600_000)
-    const { chargeId } = await provider.createCharge(key, request)
-    t.ok(fake.wallet.invoices.get(chargeId)?.webhook)
-  }
-)
+t.test('an instance that never calls our receiver still makes invoices, and is registered again later', async t => {
+  const { clock, fake, provider, key } = await setUp(t)
+  fake.refusesWebhooks = true
+  await provider.createCharge(key, request)
+  t.equal(fake.requests.length, 2)
+  await provider.createCharge(key, request)
+  t.equal(fake.requests.length, 3, 'it is not asked each time')
+  fake.refusesWebhooks = false
+  clock.advance(3_600_000)
+  const { chargeId } = await provider.createCharge(key, request)
+  t.ok(fake.wallet.invoices.get(chargeId)?.webhook)
+})
 
-t.test('an answer that anybody would get says nothing of the charge: the key is gone', async t => {
+t.test('an answer that needs no key says nothing of the charge: the key is gone', async t => {
   const { fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   fake.isDeleted = true
@@ -138,7 +135,7 @@ t.test('a limit of the instance is a limit, and no fault of it', async t => {
   await t.rejects(provider.createCharge(key, request), { fault: 'rate', retryAfter: 5 })
 })
 
-t.test('a payment that failed before cannot be tried again, and is told so', async t => {
+t.test('a payment that failed before cannot be retried, and the error says so', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   fake.wallet.outcome = 'failed'
   const refund = refundOf(clock, 40)
@@ -155,7 +152,7 @@ t.test('what is wrong is said in its own words, in each form that they have', as
   t.equal(lnbitsMessage('text'), null)
 })
 
-t.test('a refused or dropped hash is told apart from a bad key', async t => {
+t.test('a refused or dropped hash is distinguished from a bad key', async t => {
   const { fake, provider, key } = await setUp(t)
   const hashed = { text: 'a text', hash: hash('sha256', 'a text') }
   fake.wallet.hashes = 'refused'

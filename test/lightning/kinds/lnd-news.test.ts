@@ -134,7 +134,7 @@ t.test('the first invoice that a node ever settles is found, which is in no stre
   t.ok((await made.all()).found.includes(two.chargeId))
 })
 
-t.test('a node that counts anew, as one that was rebuilt, is read anew', async t => {
+t.test('a node that restarts its count, as one that was rebuilt, is read from the start', async t => {
   const made = await setUp(t)
   const { lnd, key, node, clock } = made
   for (let at = 0; at < 5; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
@@ -193,7 +193,7 @@ t.test('a page above the size of an answer that is read is asked for in smaller 
   t.ok(node.requests.some(({ path }) => path.includes('num_max_invoices=40')))
 })
 
-t.test('an error of the node in the place of its stream is one', async t => {
+t.test('an error of the node instead of its stream is an error', async t => {
   const made = await setUp(t)
   const { lnd, key, node } = made
   for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)

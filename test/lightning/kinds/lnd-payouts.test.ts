@@ -103,7 +103,7 @@ t.test('one that lnd has paid before is looked up and not paid again', async t =
 t.test('"already paid" between look and send is a look-up', async t => {
   const { node, lnd, key, overLightning, sent } = await setUp(t)
   const request = overLightning()
-  // Somebody else's look came first: both find nothing, and lnd takes one of the two.
+  // Another process looked first: both find nothing, and lnd takes one of the two.
   const payouts = await Promise.all([lnd.createPayout(key, request), lnd.createPayout(key, request)])
   t.same(payouts[0], payouts[1])
   t.equal(node.wallet.payments.size, 1)
@@ -140,23 +140,20 @@ t.test("what lnd refuses to begin was not sent, and lnd's reason is passed on", 
   t.equal(await lnd.lookUpPayout(key, request), null)
 })
 
-t.test(
-  'a payment that is under way when the time is over is uncertain, then processing, then what it becomes',
-  async t => {
-    const { clock, node, lnd, key, overLightning } = await setUp(t)
-    const request = overLightning()
-    node.wallet.outcome = 'IN_FLIGHT'
-    await t.rejects(lnd.createPayout(key, request), PayoutUncertain)
-    // The stream of a payment under way stays open: only its first line is read.
-    node.onHang = () => {}
-    t.match(await lnd.lookUpPayout(key, request), { status: 'processing', feeSats: 0, processedAt: null })
-    t.match(await lnd.createPayout(key, request), { status: 'processing' }, 'asking again sends nothing')
-    clock.advance(30_000)
-    const [payment] = node.wallet.payments.values()
-    Object.assign(payment ?? {}, { status: 'SUCCEEDED', feeSats: 3, resolvedAt: clock.now() })
-    t.match(await lnd.lookUpPayout(key, request), { status: 'confirmed', feeSats: 3, processedAt: clock.now() })
-  }
-)
+t.test('a payment in flight at the timeout is uncertain, then processing, then final', async t => {
+  const { clock, node, lnd, key, overLightning } = await setUp(t)
+  const request = overLightning()
+  node.wallet.outcome = 'IN_FLIGHT'
+  await t.rejects(lnd.createPayout(key, request), PayoutUncertain)
+  // The stream of a payment in flight stays open: only its first line is read.
+  node.onHang = () => {}
+  t.match(await lnd.lookUpPayout(key, request), { status: 'processing', feeSats: 0, processedAt: null })
+  t.match(await lnd.createPayout(key, request), { status: 'processing' }, 'asking again sends nothing')
+  clock.advance(30_000)
+  const [payment] = node.wallet.payments.values()
+  Object.assign(payment ?? {}, { status: 'SUCCEEDED', feeSats: 3, resolvedAt: clock.now() })
+  t.match(await lnd.lookUpPayout(key, request), { status: 'confirmed', feeSats: 3, processedAt: clock.now() })
+})
 
 for (const [fault, isSent] of [
   ['lost after', true],
@@ -204,7 +201,7 @@ for (const [fault, isSent] of [
   })
 }
 
-t.test('a refund over the chain is sent once, our reference its label, and has hash and fee at once', async t => {
+t.test('a refund over the chain is sent once, our reference its label, and has hash and fee immediately', async t => {
   const { clock, node, lnd, key, overChain, sent } = await setUp(t)
   const payout = await lnd.createPayout(key, overChain)
   const [transaction] = node.wallet.transactions
@@ -232,7 +229,7 @@ t.test('too little money on chain is a refusal, with nothing sent', async t => {
   t.equal(await lnd.lookUpPayout(key, overChain), null)
 })
 
-t.test('a transaction that was sent is told even when its fee cannot be asked for', async t => {
+t.test('a transaction that was sent is reported even when its fee cannot be read', async t => {
   const { node, lnd, key, overChain } = await setUp(t)
   const sendCoins = node.wallet.sendCoins.bind(node.wallet)
   node.wallet.sendCoins = (...sent) => {

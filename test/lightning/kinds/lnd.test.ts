@@ -69,31 +69,28 @@ t.test('a charge is an invoice of the node, its id the payment hash', async t =>
   })
 })
 
-t.test(
-  'a node with unannounced channels alone makes invoices that say how it is reached, else nobody could pay them',
-  async t => {
-    const { clock, node, lnd, key } = await setUp(t)
-    const isPrivate = async (with_: Secret<string>) => {
-      await lnd.createCharge(with_, request)
-      return (node.requests.at(-1)?.body as { private?: boolean } | undefined)?.private
-    }
-    const asked = () => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
-    node.wallet.channels = [{ isPrivate: true }, { isPrivate: false }]
-    t.equal(await isPrivate(key), undefined, 'one that is announced is enough')
-    node.wallet.channels = [{ isPrivate: true }]
-    t.equal(await isPrivate(key), undefined)
-    t.equal(asked(), 1, 'believed for ten minutes')
-    clock.advance(600_000)
-    t.equal(await isPrivate(key), true)
-    clock.advance(600_000)
-    node.wallet.channels = [{ isPrivate: false }]
-    t.equal(
-      await isPrivate(keyOf(node, 'invoices:read', 'invoices:write')),
-      true,
-      'where the macaroon may not see the channels'
-    )
+t.test('a node with unannounced channels alone makes invoices with route hints, so that they can be paid', async t => {
+  const { clock, node, lnd, key } = await setUp(t)
+  const isPrivate = async (with_: Secret<string>) => {
+    await lnd.createCharge(with_, request)
+    return (node.requests.at(-1)?.body as { private?: boolean } | undefined)?.private
   }
-)
+  const asked = () => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
+  node.wallet.channels = [{ isPrivate: true }, { isPrivate: false }]
+  t.equal(await isPrivate(key), undefined, 'one that is announced is enough')
+  node.wallet.channels = [{ isPrivate: true }]
+  t.equal(await isPrivate(key), undefined)
+  t.equal(asked(), 1, 'believed for ten minutes')
+  clock.advance(600_000)
+  t.equal(await isPrivate(key), true)
+  clock.advance(600_000)
+  node.wallet.channels = [{ isPrivate: false }]
+  t.equal(
+    await isPrivate(keyOf(node, 'invoices:read', 'invoices:write')),
+    true,
+    'where the macaroon may not see the channels'
+  )
+})
 
 t.test('a description above 639 bytes is cut at a character', async t => {
   const { lnd, key } = await setUp(t)
@@ -101,7 +98,7 @@ t.test('a description above 639 bytes is cut at a character', async t => {
   t.equal(decodeInvoice(charge.invoice).description, '⚡'.repeat(213))
 })
 
-t.test('an amount that no invoice can have asks nobody', async t => {
+t.test('an amount that no invoice can have makes no call', async t => {
   const { node, lnd, key } = await setUp(t)
   for (const amountSats of [0, -1, 1.5, Number.NaN])
     await t.rejects(lnd.createCharge(key, { ...request, amountSats }), { name: 'ProviderRefused', reason: 'request' })
@@ -128,7 +125,7 @@ for (const older of [false, true]) {
   t.test(`an unknown charge is null${older ? ', as older builds say it too' : ''}`, async t => {
     const { node, lnd, key } = await setUp(t, { older })
     t.equal(await lnd.lookUp(key, 'ab'.repeat(32)), null)
-    t.equal(await lnd.lookUp(key, 'sbx_1'), null, 'an id of another kind asks nobody')
+    t.equal(await lnd.lookUp(key, 'sbx_1'), null, 'an id of another kind makes no call')
     t.equal(node.requests.length, 1)
     node.fail('html as 404')
     await t.rejects(
@@ -190,7 +187,7 @@ for (const older of [false, true]) {
   )
 }
 
-t.test('a macaroon of another node is a bad key, and a text that is none too', async t => {
+t.test('a macaroon of another node is a bad key, and so is other text', async t => {
   const { node, lnd } = await setUp(t)
   const foreign = new Secret(lndConnect(node.url.slice('https://'.length), node.certificate, Buffer.from([2, 1, 2, 3])))
   t.match(await lnd.validateKey(foreign), {
@@ -239,7 +236,7 @@ t.test("a key without a certificate is good where a trusted authority signed the
 })
 
 t.test(
-  'who cannot be reached at the port of gRPC is told that the key needs the port of REST',
+  'a connection failure at the port of gRPC says that the key needs the port of REST',
   { skip: process.platform === 'linux' ? false : 'only Linux answers on all of 127/8' },
   async t => {
     const address = '127.77.3.9'
@@ -252,7 +249,7 @@ t.test(
     await t.rejects(
       asOperator(named(10_009)),
       { name: 'NothingSent', fault: 'network', message: said },
-      'nobody listens'
+      'connection refused'
     )
     await t.rejects(asOperator(named(10_010)), {
       name: 'NothingSent',
@@ -361,7 +358,7 @@ t.test("in production the operator's key of gateway.yaml reaches a private node,
   t.type(primary.provider.listSettled, 'function')
 })
 
-t.test("an operator's key or url that is none is refused at the start", async t => {
+t.test("an operator's invalid key or url is refused at the start", async t => {
   const { open } = await setUp(t)
   t.throws(() => open({ ownKey: new Secret('nonsense') }), { name: 'AddressKeyError' })
   t.throws(() => open({ url: 'http://10.0.0.1:8080' }), { name: 'TypeError' })

@@ -77,7 +77,7 @@ t.test('an address without verify is refused with the reason, by its check and b
   await t.rejects(provider.createCharge(key, request), { name: 'ProviderRefused', reason: 'key', message: why })
 })
 
-t.test('where is asked whether it was paid is kept here, and shown to nobody', async t => {
+t.test('the verify URL is kept here, and never shown', async t => {
   const { fake, provider, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
   const verify = fake.verifyOf(charge.paymentHash)
@@ -98,7 +98,7 @@ t.test('an invoice is good for as long as the server says, and not when it is ab
   await t.rejects(provider.createCharge(key, request), { fault: 'server' })
 })
 
-t.test('once it was seen as paid nobody is asked again, and it stays when it was', async t => {
+t.test('once it was seen as paid, its host is not called again, and its time stays', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   fake.wallet.settle(chargeId)
@@ -138,7 +138,7 @@ t.test('what the server has forgotten is nothing, and expired once its time is o
   t.match(await provider.lookUp(key, chargeId), { status: 'expired' })
 })
 
-t.test("an invoice of another address is unknown under one's own, whoever hands it out", async t => {
+t.test("an invoice of another address is unknown under one's own, whichever host hands it out", async t => {
   const { provider, key } = await setUp(t)
   const { fake: thief } = await setUp(t)
   const { chargeId, invoice } = await provider.createCharge(key, request)
@@ -159,7 +159,7 @@ t.test("an invoice of another address is unknown under one's own, whoever hands 
   t.match(await provider.lookUp(key, chargeId), { status: 'unpaid' }, 'the thief speaks for itself alone')
 })
 
-t.test('terms are kept for two minutes, and asked for anew once an invoice is refused', async t => {
+t.test('terms are cached for two minutes, and read again once an invoice is refused', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const firsts = () => fake.requests.filter(({ path }) => path.includes('well-known')).length
   await provider.createCharge(key, request)
@@ -178,7 +178,7 @@ t.test('terms are kept for two minutes, and asked for anew once an invoice is re
   t.equal(firsts(), 3)
 })
 
-t.test('terms that cannot be met are told', async t => {
+t.test('terms that cannot be met are reported', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   for (const [terms, wanted] of [
     [{ payerData: { name: { mandatory: false }, email: { mandatory: true } } }, /wants to know the email/],
@@ -212,7 +212,7 @@ t.test('a description goes along as a comment as far as the server takes it', as
   t.equal(fake.requests.at(-1)?.url.searchParams.get('shop'), '1', 'the query of the callback stays')
 })
 
-t.test('a callback or verify at a private host is not called, whoever names it', async t => {
+t.test('a callback or verify at a private host is not called, whichever host names it', async t => {
   const { fake, provider, key } = await setUp(t, { production: true })
   t.match(await provider.validateKey(key), { isValid: true }, 'the own host of gateway.yaml is')
   fake.terms = { callback: 'https://inside.example.com/pay' }

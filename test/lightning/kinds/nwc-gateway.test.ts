@@ -32,7 +32,7 @@ t.test("a payment's life in a wallet over Nostr Wallet Connect, through the gate
   const key = wallet.key()
   await saveKey(key)
 
-  await t.test('it is paid as soon as the wallet tells of it, and nobody asked', async t => {
+  await t.test('it is paid as soon as the wallet reports it, without a request', async t => {
     const payment = json(await create('one'), 201)
     wallet.wallet.settle(String(payment['paymentHash']))
     wallet.notify(String(payment['paymentHash']))
@@ -41,11 +41,11 @@ t.test("a payment's life in a wallet over Nostr Wallet Connect, through the gate
     await eventually('it is paid', async () => ((await read()) === 'paid' ? true : null))
     t.ok(
       wallet.requests.some(({ method }) => method === 'lookup_invoice'),
-      'what it told was looked up'
+      'the reported payment was looked up'
     )
   })
 
-  await t.test('a deleted connection is told to the merchant, and stops no other', async t => {
+  await t.test('a deleted connection is reported to the merchant, and stops no other', async t => {
     wallet.revoke(key)
     const refused = await create('two')
     t.equal(refused.status, 503)

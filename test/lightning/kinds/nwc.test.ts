@@ -82,10 +82,10 @@ t.test('hundreds of connections to one relay share one socket and a few subscrip
   const states = await Promise.all(keys.map(key => provider.lookUp(key, HASH)))
   t.ok(states.every(state => state === null))
   t.same(relay.connections, { now: 1, ever: 1 })
-  t.ok(relay.peak <= 12, `${relay.peak} subscriptions at once`)
+  t.ok(relay.peak <= 12, `${relay.peak} concurrent subscriptions`)
 })
 
-t.test('a relay that nobody asks is left after a minute, and called again when somebody does', async t => {
+t.test('an idle relay is disconnected after a minute, and called again on demand', async t => {
   const { clock, provider, relay, key } = await setUp(t)
   await provider.lookUp(key, HASH)
   clock.advance(30_000)
@@ -108,7 +108,7 @@ t.test('a request that the relay had not taken when the connection broke goes ou
   t.equal(new Set(relay.broken).size, 2)
   t.equal(fake.wallet.sendings, 1)
   relay.breaks.push(true, true, true)
-  t.equal(await provider.lookUp(key, HASH), null, 'a read is signed anew')
+  t.equal(await provider.lookUp(key, HASH), null, 'a read is signed again')
   relay.breaks.push(true, true, true, true)
   await t.rejects(provider.lookUp(key, HASH), { status: 503, fault: 'network' })
 })
@@ -134,7 +134,7 @@ t.test('a relay that refuses a request was sent nothing, and says why', async t 
   t.ok(error instanceof NothingSent)
 })
 
-t.test('a relay that allows few subscriptions carries many requests all the same', async t => {
+t.test('a relay that allows few subscriptions still carries many requests', async t => {
   const { provider, relay, key } = await setUp(t)
   relay.most = 13
   for (let round = 0; round < 3; round++)
@@ -184,7 +184,7 @@ t.test('a relay: forged events and floods end its connection, and it is left alo
   const forged = { ...signEvent('cd'.repeat(32), { ...news, tags: [['p', client]] }), pubkey: fake.pubkey }
   const abuses: ReadonlyArray<readonly [name: string, count: number, event: (nth: number) => unknown]> = [
     [
-      'answers that nobody signed',
+      'unsigned answers',
       21,
       nth => ({ ...forged, kind: KINDS.response, content: String(nth), tags: [['e', relay.taken.at(-1)?.id ?? '']] })
     ],
@@ -282,7 +282,7 @@ t.test('the check names what is missing', async t => {
   t.match(await provider.validateKey(key), { isValid: true }, 'a relay that lost the announcement')
 })
 
-t.test('a connection that was deleted is silence, and is told as such', async t => {
+t.test('a connection that was deleted is silent, and is reported as such', async t => {
   const { fake, provider, key } = await setUp(t)
   await provider.createCharge(key, request)
   fake.revoke(key.reveal())
@@ -323,7 +323,7 @@ t.test('a wallet that offers NIP-04 alone is asked in it once it was silent, and
   })
 })
 
-t.test('a payment that the wallet tells of is known at once, and what nobody awaits is not', async t => {
+t.test('a payment that the wallet reports is known immediately, and an unexpected one is ignored', async t => {
   const { clock, fake, provider, told, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
   const ahead = await provider.createCharge(key, { ...request, standing: 'ahead' })
@@ -418,7 +418,7 @@ t.test(
   }
 )
 
-t.test('what is surely turned down before it is sent is refused at once', async t => {
+t.test('what certainly fails before it is sent is refused immediately', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   for (const code of ['INSUFFICIENT_BALANCE', 'QUOTA_EXCEEDED']) {
     fake.refuse(code, 'too little', /pay_invoice/)
@@ -494,7 +494,7 @@ t.test(
   }
 )
 
-t.test('a relay whose certificate nobody vouches for is told as what is wrong with the key, each time', async t => {
+t.test('a relay with an untrusted certificate is reported as a fault of the key, each time', async t => {
   const { provider } = await setUp(t)
   const { certificate: cert, key } = selfSigned({ names: ['127.0.0.1'] })
   const fake = await startFakeNwc({ tls: { cert, key } })
@@ -504,7 +504,7 @@ t.test('a relay whose certificate nobody vouches for is told as what is wrong wi
     t.match(await provider.validateKey(text), { isValid: false, message: /No authority that is trusted here signed/ })
 })
 
-t.test('a refused or dropped hash is told apart from a bad key', async t => {
+t.test('a refused or dropped hash is distinguished from a bad key', async t => {
   const { fake, provider, key } = await setUp(t)
   const hashed = { text: 'a text', hash: hash('sha256', 'a text') }
   fake.wallet.hashes = 'refused'

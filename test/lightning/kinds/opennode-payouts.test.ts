@@ -58,7 +58,7 @@ async function setUp(t: T) {
   return { clock, fake, provider, lightning, chain }
 }
 
-void t.test('a refund over Lightning: taken, under way, confirmed with its fee', async t => {
+void t.test('a refund over Lightning: accepted, in flight, confirmed with its fee', async t => {
   const { clock, fake, provider, lightning } = await setUp(t)
   const request = lightning('100000000000001')
   const payout = await provider.createPayout(key, request)
@@ -151,7 +151,7 @@ void t.test('a refusal means that nothing was sent', async t => {
   await t.rejects(
     provider.createPayout(key, chain('1')),
     { name: 'NothingSent', fault: 'rate', retryAfter: 7 },
-    'the key waits as long as it was told'
+    'the key waits for its Retry-After'
   )
   clock.advance(7_000)
   fake.fail('html as 403')
@@ -167,7 +167,7 @@ void t.test('a refusal means that nothing was sent', async t => {
   await t.rejects(
     alone.createPayout(key, chain('1')),
     { name: 'NothingSent', fault: 'network' },
-    'nobody was connected to'
+    'no connection was made'
   )
   await alone.close()
 })
@@ -250,7 +250,7 @@ void t.test("a payout to the same invoice under another reference is another ref
   await t.rejects(provider.lookUpPayout(key, { ...first, reference: '100000000000002' }, null), ProviderUnavailable)
 })
 
-void t.test('looking up says nothing while the provider is away, and never null', async t => {
+void t.test('a look-up throws while the provider is down, and never returns null', async t => {
   const { clock, fake, provider, lightning } = await setUp(t)
   const request = lightning('100000000000001')
   const { payoutId } = await provider.createPayout(key, request)
@@ -271,7 +271,7 @@ void t.test('looking up says nothing while the provider is away, and never null'
   for (const id of [payoutId, null]) await t.rejects(provider.lookUpPayout(key, request, id), { reason: 'key' })
 })
 
-void t.test('every status of a withdrawal is read; one that nobody documented is under way', async t => {
+void t.test('every status of a withdrawal is read; an undocumented one is in flight', async t => {
   const read = (fields: object) => readResponse(OpenNodeWithdrawal, { id: 'w', ...fields })?.payout
   const expected = {
     pending: 'pending',

@@ -87,7 +87,7 @@ void t.test('the life of a charge: made, paid, notified, verified, read again', 
   const preimage = await fake.pay(charge.invoice)
   t.equal(paymentHashOf(preimage), charge.paymentHash)
   const [first] = notifications
-  if (first === undefined) throw new Error('nobody was notified')
+  if (first === undefined) throw new Error('no notification was sent')
   const notification = provider.readNotification(first.headers, first.body)
   t.equal(notification?.chargeId, charge.chargeId)
   t.equal(notification?.verify(key), true)
@@ -95,7 +95,7 @@ void t.test('the life of a charge: made, paid, notified, verified, read again', 
   t.same(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 2_100, settledAt: clock.now() })
 })
 
-void t.test('what is asked for stands in the request as the provider documents it', async t => {
+void t.test('the request has the fields that the provider documents', async t => {
   const { fake, provider, address } = await setUp(t)
   await provider.createCharge(key, request)
   t.same(fake.requests.at(-1), {
@@ -181,7 +181,7 @@ void t.test("fiat amounts are the provider's to convert, and its invoice is the 
   )
 })
 
-void t.test('more than 500,000,000 satoshis are refused before anybody is asked', async t => {
+void t.test('more than 500,000,000 satoshis are refused before any call', async t => {
   const { fake, provider } = await setUp(t)
   for (const amountSats of [500_000_001, 0, 1.5])
     await t.rejects(provider.createCharge(key, { ...request, amountSats }), ProviderRefused)
@@ -257,7 +257,7 @@ void t.test('figures and times are read as numbers, texts and dates, and what sa
     t.equal(readResponse(OpenNodeCharge, nothing), null)
 })
 
-void t.test('a charge of another account is not found, whoever asks', async t => {
+void t.test('a charge of another account is not found with any key', async t => {
   const { fake, provider } = await setUp(t)
   fake.addKey('another-merchant')
   const { chargeId } = await provider.createCharge(key, request)
@@ -271,7 +271,7 @@ void t.test('notifications: forged, repeated, in another case, unreadable, about
   const { chargeId } = await provider.createCharge(key, request)
   await fake.notifyForged(fake.account.charge(chargeId))
   const forged = notifications[0]
-  if (forged === undefined) throw new Error('nobody was notified')
+  if (forged === undefined) throw new Error('no notification was sent')
   t.equal(provider.readNotification(forged.headers, forged.body)?.verify(key), false)
 
   const headers = new HeaderList(['Content-Type', 'application/x-www-form-urlencoded; charset=utf-8'])
@@ -321,7 +321,7 @@ void t.test('notifications: forged, repeated, in another case, unreadable, about
   t.throws(() => provider.readNotification(new HeaderList(), Buffer.from('id=1')), ProviderNotificationError)
 })
 
-void t.test('what was settled lately is listed newest first, in one call', async t => {
+void t.test('recent settlements are listed newest first, in one call', async t => {
   const { clock, fake, provider } = await setUp(t)
   const make = async () => await provider.createCharge(key, request)
   const old = await make()
@@ -349,7 +349,7 @@ void t.test('what was settled lately is listed newest first, in one call', async
     ]
   )
   clock.advance(15 * 24 * 3_600_000)
-  t.same(await listed(provider, key, clock.now()), [], 'what never settled is not listed for ever')
+  t.same(await listed(provider, key, clock.now()), [], 'what never settled is not listed forever')
 })
 
 void t.test('a key is tried as far as it is needed, and the missing permission is named', async t => {
@@ -393,7 +393,7 @@ void t.test('a key is tried as far as it is needed, and the missing permission i
     })
     await t.rejects(provider.lookUp(new Secret('blind'), 'x'), { reason: 'scope', scope: 'Read' })
   }
-  for (const bad of ['nobody knows it', 'unknown-key', 'with\nline'])
+  for (const bad of ['the provider does not know it', 'unknown-key', 'with\nline'])
     t.match(await provider.validateKey(new Secret(bad)), { isValid: false, message: /key/ })
   fake.fail('hang')
   await t.rejects(provider.validateKey(key), ProviderUnavailable, 'silence is no verdict')
@@ -437,7 +437,7 @@ void t.test('a provider that hangs, breaks, answers HTML or asks to wait cannot 
       fake.fail(fault)
       await t.rejects(call(), { fault: reason, retryAfter: fault === 'rate limit' ? 7 : 5 }, fault)
       fake.heal()
-      // The key waits as long as it was told.
+      // The key waits for its Retry-After.
       if (fault === 'rate limit') clock.advance(7_000)
     }
   }

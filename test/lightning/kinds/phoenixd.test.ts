@@ -138,7 +138,7 @@ t.test('a stream ends with its WebSocket, and is opened with a good password, at
   )
 })
 
-t.test('a wrong password is told with where the right ones are', async t => {
+t.test('a wrong password is reported with where the right ones are', async t => {
   const { provider, key } = await setUp(t)
   const wrong = new Secret(key.reveal().replace(/password=[^&]*/, 'password=wrong'))
   t.match(await provider.validateKey(wrong), {

@@ -13,7 +13,7 @@ const regtestAddress: string = bech32.encode('bcrt', [0, ...bech32.toWords(new U
 
 let made = 0
 
-/** An invoice of somebody else's node. */
+/** An invoice of another node. */
 function foreignInvoice(clock: ManualClock, terms: Partial<InvoiceTerms> = {}) {
   const hash = Buffer.alloc(32)
   hash.writeUInt32BE(++made)
@@ -56,7 +56,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     t.same(sandbox.capabilities.payout, { lightning: true, chain: true, once: true })
   })
 
-  await t.test('over Lightning it is confirmed at once, with a small fee and no transaction', async t => {
+  await t.test('over Lightning it is confirmed immediately, with a small fee and no transaction', async t => {
     const payout = await sandbox.createPayout(null, payoutOf('1', foreignInvoice(clock)))
     t.match(payout, {
       payoutId: /^sbx_[0-9a-f-]{36}$/,
@@ -89,13 +89,13 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     }
   )
 
-  await t.test('the same reference pays once, of many at once too, and also after its invoice expired', async t => {
+  await t.test('the same reference pays once, concurrently too, and also after its invoice expired', async t => {
     const charge = await sandbox.createCharge(null, { amountSats: 21, description: '', expirySeconds: 600 })
     const all = await Promise.all(
       Array.from({ length: 20 }, () => sandbox.createPayout(null, payoutOf('3', charge.invoice)))
     )
     t.equal(new Set(all.map(payout => payout.payoutId)).size, 1)
-    t.same(settled, [charge.paymentHash], 'its own invoice is settled, and told of once')
+    t.same(settled, [charge.paymentHash], 'its own invoice is settled, and reported once')
     clock.advance(3_600_000)
     t.same(await sandbox.createPayout(null, payoutOf('3', charge.invoice)), all[0])
     t.match(await sandbox.lookUp(null, charge.chargeId), { status: /^paid$/, receivedSats: 21 })
@@ -176,7 +176,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
 })
 
 t.test(
-  'a database that is away before the payout is unavailable, one that goes while it is written is uncertain',
+  'a database that is down before the payout is unavailable, one that fails while it is written is uncertain',
   async t => {
     const database = await openTestDatabase(t)
     const clock = new ManualClock()

@@ -62,7 +62,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     t.same(await sandbox.settle(charge.invoice), paid, 'also after its expiry')
   })
 
-  await t.test('of many payments at once all learn the same preimage', async t => {
+  await t.test('concurrent payments all learn the same preimage', async t => {
     const charge = await sandbox.createCharge(null, request)
     const paid = await Promise.all(Array.from({ length: 20 }, () => sandbox.settle(charge.invoice)))
     t.equal(new Set(paid.map(one => one.preimage)).size, 1)
@@ -75,7 +75,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     t.match(await sandbox.lookUp(null, charge.chargeId), { status: 'expired' })
   })
 
-  await t.test('an invoice of somebody else is 404, and what is no invoice 400', async t => {
+  await t.test('an unknown invoice is 404, and invalid text 400', async t => {
     const foreign = encodeInvoice(
       {
         network: 'regtest',
@@ -128,7 +128,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
   })
 })
 
-t.test('a database that is away is 503, never an invoice that nobody remembers', async t => {
+t.test('an unavailable database is 503, never an invoice without a row', async t => {
   const database = await openTestDatabase(t)
   const clock = new ManualClock()
   const store = new SqlSandboxStore(database.sql)

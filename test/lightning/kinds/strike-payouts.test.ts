@@ -79,7 +79,7 @@ async function rig(t: T): Promise<Rig> {
   }
 }
 
-t.test('over Lightning it is confirmed at once, with its fee in whole satoshis', async t => {
+t.test('over Lightning it is confirmed immediately, with its fee in whole satoshis', async t => {
   const { clock, fake, strike, lightning } = await rig(t)
   const request = lightning()
   const payout = await strike.createPayout(key, request)
@@ -136,7 +136,7 @@ t.test('one that takes its time is processing until it is done', async t => {
 })
 
 t.test(
-  'over the chain the cheapest speed of a day at most is taken; the transaction is told once it is broadcast',
+  'over the chain the cheapest speed of a day at most is taken; the transaction is reported once it is broadcast',
   async t => {
     const { fake, strike, chain } = await rig(t)
     const request = chain()
@@ -280,7 +280,7 @@ for (const [kind, quote] of [
           await t.rejects(
             provider.lookUpPayout(key, request, null),
             { name: 'ProviderUnavailable', retryAfter: 60 },
-            'nobody knows yet under which id a payment would stand'
+            'the id of a payment is still unknown'
           )
           await t.rejects(provider.createPayout(key, request), { name: 'PayoutUncertain' })
         }
@@ -367,11 +367,11 @@ t.test('an invoice that has expired since says nothing of what was sent', async 
   await t.rejects(
     another().lookUpPayout(new Secret('receiver'), request, null),
     { reason: 'scope' },
-    'a key that may not look is told'
+    'a key without the read permission is reported'
   )
 })
 
-t.test('many at once under one reference, in two processes, pay once', async t => {
+t.test('concurrent payouts under one reference, in two processes, pay once', async t => {
   const { fake, strike, another, lightning } = await rig(t)
   const request = lightning()
   const other = another()
@@ -384,7 +384,7 @@ t.test('many at once under one reference, in two processes, pay once', async t =
 
 const answers: ReadonlyArray<[why: string, status: number, code: string, outcome: Record<string, unknown>]> = [
   ['a conflict', 409, 'PROCESSING_CONFLICT', { name: 'PayoutUncertain' }],
-  ['a payment that is under way', 422, 'PROCESSING_PAYMENT', { name: 'PayoutUncertain' }],
+  ['a payment in flight', 422, 'PROCESSING_PAYMENT', { name: 'PayoutUncertain' }],
   ['a refusal without a code', 422, '', { name: 'PayoutUncertain' }],
   [
     'no route',

@@ -152,13 +152,13 @@ t.test('the state of a charge lies in its receives', async t => {
     t.equal(fake.requests.length, 1)
   })
 
-  await t.test('a payer who is on Strike too leaves no payment hash, and has paid all the same', async t => {
+  await t.test('a payer who is on Strike too leaves no payment hash, and has still paid', async t => {
     const id = await make()
     fake.pay(id, 'P2P')
     t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
     const other = await make()
     fake.pay(other, 'P2P', { amount: '2.34', currency: 'USD' })
-    t.match(await look(other), { status: /^paid$/, receivedSats: null }, 'also when it is told in dollars')
+    t.match(await look(other), { status: /^paid$/, receivedSats: null }, 'also when it is reported in dollars')
   })
 
   await t.test('pending is processing; less than was asked is underpaid; the rest makes it paid', async t => {
@@ -193,7 +193,7 @@ t.test('the state of a charge lies in its receives', async t => {
   })
 })
 
-t.test('key, scopes and trouble are told apart', async t => {
+t.test('key, scopes and trouble are distinguished', async t => {
   const { fake, strike } = await rig(t)
   const { chargeId } = await strike.createCharge(key, request)
   fake.addKey('reader', ['partner.receive-request.read'], fake.account)
@@ -354,7 +354,7 @@ t.test("the account's list of what was settled", async t => {
     'newest first, without older ones and those that are not final'
   )
   t.equal(fake.requests[0]?.path, '/v1/receive-requests/receives?$top=100')
-  t.equal(fake.requests.length, 1, "what was not paid over Lightning may be somebody else's: it is not asked for")
+  t.equal(fake.requests.length, 1, "what was not paid over Lightning may be another account's: it is not requested")
   t.same(
     (await listed(strike, key, 0)).map(({ chargeId }) => chargeId),
     [third, second, first]
@@ -509,7 +509,7 @@ t.test('no key shows in an error, however it fails, nor in the provider itself',
   t.notMatch(inspect(strike, { depth: 20, showHidden: true }), CANARY)
 })
 
-t.test('strike stands in either slot, behind a breaker, at the address that the configuration names', async t => {
+t.test('strike works in either slot, behind a breaker, at the address that the configuration names', async t => {
   const { clock, fake } = await rig(t)
   const database = await openTestDatabase(t)
   const slot = { kind: 'strike', timeout: 10_000, url: `${fake.url}/v1` } as const

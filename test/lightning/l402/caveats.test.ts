@@ -261,7 +261,7 @@ t.test('adding caveats never turns a refusal into an acceptance', async () => {
       (base, extra, start, now) => {
         const before = checkGrant(grantOf([...start, ...base]), NEEDED, now)
         const after = checkGrant(grantOf([...start, ...base, extra]), NEEDED, now)
-        // A required caveat that was missing is the one thing that more caveats can mend, and only the signer's first
+        // A required caveat that was missing is the one thing that more caveats can fix, and only the signer's first
         // six count as ours: tokens without them are never issued.
         return before === null || after !== null || before.message.startsWith('Token missing required')
       }

@@ -78,7 +78,7 @@ t.test('an amount becomes satoshis at the median of the sources, in each currenc
   t.equal(await prices.satoshis('EUR', '89.0005'), 100_000)
   t.ok(
     fake.questions.every(({ headers }) => headers['user-agent'] === 'boltgate'),
-    'one source answers nobody without a User-Agent'
+    'one source rejects requests without a User-Agent'
   )
 })
 
@@ -102,7 +102,7 @@ for (const name of NAMES) {
   })
 }
 
-t.test('a source to which no connection comes about holds up nobody beyond its time', async t => {
+t.test('a source that no connection reaches delays no caller beyond its timeout', async t => {
   const clock = new ManualClock()
   const fake = await startFakePrices({ clock })
   const calls = openSourceCalls()
@@ -156,7 +156,7 @@ t.test('sources that contradict each other give no price', async t => {
   t.ok(await refusalOf(prices))
 })
 
-t.test('100 conversions at once ask each source once, and a kept price asks nobody', async t => {
+t.test('100 concurrent conversions ask each source once, and a cached price asks none', async t => {
   const { prices, fake, clock } = await openFeed(t)
   const all = await Promise.all(Array.from({ length: 100 }, () => prices.satoshis('USD', '10')))
   t.equal(new Set(all).size, 1)
@@ -167,19 +167,19 @@ t.test('100 conversions at once ask each source once, and a kept price asks nobo
   clock.advance(10_001)
   fake.prices.USD = '98000'
   const later = await Promise.all(Array.from({ length: 100 }, () => prices.satoshis('USD', '98')))
-  t.equal(fake.asked(), 8, 'after a minute they are asked again, once')
+  t.equal(fake.asked(), 8, 'after a minute they are refreshed, once')
   t.same(new Set(later), new Set([100_000]))
 })
 
 t.test(
-  'a kept price that is about to end is renewed behind the requests: a source that hangs holds up nobody',
+  'a cached price that is about to expire is renewed in the background: a source that hangs delays no caller',
   async t => {
     const { prices, fake, clock, answered } = await openFeed(t)
     t.equal(await priceOf(prices), '97123.45')
     fake.faults.set('kraken', 'hang')
     fake.prices.USD = '98000'
     clock.advance(50_000)
-    t.equal(await priceOf(prices), '97123.45', 'the kept one, at once')
+    t.equal(await priceOf(prices), '97123.45', 'the cached one, immediately')
     await answered(4 + 3)
     clock.advance(10_000)
     t.equal(await priceOf(prices), '98000')
@@ -187,7 +187,7 @@ t.test(
   }
 )
 
-t.test('a quote says when it was so and until when it stands', async t => {
+t.test('a quote has its time and its expiry', async t => {
   const { prices, clock } = await openFeed(t)
   const now = clock.now()
   const quote = await prices.quote('USD')
@@ -271,7 +271,7 @@ t.test('answers are counted by source and what became of them', async t => {
 })
 
 t.test(
-  'the sandbox on both sides has fixed prices and asks nobody; one real provider is enough for the market',
+  'the sandbox on both sides has fixed prices and asks no source; one real provider is enough for the market',
   async t => {
     const clock = new ManualClock()
     const asked: string[] = []

@@ -65,7 +65,7 @@ t.test('what is wrong is said, and the secret never', async t => {
   t.equal(fault(` toy+https://host?key=${secret}\n`), undefined, 'spaces around a key that was pasted do not matter')
 })
 
-t.test('breakers know hosts apart, and a text that is no key is nobody', async t => {
+t.test('breakers know hosts apart, and an invalid key has no address', async t => {
   const hostOf = addressKeyHost('toy', read)
   t.equal(hostOf(new Secret('toy+http://node.example.com:1/a?key=a')), 'http://node.example.com:1')
   t.equal(hostOf(new Secret('nonsense')), '')

@@ -69,38 +69,38 @@ async function failing(made: Rig, times: number, error: () => Error, with_ = key
 }
 
 for (const kind of ['timeout', 'server'] as const) {
-  t.test(`five failures in a row (${kind}) open it: at once, without a call, with the true Retry-After`, async t => {
-    const made = rig()
-    await failing(made, 5, () => fault(kind))
-    t.equal(made.calls, 5)
-    made.clock.advance(2_500)
-    await t.rejects(made.look(), {
-      name: 'ProviderUnavailable',
-      fault: 'open',
-      status: 503,
-      retryAfter: 8,
-      headers: ['Retry-After', '8']
-    })
-    await t.rejects(made.provider.validateKey(key), { fault: 'open' })
-    t.equal(made.calls, 5)
-  })
+  t.test(
+    `five failures in a row (${kind}) open it: immediate errors, without a call, with the true Retry-After`,
+    async t => {
+      const made = rig()
+      await failing(made, 5, () => fault(kind))
+      t.equal(made.calls, 5)
+      made.clock.advance(2_500)
+      await t.rejects(made.look(), {
+        name: 'ProviderUnavailable',
+        fault: 'open',
+        status: 503,
+        retryAfter: 8,
+        headers: ['Retry-After', '8']
+      })
+      await t.rejects(made.provider.validateKey(key), { fault: 'open' })
+      t.equal(made.calls, 5)
+    }
+  )
 }
 
-t.test(
-  'a host where nobody is there to be connected to is tried after a second, and then at most every five',
-  async t => {
-    const made = rig()
-    await failing(made, 5, () => new NothingSent('x', 5, undefined, 'network'))
-    for (const pause of [1_000, 2_000, 4_000, 5_000, 5_000]) {
-      made.clock.advance(pause - 1)
-      await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
-      made.clock.advance(1)
-      const before = made.calls
-      await failing(made, 1, () => fault('network'))
-      t.equal(made.calls, before + 1)
-    }
+t.test('a host that refuses connections is tried after a second, and then at most every five', async t => {
+  const made = rig()
+  await failing(made, 5, () => new NothingSent('x', 5, undefined, 'network'))
+  for (const pause of [1_000, 2_000, 4_000, 5_000, 5_000]) {
+    made.clock.advance(pause - 1)
+    await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
+    made.clock.advance(1)
+    const before = made.calls
+    await failing(made, 1, () => fault('network'))
+    t.equal(made.calls, before + 1)
   }
-)
+})
 
 t.test('one that lets its callers wait is left alone for longer, as soon as it does', async t => {
   const made = rig()
@@ -120,7 +120,7 @@ t.test('a node that says that it is starting is tried soon', async t => {
   await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
 })
 
-t.test('who wants to know is told of each host that answers again, once', async t => {
+t.test('a listener is notified of each host that answers again, once', async t => {
   const hosts: string[] = []
   const made = rig(
     key => key?.reveal() ?? '',
@@ -140,7 +140,7 @@ t.test('who wants to know is told of each host that answers again, once', async 
   t.same(hosts, ['dead.example'])
 })
 
-t.test('a success in between begins the count anew', async t => {
+t.test('a success in between resets the count', async t => {
   const made = rig()
   await failing(made, 4, () => fault('network'))
   made.next = async () => unpaid
@@ -215,7 +215,7 @@ t.test('after the pause one call tries it: success closes it', async t => {
   t.same(await made.look(), unpaid)
   await failing(made, 4, () => fault('server'))
   made.next = async () => unpaid
-  t.same(await made.look(), unpaid, 'the count began anew')
+  t.same(await made.look(), unpaid, 'the count was reset')
 })
 
 t.test('each try that fails doubles the pause, up to 60 seconds', async t => {
@@ -277,7 +277,7 @@ t.test('what a kind leaves out stays out, and what it is stays what it is', asyn
   for (const name of ['createFiatCharge', 'listSettled', 'subscribe', 'readNotification']) t.notOk(name in provider)
 })
 
-t.test('a host is left alone from its fifth failure until a call was answered, and each host by itself', async t => {
+t.test('a host is left alone from its fifth failure until a call was answered, each host separately', async t => {
   const r = rig(held => held?.reveal() ?? '')
   const other = new Secret('other')
   const isLeftAlone = (held = key) => r.provider.isLeftAlone?.(held)
@@ -291,7 +291,7 @@ t.test('a host is left alone from its fifth failure until a call was answered, a
   t.equal(isLeftAlone(), true)
   t.equal(isLeftAlone(other), false)
   r.clock.advance(10_000)
-  t.equal(isLeftAlone(), true, 'nobody knows yet whether it answers')
+  t.equal(isLeftAlone(), true, 'its state is still unknown')
   r.next = async () => unpaid
   await r.look()
   t.equal(isLeftAlone(), false)

@@ -30,7 +30,7 @@ interface Rig {
   readonly reputation: ClientReputation
   /** When calls were made. */
   readonly calls: number[]
-  /** A stranger asks for an invoice; null, or the seconds that it is told to wait. */
+  /** An anonymous client asks for an invoice; null, or its Retry-After in seconds. */
   ask(client: string, place: string): Promise<number | null>
   /** An account asks with its key. */
   pay(): Promise<number | null>
@@ -91,16 +91,16 @@ for (const attackers of [3, 30]) {
       }
       t.same(refused, { honest: 0, elsewhere: 0, keyed: 0 })
       t.ok(busiest(r.calls) <= 950, `${busiest(r.calls)} calls in ten minutes, of 1,000 before Strike locks out`)
-      t.ok(busiest(r.calls) > 800, 'and what nobody else wanted was given away')
+      t.ok(busiest(r.calls) > 800, 'and what no other client wanted was granted')
     }
   )
 }
 
 t.test(
-  '300 addresses that all begin in one second delay the buyers of that moment by seconds, and nobody after them',
+  '300 addresses that all begin in one second delay the buyers of that moment by seconds, and no buyer after them',
   async t => {
     const r = rig()
-    // A buyer that is refused waits as long as it is told, and longer each time, as clients do.
+    // A buyer that is refused waits for its Retry-After, and longer each time, as clients do.
     const waiting = new Map<string, { readonly since: number; tries: number; next: number }>()
     const delayed: string[] = []
     for (let second = 0; second < 300; second++) {
@@ -149,7 +149,7 @@ t.test(
   'what is kept for whom: keys have all of it, buyers who pay more than reputation, who has many unpaid ones the least',
   async t => {
     const bucket = { burst: 100, perMinute: 85 }
-    t.equal(tokensToKeep('ahead', bucket), 75, 'what is made for nobody yet leaves most to those who wait')
+    t.equal(tokensToKeep('ahead', bucket), 75, 'invoices made ahead leave most of the budget to those who wait')
     t.equal(tokensToKeep('ahead', { burst: 1, perMinute: 1 }), 0, 'and never so much that it is not made at all')
     t.equal(tokensToKeep('keyed', bucket), 0)
     t.equal(tokensToKeep({ ...newcomer, hasPaid: true }, bucket), 20)
@@ -171,7 +171,7 @@ t.test(
   }
 )
 
-t.test('a client that pays has nothing unpaid any more, and comes before strangers', async t => {
+t.test('a client that pays has no unpaid invoices, and comes before anonymous clients', async t => {
   const r = rig()
   for (let time = 0; time < 5; time++) await r.ask('buyer', 'route:a')
   r.reputation.paid('buyer')
@@ -236,7 +236,7 @@ t.test('two slots at one address have one budget, and figures of an operator tak
   t.ok(test.burst + 10 * test.perMinute <= 350, 'of the test host')
 })
 
-t.test('while the shared state is away each process counts alone', async t => {
+t.test('while the shared state is down each process counts alone', async t => {
   const clock = new ManualClock()
   const gone = new Proxy(new MemoryState(clock), {
     get: () => () => {
@@ -314,7 +314,7 @@ t.test('two slots of one service share its budget, however its address is writte
 })
 
 t.test(
-  'calls that belong together are taken at once, by strangers too, and from a bucket that holds fewer',
+  'calls that belong together are taken together, by anonymous clients too, and from a bucket that holds fewer',
   async t => {
     const clock = new ManualClock()
     const budgets = new Budgets({ state: new MemoryState(clock), clock, metrics: new Metrics() })

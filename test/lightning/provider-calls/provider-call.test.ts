@@ -172,7 +172,7 @@ const judged: ReadonlyArray<[name: string, answer: Handler, call: ProviderCall, 
     { retryAfter: 1 }
   ],
   ['429 without a Retry-After', answer(429), get, { retryAfter: 5 }],
-  ['429 with a Retry-After that is none', answer(429, '', { 'retry-after': 'soon' }), get, { retryAfter: 5 }],
+  ['429 with an invalid Retry-After', answer(429, '', { 'retry-after': 'soon' }), get, { retryAfter: 5 }],
   ['500', answer(500, '{"message":"oops"}'), get, { name: 'ProviderUnavailable', fault: 'server' }],
   [
     '503 with an empty body and a Retry-After',
@@ -283,7 +283,7 @@ t.test('a connection that is never made ends with the time limit too', async t =
   t.match(ended, { fault: 'timeout', message: 'The payment provider did not answer in time.' })
 })
 
-t.test('what was given up before its connection stood is not sent when it stands at last', async t => {
+t.test('what was given up before its connection was open is not sent once it opens', async t => {
   const made = await rig(t)
   const asked = Promise.withResolvers<void>()
   const waiting: Array<() => void> = []
@@ -358,7 +358,7 @@ t.test('an answer that begins and does not end is cut by the time limit too', as
   await t.rejects(made.call(), { fault: 'timeout' })
 })
 
-t.test('where nobody listens, certainly nothing was sent', async t => {
+t.test('where the connection is refused, certainly nothing was sent', async t => {
   const made = await rig(t)
   const http = new ProviderHttp({
     url: 'http://127.0.0.1:1',

@@ -59,7 +59,7 @@ t.test("whatever is saved in whatever order, the result is the contract's", t =>
           }
         }
       }
-      // Told apart from the code: the first thing that makes a choice, then every later explicit one.
+      // Independent of the code: the first thing that makes a choice, then every later explicit one.
       const chosen = acts.reduce<ProviderSlot | null>(
         (so, one) => ('choose' in one ? one.choose : (so ?? (one.save === 'primary' ? 'primary' : null))),
         null

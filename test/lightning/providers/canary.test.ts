@@ -57,7 +57,7 @@ const FAILURES: ReadonlyArray<readonly [name: string, reply: Reply]> = [
     }
   ],
   ['an answer that does not come', () => {}],
-  // Last: for the time that it says, nobody asks Strike.
+  // Last: for the time that it says, Strike is not called.
   ['429 that says the key back', echo(429)]
 ]
 

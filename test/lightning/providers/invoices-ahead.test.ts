@@ -45,7 +45,7 @@ t.test('a kind that charges for unpaid invoices makes none ahead unless the oper
   await t.rejects(loadText(yaml('invoicesAhead: 1001'), {}), /a whole number from 0 to 1000/)
 })
 
-t.test('over the whole gateway: what was made ahead is sold by either scheme, and a reload throws it away', async t => {
+t.test('over the whole gateway: what was made ahead is sold by either scheme, and a reload discards it', async t => {
   const clock = new ManualClock()
   const file = `lightning:
   primary: { kind: sandbox, invoicesAhead: 3 }

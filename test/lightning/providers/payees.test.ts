@@ -144,7 +144,7 @@ t.test('503 carries Retry-After and a refusal is 502 Payment provider error', as
   t.same(JSON.parse(String(refused.body)), { error: 'Payment provider error', message: 'The key lacks x.' })
 })
 
-t.test('through a kind that only receives nothing is paid out, and nobody is asked', async t => {
+t.test('a kind that only receives pays nothing out and makes no call', async t => {
   const { kind, keyless, capabilities, createCharge, lookUp, validateKey, close } = new Recorder(true)
   const provider: Provider = { kind, keyless, capabilities, createCharge, lookUp, validateKey, close }
   const payee = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer).platform()
@@ -161,7 +161,7 @@ t.test('through a kind that only receives nothing is paid out, and nobody is ask
 })
 
 t.test(
-  'what is made ahead for an account is named by account and key, and a key that is saved anew has none',
+  'invoices made ahead for an account are named by account and key, and a key that is saved again has none',
   async t => {
     const provider = new Recorder(false)
     const payees = new Payees(
@@ -175,7 +175,7 @@ t.test(
     const of = (held: ProviderAccount) => payees.forMerchant(held).ahead?.account
     t.equal(payees.platform().ahead?.account, 'primary strike operator')
     t.equal(payees.platform().ahead?.most, 7)
-    t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')
+    t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker no host is left alone')
     t.equal(of(account), of({ ...account }))
     t.not(of(account), of({ ...account, primaryKey: sealed('primary', 'one') }))
     t.equal(payees.inSlot({ ...noKeys, alternateKey: sealed('alternate', 'x') }, 'alternate').ahead, null)

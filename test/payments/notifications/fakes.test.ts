@@ -13,7 +13,7 @@ interface World {
   readonly opennode: FakeOpenNode
 }
 
-/** The default deployment, with Strike and OpenNode on loopback in the place of the sandbox. */
+/** The default deployment, with Strike and OpenNode on loopback instead of the sandbox. */
 async function world(t: T) {
   const strike = await startFakeStrike({ key: 'strike-key' })
   const opennode = await startFakeOpenNode({ key: 'opennode-key' })
@@ -125,7 +125,7 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
     t.equal(await status(made, invoiceId), 'unpaid')
   })
 
-  await t.test('Strike: a provider that fails while it is asked is asked again', async t => {
+  await t.test('Strike: a look-up that fails is retried', async t => {
     const { invoiceId, chargeId } = await pay(made)
     strike.fail('server error', /receives$/)
     strike.pay(chargeId)

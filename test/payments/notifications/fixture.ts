@@ -39,7 +39,7 @@ import {
 import { openAnyDatabase } from '../../support/database.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 
-/** A provider that is told by each charge where to notify, signs with the account's key, and lists what was settled. */
+/** A provider whose webhook URL is set per charge, signs with the account's key, and lists what was settled. */
 export class SigningProvider extends FakeProvider {
   override readonly capabilities = {
     onchain: true,
@@ -78,7 +78,7 @@ export class SigningProvider extends FakeProvider {
   }
 }
 
-/** The same for a kind that is told by registration. */
+/** The same for a kind whose webhook is registered. */
 export class SubscribingProvider extends SigningProvider {
   readonly subscriptions: Array<{ readonly key: string; readonly url: string; readonly secret: string }> = []
   refusal: Error | null = null
@@ -180,7 +180,7 @@ export async function fixture(
   t: T,
   options: {
     readonly database?: Database
-    /** Stands in the primary slot, in the place of ours. */ readonly inPrimary?: (
+    /** Fills the primary slot instead of ours. */ readonly inPrimary?: (
       clock: ManualClock
     ) => Provider | Promise<Provider>
   } = {}

@@ -63,7 +63,7 @@ function simulate(
 }
 
 void t.test(
-  'an account with something to be paid is listed each minute, one without every ten, and not at once',
+  'an account with unpaid payments is listed each minute, one without every ten, and not immediately',
   async t => {
     const asked = simulate(listing, [candidate('1'), candidate('2', { isFresh: false })], { minutes: 20 })
     const of = (account: string) =>
@@ -154,7 +154,7 @@ void t.test('a kind without a list has every open payment looked up, one account
   t.ok(asked.every(({ type }) => type === 'look up'))
 })
 
-void t.test('after a 429 nobody of the budget is asked before Retry-After is over', async t => {
+void t.test('after a 429 no account of the budget is called before Retry-After is over', async t => {
   const asked = simulate(listing, [candidate('1'), candidate('2'), candidate('3')], {
     minutes: 90,
     outcome: (_account, at) => (at === 1_000_000 + MINUTE ? { type: 'limited', restsUntil: at + 60 * MINUTE } : null)
@@ -277,7 +277,7 @@ void t.test(
 )
 
 void t.test(
-  'what was made a moment ago is looked up every five seconds where nothing tells of it, all in turn',
+  'what was made a moment ago is looked up every five seconds where no notification comes, all in turn',
   async t => {
     const provider = { capabilities: { notifies: false } } as never
     const made = pollRules(provider, polling('lnurl'), 1)

@@ -116,7 +116,7 @@ void t.test('a lost notification', async t => {
     t.same(
       made.changes.map(change => change.payment.invoiceId),
       [one.invoiceId],
-      'and the merchant is told once'
+      'and the merchant is notified once'
     )
     await minute(poller())
     t.equal(made.changes.length, 1)
@@ -132,26 +132,23 @@ void t.test('a lost notification', async t => {
     t.equal((await payments.get(rival, theirs.invoiceId)).status, 'paid')
   })
 
-  await t.test(
-    'is found up to a day after the invoice has expired, every ten minutes; then nobody is asked any more',
-    async t => {
-      const late = await made.pay(acme)
-      clock.advance(2 * 3_600_000)
-      await payments.sweep()
-      await run(poller())
-      primary.listings.splice(0)
-      for (let minutes = 0; minutes < 30; minutes++) await minute(poller())
-      t.equal(primary.listings.filter(({ key }) => key === 'acme').length, 3)
-      const at = clock.now()
-      primary.settled.set('acme', [{ chargeId: late.chargeId, state: paid(at) }])
-      for (let minutes = 0; minutes < 10; minutes++) await minute(poller())
-      t.match(await payments.get(acme, late.invoiceId), { status: /^paid$/, paidAt: at })
-      clock.advance(24 * 3_600_000)
-      primary.listings.splice(0)
-      for (let minutes = 0; minutes < 15; minutes++) await minute(poller())
-      t.same(primary.listings, [])
-    }
-  )
+  await t.test('is found up to a day after the invoice has expired, every ten minutes; then polling stops', async t => {
+    const late = await made.pay(acme)
+    clock.advance(2 * 3_600_000)
+    await payments.sweep()
+    await run(poller())
+    primary.listings.splice(0)
+    for (let minutes = 0; minutes < 30; minutes++) await minute(poller())
+    t.equal(primary.listings.filter(({ key }) => key === 'acme').length, 3)
+    const at = clock.now()
+    primary.settled.set('acme', [{ chargeId: late.chargeId, state: paid(at) }])
+    for (let minutes = 0; minutes < 10; minutes++) await minute(poller())
+    t.match(await payments.get(acme, late.invoiceId), { status: /^paid$/, paidAt: at })
+    clock.advance(24 * 3_600_000)
+    primary.listings.splice(0)
+    for (let minutes = 0; minutes < 15; minutes++) await minute(poller())
+    t.same(primary.listings, [])
+  })
 })
 
 void t.test('a look at open challenges that took a second is not repeated for fifty', async t => {
@@ -225,7 +222,7 @@ void t.test('accounts with open challenges are found without reading the whole t
   t.notMatch(plan, /Seq Scan/)
 })
 
-void t.test("challenges of routes and proxies are noted as settled; producers' alone ask nobody", async t => {
+void t.test("challenges of routes and proxies are recorded as settled; producers' alone make no call", async t => {
   const made = await polling(t)
   const { primary, clock, poller } = made
   const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
@@ -243,7 +240,7 @@ void t.test("challenges of routes and proxies are noted as settled; producers' a
 })
 
 void t.test(
-  'orders and plans that were paid are found up to a day after their invoice has expired, as payments are; then nobody is asked',
+  'orders and plans that were paid are found up to a day after their invoice has expired, as payments are; then polling stops',
   async t => {
     const made = await polling(t)
     const { primary, clock, poller, minute } = made
@@ -254,7 +251,7 @@ void t.test(
       }),
       await made.challenge({ source: 'subscription' })
     ]
-    // The gateway was down meanwhile, and notifications came to nobody.
+    // The gateway was down meanwhile, and missed its notifications.
     clock.advance(23 * 3_600_000)
     primary.settled.set('acme', [{ chargeId: order.chargeId, state: paid(clock.now()) }])
     primary.settled.set('the operator key', [{ chargeId: plan.chargeId, state: paid(clock.now()) }])
@@ -268,7 +265,7 @@ void t.test(
   }
 )
 
-void t.test('429: nobody is asked before Retry-After is over, by any process', async t => {
+void t.test('429: no call before Retry-After is over, by any process', async t => {
   const made = await polling(t)
   const { primary, clock, poller, minute } = made
   for (const name of ['a', 'b', 'c', 'd', 'e', 'f'])
@@ -287,7 +284,7 @@ void t.test('429: nobody is asked before Retry-After is over, by any process', a
   t.equal(primary.listings.length, asked + 6)
 })
 
-void t.test('a refused key or a provider that is away holds up no other account', async t => {
+void t.test('a refused key or an unavailable provider delays no other account', async t => {
   const made = await polling(t)
   const { primary, poller, minute } = made
   await made.pay(await made.merchant({ primaryApiKey: new Secret('bad') }))
@@ -309,7 +306,7 @@ void t.test('a refused key or a provider that is away holds up no other account'
   )
 })
 
-void t.test('what is awaited of a host that was away is asked for as soon as it answers again', async t => {
+void t.test('what is awaited of a host that was down is looked up as soon as it answers again', async t => {
   const made = await polling(t)
   const { primary, clock, payments, poller } = made
   Object.assign(primary, { hostOf: (key: Secret<string> | null) => `${key?.reveal() ?? ''}.example` })
@@ -331,7 +328,7 @@ void t.test('what is awaited of a host that was away is asked for as soon as it 
   primary.fault = null
   primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
   await run(polled)
-  t.equal(primary.listings.length, listed, 'while it rests nobody is asked')
+  t.equal(primary.listings.length, listed, 'while it rests no call is made')
   t.equal(await polled.recovered('nobody.example'), false)
   t.equal(await polled.recovered('acme.example'), true)
   await run(polled)
@@ -339,7 +336,7 @@ void t.test('what is awaited of a host that was away is asked for as soon as it 
   t.same(
     primary.listings.slice(listed).map(({ key }) => key),
     ['acme'],
-    'another host is still away'
+    'another host is still down'
   )
   t.equal(await polled.recovered('acme.example'), false, 'once')
 })
@@ -356,7 +353,7 @@ void t.test('an account whose key is refused (decision 179)', async t => {
   t.same(await made.memory('primary').resting(), { refused: 1, away: 0 }, 'operators see it')
   primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
 
-  await t.test('is asked again at once when a key was saved or has proved good', async t => {
+  await t.test('is looked up again immediately when a key was saved or has proved valid', async t => {
     primary.fault = null
     await made.memory('primary').wake(acme.id)
     t.same(await made.memory('primary').resting(), { refused: 0, away: 0 })
@@ -385,7 +382,7 @@ void t.test('an account whose key is refused (decision 179)', async t => {
     primary.listSettled = list
   })
 
-  await t.test('is asked for each payment within two minutes of its expiry all the same', async t => {
+  await t.test('is still looked up for each payment within two minutes of its expiry', async t => {
     const other = await made.merchant({ primaryApiKey: new Secret('other') })
     const asked = () => primary.keys.filter(key => key === 'other').length
     const late = await made.pay(other)
@@ -405,7 +402,7 @@ void t.test('an account whose key is refused (decision 179)', async t => {
 })
 
 void t.test(
-  'a payment is told as expired only once its provider has been asked after that and has said no (decision 178)',
+  'a payment is reported as expired only once its provider has been asked after that and has said no (decision 178)',
   async t => {
     const made = await polling(t)
     const { primary, clock, payees, merchants, payments: asked, poller, changes } = made
@@ -437,7 +434,7 @@ void t.test(
         await after.sweep()
         await after.recordExpiries()
         t.equal((await after.get(acme, payment.invoiceId)).status, 'unpaid', 'its provider has not reported since')
-        t.same(told(payment.invoiceId), [], 'and nobody is told')
+        t.same(told(payment.invoiceId), [], 'and no notification is sent')
         await run(poller())
         t.same(told(payment.invoiceId), ['paid'])
         t.equal((await after.get(acme, payment.invoiceId)).paidAt, paidAt)
@@ -459,7 +456,7 @@ void t.test(
     )
 
     await t.test('one that could not be read whole is none; looked up, it is', async t => {
-      // Look-ups that are under way end: they would take this payment along where its id, which is random, comes behind
+      // Look-ups in flight end: they would take this payment along where its id, which is random, comes behind
       // theirs.
       for (let minutes = 0; minutes < 2; minutes++) await made.minute(poller())
       const payment = await made.pay(acme)
@@ -506,7 +503,7 @@ void t.test(
   }
 )
 
-void t.test('a list that is larger than what is read is followed by look-ups at once', async t => {
+void t.test('a list that is larger than what is read is followed by look-ups immediately', async t => {
   const made = await polling(t)
   const { primary, clock, payments, poller, minute } = made
   const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
@@ -523,7 +520,7 @@ void t.test('a list that is larger than what is read is followed by look-ups at 
 })
 
 void t.test(
-  'lnd: a payment that was made during a downtime is found behind 1,200 other invoices, and is told as paid alone',
+  'lnd: a payment that was made during a downtime is found behind 1,200 other invoices, and only it is reported as paid',
   async t => {
     const started = Promise.withResolvers<FakeLnd>()
     const made = await polling(t, {
@@ -648,7 +645,7 @@ void t.test(
   }
 )
 
-void t.test('what is planned is kept before anybody is asked, and of two runs at once one asks', async t => {
+void t.test('a plan is saved before any call, and of two concurrent runs one calls', async t => {
   const made = await polling(t)
   const { primary, clock, poller, store } = made
   await made.pay(await made.merchant())
@@ -669,7 +666,7 @@ void t.test('what is planned is kept before anybody is asked, and of two runs at
   resolve()
   await slow
   t.equal(primary.listings.length, 1)
-  t.same((await store.load('primary', 'lnd')).state, FIRST_STATE, 'another kind of provider begins anew')
+  t.same((await store.load('primary', 'lnd')).state, FIRST_STATE, 'another kind of provider starts over')
 })
 
 void t.test(
@@ -718,7 +715,7 @@ void t.test('Strike: a lost notification, while it locks our address out for an 
   await minute(poller())
   const asked = fake.requests.length
   for (let minutes = 0; minutes < 58; minutes++) await minute(poller())
-  t.equal(fake.requests.length, asked, 'nobody calls meanwhile, which could prolong it')
+  t.equal(fake.requests.length, asked, 'no call comes meanwhile, which could prolong it')
   for (let minutes = 0; minutes < 13; minutes++) await minute(poller())
   t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/ })
 })

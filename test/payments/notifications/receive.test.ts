@@ -20,11 +20,11 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
     return notify('alternate', body, { 'x-test-signature': signed(body, secret) })
   }
 
-  await t.test('is answered at once, and the state is then asked for, never taken from it', async t => {
+  await t.test('is answered immediately, and the state is then looked up, never taken from it', async t => {
     const payment = await made.pay(acme)
     const before = alternate.lookUps
     t.same(await send(payment.chargeId, key), RECEIVED)
-    t.equal(alternate.lookUps, before, 'nobody was asked before the answer')
+    t.equal(alternate.lookUps, before, 'no call was made before the answer')
     await jobs.run()
     t.equal(
       (await payments.get(acme, payment.invoiceId)).status,
@@ -43,7 +43,7 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
   })
 
   await t.test(
-    'duplicates that come while the first waits are one look-up; a replay changes nothing and tells nobody again',
+    'duplicates that come while the first waits are one look-up; a replay changes nothing and notifies nothing',
     async t => {
       const payment = await made.pay(acme)
       alternate.states.set(payment.chargeId, paid(clock.now()))
@@ -71,7 +71,7 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
     t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
   })
 
-  await t.test('a bad signature is 401, and nobody is asked', async t => {
+  await t.test('a bad signature is 401, without a call', async t => {
     const payment = await made.pay(acme)
     alternate.states.set(payment.chargeId, paid(clock.now()))
     const body = `charge ${payment.chargeId} paid`
@@ -134,7 +134,7 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
     jobs.waiting.splice(0)
   })
 
-  await t.test('a provider that is away: the job fails, waits on, and finds the payment later', async t => {
+  await t.test('an unavailable provider: the job fails, retries, and finds the payment later', async t => {
     const payment = await made.pay(acme)
     alternate.states.set(payment.chargeId, paid(clock.now()))
     await send(payment.chargeId, key)
@@ -217,7 +217,7 @@ void t.test('a notification that a registration signs (primary)', async t => {
       }
       t.equal((await send('a guess', `?account=${rival.id}`)).status, 401)
       t.same(await send(secretOf("acme's key"), `?account=${rival.id}`), RECEIVED)
-      t.equal(jobs.waiting.length, before + 1, "the charged account's secret holds wherever it arrives")
+      t.equal(jobs.waiting.length, before + 1, "the charged account's secret is valid at any address")
       jobs.waiting.splice(0)
     }
   )

@@ -25,14 +25,14 @@ function another(made: Fixture) {
   })
 }
 
-void t.test("the primary's webhook is registered by itself on the first payment, once", async t => {
+void t.test("the primary's webhook is registered automatically on the first payment, once", async t => {
   const made = await fixture(t)
   const { primary, database, registration } = made
   const acme = await made.merchant({ primaryApiKey: new Secret("acme's key") })
   await Promise.all(Array.from({ length: 10 }, () => made.pay(acme)))
   await settled(made, 1)
   await made.pay(acme)
-  // Other processes that have not heard of it, all at once.
+  // Other processes that have not heard of it, all concurrently.
   const others = [another(made), another(made), another(made)]
   for (const one of others) one.charged(acme, 'primary', 'strike')
   await Promise.all([...others, registration].map(one => one.close()))
@@ -54,7 +54,7 @@ void t.test("the primary's webhook is registered by itself on the first payment,
   t.equal(await registration.secretOf(null, 'primary', 'strike'), null, 'of another account')
 })
 
-void t.test('of processes that meet the first payment at once, one registers', async t => {
+void t.test('of processes that meet the first payment concurrently, one registers', async t => {
   const made = await fixture(t)
   const acme = await made.merchant()
   const others = Array.from({ length: 8 }, () => another(made))
@@ -114,7 +114,7 @@ void t.test('a payment does not wait for a provider that hangs', async t => {
 })
 
 void t.test(
-  'a changed key or address registers anew, at once and with the same secret; the same key saved again does not',
+  'a changed key or address registers again, immediately and with the same secret; the same key saved again does not',
   async t => {
     const made = await fixture(t)
     const { primary, merchants, log } = made
@@ -153,7 +153,7 @@ void t.test(
 )
 
 void t.test(
-  "kinds that are told in each charge, and demo payments, register nothing; the operator's account registers too",
+  "kinds with a webhook URL per charge, and demo payments, register nothing; the operator's account registers too",
   async t => {
     const made = await fixture(t)
     const { primary, registration, database } = made

@@ -101,37 +101,40 @@ async function setUp(t: T, { start, open: openProvider }: Kind) {
 }
 
 for (const [name, kind] of Object.entries(KINDS)) {
-  void t.test(`streams: a payment at ${name} is known at once, by one process, with the key that is saved`, async t => {
-    const { node, account, acme, open, settle, clock, merchants, database, payments } = await setUp(t, kind)
-    const [one, two, three] = payments
-    const [first, second] = [open(), open()]
-    first.want(account)
-    await until(() => node.followers.size === 1)
-    second.want(account)
-    await settle(one)
-    t.equal(node.followers.size, 1, 'one stream over all processes')
+  void t.test(
+    `streams: a payment at ${name} is known immediately, by one process, with the key that is saved`,
+    async t => {
+      const { node, account, acme, open, settle, clock, merchants, database, payments } = await setUp(t, kind)
+      const [one, two, three] = payments
+      const [first, second] = [open(), open()]
+      first.want(account)
+      await until(() => node.followers.size === 1)
+      second.want(account)
+      await settle(one)
+      t.equal(node.followers.size, 1, 'one stream over all processes')
 
-    await merchants.setProviderKey(acme.id, 'primary', new Secret(`${node.key()}`))
-    first.want(account)
-    clock.advance(10_000)
-    await until(() => node.followers.size === 0)
-    await until(() => {
-      clock.advance(10)
-      return node.followers.size === 1
-    })
-    await settle(two)
-    t.ok(true, 'a changed key opens another stream')
+      await merchants.setProviderKey(acme.id, 'primary', new Secret(`${node.key()}`))
+      first.want(account)
+      clock.advance(10_000)
+      await until(() => node.followers.size === 0)
+      await until(() => {
+        clock.advance(10)
+        return node.followers.size === 1
+      })
+      await settle(two)
+      t.ok(true, 'a changed key opens another stream')
 
-    await first.close()
-    await until(() => node.followers.size === 0)
-    second.want(account)
-    await until(() => node.followers.size === 1)
-    await settle(three)
-    t.ok(true, 'another process takes over at once')
+      await first.close()
+      await until(() => node.followers.size === 0)
+      second.want(account)
+      await until(() => node.followers.size === 1)
+      await settle(three)
+      t.ok(true, 'another process takes over immediately')
 
-    for (let renewals = 0; renewals < 7; renewals++) clock.advance(10_000)
-    await until(() => node.followers.size === 0)
-    await second.close()
-    t.same(await database.sql`select * from provider_streams`, [], 'it ends when it is no longer wanted')
-  })
+      for (let renewals = 0; renewals < 7; renewals++) clock.advance(10_000)
+      await until(() => node.followers.size === 0)
+      await second.close()
+      t.same(await database.sql`select * from provider_streams`, [], 'it ends when it is no longer wanted')
+    }
+  )
 }

@@ -35,7 +35,7 @@ await eachDatabase(t, 'payments that are written together get each its own verdi
       ...different
     })
 
-  await t.test('order ids: one of several holds each, whatever stands beside them', async t => {
+  await t.test('order ids: one of several holds each, whatever else is in the batch', async t => {
     const paid = held('paid')
     t.equal(await store.reserve(paid, now), 'done')
     t.equal(await store.insert(paymentOf(paid), paid), 'done')

@@ -3,7 +3,7 @@ import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { anInput, fixture } from './fixture.ts'
 
-void t.test('cancelling payments', async t => {
+void t.test('canceling payments', async t => {
   const made = await fixture(t)
   const { call, merchant, primary, payments, store, clock, changes } = made
   const acme = await merchant({ primaryApiKey: new Secret('a key') })
@@ -19,19 +19,22 @@ void t.test('cancelling payments', async t => {
       .filter(({ payment }) => payment.invoiceId === invoiceId)
       .map(({ payment, from, tellMerchant }) => [from, payment.status, tellMerchant])
 
-  await t.test('an unpaid one is expired at once, told by one webhook, however often it is cancelled', async t => {
-    const { path, invoiceId } = await create()
-    for (let nth = 0; nth < 3; nth++) {
-      const reply = await call(acme, 'POST', path)
-      t.same([reply.status, reply.data['status'], reply.data['invoiceId']], [200, 'expired', invoiceId])
+  await t.test(
+    'an unpaid one is expired immediately, reported by one webhook, however often it is canceled',
+    async t => {
+      const { path, invoiceId } = await create()
+      for (let nth = 0; nth < 3; nth++) {
+        const reply = await call(acme, 'POST', path)
+        t.same([reply.status, reply.data['status'], reply.data['invoiceId']], [200, 'expired', invoiceId])
+      }
+      await Promise.all([call(acme, 'POST', path), call(acme, 'POST', path)])
+      t.same(told(invoiceId), [['unpaid', 'expired', true]])
+      t.equal((await call(null, 'GET', `/api/payments/${invoiceId}/status`)).data['status'], 'expired')
+      clock.advance(7_200_000)
+      await payments.sweep()
+      t.same(told(invoiceId), [['unpaid', 'expired', true]], 'its own end adds nothing')
     }
-    await Promise.all([call(acme, 'POST', path), call(acme, 'POST', path)])
-    t.same(told(invoiceId), [['unpaid', 'expired', true]])
-    t.equal((await call(null, 'GET', `/api/payments/${invoiceId}/status`)).data['status'], 'expired')
-    clock.advance(7_200_000)
-    await payments.sweep()
-    t.same(told(invoiceId), [['unpaid', 'expired', true]], 'its own end adds nothing')
-  })
+  )
 
   await t.test('its order id stays taken, as that of an expired one', async t => {
     const { path, orderId } = await create()
@@ -41,7 +44,7 @@ void t.test('cancelling payments', async t => {
   })
 
   await t.test(
-    'one past its end is 503 while its provider is away, and then expired without another look-up',
+    'one past its end is 503 while its provider is down, and then expired without another look-up',
     async t => {
       const { path, invoiceId } = await create()
       clock.advance(3_600_000)
@@ -55,7 +58,7 @@ void t.test('cancelling payments', async t => {
     }
   )
 
-  await t.test('money that comes all the same makes it paid, or underpaid', async t => {
+  await t.test('money that still comes makes it paid, or underpaid', async t => {
     for (const [status, receivedSats] of [
       ['paid', 10_000],
       ['underpaid', 400]
@@ -73,7 +76,7 @@ void t.test('cancelling payments', async t => {
   })
 
   await t.test(
-    'one that is paid, in part, or on its way is not cancelled, also when only its provider knows',
+    'one that is paid, in part, or on its way is not canceled, also when only its provider knows',
     async t => {
       for (const status of ['paid', 'underpaid', 'processing', 'refunded'] as const) {
         const { path, invoiceId, chargeId } = await create()
@@ -97,7 +100,7 @@ void t.test('cancelling payments', async t => {
     }
   )
 
-  await t.test('a demo is cancelled before it has confirmed itself, and not after', async t => {
+  await t.test('a demo is canceled before it has confirmed itself, and not after', async t => {
     const early = await create({ amount: 0 })
     t.equal((await call(acme, 'POST', early.path)).data['status'], 'expired')
     const late = await create({ amount: 0 })
@@ -107,7 +110,7 @@ void t.test('cancelling payments', async t => {
     t.equal((await store.byId(early.invoiceId))?.status, 'expired')
   })
 
-  await t.test('while its provider is away nobody can say that it is unpaid, so nothing is cancelled', async t => {
+  await t.test('while its provider is down its status is unknown, so nothing is canceled', async t => {
     const { path, invoiceId } = await create()
     primary.fault = new ProviderUnavailable('away', 5)
     t.equal((await call(acme, 'POST', path)).status, 503)

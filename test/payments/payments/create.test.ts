@@ -436,7 +436,7 @@ void t.test('providers, prices and features', async t => {
   })
 
   await t.test(
-    '502 | upstream provider failure; 503 when it is away (decision 17); a create that failed frees its order id (decision 45)',
+    '502 | upstream provider failure; 503 when it is unavailable (decision 17); a create that failed frees its order id (decision 45)',
     async t => {
       const acme = await merchant()
       const input = anInput()
@@ -472,7 +472,7 @@ void t.test('order ids', async t => {
     t.equal(held.count, 0, 'nothing stays reserved')
   })
 
-  await t.test('20 creates at once with one order id, in two gateways: one payment, one invoice', async t => {
+  await t.test('20 concurrent creates with one order id, in two gateways: one payment, one invoice', async t => {
     const acme = await merchant()
     const input = anInput()
     const asked = primary.requests.length
@@ -659,7 +659,7 @@ void t.test('order ids', async t => {
   })
 })
 
-void t.test('while the database is away payments are 503, and nothing hangs', async t => {
+void t.test('while the database is down payments are 503, and nothing hangs', async t => {
   const { merchant, another, store } = await fixture(t)
   const acme = await merchant()
   const gone = Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
@@ -678,7 +678,7 @@ void t.test('while the database is away payments are 503, and nothing hangs', as
   await away503(another({ store: away('reserve') }).create(acme, anInput()), 'reserve')
   await away503(
     another({ store: away('insert', 'release') }).create(acme, anInput()),
-    'insert: what was thrown first is what is told'
+    'insert: the first error is the one reported'
   )
   await away503(another({ store: away('get') }).get(acme, '1'.repeat(15)), 'get')
   await away503(another({ store: away('byOrder') }).byOrder(acme, 'x'), 'byOrder')

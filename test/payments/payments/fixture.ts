@@ -124,7 +124,7 @@ export interface Reply {
   header(name: string): string | undefined
 }
 
-/** Calls an operation as a merchant, or as nobody. */
+/** Calls an operation as a merchant, or without a key. */
 export type Call = (merchant: Merchant | null, method: string, target: string, body?: object | string) => Promise<Reply>
 
 /** Payments of one gateway, with a clock and providers that a test moves. */
@@ -136,9 +136,9 @@ export interface Fixture {
   readonly alternate: FakeProvider
   readonly payments: Payments
   readonly store: SqlPaymentStore
-  /** What was told of changes, in order. */
+  /** Reported changes, in order. */
   readonly changes: PaymentChange[]
-  /** Who is told of changes in their transactions; keeps them in `changes` unless a test has somebody else told. */
+  /** Listener for changes in their transactions; keeps them in `changes` unless a test sets another. */
   readonly told: { changed: OnPaymentChange }
   readonly call: Call
   /** An account; with a primary key unless said. */

@@ -78,7 +78,7 @@ void t.test('a demo invoice (amount 0)', async t => {
   )
 
   await t.test(
-    'confirms itself at any read, 5 s after creation, before any job has run; the merchant is told once',
+    'confirms itself at any read, 5 s after creation, before any job has run; the merchant is notified once',
     async t => {
       const acme = await merchant()
       const { data } = await call(acme, 'POST', '/api/payments', anInput({ amount: 0 }))
@@ -220,7 +220,7 @@ void t.test('the sweeper', async t => {
     t.equal(most, 1)
   })
 
-  await t.test('survives the database being away, and rests between tries', async t => {
+  await t.test('survives a database outage, and rests between tries', async t => {
     let tries = 0
     let away = true
     const flaky = new (class extends SqlPaymentStore {
@@ -307,7 +307,7 @@ async function watching(t: T, database: Database) {
   told.changed = changed
   await payments.observe(payment, { status: 'processing', receivedSats: null, settledAt: null }, made.clock.now())
   await until(() => heard.length === 2)
-  t.same(heard.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not told')
+  t.same(heard.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not reported')
   t.ok(log.lines.includes('a listener to a payment failed'))
   stop()
   stop()

@@ -1,4 +1,4 @@
-/** Payment links: made by a merchant, paid by strangers on a public page. */
+/** Payment links: made by a merchant, paid by anonymous clients on a public page. */
 import { eventually } from '../../support/gateway-process.ts'
 import t from 'tap'
 import { defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
@@ -78,7 +78,7 @@ t.test('payment links: one client makes 10 open invoices while others still pay,
   t.equal((await sent(gateway, link, { key: 'first' })).status, 303)
   await copied(1, 8)
   const many = await Promise.all(['a', 'b', 'c', 'd'].map(key => sent(gateway, link, { key })))
-  t.ok(many.filter(({ status }) => status === 303).length <= 1, 'of many at once none is one too many')
+  t.ok(many.filter(({ status }) => status === 303).length <= 1, 'of concurrent ones none is one too many')
   await eventually('refused requests release their reservations', async () => {
     const held = await gateway.database.sql`select from payment_reservations`
     return held.length === 0 ? true : null

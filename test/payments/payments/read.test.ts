@@ -128,7 +128,7 @@ void t.test('reading payments', async t => {
       t.same(await everywhere(lost), all('unpaid'))
       clock.advance(1)
       primary.fault = new ProviderUnavailable('away', 5)
-      for (const one of [lost, paid]) t.same(await everywhere(one), all('unpaid'), 'its provider is away')
+      for (const one of [lost, paid]) t.same(await everywhere(one), all('unpaid'), 'its provider is down')
       primary.states.set(paid.charge, { status: 'paid', receivedSats: 10_000, settledAt: clock.now() - 1000 })
       await t.rejects(payments.refundable(acme.id, paid.id), 'nor can it be said whether it can be refunded')
       primary.fault = null
@@ -216,7 +216,7 @@ void t.test('sync', async t => {
           ['underpaid', 'paid', true],
           ['paid', 'refunded', true]
         ],
-        'each change is told once'
+        'each change is reported once'
       )
     }
   )
@@ -276,7 +276,7 @@ void t.test('sync', async t => {
   })
 
   await t.test(
-    'settled: the provider is asked again; unknown hashes, a provider that is away and an account that is gone are no error',
+    'settled: the provider is queried again; unknown hashes, an unavailable provider and an account that is gone are no error',
     async t => {
       const acme = await merchant()
       const payment = await payments.create(acme, anInput())
@@ -296,7 +296,7 @@ void t.test('sync', async t => {
     }
   )
 
-  await t.test('what is sold is told once, after it was written, also where it was refunded at once', async t => {
+  await t.test('a sale is reported once, after it was written, also where it was refunded immediately', async t => {
     const sold: string[] = []
     const heard = another({ paid: payment => sold.push(payment.status) })
     const acme = await merchant()
@@ -311,7 +311,7 @@ void t.test('sync', async t => {
     t.equal(sold.length, 2)
   })
 
-  await t.test('20 observations at once in two gateways: the change is told once', async t => {
+  await t.test('20 concurrent observations in two gateways: the change is reported once', async t => {
     const acme = await merchant()
     const gateway = await fixture(t, { database })
     const second = gateway.another({ changed: (sql, change) => told.changed(sql, change) })
@@ -327,7 +327,7 @@ void t.test('sync', async t => {
     t.equal(changes.at(-1)?.payment.paidAt, paidAt)
   })
 
-  await t.test('what a listener throws rolls the change back, and what it writes stands or falls with it', async t => {
+  await t.test('what a listener throws rolls the change back, and its writes commit or roll back with it', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput())
     const { changed } = told
@@ -354,7 +354,7 @@ void t.test('sync', async t => {
   })
 
   await t.test(
-    'applyChange: a refund of our own reads refunded, keeps paidAt, and tells no merchant (decision 56)',
+    'applyChange: a refund of our own reads refunded, keeps paidAt, and notifies no merchant (decision 56)',
     async t => {
       const acme = await merchant()
       const { store } = await fixture(t, { database })

@@ -62,7 +62,7 @@ void t.test('a repeated key gets the payment that it made, after any restart and
   t.match(
     again,
     { status: 201, replayed: true, data: { invoiceId: first.data['invoiceId'], status: 'expired' } },
-    'as it now stands'
+    'as it now is'
   )
 })
 

@@ -96,7 +96,7 @@ t.test(
     t.same(
       goes(payment, said('processing'), 3_600_000),
       ['processing'],
-      'money that is on its way was sent in time: nobody is told that it expired'
+      'money on its way was sent in time: no expiry is reported'
     )
   }
 )
@@ -124,7 +124,7 @@ t.test('a demo payment confirms itself when it is due, and then it does not expi
   const demo = aPayment({ amount: '0', amountSats: null, kind: 'demo', confirmsAt: 5_000, expiresAt: 600_000 })
   t.equal(statusAt(demo, 4_999), 'unpaid')
   t.same(due(demo, 5_000), { to: 'paid', paidAt: 5_000, receivedSats: null })
-  t.match(asOf(demo, 10_000_000), { status: /^paid$/, paidAt: 5_000 }, 'however late anybody looks')
+  t.match(asOf(demo, 10_000_000), { status: /^paid$/, paidAt: 5_000 }, 'however late it is read')
 })
 
 const seenArbitrary: fc.Arbitrary<ChargeState> = fc.record({

@@ -45,7 +45,7 @@ function aRow(proxyId: string, merchantId: number, members: Partial<ProxyRow> = 
 }
 
 t.test(
-  'what another node changes of a merchant counts for its proxies at once, without waiting for the next reading',
+  "another node's changes of a merchant apply to its proxies immediately, without waiting for the next reading",
   async t => {
     await eachDatabase(t, 'by notification', async (t, database) => {
       const merchants = new Merchants({
@@ -65,7 +65,7 @@ t.test(
         ['b-000001', other]
       ] as const)
         await store.insert(aRow(id, owner.id), null, () => Promise.resolve(0))
-      // This clock stands still, so nothing is read again by time.
+      // This clock is paused, so nothing is read again by time.
       const directory = new ProxyDirectory({
         store,
         database,
@@ -123,7 +123,7 @@ function staged(t: T): {
       heard.set(channel, hear)
       return Promise.resolve(() => Promise.resolve())
     }
-  } as unknown as Database // likewise
+  } as unknown as Database // Also paused.
   const merchant = (): Merchant => aMerchant({ id: 7, isActive: account.isActive })
   const directory = new ProxyDirectory({
     store,
@@ -173,7 +173,7 @@ t.test('a reading that began before a change never puts the old state back', asy
   await readings[5]?.finish()
   await readings[4]?.finish()
   await before
-  t.equal(directory.find('a-000001'), null, 'a deleted one stays away')
+  t.equal(directory.find('a-000001'), null, 'a deleted one stays deleted')
 })
 
 t.test('a merchant that changes while its proxy is first read is seen as it is then', async t => {
@@ -186,7 +186,7 @@ t.test('a merchant that changes while its proxy is first read is seen as it is t
   t.equal((directory.find('a-000001') as ListedProxy).merchant.isActive, true)
   account.isActive = false
   notify(merchantsChannel, '8')
-  t.equal(readings.length, 1, "another account's change is nobody's here")
+  t.equal(readings.length, 1, "another account's change has no effect here")
   notify(merchantsChannel, '7')
   await readings[1]?.finish()
   t.equal((directory.find('a-000001') as ListedProxy).merchant.isActive, false)

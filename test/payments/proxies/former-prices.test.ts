@@ -51,6 +51,6 @@ tap.test('prices that go back and forth push no others out', async t => {
       [20, 99],
       [5, 1]
     ],
-    'each stands once, with the last moment at which it was asked'
+    'each is listed once, with the last time it was asked'
   )
 })

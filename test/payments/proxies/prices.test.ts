@@ -35,7 +35,7 @@ t.test('fiat that comes to more satoshis than its merchant allows is not sold', 
 })
 
 t.test(
-  "a proxy's endpoint is priced by model: no reading of the body gets the cheap price for the dear model",
+  "a proxy's endpoint is priced by model: no reading of the body gets the cheap price for the expensive model",
   async t => {
     const shop = await openShop(t)
     const { path } = await shop.proxy({
@@ -64,7 +64,7 @@ t.test(
     t.equal(
       (await post(shop, `${path}//v1//chat`, '{"model":"small"}')).status,
       403,
-      'of a path that can be read in two ways it cannot be told which is dearer'
+      'of a path that can be read in two ways the more expensive reading is unknown'
     )
     t.equal(sats(await shop.gateway.send('GET', `${path}/b`)), 10, 'all else costs the default')
   }

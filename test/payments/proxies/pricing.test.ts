@@ -61,30 +61,33 @@ t.test('only an endpoint that asks for it sells its whole pattern (decision 114)
   t.equal(priceOf([endpoint('/a/*', 1)], 9, 'GET', '/a/x').pattern, null)
 })
 
-t.test('a token is good for as long as its endpoint says; of two spellings, as the dearer one says', async t => {
-  const endpoints = [
-    endpoint('/a/*', 5, { tokenValiditySeconds: 60 }),
-    endpoint('/b', 7, { tokenValiditySeconds: 90 }),
-    endpoint('/c', 3)
-  ]
-  t.equal(priceOf(endpoints, 9, 'GET', '/a/x').tokenValiditySeconds, 60)
-  t.equal(priceOf(endpoints, 9, 'GET', '/c').tokenValiditySeconds, null, 'the proxy says it')
-  t.equal(priceOf(endpoints, 9, 'GET', '/elsewhere').tokenValiditySeconds, null)
-  t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/a//x', '/b'), {
-    amountSats: 7,
-    price: null,
-    pattern: null,
-    tokenValiditySeconds: 90,
-    meter: null
-  })
-  t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/b', '/c'), {
-    amountSats: 7,
-    price: null,
-    pattern: null,
-    tokenValiditySeconds: 90,
-    meter: null
-  })
-})
+t.test(
+  'a token is valid for as long as its endpoint says; of two spellings, as the more expensive one says',
+  async t => {
+    const endpoints = [
+      endpoint('/a/*', 5, { tokenValiditySeconds: 60 }),
+      endpoint('/b', 7, { tokenValiditySeconds: 90 }),
+      endpoint('/c', 3)
+    ]
+    t.equal(priceOf(endpoints, 9, 'GET', '/a/x').tokenValiditySeconds, 60)
+    t.equal(priceOf(endpoints, 9, 'GET', '/c').tokenValiditySeconds, null, 'the proxy says it')
+    t.equal(priceOf(endpoints, 9, 'GET', '/elsewhere').tokenValiditySeconds, null)
+    t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/a//x', '/b'), {
+      amountSats: 7,
+      price: null,
+      pattern: null,
+      tokenValiditySeconds: 90,
+      meter: null
+    })
+    t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/b', '/c'), {
+      amountSats: 7,
+      price: null,
+      pattern: null,
+      tokenValiditySeconds: 90,
+      meter: null
+    })
+  }
+)
 
 t.test('/a/* takes what begins with /a/ and not /a (decision 114)', async t => {
   t.ok(matches('/a/*', '/a/'))

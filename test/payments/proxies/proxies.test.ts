@@ -165,7 +165,7 @@ t.test('what cannot be a proxy is refused, and the answer says what', async t =>
   )
 })
 
-t.test('a request costs what the proxy says now: a changed price counts at once in this process', async t => {
+t.test('a request costs what the proxy says now: a changed price applies immediately in this process', async t => {
   const upstream = await startUpstream(t)
   const gateway = await startGateway(t)
   const proxyId = await createProxy(gateway, { targetBaseUrl: upstream.url })
@@ -202,7 +202,7 @@ t.test('paths and methods that a proxy does not serve are refused before any cha
   t.equal(method.status, 405)
   t.equal(method.headers['allow'], 'GET, HEAD, POST', 'HEAD goes with GET')
   t.match(method.json(), { error: 'Method not allowed', proxy_id: proxyId })
-  t.equal((await gateway.send('HEAD', `/l402/proxy/${proxyId}/v1/x`)).status, 402, 'HEAD wherever GET is')
+  t.equal((await gateway.send('HEAD', `/l402/proxy/${proxyId}/v1/x`)).status, 402, 'HEAD works for every GET')
   t.equal(upstream.seen.length, 0)
 })
 
@@ -275,7 +275,7 @@ t.test(
     })
     t.equal(dear.headers['www-authenticate'], undefined)
     const made = await Promise.all(Array.from({ length: 8 }, () => make(1)))
-    t.equal(made.filter(answer => answer.status === 201).length, 3, 'eight at once: three get a place')
+    t.equal(made.filter(answer => answer.status === 201).length, 3, 'eight concurrent ones: three get a place')
     const over = made.find(answer => answer.status === 402)
     t.match(over?.json(), { type: /plan-endpoint-limit$/, limit: 3, current: 3, requested: 1 })
   }
@@ -289,7 +289,7 @@ t.test('the test operation says whether the target answers, 200 either way (deci
   t.equal(reached.status, 200)
   t.match(reached.json(), { success: true, statusCode: 200, latencyMs: Number, message: String })
   t.equal(upstream.seen[0]?.headers['x-key'], 'v4lue')
-  // A port of this machine on which nobody listens.
+  // A closed port of this machine.
   const bad = await createProxy(gateway, { targetBaseUrl: 'http://127.0.0.1:9999' })
   const unreached = await gateway.merchantSend('POST', `/api/proxy/${bad}/test`)
   t.equal(unreached.status, 200)

@@ -12,7 +12,7 @@ import type {
 import type { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 
-/** What becomes of a request to pay out. `lost after` has paid when its answer is lost, `lost before` has not. */
+/** Outcome of a payout request. `lost after` has paid when its answer is lost, `lost before` has not. */
 export type HeaderFate =
   | 'pays'
   | 'takes'
@@ -42,7 +42,7 @@ export class FakeProvider implements Provider {
   readonly asked: PayoutRequest[] = []
   /** What was sent, by reference; a reference twice is two payments, since this provider cannot tell. */
   readonly sent: Array<{ readonly reference: string; readonly amountSats: number }> = []
-  /** How payouts stand, by reference. */
+  /** Status of payouts, by reference. */
   readonly payouts = new Map<string, Payout>()
   /** Whether look-ups are answered. */
   reachable = true

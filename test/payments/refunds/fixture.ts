@@ -43,14 +43,14 @@ export type Call = (method: string, target: string, body?: unknown, merchant?: M
 export interface Fixture {
   readonly database: Database
   readonly clock: ManualClock
-  /** Stands in both slots, as one kind does. */
+  /** Fills both slots, as one kind does. */
   readonly provider: FakeProvider
   readonly store: RefundStore
   /** Who gives invoices of Lightning addresses. */
   readonly addresses: { invoiceFor(address: string, amountSats: number): Promise<string> }
   readonly refunds: Refunds
   readonly settlements: RefundSettlements
-  /** Every refund that was told as confirmed. */
+  /** Every refund that was reported as confirmed. */
   readonly confirmed: Refund[]
   readonly merchant: Merchant
   /** Every change of a payment's status. */

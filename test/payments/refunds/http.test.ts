@@ -88,7 +88,7 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
   )
 
   await t.test(
-    "over Lightning: confirmed at once; an invoice of the gateway's own is a payment that reads paid",
+    "over Lightning: confirmed immediately; an invoice of the gateway's own is a payment that reads paid",
     async t => {
       const invoiceId = await paid()
       const other = await unpaid('0.000004')
@@ -107,7 +107,7 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
   )
 
   await t.test(
-    'an invoice that somebody else has paid is refused by the provider, for certain: 400 {error}, and nothing is held',
+    'an invoice that another payer has paid is refused by the provider, for certain: 400 {error}, and nothing is held',
     async t => {
       const invoiceId = await paid()
       const other = await unpaid('0.00001')
@@ -266,7 +266,7 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     }
   )
 
-  await t.test('200 partial refunds at once through the gateway: the sum never passes what was paid', async t => {
+  await t.test('200 concurrent partial refunds through the gateway: the sum never exceeds what was paid', async t => {
     const invoiceId = await paid()
     const answers = await Promise.all(
       Array.from({ length: 200 }, () =>

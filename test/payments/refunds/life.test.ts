@@ -142,7 +142,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     }
   )
 
-  await t.test('a provider that is away is 503 with Retry-After, nothing is under way (decision 17)', async t => {
+  await t.test('an unavailable provider is 503 with Retry-After, and nothing is in flight (decision 17)', async t => {
     provider.fate = () => 'is away'
     const payment = await f.payment()
     const body = { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 1000 }
@@ -255,11 +255,11 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   })
 
   await t.test(
-    'a crash between reserve and call leaves a pending row that nobody sends, failed once the grace is over',
+    'a crash between reserve and call leaves a pending row that is never sent, failed once the grace is over',
     async t => {
       const payment = await f.payment()
       const crashing = f.another()
-      // The process stops for ever where the provider would be asked.
+      // The process hangs where the provider would be asked.
       provider.meanwhile = () => new Promise(() => {})
       void crashing.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 400 })
       let rows: Refund[] = []
@@ -287,7 +287,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     const refund = await f
       .another(store)
       .create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 1000 })
-    t.equal(refund.status, 'pending', 'the client is not told to try again')
+    t.equal(refund.status, 'pending', 'the client is not asked to retry')
     broken = false
     clock.advance(2 * minutes)
     await refunds.followUp(clock.now())
@@ -296,7 +296,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     t.equal(timesSent(refund), 1)
   })
 
-  await t.test('a process that stood still for a minute before the call does not send', async t => {
+  await t.test('a process that hung for a minute before the call does not send', async t => {
     const store = Object.create(f.store, {
       insert: {
         value: async (...args: Parameters<RefundStore['insert']>) => {
@@ -395,7 +395,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
       t.equal(
         f.confirmed.filter(({ refundId }) => refundId === refund.refundId).length,
         1,
-        'whoever it was made for is told once'
+        'its recipient is notified once'
       )
     }
   )
@@ -407,7 +407,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'pending' })
   })
 
-  await t.test('twenty syncs at once write once, and change the payment once', async t => {
+  await t.test('twenty concurrent syncs write once, and change the payment once', async t => {
     const refund = await ask('takes', 1000)
     provider.becomes(refund.refundId, {
       status: 'confirmed',
@@ -425,7 +425,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   })
 
   await t.test(
-    'sync with the provider away is 503, with the key gone 400, with another kind in the slot 502; the refund stays',
+    'sync with the provider down is 503, with the key gone 400, with another kind in the slot 502; the refund stays',
     async t => {
       const refund = await ask('lost after')
       provider.reachable = false
@@ -483,7 +483,7 @@ void eachDatabase(t, 'the follow-up', async (t: T, database) => {
     const made: Refund[] = []
     for (let index = 0; index < 3; index++)
       made.push(await refunds.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 100 }))
-    t.equal(await refunds.followUp(clock.now()), 0, 'not before a minute: the create itself may be under way')
+    t.equal(await refunds.followUp(clock.now()), 0, 'not before a minute: the create itself may be in flight')
     clock.advance(1 * minutes)
     t.equal(await refunds.followUp(clock.now()), 3)
     t.equal(await refunds.followUp(clock.now()), 0, 'each is put off')

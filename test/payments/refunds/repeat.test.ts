@@ -73,7 +73,7 @@ void eachDatabase(
       t.equal(provider.asked.length, asked, 'the provider is not asked a second time')
     })
 
-    await t.test('is the same refund, as it then stands, after any restart and any time', async t => {
+    await t.test('is the same refund, in its current state, after any restart and any time', async t => {
       const body = await partial()
       const first = await (await started(f, f.another()))('same', body)
       t.match(first, { status: 201, replayed: false, data: { status: 'confirmed' } })
@@ -105,7 +105,7 @@ void eachDatabase(
       const processes = await Promise.all([second, second, third, third].map(async () => started(f, f.another())))
       const asked = provider.asked.length
       const answers = await Promise.all(processes.map((run, n) => run('daily', n < 2 ? second : third)))
-      t.equal(provider.asked.length, asked + 1, 'of two bodies at once one has it')
+      t.equal(provider.asked.length, asked + 1, 'of two concurrent bodies one has it')
       t.same(answers.map(({ status }) => status).toSorted(), [201, 201, 400, 400])
       t.match(await ask(first), { status: 400 }, 'a late repetition of the first pays nothing')
       t.equal(provider.asked.length, asked + 1)
@@ -130,7 +130,7 @@ void eachDatabase(
       t.match(await ask(body), { status: 201, replayed: true, data: { refundId: one.data['refundId'] } })
     })
 
-    await t.test('is asked anew when it was refused and nothing was sent (decision 19)', async t => {
+    await t.test('is requested again when it was refused and nothing was sent (decision 19)', async t => {
       for (const fate of ['refuses', 'is away', 'fails'] as const) {
         const body = await partial()
         provider.fate = () => fate

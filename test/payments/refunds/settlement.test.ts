@@ -33,34 +33,31 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     provider.reachable = true
   })
 
-  await t.test(
-    'what a merchant is told of it: at create, get, sync, and where its amount is asked for again',
-    async t => {
-      const refund = await lost()
-      provider.reachable = false
-      const advice = new RegExp(
-        `Refund ${refund.refundId} of 1000 satoshis is pending.*looked up until .*Do not create another.*ask the operator to settle it`
-      )
-      t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, { status: 'pending', message: advice })
-      t.match(await f.call('POST', `/api/refunds/${refund.refundId}/sync`), { status: 503, data: { message: advice } })
-      const again = await f.call('POST', '/api/refunds', {
-        invoiceId: refund.invoiceId,
-        refundAddress,
-        amountSatoshis: 1
-      })
-      t.equal(again.status, 400)
-      t.match(again.data, { error: advice })
-      provider.reachable = true
-      provider.fate = () => 'pays'
-      const payment = await f.payment()
-      const plain = await f.call('POST', '/api/refunds', {
-        invoiceId: payment.invoiceId,
-        refundAddress,
-        amountSatoshis: 1
-      })
-      t.notOk('message' in plain.data, 'nothing is to be done about one that was taken')
-    }
-  )
+  await t.test('what a merchant sees of it: at create, get, sync, and on a retry of its amount', async t => {
+    const refund = await lost()
+    provider.reachable = false
+    const advice = new RegExp(
+      `Refund ${refund.refundId} of 1000 satoshis is pending.*looked up until .*Do not create another.*ask the operator to settle it`
+    )
+    t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, { status: 'pending', message: advice })
+    t.match(await f.call('POST', `/api/refunds/${refund.refundId}/sync`), { status: 503, data: { message: advice } })
+    const again = await f.call('POST', '/api/refunds', {
+      invoiceId: refund.invoiceId,
+      refundAddress,
+      amountSatoshis: 1
+    })
+    t.equal(again.status, 400)
+    t.match(again.data, { error: advice })
+    provider.reachable = true
+    provider.fate = () => 'pays'
+    const payment = await f.payment()
+    const plain = await f.call('POST', '/api/refunds', {
+      invoiceId: payment.invoiceId,
+      refundAddress,
+      amountSatoshis: 1
+    })
+    t.notOk('message' in plain.data, 'nothing is to be done about one that was taken')
+  })
 
   await t.test(
     "sent: confirmed with the provider's id, the payment reads refunded, and who and why is kept",
@@ -89,7 +86,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
       t.equal(
         f.confirmed.filter(({ refundId }) => refundId === refund.refundId).length,
         1,
-        'and it is told as any other'
+        'and it is reported as any other'
       )
       t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, {
         status: 'confirmed',
@@ -194,7 +191,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     }
   )
 
-  await t.test('twenty settlements at once: one is written', async t => {
+  await t.test('twenty concurrent settlements: one is written', async t => {
     const refund = await lost()
     clock.advance(10 * MINUTE)
     const replies = await Promise.all(

@@ -35,7 +35,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
   ]
   for (const [name, isCertain, fate] of fates) {
     await t.test(
-      `200 partial refunds at once against one payment, from two processes, ${name}: the sum never passes what was paid`,
+      `200 concurrent partial refunds against one payment, from two processes, ${name}: the sum never passes what was paid`,
       async t => {
         provider.fate = fate
         const payment = await f.payment({ amountSats: 1000 })
@@ -61,7 +61,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
     )
   }
 
-  await t.test('full refunds at once, without amount on the alternate provider: one gets it all', async t => {
+  await t.test('concurrent full refunds, without amount on the alternate provider: one gets it all', async t => {
     provider.fate = () => 'pays'
     const payment = await f.payment({ amountSats: 1000, slot: 'alternate' })
     const tried = await Promise.allSettled(
@@ -125,7 +125,7 @@ void eachDatabase(t, 'partial refunds never add up to more than was paid', async
             return
           case 'provider': {
             const held = provider.payouts.get(chosen?.refundId ?? '')
-            // A provider's own last word stands too.
+            // A provider's own final status holds too.
             if (held !== undefined && (held.status === 'pending' || held.status === 'processing'))
               provider.payouts.set(chosen?.refundId ?? '', { ...held, status: one.status })
             return

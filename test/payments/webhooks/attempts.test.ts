@@ -237,7 +237,7 @@ await t.test('a URL that was cleared: the delivery fails, with its reason and wi
   t.same(await jobs.waiting(), [])
 })
 
-await t.test('a deactivated merchant is told all the same', async t => {
+await t.test('a deactivated merchant is still notified', async t => {
   const { changes, clock, jobs, merchants, receiver, merchant, payment, row } = await fixture(t)
   const endpoint = await receiver()
   const account = await merchant(endpoint.url)
@@ -296,7 +296,7 @@ await t.test('a job that comes twice, and a process that died between sending an
     t.match(await row(other), { status: 'delivered', attempts: 1 })
   })
 
-  await t.test('two gateways with one job at once: one sends', async t => {
+  await t.test('two gateways with one job concurrently: one sends', async t => {
     const third = await merchant(endpoint.url)
     const before = endpoint.received.length
     await paid(third)

@@ -23,7 +23,7 @@ function only(t: T, received: readonly Received[]) {
   return one
 }
 
-await eachDatabase(t, 'an event is told to each endpoint that wants it, with its own secret', async (t, database) => {
+await eachDatabase(t, 'an event is sent to each endpoint that wants it, with its own secret', async (t, database) => {
   const f = await fixture(t, { database })
   const [first, paid, all, expired] = await Promise.all([f.receiver(), f.receiver(), f.receiver(), f.receiver()])
   const account = await f.merchant(first.url)
@@ -58,7 +58,7 @@ await eachDatabase(t, 'an event is told to each endpoint that wants it, with its
   t.equal((await f.call(account, 'GET', `${DELIVERIES}?endpoint=second`)).status, 400)
 })
 
-await eachDatabase(t, 'many events at once, of accounts with and without endpoints: each once', async (t, database) => {
+await eachDatabase(t, 'concurrent events, of accounts with and without endpoints: each once', async (t, database) => {
   const f = await fixture(t, { database })
   const without = await f.merchant(null)
   const [one, two] = [await f.merchant('http://127.0.0.1:9900/one'), await f.merchant(null)]
@@ -75,7 +75,7 @@ await eachDatabase(t, 'many events at once, of accounts with and without endpoin
     paidAt: f.clock.now()
   }))
   type Told = Parameters<Fixture['webhooks']['challengesPaid']>[1]
-  // Only what the event tells of is read.
+  // Only what the event reports is read.
   const tell = () => f.webhooks.challengesPaid(database.sql, challenges as unknown as Told)
   await tell()
   await tell()
@@ -129,7 +129,7 @@ await eachDatabase(t, 'what waits for an endpoint that is paused or removed fail
     }
   }
 
-  await t.test('an attempt that is under way meanwhile ends, and the next one says it', async t => {
+  await t.test('an attempt in flight meanwhile ends, and the next one says it', async t => {
     const { id } = await further(f, account, endpoint.url)
     await f.paid(account)
     const [job] = await f.jobs.waiting()
@@ -203,7 +203,7 @@ await t.test('the list has the first endpoint first, and never a secret', async 
   t.same((await f.call(await f.merchant(null), 'GET', ENDPOINTS)).data, [])
 })
 
-await t.test("a plan's number is kept, also by many at once; the first one has its place", async t => {
+await t.test("a plan's limit holds, also for concurrent requests; the first one has its place", async t => {
   const f = await fixture(t)
   const account = await f.merchant(null)
   const made = await Promise.all(

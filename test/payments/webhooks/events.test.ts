@@ -8,7 +8,7 @@ import { openAnyDatabase } from '../../support/database.ts'
 import { fixture } from './fixture.ts'
 
 await t.test(
-  'paid, processing, underpaid and expired are told, once per invoice and status; refunded when the provider reports it',
+  'paid, processing, underpaid and expired are reported, once per invoice and status; refunded when the provider reports it',
   async t => {
     const { changes, clock, jobs, merchant, payment, rows } = await fixture(t)
     const account = await merchant('http://127.0.0.1:1234/')
@@ -71,7 +71,7 @@ await t.test('a merchant without a callback URL gets no event, also not later', 
   t.same(await jobs.waiting(), [])
 })
 
-await t.test('event and job stand or fall with the change', async t => {
+await t.test('event and job commit or roll back with the change', async t => {
   const { changes, clock, database, jobs, merchant, payment, rows, webhooks } = await fixture(t)
   const account = await merchant('http://127.0.0.1:1234/')
   const made = await payment(account)
@@ -187,7 +187,7 @@ await t.test(
         }
         told = async (tx, paid) => {
           await webhooks.challengesPaid(tx, paid)
-          throw Object.assign(new Error('the database is away'), { code: 'ECONNRESET' })
+          throw Object.assign(new Error('the database is down'), { code: 'ECONNRESET' })
         }
         t.equal((await shop.call(account, 'POST', '/api/l402/challenges/verify-credential', body)).status, 503)
         const before = (await rows(account)).length

@@ -29,7 +29,7 @@ interface Row {
   key: string | null
 }
 
-/** Jobs that stand and fall with the caller's transaction, and that run when a test says so, by its own clock. */
+/** Jobs that commit or roll back with the caller's transaction, and that run when a test says so, by its own clock. */
 export class FakeJobs implements Jobs {
   readonly queueOptions = new Map<string, QueueOptions>()
   readonly periodic = new Map<string, number>()

@@ -70,7 +70,7 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
     })
   })
 
-  await t.test('a test event, which no delivery tells of', async t => {
+  await t.test('a test event, which no delivery lists', async t => {
     const [before, listed] = [endpoint.received.length, await deliveries()]
     const sent = await send('POST', '/api/merchant/webhooks/test', 200)
     t.match(sent, { isDelivered: true, url: `${endpoint.url}/hooks`, responseStatus: 200, error: null })
@@ -102,7 +102,7 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
     })
   })
 
-  await t.test('a refund of ours is told by no webhook', async t => {
+  await t.test('a refund of ours sends no webhook', async t => {
     await gateway.database.sql`update merchants set refunds_enabled = true where id = ${gateway.merchant.id}`
     const before = (await deliveries()).length
     const [row] = await deliveries()

@@ -26,7 +26,7 @@ interface Paying {
 interface Running {
   readonly jobs: DatabaseJobs
   receiver(options?: ReceiverOptions): Promise<Receiver>
-  /** A new account with so many payments, which it is not told of yet; what is answered has them paid. */
+  /** A new account with so many payments, not yet reported to it; the returned function has them paid. */
   account(url: string, payments: number): Promise<Paying>
   rows(merchantId: number): Promise<DeliveryRow[]>
 }

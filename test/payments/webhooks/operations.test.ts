@@ -139,7 +139,7 @@ await t.test('resend: 202, the same bytes, a fresh signature, counted as a furth
     t.same(await jobs.waiting(), [])
   })
 
-  await t.test('twice at once: one attempt', async t => {
+  await t.test('twice concurrently: one attempt', async t => {
     endpoint.answer(() => ({ status: 200 }))
     const count = endpoint.received.length
     const answers = await Promise.all([
@@ -155,7 +155,7 @@ await t.test('resend: 202, the same bytes, a fresh signature, counted as a furth
     t.match(await row(account), { status: 'delivered', attempts: 4 })
   })
 
-  await t.test("not somebody else's, not an unknown one, not what is no id", async t => {
+  await t.test("not another account's, not an unknown one, not an invalid id", async t => {
     const other = await merchant(endpoint.url)
     for (const [who, which] of [
       [other, id],
@@ -202,7 +202,7 @@ await t.test('resend of one that waits brings it forward, and its schedule goes 
   t.match(await row(account), { status: 'delivered', attempts: 3 })
 })
 
-await t.test('while an attempt is under way a resend adds none', async t => {
+await t.test('while an attempt is in flight a resend adds none', async t => {
   const { call, jobs, merchant, paid, receiver, row } = await fixture(t)
   const sent = Promise.withResolvers<void>()
   const endpoint = await receiver({
@@ -255,7 +255,7 @@ await t.test(
 
 const TEST = '/api/merchant/webhooks/test'
 
-await t.test('a test event goes out at once, signed, and what the endpoint said comes back', async t => {
+await t.test("a test event is sent immediately, signed, and the endpoint's response is returned", async t => {
   const { call, clock, jobs, merchant, receiver, rows } = await fixture(t)
   const endpoint = await receiver({ answer: () => ({ status: 202, body: 'thanks' }) })
   const account = await merchant(endpoint.url)
@@ -284,7 +284,7 @@ await t.test('a test event goes out at once, signed, and what the endpoint said 
   t.same(await jobs.waiting(), [])
 })
 
-await t.test('a test event that is refused, or that nobody takes, is told and not sent again', async t => {
+await t.test('a test event that is refused or not received is reported and not sent again', async t => {
   const { call, clock, jobs, merchant, receiver, rows, paid } = await fixture(t)
   const endpoint = await receiver({ answer: () => ({ status: 401, body: 'bad signature' }) })
   const account = await merchant(endpoint.url)

@@ -71,7 +71,7 @@ t.test('metadata | string holding the JSON supplied at payment creation', async 
   t.equal((JSON.parse(paymentPayload(aPayment({ metadata: {} }))) as { metadata: unknown }).metadata, '{}')
 })
 
-t.test('l402.challenge.paid: flat, told from payments by its event', async t => {
+t.test('l402.challenge.paid: flat, distinguished from payments by its event', async t => {
   const challenge = {
     paymentHash: 'ab'.repeat(32),
     resource: '/reports/1',
@@ -184,7 +184,7 @@ t.test('User-Agent: boltgate and the version of the package', async t => {
   t.match(USER_AGENT, /^boltgate\/\d+\.\d+\.\d+/)
 })
 
-t.test('storefront.order.failed tells which paid order the shop did not make, and why', async t => {
+t.test('storefront.order.failed names the paid order that the shop did not make, and why', async t => {
   const body = storeOrderPayload({
     id: 'ord_0123456789abcdef',
     merchantId: 7,

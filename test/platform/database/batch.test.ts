@@ -54,7 +54,7 @@ const work = async () => {
 }
 const item = (id: number, key = `key ${id}`) => ({ key, id })
 
-t.test('one at a time is written in the turn in which it comes, and by itself', async t => {
+t.test('one at a time is written in the order of arrival, on its own', async t => {
   const { batch, statements, ids } = watched()
   for (const id of [1, 2, 3]) {
     const verdict = batch.add(item(id))
@@ -68,7 +68,7 @@ t.test('one at a time is written in the turn in which it comes, and by itself', 
 })
 
 t.test(
-  'what comes while a statement is under way goes with the next, sorted by key; each has its own verdict',
+  'what comes while a statement is in flight goes with the next, sorted by key; each has its own verdict',
   async t => {
     const { batch, statements, ids } = watched()
     const first = batch.add(item(0, 'm'))
@@ -97,7 +97,7 @@ t.test('what comes in one turn goes together, also when it comes over several pr
   t.same(await Promise.all(all), ['0', '1', '5', '20'])
 })
 
-t.test('of one key one item at a time is under way, in the order in which they came', async t => {
+t.test('of one key one item at a time is in flight, in the order in which they came', async t => {
   const { batch, statements, ids } = watched()
   const all = [batch.add(item(0, 'a'))]
   await work()
@@ -110,7 +110,7 @@ t.test('of one key one item at a time is under way, in the order in which they c
   t.same(ids(), [[0], [1, 2], [3, 4]])
 })
 
-t.test('callers who come again as soon as they are told go together', async t => {
+t.test('callers who come again as soon as they are answered go together', async t => {
   const sizes: number[] = []
   const batch = new Batch<Item, null>({
     key: ({ key }) => key,
@@ -124,7 +124,7 @@ t.test('callers who come again as soon as they are told go together', async t =>
     for (let time = 0; time < 4; time++) await batch.add(item(id))
   }
   await Promise.all([1, 2, 3, 4].map(caller))
-  t.same(sizes, [4, 4, 4, 4], 'not the first of them by itself, and the others behind it')
+  t.same(sizes, [4, 4, 4, 4], 'not the first of them alone, and the others behind it')
 })
 
 t.test('items that change nothing wait for no other of their kind', async t => {
@@ -170,7 +170,7 @@ t.test('a statement takes so many items, and so many bytes, and the rest in thei
   t.same(
     large.ids().map(ids => ids.toSorted((one, other) => one - other)),
     [[1], [100_000, 900_000], [100_001], [2_000_000], [7]],
-    'one that is larger goes by itself'
+    'one that is larger goes alone'
   )
 })
 
@@ -212,7 +212,7 @@ t.test('a lost answer is lost for each item of its statement and for no other, a
   t.same(ids(), [[0], [1, 2], [3]])
 })
 
-t.test('a statement that stands holds up what comes after it for a tenth of a second, and no longer', async t => {
+t.test('a statement that hangs delays what comes after it for a tenth of a second, and no longer', async t => {
   const { batch, statements, clock, ids } = watched()
   void batch.add(item(0, 'a'))
   await work()
@@ -260,7 +260,7 @@ t.test(
       [...outcomes],
       [...Array(20).keys()].map(id => [id, 'lost'])
     )
-    t.same(ids(), [[0], [21], [20]], 'what came lately is tried')
+    t.same(ids(), [[0], [21], [20]], 'what came recently is tried')
     statements[1]?.answer()
     statements[2]?.answer()
     await turn()
@@ -274,7 +274,7 @@ t.test(
   }
 )
 
-t.test('it is drained when nothing waits and nothing is under way', async t => {
+t.test('it is drained when nothing waits and nothing is in flight', async t => {
   const { batch, statements } = watched()
   await batch.drained()
   const verdicts = [batch.add(item(0)), batch.add(item(1, 'key 0')), batch.add(item(2))]
@@ -359,7 +359,7 @@ t.test('no interleaving gives a verdict that statements of one item would not', 
       for (const { operation, verdict } of told) {
         const expected = isDone.has(operation) ? step(alone, operation) : null
         if (verdict !== null && verdict !== expected) return false
-        // A fault of somebody else's is told only where the statement was shared.
+        // Another caller's fault is reported only where the statement was shared.
         if (operation.fault === 'refused' && verdict !== null) return false
       }
       return isDone.size === done.length && JSON.stringify([...held].sort()) === JSON.stringify([...alone].sort())

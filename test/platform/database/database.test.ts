@@ -121,7 +121,7 @@ for (const [kind, url] of [
           `select set_config('test.kept', 'yes', false), ${values.length === 0 ? '1' : '$1::int'} /* ${'x'.repeat(4_000)} */`,
           values
         )
-        // Long enough for a connection that nobody wants to be ended.
+        // Long enough for a connection that is idle to be ended.
         for (let turn = 0; turn < 5; turn++) await setImmediate()
         t.same(await database.sql`select current_setting('test.kept', true) as kept`, [{ kept: 'yes' }])
       }
@@ -165,7 +165,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'the outer handle is refused inside a transaction, instead of waiting for itself for ever',
+  'the outer handle is refused inside a transaction, instead of deadlocking',
   async (t, database) => {
     const { sql } = database
     let later: Promise<unknown> | null = null
@@ -182,7 +182,7 @@ await eachDatabase(
         OutsideTransaction
       )
       await t.rejects(database.notify('channel', 'x'), OutsideTransaction)
-      // A part of a statement runs nothing by itself.
+      // A part of a statement runs nothing on its own.
       await tx`select ${sql('a')} from (select 1 as a) as one`
       later = ended.promise.then(() => sql`select 2 as n`)
     })
@@ -256,7 +256,7 @@ await eachDatabase(
   empty
 )
 
-await onEmbedded(t, 'health tells slow from late by the clock (decision 22)', async t => {
+await onEmbedded(t, 'health distinguishes slow from late by the clock (decision 22)', async t => {
   const clock = new ManualClock()
   const database = await openAt(t, 'pglite:memory', { clock, image: await testImage() })
   for (const [ms, status] of [
@@ -295,8 +295,8 @@ await t.test(
   }
 )
 
-await t.test('a PostgreSQL that is away is a connection fault, and unhealthy without its address', async t => {
-  // A port of the loopback address on which nothing may listen without privileges: refused at once.
+await t.test('an unreachable PostgreSQL is a connection fault, and unhealthy without its address', async t => {
+  // A port of the loopback address on which nothing may listen without privileges: refused immediately.
   const database = await openDatabase({
     url: 'postgres://user:password@127.0.0.1:1/db',
     dataDir: '.',
@@ -415,7 +415,7 @@ await onEmbedded(t, 'megabytes cross whole in both directions', async t => {
 
 await onEmbedded(
   t,
-  'a folder keeps its rows, says once that it does not fsync, and tells when it is being made',
+  'a folder keeps its rows, says once that it does not fsync, and reports when it is created',
   async t => {
     const dataDir = join(temporaryFolder(t), 'data')
     const first = recordingLog()
@@ -439,7 +439,7 @@ await onEmbedded(
   }
 )
 
-await onEmbedded(t, 'what a crash left half made is made anew', async t => {
+await onEmbedded(t, 'what a crash left half made is made again', async t => {
   const dataDir = temporaryFolder(t)
   mkdirSync(join(dataDir, 'database.making'))
   writeFileSync(join(dataDir, 'database.making', 'PG_VERSION'), '18\n')
@@ -502,7 +502,7 @@ await onEmbedded(t, 'SIGKILL during inserts loses no acknowledged row', async t 
 
 await onEmbedded(
   t,
-  'a gateway killed in the middle of a long query leaves no process, and its folder opens again at once',
+  'a gateway killed in the middle of a long query leaves no process, and its folder opens again immediately',
   async t => {
     const dataDir = temporaryFolder(t)
     const holder = start(t, dataDir, 'busy')
@@ -521,27 +521,31 @@ await onEmbedded(
   }
 )
 
-await onEmbedded(t, 'what is no embedded database is told with what would be right, and is left as it is', async t => {
-  const dataDir = temporaryFolder(t)
-  const folder = join(dataDir, 'database')
-  const open = () => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
-  const refusal = (reason: RegExp) => ({
-    code: 'BG_DATABASE_OPEN',
-    message: new RegExp(`^The embedded database in ${folder} cannot be opened: ${reason.source}`)
-  })
-  writeFileSync(folder, 'hello')
-  await t.rejects(open(), refusal(/what is there is no database; move it away, or name another folder with `data`$/))
-  t.equal(readFileSync(folder, 'utf8'), 'hello')
-  rmSync(folder)
-  mkdirSync(folder)
-  await t.rejects(open(), refusal(/what is there is no database; move it away/))
-  writeFileSync(join(folder, 'PG_VERSION'), '18\n')
-  await t.rejects(open(), refusal(/.*; .*its files are damaged or of another version: restore them from a copy/))
-  rmSync(folder, { recursive: true })
-  rmSync(`${folder}.lock`)
-  mkdirSync(`${folder}.lock`)
-  await t.rejects(open(), refusal(/.*database\.lock cannot be locked \(.*\); give the folder around it to the user/))
-})
+await onEmbedded(
+  t,
+  'a folder that is no embedded database is reported with the fix, and is left unchanged',
+  async t => {
+    const dataDir = temporaryFolder(t)
+    const folder = join(dataDir, 'database')
+    const open = () => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
+    const refusal = (reason: RegExp) => ({
+      code: 'BG_DATABASE_OPEN',
+      message: new RegExp(`^The embedded database in ${folder} cannot be opened: ${reason.source}`)
+    })
+    writeFileSync(folder, 'hello')
+    await t.rejects(open(), refusal(/what is there is no database; move it away, or name another folder with `data`$/))
+    t.equal(readFileSync(folder, 'utf8'), 'hello')
+    rmSync(folder)
+    mkdirSync(folder)
+    await t.rejects(open(), refusal(/what is there is no database; move it away/))
+    writeFileSync(join(folder, 'PG_VERSION'), '18\n')
+    await t.rejects(open(), refusal(/.*; .*its files are damaged or of another version: restore them from a copy/))
+    rmSync(folder, { recursive: true })
+    rmSync(`${folder}.lock`)
+    mkdirSync(`${folder}.lock`)
+    await t.rejects(open(), refusal(/.*database\.lock cannot be locked \(.*\); give the folder around it to the user/))
+  }
+)
 
 await t.test('urls that name no database are refused with what would be right', async t => {
   const open = (url: string) => openDatabase({ url, dataDir: 'data', log: silentLog, clock: systemClock })

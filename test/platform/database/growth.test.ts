@@ -6,7 +6,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 await eachDatabase(
   t,
-  'a table that has doubled is looked at some seconds later, and one of a few pages or of somebody else is not',
+  'a table that has doubled is analyzed some seconds later, and one of a few pages or of another owner is not',
   async (t, database) => {
     const { sql } = database
     const clock = new ManualClock()
@@ -41,7 +41,7 @@ await eachDatabase(
   }
 )
 
-t.test('a look that is refused is told once and is the last', async t => {
+t.test('a refused ANALYZE is reported once and is the last', async t => {
   const clock = new ManualClock()
   const told: string[] = []
   const log: Log = {

@@ -34,7 +34,7 @@ void eachDatabase(t, 'a transaction holds its connection', async (t: T, database
     t.same(await database.sql`select count(*)::int as count from held`, [{ count: 11 }])
   })
 
-  await t.test('and of many at once each is committed or rolled back on its own', async t => {
+  await t.test('and of concurrent ones each is committed or rolled back on its own', async t => {
     const outcomes = await Promise.allSettled(
       Array.from({ length: MANY }, (_, id) =>
         id % 3 === 0 ? plain() : transaction(id, id % 3 === 1 ? 'kept' : 'rolled back')
@@ -52,7 +52,7 @@ void eachDatabase(t, 'a transaction holds its connection', async (t: T, database
   })
 })
 
-void t.test('a socket never tells postgres.js to wait, which would cost a transaction its connection', async t => {
+void t.test('a socket never makes postgres.js wait, which would cost a transaction its connection', async t => {
   const server = createServer(socket => {
     socket.pause()
   })

@@ -108,7 +108,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'gateways that start at once run each migration once',
+  'gateways that start concurrently run each migration once',
   async (t, database) => {
     const results = await Promise.all(Array.from({ length: 6 }, () => migrate(database, [first, second], options)))
     t.same(results.flat().toSorted(), ['0001-apples', '0002-pears'])
@@ -118,7 +118,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'migrations: a lock of another session delays an upgrade, which holds up nobody and says where it is',
+  'migrations: a lock of another session delays an upgrade, which blocks no other session and says where it is',
   async (t, database) => {
     // The embedded database has one session.
     if (database.kind === 'pglite') return
@@ -197,7 +197,7 @@ await eachDatabase(t, 'all released migrations run on a new database', async (t,
 
 await eachDatabase(
   t,
-  'entries that were written as a list each are the same once they stand column by column',
+  'entries that were written as a list each are the same once they are stored column by column',
   async (t, database) => {
     const at = released.findIndex(({ name }) => name === '0063-entries-by-column')
     await migrate(database, released.slice(0, at), options)

@@ -27,7 +27,7 @@ const work = async () => {
   })
 }
 
-void t.test('one question goes at once; those that come meanwhile go together, equal ones once', async t => {
+void t.test('the first question goes immediately; those that come meanwhile go together, equal ones once', async t => {
   const { look, statements } = looks()
   const first = look('a')
   await work()
@@ -53,7 +53,7 @@ void t.test('no answer is of a statement that was sent before the question came'
   const { look, statements } = looks()
   const before = look('key')
   await work()
-  // The key is replaced here: the statement under way may not know it.
+  // The key is replaced here: the statement in flight may not know it.
   const after = look('key')
   statements[0]?.answer(() => 'old')
   t.same(await before, { said: 'old' })

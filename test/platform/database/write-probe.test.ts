@@ -24,7 +24,7 @@ t.test(
     t.equal(await probe.fault(), 'The database cannot be written: 3 MiB are left on its disk')
     bytes = 900 * MIB
     clock.advance(5_000)
-    t.equal(await probe.fault(), null, 'and it recovers by itself')
+    t.equal(await probe.fault(), null, 'and it recovers automatically')
     t.equal(looks, 3)
   }
 )
@@ -40,7 +40,7 @@ t.test('a disk that cannot be looked at says nothing', async t => {
 
 const url = process.env['TEST_DATABASE_URL'] ?? ''
 t.test(
-  'PostgreSQL on a full disk answers, and is unhealthy and not ready all the same',
+  'PostgreSQL on a full disk answers, but is unhealthy and not ready',
   { skip: url === '' && 'TEST_DATABASE_URL is not set' },
   async t => {
     const clock = new ManualClock()

@@ -26,7 +26,7 @@ const database = await openAnyDatabase(t)
 
 const run = (jobs: readonly JobDeclaration[], name: string) => {
   const job = jobs.find(declared => declared.name === name)
-  if (job === undefined) throw new Error(`nobody declares ${name}`)
+  if (job === undefined) throw new Error(`no domain declares ${name}`)
   return job.run({ id: 'job', data: {} }, AbortSignal.abort())
 }
 

@@ -67,7 +67,7 @@ await eachDatabase(t, 'former jobs: what a killed gateway was running is run aga
     notes.note(String(data.n))
   })
   await jobs.start()
-  // Another gateway of the version before may have the third; nobody else has the embedded database.
+  // Another gateway of the version before may have the third; the embedded database has one gateway.
   const lost = database.kind === 'postgres' ? ['1', '2'] : ['1', '2', '3']
   await notes.until(lost.length)
   t.same(notes.ran.toSorted(), lost)

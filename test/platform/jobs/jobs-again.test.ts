@@ -6,7 +6,7 @@ import { declarePeriodic, declareQueue, Notes, openJobs, plain, type Numbered } 
 
 await eachDatabase(
   t,
-  'a queue with retries tries again by itself before it gives up, and a run that takes too long has failed',
+  'a queue with retries retries automatically before it gives up, and a run that takes too long has failed',
   async (t, database) => {
     const metrics = new Metrics()
     const jobs = openJobs(t, database, { metrics })
@@ -42,7 +42,7 @@ await eachDatabase(t, 'two gateways share a queue, and each job runs once', asyn
     declareQueue<Numbered>(jobs, 'numbers', { ...plain, concurrency: 2 }, async ({ data }) => {
       notes.note(`${data.n}`)
       by.add(index)
-      // Whoever hears of them first would have done them all.
+      // The first to hear of them would have done them all.
       if (by.size === gateways.length) both.resolve()
       await both.promise
     })
@@ -70,7 +70,7 @@ await eachDatabase(t, 'two gateways share a queue, and each job runs once', asyn
   t.equal(periodic, 1, 'one of them ran what is periodic')
 })
 
-await eachDatabase(t, 'a periodic job runs again and again, also after it has failed', async (t, database) => {
+await eachDatabase(t, 'a periodic job runs repeatedly, also after it has failed', async (t, database) => {
   const jobs = openJobs(t, database)
   const notes = new Notes()
   declarePeriodic(jobs, 'tick', 600, 'Ticks', async () => {

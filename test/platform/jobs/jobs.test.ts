@@ -181,7 +181,7 @@ await eachDatabase(t, 'jobs: a job added before the start runs after it', async 
   t.same(notes.ran.toSorted(), ['1', '2'])
 })
 
-await eachDatabase(t, 'mistakes of the program are told', async (t, database) => {
+await eachDatabase(t, 'mistakes of the program are reported', async (t, database) => {
   const jobs = openJobs(t, database)
   declareQueue(jobs, 'numbers', plain, async () => {})
   t.throws(() => {

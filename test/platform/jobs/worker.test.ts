@@ -21,7 +21,7 @@ const one = (inMs: number | null): Claim => {
   return { jobs: [{ id: 'one', queue: 'a', data: {}, runs: 1, pace: 'unproven' }], inMs }
 }
 
-/** A worker whose claims find one answer after the other; the last is an answer for ever. */
+/** A worker whose claims find one answer after the other; the last is repeated forever. */
 function working(
   answers: ReadonlyArray<Claim | Error>,
   options: { readonly poll?: number; readonly log?: Log } = {}

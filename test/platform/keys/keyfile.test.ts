@@ -135,7 +135,7 @@ await t.test('the master secret is made once and stays', async t => {
   }
 })
 
-await t.test('a master secret that is missing from a folder in use is not made anew', async t => {
+await t.test('a master secret that is missing from a folder in use is not regenerated', async t => {
   for (const inUse of ['keys.json', 'pglite/PG_VERSION']) {
     const data = temporaryFolder(t)
     mkdirSync(join(data, 'pglite'))
@@ -146,7 +146,7 @@ await t.test('a master secret that is missing from a folder in use is not made a
   }
 })
 
-t.test('a rotated master secret stands first and the old one below it', async t => {
+t.test('a rotated master secret comes first and the old one below it', async t => {
   const data = t.testdir()
   const before = loadMasters(data)
   rotateMaster(data)
@@ -160,6 +160,6 @@ t.test('a rotated master secret stands first and the old one below it', async t 
   t.same(
     loadMasters(data).previous.map(secret => secret.reveal()),
     [after.current.reveal(), before.current.reveal()],
-    'newest first, and none is lost'
+    'newest first, and all are kept'
   )
 })

@@ -29,7 +29,7 @@ await eachDatabase(
   'master secret: rotation keeps the old one as previous, until it is removed',
   async (t, database) => {
     await checkMaster(database, sealer('a'), silentLog)
-    // The new secret reaches every process as a previous one first, or all at once.
+    // The new secret reaches every process as a previous one first, or all together.
     await checkMaster(database, sealer('a', 'b'), silentLog)
     await checkMaster(database, sealer('b', 'a'), silentLog)
     await checkMaster(database, sealer('a', 'b'), silentLog)
@@ -41,7 +41,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'master secret: of gateways with different secrets that start at once one is refused',
+  'master secret: of gateways with different secrets that start concurrently one is refused',
   async (t, database) => {
     const results = await Promise.allSettled(
       ['a', 'b', 'a', 'b'].map(letter => checkMaster(database, sealer(letter), silentLog))
@@ -89,7 +89,7 @@ await eachDatabase(
   }
 )
 
-t.test('master secret: a lost master.key is not made anew until the operator adopts a new one', async t => {
+t.test('master secret: a lost master.key is not regenerated until the operator adopts a new one', async t => {
   const data = t.testdir({ 'gateway.yaml': '' })
   const file = join(data, 'gateway.yaml')
   writeFileSync(file, `data: ${data}\ndatabase: { url: "pglite:database" }\n`)

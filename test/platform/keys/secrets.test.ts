@@ -15,7 +15,7 @@ function countingRandom(): Random {
   return length => Uint8Array.from({ length }, () => byte++ % 256)
 }
 
-await t.test('a secret is redacted wherever it is printed', async t => {
+await t.test('a secret is redacted in every output', async t => {
   const secret = new Secret('sk-12345')
   t.equal(`${secret}`, '[redacted]')
   t.equal(`x${String(secret)}`, 'x[redacted]')

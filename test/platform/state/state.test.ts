@@ -42,7 +42,7 @@ await eachState(
   }
 )
 
-await eachState(t, 'a limit of nought passes nobody', async (t, state) => {
+await eachState(t, 'a limit of zero admits no request', async (t, state) => {
   t.match(await state.takeFixed('k', 0, minute), { allowed: false })
   t.match(await state.takeFixed('k', 0, minute), { allowed: false })
 })
@@ -53,7 +53,7 @@ await eachState(t, 'of 500 concurrent requests a fixed window passes its limit',
   t.equal(await state.count('k'), 100)
 })
 
-await eachState(t, 'a limit that a reload changed holds at once', async (t, state) => {
+await eachState(t, 'a limit that a reload changed applies immediately', async (t, state) => {
   t.match(await state.takeFixed('k', 10, minute), { allowed: true })
   t.match(await state.takeFixed('k', 1, minute), { allowed: false })
   t.match(await state.takeFixed('k', 20, minute), { allowed: true })
@@ -114,7 +114,7 @@ await eachState(
 
 await eachState(
   t,
-  'a bucket gives its burst at once and then its rate, keeps back what it is told to, and says how long to wait',
+  'a bucket gives its burst immediately and then its rate, reserves what it is asked to, and says how long to wait',
   async (t, state, clock) => {
     const bucket = { burst: 4, perMinute: 60 }
     const take = async (keep = 0, cost = 1) => state.takeTokens('k', bucket, cost, keep)
@@ -230,7 +230,7 @@ await eachState(t, 'of 50 concurrent requests with one key one runs', async (t, 
   t.equal(begun.filter(({ kind }) => kind === 'running').length, 49)
 })
 
-await eachState(t, 'waiting for what is done or unknown ends at once', async (t, state) => {
+await eachState(t, 'waiting for what is done or unknown ends immediately', async (t, state) => {
   t.same(await state.waitFor('unknown', minute), { kind: 'gone' })
   const begun = await state.begin('k', 'print', minute)
   if (begun.kind !== 'run') throw new Error('not begun')
@@ -279,7 +279,7 @@ await eachState(t, 'the cache keeps texts until their time is over or they are d
   t.equal(await state.get('k'), undefined)
 })
 
-await t.test('memory answers at once, without a promise', async t => {
+await t.test('memory answers synchronously, without a promise', async t => {
   const state = new MemoryState(new ManualClock())
   t.equal(state.takeFixed('k', 1, minute).allowed, true)
   t.equal(state.takeSliding('k', 1, minute, 4).allowed, true)
@@ -303,7 +303,7 @@ await t.test('memory is bounded: what is used least goes first', async t => {
   t.equal(state.begin('k49', 'print', minute).kind, 'replay')
 })
 
-await t.test('a Redis that is away makes operations fail at once with StateUnavailable', async t => {
+await t.test('an unavailable Redis makes operations fail immediately with StateUnavailable', async t => {
   const lines: string[] = []
   const log = {
     ...silentLog,
@@ -362,7 +362,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
       const at = await Promise.all(
         Array.from({ length: 800 }, async (_, index) => workers[index % 6]?.takeFixed('at once', 100, hour))
       )
-      t.equal(at.filter(verdict => verdict?.allowed === true).length, 100, `${name}: of 800 at once`)
+      t.equal(at.filter(verdict => verdict?.allowed === true).length, 100, `${name}: of 800 concurrent ones`)
     }
   })
 
@@ -386,7 +386,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     t.equal(await state.count('k'), 1)
   })
 
-  await t.test('a busy key seldom asks far from its limit, and refusals are given at once', async t => {
+  await t.test('a busy key rarely calls Redis far from its limit, and refusals are immediate', async t => {
     const clock = new ManualClock()
     const state = await openTestRedis(t, url, clock)
     const asked = async (key: string, limit: number, requests: number) => {
@@ -432,7 +432,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     t.same(await Promise.all([state.get('k'), state.get('k'), state.get('none')]), ['w', 'w', undefined])
   })
 
-  await t.test('a reply that came while this process stood still is not taken for a Redis that is away', async t => {
+  await t.test('a reply that came while this process hung is not mistaken for an unavailable Redis', async t => {
     const state = await openState(url, {
       clock: systemClock,
       log: silentLog,

@@ -41,7 +41,7 @@ t.test('buffers are collected when 8 MiB more are there than after the last coll
 })
 
 t.test(
-  'buffers are looked at while a request is under way and a tenth of a second longer, and not before the next',
+  'buffers are checked while a request is in flight and a tenth of a second longer, and not before the next',
   async t => {
     const clock = new ManualClock()
     let active = 0

@@ -15,7 +15,7 @@ await t.test('numeric ids have 15 digits without a leading zero, and use the who
   )
 })
 
-await t.test('a draw that would make some ids likelier is thrown away', async t => {
+await t.test('a draw that would make some ids likelier is discarded', async t => {
   let draws = 0
   const id = numericId(length => {
     draws++
@@ -37,7 +37,7 @@ await t.test('correlation ids and tokens', async t => {
   t.not(randomToken(32), randomToken(32))
 })
 
-await t.test("random bytes are handed out once, are nobody else's memory, and may be more than a block", async t => {
+await t.test('random bytes are handed out once, share no memory, and may be more than a block', async t => {
   const seen = new Set<string>()
   const kept: Array<readonly [Uint8Array, string]> = []
   for (let drawn = 0; drawn < 2_000; drawn++) {

@@ -47,7 +47,7 @@ t.test(
   }
 )
 
-t.test('ways to fail are counted once each, and no more kinds are kept than somebody can read', async t => {
+t.test('failure reasons are counted once each, and no more kinds are kept than can be read', async t => {
   const faults = new Faults()
   const one = { route: 'a', status: 502, message: 'gone', correlationId: 'first' }
   faults.add({ ...one, at: 1 })

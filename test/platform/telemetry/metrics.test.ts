@@ -120,7 +120,7 @@ t.test('metrics: a render waits half a second for a sample, and then shows the l
   slow.resolve([{ labels: { kind: 'b' }, value: 2 }])
   await slow.promise
   read = async () => {
-    throw new Error('it is away')
+    throw new Error('it is down')
   }
   const late = await metrics.render()
   t.match(late, /boltgate_test_sampled\{kind="b"\} 2/, 'a late sample is shown by the next render')

@@ -31,7 +31,7 @@ t.test('requests of one balance: none that waits goes on after the balance ran s
   inFlight.leave('a', false)
 })
 
-t.test('requests of one balance: 429 after 30 seconds, and at once when 64 wait', async t => {
+t.test('requests of one balance: 429 after 30 seconds, and immediately when 64 wait', async t => {
   const { inFlight, clock } = full()
   const waiting = Array.from({ length: 64 }, () => inFlight.enter('a'))
   const refused = await Promise.resolve(inFlight.enter('a')).catch((error: unknown) => error)

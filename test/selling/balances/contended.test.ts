@@ -8,8 +8,8 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { newBalance } from './fixture.ts'
 
 /**
- * A statement of PostgreSQL sees rows as they were when it began, also where it has waited for one that somebody else
- * was changing. Each here begins while a change is under way, and ends once that has been committed.
+ * A statement of PostgreSQL sees rows as they were when it began, also where it has waited for one that another session
+ * was changing. Each here begins while a change is uncommitted, and ends once that has been committed.
  */
 type Change = (sql: Sql, id: string) => Promise<unknown>
 
@@ -43,7 +43,7 @@ async function behind<R>(database: Database, change: Change, id: string, act: ()
   return await acted
 }
 
-/** Resolves when somebody waits for a row; at once on the embedded database, which does one thing after the other. */
+/** Resolves when a session waits for a row; immediately on the embedded database, which does one thing after the other. */
 async function isWaiting(database: Database) {
   if (database.kind !== 'postgres') return
   for (;;) {
@@ -112,7 +112,7 @@ void eachDatabase(t, 'a slice is written to a balance as it is once its row is f
       const before = (await held()).left
       const left = await behind(database, change, id, () => store.write(write(facts)))
       const after = await held()
-      t.equal(left, after.left, `${what}, ${JSON.stringify(facts)}: what is left is told`)
+      t.equal(left, after.left, `${what}, ${JSON.stringify(facts)}: the rest is returned`)
       t.equal(after.held, after.sliced, 'what is held is what slices have')
       const others = what === 'a deposit' ? 500_000 : what === 'what another slice spent' ? -400_000 : 0
       t.equal(after.left, before + others - facts.spent, 'what both took is taken')
@@ -134,7 +134,7 @@ void eachDatabase(t, 'a dead slice is swept of a balance as it has just become',
   for (const [what, change] of Object.entries(CHANGES)) {
     const { id, store, write, held, now } = await setting(database, true)
     await store.write({ ...write({ spent: 20_000, reserved: 100_000 }), keptUntil: now - 1 })
-    // It passes over a row that somebody has locked: of one that is not the next sweep makes an end.
+    // It passes over a row that another session has locked: of one that is not the next sweep makes an end.
     await behind(database, change, id, () =>
       store.write({ ...write({ nth: 2, reserved: 90_000 }), keptUntil: now - 1 })
     )
@@ -150,7 +150,7 @@ void eachDatabase(t, 'a deposit comes to a balance as it is once its row is free
     const before = (await held()).left
     const topUp = () => store.topUp(id, `top-up of ${id}`, 1_000, now)
     t.equal(await behind(database, change, id, topUp), true, what)
-    t.equal(await topUp(), true, 'a repetition is told alike')
+    t.equal(await topUp(), true, 'a repetition is answered alike')
     const others = what === 'a deposit' ? 500_000 : what === 'what another slice spent' ? -400_000 : 0
     t.equal((await held()).left, before + others + 1_000, 'counted once')
   }

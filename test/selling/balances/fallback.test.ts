@@ -122,7 +122,7 @@ t.test('fallback: without one the price is that of the own model', async t => {
   await spent(shop, priced(good.calls[0], 2, 8))
 })
 
-t.test('fallback: what the dearest may cost is reserved', async t => {
+t.test('fallback: the most expensive possible cost is reserved', async t => {
   const good = await startModelServer(t)
   const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`)
   // 100,000 msat are enough for 5,000 tokens of small, and for 1,250 of large.
@@ -236,7 +236,7 @@ t.test('fallback: `on` names what leads there', async t => {
   t.equal(good.requests.length, 0)
 })
 
-t.test('fallback: a dead server is left out, and nothing is sold once the fallbacks are away too', async t => {
+t.test('fallback: a dead server is left out, and nothing is sold once the fallbacks are down too', async t => {
   const good = await startModelServer(t)
   const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${await dead(t)}" }] }`
   const shop = await openShop(t, upstream)

@@ -78,7 +78,7 @@ async function balance({ store }: Shop, spentMsat: number) {
 
 const msat = (answer: Answer, name: string) => Number(answer.headers[name] ?? Number.NaN)
 
-t.test('whoever asks is told that the price buys a balance, and what is taken from it', async t => {
+t.test('a 402 says that the price buys a balance, and what is taken from it', async t => {
   const shop = await openShop(t)
   const words =
     'a balance, from which each token takes, by the JSON member model: small 2 msat in and 8 msat out; large 20 msat in and 80 msat out'
@@ -123,7 +123,7 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
       if (time > 0) t.equal(msat(answer, 'x-last-charged-msat'), 2 * 5 + 8 * (5 + time - 1))
       spent += 2 * prompt + 8 * completion
       const told = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
-      t.match(told.json(), { balanceMsat: 100_000 - spent, reservedMsat: 0 }, 'at once')
+      t.match(told.json(), { balanceMsat: 100_000 - spent, reservedMsat: 0 }, 'immediately')
     }
     const now = await balance(shop, spent)
     t.match(now, { depositedMsat: 100_000, spentMsat: spent, unit: 'token', place: 'route:POST /v1/*' })
@@ -151,7 +151,7 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
   })
 }
 
-t.test('what no balance could bear is refused, and nobody is asked to pay for another', async t => {
+t.test('a request that no balance could cover is refused, without asking for another payment', async t => {
   const shop = await openShop(t)
   const key = await bundle(shop, 'l402')
   const beyond = await shop.chat(key, 'hello', { max_tokens: 12_500 })
@@ -301,7 +301,7 @@ t.test('a client cannot make its request cheap by words that the upstream passes
   t.ok(most >= 8 * 90 && most < 8 * 150, `what was seen to come out is charged where nothing says it: ${most}`)
 })
 
-t.test('an upgrade is forwarded only where what it used can be told without a response', async t => {
+t.test('an upgrade is forwarded only where its usage is known without a response', async t => {
   const upstream = createServer()
   let switched = 0
   upstream.on('upgrade', (_request, socket) => {
@@ -338,7 +338,7 @@ t.test('an upgrade is forwarded only where what it used can be told without a re
   }
 })
 
-t.test('a 304 has no bytes, whatever length it tells of', async t => {
+t.test('a 304 has no bytes, whatever its Content-Length', async t => {
   const upstream = createServer((_request, response) => {
     response.writeHead(304, { 'content-length': '5000', etag: '"1"' }).end()
   })
@@ -351,7 +351,7 @@ t.test('a 304 has no bytes, whatever length it tells of', async t => {
   t.same([answer.status, msat(answer, 'x-charged-msat')], [304, 0])
 })
 
-t.test('a model that cannot be told is refused, and what was paid is not touched', async t => {
+t.test('an unknown model is refused, and what was paid is not touched', async t => {
   const shop = await openShop(t)
   const key = await bundle(shop, 'l402')
   const send = (body: string) =>
@@ -384,7 +384,7 @@ t.test('a bundle in dollars holds as many satoshis as it was sold for', async t 
   }
 })
 
-t.test('what is counted here is told with the head: requests, bytes of a known length, a header', async t => {
+t.test('usage that is counted here is sent with the head: requests, bytes of a known length, a header', async t => {
   const shop = await openShop(t, '{ bundle: 10 sats, prices: 1 sat, usage: requests }')
   const key = await bundle(shop, 'l402')
   for (let time = 1; time <= 10; time++) {
@@ -406,7 +406,7 @@ t.test('what is counted here is told with the head: requests, bytes of a known l
   t.equal(msat(answer, 'x-charged-msat'), Math.ceil((answer.text.length * 3) / 2), 'rounded up')
 })
 
-t.test('fifty at once take together what they used and never more than there is', async t => {
+t.test('fifty concurrent requests take together what they used and never more than there is', async t => {
   const shop = await openShop(t)
   const key = await bundle(shop, 'payment')
   const gate = Promise.withResolvers<void>()

@@ -146,7 +146,7 @@ t.test('keys: a changed key, another credential beside it, or a route without ke
   t.equal((await gateway.send('GET', '/l402/keys/self')).status, 401)
 })
 
-t.test('keys: a holder narrows a key offline by budget, model, path and time, and nobody widens it', async t => {
+t.test('keys: a holder narrows a key offline by budget, model, path and time, and cannot widen it', async t => {
   const clock = new ManualClock(Date.UTC(2026, 10, 27, 23, 59, 58))
   const { ask, buy, standing, gateway } = await openShop(t, { clock })
   const { key } = await buy()

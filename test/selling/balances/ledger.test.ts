@@ -67,14 +67,14 @@ void eachDatabase(t, 'what is reserved is settled once, and the balance has what
   t.equal(first.msat, 5_000)
   t.equal(gateway.left(balance.id), 995_000)
   const again = gateway.reserve(balance.id, 5_000)
-  t.notOk('then' in again, 'a warm slice answers at once')
+  t.notOk('then' in again, 'a warm slice answers immediately')
   t.match(await settled(gateway, first, 1_234), { chargedMsat: 1_234, unpaidMsat: 0, leftMsat: 993_766 })
   t.match(await settled(gateway, first, 1_234), { chargedMsat: 0 }, 'a second time changes nothing')
   if (!('then' in again) && isReserved(again)) await settled(gateway, again, 0)
   await written(clock, [gateway])
   t.same(await sound(database, balance.id), { left: 998_766, spent: 1_234, held: 1_000_000 / SLICES - 1_234 })
   await written(clock, [gateway], 20_000)
-  t.equal((await sound(database, balance.id)).held, 0, 'a slice that nobody uses goes back')
+  t.equal((await sound(database, balance.id)).held, 0, 'an idle slice goes back')
   t.equal((await store.entries(balance.id, { skip: 0, take: 10 })).length, 2)
 })
 
@@ -157,7 +157,7 @@ void eachDatabase(
   }
 )
 
-void eachDatabase(t, 'a balance that nobody has opened, that ended or was closed is refused', async (t, database) => {
+void eachDatabase(t, 'a balance that was never opened, that ended or was closed is refused', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const gateway = ledger('a')
   t.match(await gateway.reserve('0'.repeat(64), 1), { kind: 'refused', why: 'unknown' })
@@ -181,7 +181,7 @@ void eachDatabase(t, 'a balance that nobody has opened, that ended or was closed
 
 void eachDatabase(
   t,
-  'fifty at once are admitted as far as the balance goes, with a few statements',
+  'fifty concurrent requests are admitted as far as the balance goes, with a few statements',
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const gateway = ledger('a')
@@ -245,7 +245,7 @@ void eachDatabase(
     await store.open(balance)
     const [first, second] = [await reserved(a, balance.id, 5_000), await reserved(a, balance.id, 5_000)]
     await written(clock, [a])
-    t.match(a.held, { msat: 10_000, reservedMsat: 10_000 }, 'it has nothing to give when it is told')
+    t.match(a.held, { msat: 10_000, reservedMsat: 10_000 }, 'it has nothing to give when asked')
     const told = Promise.withResolvers<string>()
     t.teardown(await database.listen('boltgate_slices', told.resolve))
     await store.close(balance.id, database.sql)
@@ -314,7 +314,7 @@ void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other
   t.equal((await sound(database, balance.id)).spent, 1_234)
 })
 
-void eachDatabase(t, 'a slice that is lost while more is asked for it serves nobody who waits', async (t, database) => {
+void eachDatabase(t, 'a slice that is lost while more is requested for it serves no waiter', async (t, database) => {
   const clock = new ManualClock()
   let isSlow = false
   const asked = Promise.withResolvers<void>()
@@ -408,7 +408,7 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
   await store.open(balance)
   await reserved(first, balance.id, 600_000)
   t.match(await second.reserve(balance.id, 1_000_001), { kind: 'refused', why: 'insufficient' })
-  t.same(notified, [], 'what nobody has is not asked for')
+  t.same(notified, [], 'what does not exist is not requested')
   const held = await reserved(second, balance.id, 300_000)
   for (const state of ['reserved', 'spent']) {
     t.match(await second.reserve(balance.id, 700_001), { kind: 'refused', why: 'insufficient' }, state)
@@ -542,7 +542,7 @@ async function refundRest(store: BalanceStore, id: string) {
   return done.includes(true) ? left : 0
 }
 
-/** Gateways that reserve, settle, die and come anew, over a few balances, in an order of chance. */
+/** Gateways that reserve, settle, die and restart, over a few balances, in an order of chance. */
 async function anyOrder(t: T, database: Database, seed: () => number) {
   const { clock, store } = setting(t, database)
   const balances = Array.from({ length: 3 }, () => newBalance(clock, { depositedMsat: 20_000 }))
@@ -597,8 +597,8 @@ async function anyOrder(t: T, database: Database, seed: () => number) {
   await begin().ledger.sweep()
   for (const { id } of balances) {
     const { spent, held } = await sound(database, id)
-    t.equal(held, 0, 'nobody holds anything any more')
-    if (of(id).doubt === 0) t.equal(spent, of(id).charged, 'what was told is what was spent')
+    t.equal(held, 0, 'nothing is reserved any more')
+    if (of(id).doubt === 0) t.equal(spent, of(id).charged, 'what was reported is what was spent')
     await store.close(id)
     of(id).refunded += await refundRest(store, id)
     const now = await store.find(id)
@@ -630,7 +630,7 @@ void eachDatabase(
 
 void eachDatabase(
   t,
-  'whoever asks what is left is told of all that this gateway has charged, without a wait for the next write',
+  'a read of the balance includes all that this gateway has charged, without a wait for the next write',
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const gateway = ledger('a')
@@ -641,7 +641,7 @@ void eachDatabase(
     const second = await reserved(gateway, balance.id, 1_000)
     await settled(gateway, first, 700)
     const flushed = gateway.flush(balance.id)
-    // The write of the first is under way: it does not have this one.
+    // The write of the first is in flight: it does not have this one.
     await settled(gateway, second, 50)
     await flushed
     await gateway.flush(balance.id)
@@ -651,7 +651,7 @@ void eachDatabase(
 
 void eachDatabase(
   t,
-  'whoever asks what is left waits no longer than a second for a database that takes no writes',
+  'a read of the balance waits no longer than a second for a database that takes no writes',
   async (t, database) => {
     const clock = new ManualClock()
     const store = new BalanceStore(database)

@@ -66,11 +66,11 @@ t.test("a merchant's endpoint is metered, and its merchant sees who used what", 
   t.match(page, />revoked</)
   t.notMatch(page, /name="hash"/, 'and cannot be revoked again')
   const later = await gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
-  t.match(later.json(), { balanceMsat: 100_000 - spent }, 'what is left is still told')
+  t.match(later.json(), { balanceMsat: 100_000 - spent }, 'the rest is still returned')
 })
 
 t.test(
-  'where nothing takes from balances, an endpoint with a meter is refused, and a saved one asks nobody to pay',
+  'where nothing takes from balances, an endpoint with a meter is refused, and a saved one asks for no payment',
   async t => {
     const model = await startModelServer(t)
     const gateway = await startGateway(t)
@@ -109,7 +109,7 @@ t.test(
     const closed = await ask('counted')
     t.equal(closed.status, 503)
     t.match(closed.json(), { error: 'Metering unavailable', message: /adds meter to the chain "bare"/ })
-    t.equal(closed.headers['www-authenticate'], undefined, 'nobody is asked to pay for what cannot be used')
+    t.equal(closed.headers['www-authenticate'], undefined, 'no client pays for what cannot be used')
     t.equal((await ask('other')).status, 402, 'what is no balance is sold as ever')
     for (const [method, path] of [
       ['POST', '/api/proxy'],

@@ -217,7 +217,7 @@ t.test('batches: are refused, since they report no usage', async t => {
   }
 })
 
-t.test('a reservation: the dearest that the units can be', async t => {
+t.test('a reservation: the most that the units can cost', async t => {
   const prices = '{ input: 2 msat, cached: 1 msat, cacheWrite1h: 4 msat, output: 10 msat, reasoning: 30 msat }'
   const reserved = await reservations(t, 'usage: anthropic, estimate: { input: 100, else: 5 }', prices)
   t.equal(await reserved({ ...chat, max_tokens: 7 }), 100 * 4 + 7 * 30)
@@ -253,7 +253,7 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
     throw new Error(`answered before the upstream was: ${status} ${text}`)
   })
   early.catch(() => undefined)
-  const inFlight = eventually('16 are under way', async () =>
+  const inFlight = eventually('16 are in flight', async () =>
     shop.calls() >= 16 && (await shop.reservedMsat()) === 60_000 ? true : null
   )
   await Promise.race([inFlight, early])
@@ -316,7 +316,7 @@ t.test('a client that leaves while its request waits: gives its reservation back
     }
   )
   const answers = Array.from({ length: 16 }, () => shop.send(chat))
-  await eventually('16 are under way', async () => (shop.calls() >= 16 ? true : null))
+  await eventually('16 are in flight', async () => (shop.calls() >= 16 ? true : null))
   const { reservedMsat } = shop
   const leaving = httpRequest(`${shop.gateway.url}/v1/a`, {
     method: 'POST',

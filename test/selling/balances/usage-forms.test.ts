@@ -19,7 +19,7 @@ interface Said {
 const JSON_TYPE = { 'content-type': 'application/json' }
 const STREAM = { 'content-type': 'text/event-stream' }
 
-/** Sells `/v1/*` with this meter; `charged` tells what a response cost in millisatoshis, and what is left behind it. */
+/** Sells `/v1/*` with this meter; `charged` returns what a response cost in millisatoshis, and what is left behind it. */
 async function metered(t: T, meter: string, match = '/v1/*', method = 'GET', path = '/v1/a') {
   let says: Said = { body: '' }
   let received: IncomingHttpHeaders = {}
@@ -105,7 +105,7 @@ t.test('a member says it: of a JSON response, or of the events of a stream, whos
   t.ok((await left()) >= rest - 1300, 'and the ledger knows of no more')
 })
 
-t.test("Anthropic's API says it in its own words, whole and streamed, what came of caches included", async t => {
+t.test("Anthropic's API reports usage in its own fields, whole and streamed, caches included", async t => {
   const { ask } = await metered(
     t,
     '{ unit: token, bundle: 100 sats, prices: { input: 10 msat, output: 100 msat }, usage: anthropic, estimate: { else: 50 } }'

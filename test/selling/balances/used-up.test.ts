@@ -20,7 +20,7 @@ interface Shop {
   open: number
 }
 
-/** A gateway in front of an upstream whose response never ends by itself, and a bundle of one satoshi. */
+/** A gateway in front of an upstream whose response never ends on its own, and a bundle of one satoshi. */
 async function openShop(
   t: T,
   usage: string,
@@ -111,7 +111,7 @@ async function read(
         resolve({ status: response.statusCode ?? 0, text: '', isWhole: false })
       })
     })
-    // A response that is broken off is told to both.
+    // A cut response is reported to both.
     sent.on('error', error => {
       if (!isAnswered) reject(error)
     })
@@ -152,7 +152,7 @@ function paced(piece = 'x'.repeat(1_000)): { begin(response: ServerResponse): vo
   }
 }
 
-/** Writes the same again as long as somebody takes it. */
+/** Writes the same repeatedly as long as it is read. */
 function endless(response: ServerResponse, piece: string) {
   const timer = setInterval(() => response.write(piece), 1)
   response.on('close', () => {
@@ -173,7 +173,7 @@ t.test('an endless event stream ends with an event that says so when its balance
     /data: \{"n":1\}\n\nevent: balance\ndata: \{"used_up":true,"charged_msat":1000,"balance_msat":0\}\n\n$/
   )
   const entry = await spent(shop, 1_000)
-  t.ok(entry.unpaidMsat > 0 && entry.unpaidMsat <= 20, `no more than came at once is lost: ${entry.unpaidMsat}`)
+  t.ok(entry.unpaidMsat > 0 && entry.unpaidMsat <= 20, `no more than one chunk is lost: ${entry.unpaidMsat}`)
   await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
 })
 
@@ -292,7 +292,7 @@ void eachDatabase(
     // The other has a slice of its own, of which it still needs 40.
     const second = await reserved(other, balance.id, 40)
     await settled(other, await reserved(other, balance.id, 1_000), 0)
-    t.equal(one.grow(first, 1, 50), 'grown', 'at once from its own slice')
+    t.equal(one.grow(first, 1, 50), 'grown', 'immediately from its own slice')
     t.equal(first.msat, 60)
     t.equal(await passing(t, clock, database, one.grow(first, 3_000, 10)), 'grown')
     t.equal(first.msat, 3_060)

@@ -40,7 +40,7 @@ interface Payment {
 const FRESH: Payment = { state: 'unspent', scheme: null, lease: null, until: 0, isFirst: true }
 const UNTIL = 20_000
 
-/** One operation by itself: what becomes of the payment, and what its caller is told. */
+/** One operation alone: the payment's next state, and the caller's result. */
 function step(payment: Payment, operation: Operation): readonly [Payment, string] {
   const isOwn =
     'lease' in operation &&
@@ -79,10 +79,10 @@ function step(payment: Payment, operation: Operation): readonly [Payment, string
   }
 }
 
-/** What came of an operation; null where its answer was lost, so that it was done or not. */
+/** Outcome of an operation; null where its answer was lost, so that it was done or not. */
 type Told = string | null
 
-/** Whether some order of the operations, each by itself, tells each caller this and leaves the row like that. */
+/** Whether some order of the operations, each alone, gives each caller this result and leaves this row. */
 function isExplained(payment: Payment, told: ReadonlyArray<readonly [Operation, Told]>, left: Payment): boolean {
   if (told.length === 0)
     return (
@@ -156,7 +156,7 @@ function lossy(database: Database, random: () => number, share: number): Databas
   return withSql(database, sql)
 }
 
-/** Runs as whoever has no transaction open. */
+/** Runs outside a transaction. */
 const outside = AsyncLocalStorage.snapshot()
 
 const verdict = (claimed: ClaimedChallenge<Sale> | null): string =>
@@ -282,7 +282,7 @@ await eachDatabase(
       sizes.push(paid.length)
       for (const { paymentHash } of paid)
         await tx`insert into revocations (kind, id, revoked_at) values ('payment', ${paymentHash}, ${new Date(NOW)})`
-      if (paid.some(({ paymentHash }) => unbearable.has(paymentHash))) throw new Error('nobody can be told of this one')
+      if (paid.some(({ paymentHash }) => unbearable.has(paymentHash))) throw new Error('this one cannot be reported')
     }
     const claimed = await Promise.allSettled(
       fresh.map(async ({ paymentHash }) => {
@@ -290,14 +290,14 @@ await eachDatabase(
         return [paymentHash, told?.first]
       })
     )
-    t.equal(sizes[0], 40, 'those that come together are told of together')
+    t.equal(sizes[0], 40, 'those that come together are reported together')
     t.same(
       claimed.map(one => one.status === 'fulfilled'),
       claimed.map((_one, at) => !isBad(at))
     )
     const written = await database.sql<{ id: string }[]>`select id from revocations`
     const first = claimed.flatMap(one => (one.status === 'fulfilled' ? [one.value[0]] : []))
-    t.same(written.map(({ id }) => id).sort(), first.sort(), 'what is told stands with its claim, once')
+    t.same(written.map(({ id }) => id).sort(), first.sort(), 'what is reported is written with its claim, once')
     const [paid] = await database.sql<{ count: number }[]>`
     select count(*)::int as count from challenges where scheme = 'l402'`
     t.equal(paid?.count, first.length)
@@ -336,9 +336,9 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'a payment that somebody else holds locked holds up nobody but those who want it',
+  'a payment that another session holds locked blocks only those who want it',
   async (t, database) => {
-    // The embedded database has one connection: nobody else.
+    // The embedded database has a single connection.
     if (database.kind === 'pglite') return
     const store = new ChallengeStore(database)
     const rows = Array.from({ length: 12 }, () => challenge('7'))
@@ -460,9 +460,9 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'a lease whose row somebody else holds locked ends no other by its heartbeat',
+  'a lease whose row another session holds locked ends no other by its heartbeat',
   async (t, database) => {
-    // The embedded database has one connection: nobody else.
+    // The embedded database has a single connection.
     if (database.kind === 'pglite') return
     const store = new ChallengeStore(database)
     const rows = Array.from({ length: 6 }, () => challenge(null))

@@ -86,7 +86,7 @@ export class FakePayee implements ChallengePayee {
   /** Pays an invoice. */
   pay(invoice: string): string {
     const preimage = this.#preimages.get(decodeInvoice(invoice).paymentHash)
-    if (preimage === undefined) throw new Error('an invoice of somebody else')
+    if (preimage === undefined) throw new Error('an invoice of another payee')
     return preimage
   }
 }
@@ -98,7 +98,7 @@ export class WatchedStore {
   readonly broken = new Set<keyof ChallengeStore>()
   /** Methods that do their work and then reject, as when only the answer is lost. */
   readonly deaf = new Set<keyof ChallengeStore>()
-  /** Methods that do their work at once, and wait before they answer. */
+  /** Methods that do their work immediately, and wait before they answer. */
   readonly late = new Map<keyof ChallengeStore, Promise<void>>()
   /** Methods that wait before they begin. */
   readonly slow = new Map<keyof ChallengeStore, Promise<void>>()
@@ -113,7 +113,7 @@ export class WatchedStore {
           // Only methods of the interface are asked for.
           const method = name as keyof ChallengeStore
           this.calls.push(method)
-          if (this.broken.has(method)) throw Object.assign(new Error('the database is away'), { code: 'ECONNREFUSED' })
+          if (this.broken.has(method)) throw Object.assign(new Error('the database is down'), { code: 'ECONNREFUSED' })
           await this.slow.get(method)
           const late = this.late.get(method)
           const result: unknown = await Reflect.apply(inner[method] as (...args: unknown[]) => unknown, inner, args)

@@ -15,7 +15,7 @@ interface Scene extends Fixture {
   /** Whether the provider is left alone by its breaker. */
   isLeftAlone: boolean
   ask(changes?: Partial<Offer>): Promise<ReturnType<typeof shown>>
-  /** Has so many lie ready, by one request more, all at once. */
+  /** Has so many lie ready, by one request more, all concurrently. */
   stock(count: number): Promise<void>
   /** Resolves when the provider has been asked so many times. */
   until(requests: number): Promise<void>
@@ -62,19 +62,19 @@ async function scene(t: T, most = 50): Promise<Scene> {
     },
     requested: () =>
       f.payee.requests.map(
-        ({ expirySeconds, standing }) => `${expirySeconds} ${typeof standing === 'string' ? standing : 'stranger'}`
+        ({ expirySeconds, standing }) => `${expirySeconds} ${typeof standing === 'string' ? standing : 'anonymous'}`
       )
   }
   f.payee.ahead = { account: 'primary operator', most, isLeftAlone: () => s.isLeftAlone }
   return s
 }
 
-t.test('the third 402 of a price waits for nobody, and promises no less than the first', async t => {
+t.test('the third 402 of a price does not wait, and promises no less than the first', async t => {
   const s = await scene(t)
   await s.ask()
   await s.ask()
   await s.come()
-  t.same(s.requested(), ['600 stranger', '600 stranger', '1200 ahead'])
+  t.same(s.requested(), ['600 anonymous', '600 anonymous', '1200 ahead'])
   t.equal(s.selling.minting.invoicesAhead, 1)
   s.clock.advance(300_000)
   s.payee.gate = new Promise(() => {})
@@ -110,7 +110,7 @@ t.test('one invoice that was made ahead is paid by either scheme', async t => {
   t.ok(await s.selling.claims.claimSummary(paymentHash, condition, null, s.clock.now()))
 })
 
-t.test('past half its life an invoice is handed out to nobody', async t => {
+t.test('past half its life an invoice is not handed out', async t => {
   const s = await scene(t)
   await s.stock(1)
   s.clock.advance(600_000)
@@ -155,7 +155,7 @@ t.test('nothing is made ahead where it could outlive its token, or has no fixed 
     const s = await scene(t)
     for (let time = 0; time < 4; time++) await s.ask(changes)
     await s.come()
-    t.same(new Set(s.requested().map(line => line.split(' ')[1])), new Set(['stranger']), name)
+    t.same(new Set(s.requested().map(line => line.split(' ')[1])), new Set(['anonymous']), name)
     t.equal(s.selling.minting.invoicesAhead, 0, name)
   }
 })
@@ -238,7 +238,7 @@ t.test('a provider that refuses longer lives is not asked for them again with ea
   t.equal(refusals, 1)
 })
 
-t.test('a wrong invoice that was made ahead is sent to nobody', async t => {
+t.test('a wrong invoice that was made ahead is not sent', async t => {
   const s = await scene(t)
   await s.ask()
   await s.ask()
@@ -250,7 +250,7 @@ t.test('a wrong invoice that was made ahead is sent to nobody', async t => {
   t.equal(s.selling.minting.invoicesAhead, 0)
 })
 
-t.test('a reload and a stop throw away what lies ready and what is being made', async t => {
+t.test('a reload and a stop discard what is ready and what is being made', async t => {
   const s = await scene(t)
   await s.stock(2)
   const gate = Promise.withResolvers<void>()
@@ -268,7 +268,7 @@ t.test('a reload and a stop throw away what lies ready and what is being made', 
   t.equal(s.selling.minting.invoicesAhead, 0)
   const rows = await s.database.sql<{ payment_hash: string }[]>`
     select payment_hash from challenges where place = ${s.place}`
-  t.equal(rows.length, 7, 'one for each 402, and none of what nobody saw')
+  t.equal(rows.length, 7, 'one for each 402, and none of the unseen ones')
   t.ok(rows.some(row => row.payment_hash === paymentHash))
 })
 
@@ -284,7 +284,7 @@ t.test('an invoice whose row could not be written is not handed out again', asyn
   t.ok(await s.ask(), 'the other is its own')
 })
 
-t.test('news of an invoice that nobody was handed does no harm', async t => {
+t.test('a notification of an invoice that was never handed out does no harm', async t => {
   const s = await scene(t)
   const told: string[] = []
   const make = s.payee.createInvoice.bind(s.payee)
@@ -322,7 +322,7 @@ t.test('a stock leaves three quarters of a budget to those who wait', async t =>
   const s = await scene(t)
   const budgets = new Budgets({ state: new MemoryState(s.clock), clock: s.clock, metrics: new Metrics() })
   s.payee.budget = budgets.of('strike', '', callLimits('strike', null, null))
-  // A flood of addresses that ask once each: a bucket of 100 that strangers may empty down to 30 and more.
+  // A flood of addresses that ask once each: a bucket of 100 that anonymous clients may empty down to 30 and more.
   for (let asked = 0; asked < 60; asked++)
     await s.ask().catch((error: unknown) => {
       t.match(error, { status: 503 })
@@ -339,7 +339,7 @@ t.test('a stock leaves three quarters of a budget to those who wait', async t =>
   t.ok(s.payee.requests.length > before, 'an account with its key is served')
 })
 
-t.test('of any number of clients at once, with faults and reloads, each has an invoice of its own', async t => {
+t.test('of any number of concurrent clients, with faults and reloads, each has an invoice of its own', async t => {
   const s = await scene(t, 7)
   const handed: string[] = []
   let refused = 0

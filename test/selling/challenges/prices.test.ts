@@ -95,7 +95,7 @@ t.test('a route in dollars: asked at the rate of the moment, and good through a 
   t.equal((await s.ask({ headers: { authorization } })).status, 200, 'the token stays good')
   const { challenges } = s.f.another('gateway-2')
   const cold = await over({ ...s.f, challenges }, s.rates, { price: 'USD 0.002' })
-  t.equal((await cold.ask({ headers: { authorization } })).status, 200, 'also where nobody has seen it')
+  t.equal((await cold.ask({ headers: { authorization } })).status, 200, 'also where it was never seen')
   s.rates.usd = null
   t.equal((await s.ask({ headers: { authorization } })).status, 200, 'and without any rate')
   t.equal(s.rates.asked, before, 'no rate was looked up for it')
@@ -157,7 +157,7 @@ t.test('a holder cannot write a fiat price into a token that was bought in satos
   t.equal((await less.ask({ headers: { authorization: `L402 ${forged}:${preimage}` } })).status, 401)
 })
 
-t.test('by model: each at its own price, and a cheap credential opens no dearer one', async t => {
+t.test('by model: each at its own price, and a cheap credential opens no more expensive one', async t => {
   const price = { by: { json: 'model' }, of: { small: 5, large: 40, tiny: 'USD 0.001' }, else: 'refuse' } as const
   const s = await shop(t, { price, priceGrace: 0 })
   const small = bought(s, await s.ask(json(model('small'))))
@@ -328,7 +328,7 @@ t.test('without the shared state no call is free', async t => {
   const state = new MemoryState(new ManualClock())
   const s = await shop(t, { price: 10, free: { calls: 20, per: 60_000, by: 'address' } }, { state })
   t.equal((await s.ask()).status, 200)
-  Object.assign(state, { takeFixed: () => Promise.reject(new StateUnavailable('redis is away')) })
+  Object.assign(state, { takeFixed: () => Promise.reject(new StateUnavailable('redis is down')) })
   const warned = t.capture(silentLog, 'warn')
   const asked = await s.ask()
   t.equal(asked.status, 402)

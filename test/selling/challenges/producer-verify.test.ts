@@ -67,7 +67,7 @@ t.test('verify: a valid token says what it is good for, as often as it is sent (
 })
 
 t.test(
-  'verify: the first verification makes it paid and tells once; the time of it stays (contract; decision 109)',
+  'verify: the first verification marks it paid and notifies once; its time is kept (contract; decision 109)',
   async t => {
     const told: string[] = []
     const f = await producer(t, {}, undefined, async (_tx, paid) => {
@@ -225,7 +225,7 @@ t.test("verify: a revoked token is refused; a retired resource's is not", async 
   })
 })
 
-t.test('verify: a database that is away is 503 and no verdict', async t => {
+t.test('verify: an unavailable database is 503 and no verdict', async t => {
   const f = await producer(t)
   const merchant = await f.merchant()
   const bought = await buy(f, merchant)
@@ -430,7 +430,7 @@ t.test(
   }
 )
 
-void eachDatabase(t, 'credentials at once', async (t: T, database) => {
+void eachDatabase(t, 'concurrent credentials', async (t: T, database) => {
   await t.test(
     'of 40 concurrent verify-credential calls on two gateways exactly one consumes (contract, Pay-per-request challenge: atomic)',
     async t => {
@@ -450,7 +450,7 @@ void eachDatabase(t, 'credentials at once', async (t: T, database) => {
   )
 })
 
-t.test('status: a token that stands is authenticated, without being used (contract; decision 128)', async t => {
+t.test('status: a valid token is authenticated, without being used (contract; decision 128)', async t => {
   const f = await producer(t)
   const merchant = await f.merchant()
   const { macaroon, preimage, hash } = await buy(f, merchant)
@@ -523,7 +523,7 @@ t.test(
   }
 )
 
-t.test('ping: says pong with the payment hash, and nothing where nobody has paid (decision 129)', async t => {
+t.test('ping: says pong with the payment hash, and nothing before a payment (decision 129)', async t => {
   const f = await producer(t)
   const paymentHash = 'ab'.repeat(32)
   const paid = await f.call(null, 'GET', '/l402/test/ping', undefined, {
@@ -557,10 +557,10 @@ t.test('an invoice that the sandbox has settled is not handed out again and not 
   t.equal(handed.again, true)
   t.not(handed.challenge.paymentHash, newest.paymentHash, 'the newest that is not settled')
   f.watched.broken.add('settled')
-  await t.resolves(f.selling.settlements.settled(one.paymentHash), 'the payer is answered all the same')
+  await t.resolves(f.selling.settlements.settled(one.paymentHash), 'the payer is still answered')
 })
 
-t.test('the sandbox tells of each invoice that it has settled, before the payer is answered', async t => {
+t.test('the sandbox reports each invoice that it has settled, before the payer is answered', async t => {
   const f = await producer(t)
   const sandbox = new SandboxProvider({
     store: new SqlSandboxStore(f.database.sql),

@@ -81,7 +81,7 @@ t.test('create: mppChallenge is left out when the Payment scheme is off (decisio
 })
 
 t.test(
-  'create: any text without control characters is a resource, and the resource is the description where none is given (decision 105)',
+  'create: any text without control characters is a resource, and the default description (decision 105)',
   async t => {
     const f = await producer(t)
     const merchant = await f.merchant()
@@ -153,7 +153,7 @@ t.test('create: a body that is not JSON is 415 (decision 5)', async t => {
 })
 
 t.test(
-  'idempotency: a blank or over-long key, from wherever it counts, is invalid-idempotency-key (contract; decisions 20 and 103)',
+  'idempotency: a blank or over-long key, from each place that counts, is invalid-idempotency-key (contract; decisions 20 and 103)',
   async t => {
     const f = await producer(t)
     const merchant = await f.merchant()
@@ -375,7 +375,7 @@ t.test('idempotency: a create that failed leaves its key free', async t => {
   t.notOk(made.headers.has('x-idempotency-replayed'))
 })
 
-void eachDatabase(t, 'creates at once', async (t, database) => {
+void eachDatabase(t, 'concurrent creates', async (t, database) => {
   await t.test(
     '50 concurrent creates with one key, on two gateways, get the same challenge (decision 110)',
     async t => {
@@ -538,17 +538,20 @@ t.test('retire: a resource that was never sold is 404, a missing one 400', async
   )
 })
 
-t.test('caps: what strangers leave unpaid never stops a merchant, nor is its own invoice handed out again', async t => {
-  const f = await producer(t, { maxPerClient: 1, maxPerPlace: 2 })
-  const merchant = await f.merchant()
-  const hashes = new Set<unknown>()
-  for (let index = 0; index < 6; index++)
-    hashes.add((await f.call(merchant, 'POST', CHALLENGES, quote)).data['paymentHash'])
-  t.equal(hashes.size, 6)
-})
+t.test(
+  'caps: unpaid invoices of anonymous clients never stop a merchant, nor is its own invoice handed out again',
+  async t => {
+    const f = await producer(t, { maxPerClient: 1, maxPerPlace: 2 })
+    const merchant = await f.merchant()
+    const hashes = new Set<unknown>()
+    for (let index = 0; index < 6; index++)
+      hashes.add((await f.call(merchant, 'POST', CHALLENGES, quote)).data['paymentHash'])
+    t.equal(hashes.size, 6)
+  }
+)
 
 t.test(
-  'create: no provider key is 400, a provider that is away or refuses is 503 with Retry-After (decisions 17 and 103)',
+  'create: no provider key is 400, a provider that is unavailable or refuses is 503 with Retry-After (decisions 17 and 103)',
   async t => {
     const f = await producer(t)
     const merchant = await f.merchant()

@@ -33,14 +33,14 @@ t.test('the first verification of each payment calls one function, inside the tr
   t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
 })
 
-t.test("a challenge of the operator's own tells nobody, and costs no transaction", async t => {
-  const f = await fixture(t, {}, () => Promise.reject(new Error('nobody is to be told')))
+t.test("a challenge of the operator's own notifies no listener, and costs no transaction", async t => {
+  const f = await fixture(t, {}, () => Promise.reject(new Error('no listener may be called')))
   const [token, single] = [await minted(f), await minted(f)]
   t.ok(await f.selling.claims.claim(token.paymentHash, 'l402', null, null, f.clock.now()))
   t.ok(await f.selling.claims.lease(single.paymentHash, null))
 })
 
-t.test('a credential whose answer has gone out is redeemed, also while the database is still being told', async t => {
+t.test('a credential whose response has gone out is redeemed, also while the database write is pending', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
   const taken = await f.selling.claims.lease(challenge.paymentHash, null)
@@ -234,7 +234,7 @@ t.test('a token that was being verified while its keys were dropped is not remem
   t.match(await f.selling.verifier.verify(ctx, offer()), { status: 401 })
 })
 
-t.test("old rows are deleted when nobody can use them any more, and producers' are kept", async t => {
+t.test("old rows are deleted when they cannot be used any more, and producers' are kept", async t => {
   const f = await fixture(t)
   const day = 86_400_000
   const [unpaid, long, paid, stranded, producer] = [
@@ -290,30 +290,33 @@ t.test('paid answers are kept out of shared caches', async t => {
   t.same(twice.all('cache-control'), ['private'], 'several lines are one')
 })
 
-t.test('what only shared caches are told leaves a paid response, since they go by it before Cache-Control', async t => {
-  const headers = new HeaderList([
-    'X-Accel-Expires',
-    '600',
-    'Cache-Control',
-    'max-age=60',
-    'CDN-Cache-Control',
-    'public, max-age=600',
-    'Cloudflare-CDN-Cache-Control',
-    'max-age=600',
-    'Akamai-Cache-Control',
-    'max-age=600',
-    'surrogate-control',
-    'max-age=600',
-    'Edge-Control',
-    'cache-maxage=600',
-    'X-Accel-Buffering',
-    'no'
-  ])
-  keepPrivate(headers)
-  t.same(headers.pairs, ['Cache-Control', 'private, max-age=60', 'X-Accel-Buffering', 'no'])
-})
+t.test(
+  'headers for shared caches only are removed from a paid response, since they override Cache-Control',
+  async t => {
+    const headers = new HeaderList([
+      'X-Accel-Expires',
+      '600',
+      'Cache-Control',
+      'max-age=60',
+      'CDN-Cache-Control',
+      'public, max-age=600',
+      'Cloudflare-CDN-Cache-Control',
+      'max-age=600',
+      'Akamai-Cache-Control',
+      'max-age=600',
+      'surrogate-control',
+      'max-age=600',
+      'Edge-Control',
+      'cache-maxage=600',
+      'X-Accel-Buffering',
+      'no'
+    ])
+    keepPrivate(headers)
+    t.same(headers.pairs, ['Cache-Control', 'private, max-age=60', 'X-Accel-Buffering', 'no'])
+  }
+)
 
-t.test('settings come from the configuration, the realm from publicUrl where none is given', async t => {
+t.test('settings come from the configuration, the default realm from publicUrl', async t => {
   const payment = {
     realm: '',
     schemes: ['payment', 'l402'],

@@ -1,4 +1,4 @@
-/** What becomes of a lease whose gateway died (decision 183). */
+/** Outcome of a lease whose gateway died (decision 183). */
 import t from 'tap'
 import { comesBack, isSpentByCrash } from '../../../src/selling/holding/paid-responses.ts'
 import { eachDatabase } from '../../support/database.ts'

@@ -86,7 +86,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'two gateways that lease with a bond, without one and claim at once: one of all has it',
+  'two gateways that concurrently lease with a bond, without one, and claim: exactly one has it',
   async (t, database) => {
     const f = fixtureOn(t, database, new ManualClock())
     const other = f.another('gateway-2').selling

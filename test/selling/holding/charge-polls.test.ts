@@ -29,7 +29,7 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
   return { clock, looks, settled, challenge, asked: () => asked }
 }
 
-t.test('what a provider says of a charge is told, and that it was paid is noted', async t => {
+t.test('what a provider says of a charge is returned, and that it was paid is recorded', async t => {
   for (const [status, isPaid] of [
     ['paid', true],
     ['open', false],
@@ -84,7 +84,7 @@ t.test('all readers together ask sixty times in a minute', async t => {
   t.equal(asked(), 61)
 })
 
-t.test('a reader waits four seconds for a provider; what it says later is noted all the same', async t => {
+t.test('a reader waits four seconds for a provider; what it says later is still recorded', async t => {
   const late = Promise.withResolvers<{ status: 'paid' }>()
   const { looks, challenge, clock, settled } = fixture(() => late.promise)
   const isPaid = looks.isPaid(challenge('a'))

@@ -47,7 +47,7 @@ function held(lease: Lease | null) {
 const stateOf = async (f: Fixture, challenge: Challenge) =>
   (await f.selling.challengeStore.find(challenge.paymentHash))?.state
 
-t.test("a lease is one gateway's until it is released, and nobody's after it is spent", async t => {
+t.test('a lease belongs to one gateway until it is released, and to none after it is spent', async t => {
   const f = await fixture(t)
   const [one, two] = [gateway(t, f, 'one'), gateway(t, f, 'two')]
   const challenge = await paid(f)
@@ -124,7 +124,7 @@ t.test('all held leases are extended with one statement', async t => {
 })
 
 t.test(
-  'a lease is kept while its response is under way, and spent at its end however late that is written',
+  'a lease is kept while its response is in flight, and spent at its end however late that is written',
   async t => {
     const f = await fixture(t)
     const [g, other] = [gateway(t, f, 'streams'), gateway(t, f, 'elsewhere')]

@@ -49,7 +49,7 @@ await eachDatabase(t, 'a row reads as it was written, and its payment hash is un
   t.equal(await store.find('0'.repeat(64)), null)
 })
 
-await eachDatabase(t, 'several are found by their hashes where nobody has gathered statistics', async (t, database) => {
+await eachDatabase(t, 'several are found by their hashes before any statistics are gathered', async (t, database) => {
   const asked = Array.from({ length: 32 }, () => challenge())
   await INSERT_CHALLENGES.one(database.sql, asked)
   await database.sql`
@@ -150,7 +150,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first',
+  'of any number of concurrent claims and leases one scheme wins, and one lease, and one of all is the first',
   async (t, database) => {
     const store = new ChallengeStore(database)
     const row = challenge()
@@ -325,7 +325,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'what was paid at its provider is kept as long as what was sold, though nobody has shown it',
+  'what was paid at its provider is kept as long as what was sold, though it was never shown',
   async (t, database) => {
     const store = new ChallengeStore(database)
     const [paid, unpaid] = [
@@ -341,8 +341,8 @@ await eachDatabase(
   }
 )
 
-await eachDatabase(t, 'the purge waits for nobody who holds a row, and takes it another time', async (t, database) => {
-  // The embedded database has one connection: nobody else.
+await eachDatabase(t, 'the purge skips locked rows, and takes them another time', async (t, database) => {
+  // The embedded database has a single connection.
   if (database.kind === 'pglite') return
   const store = new ChallengeStore(database)
   const [held, free] = [

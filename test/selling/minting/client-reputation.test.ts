@@ -74,7 +74,7 @@ t.test(
   }
 )
 
-t.test('an account with its key is served when the budget is used up for strangers', async t => {
+t.test('an account with its key is served when the budget is used up for anonymous clients', async t => {
   const s = await scene(t, 'strike')
   await until(async () => (await s.ask(freshAddress(), '')) !== 'made')
   t.match(
@@ -95,14 +95,18 @@ t.test('an account with its key is served when the budget is used up for strange
   )
 })
 
-t.test('a buyer that has paid comes before strangers', async t => {
+t.test('a buyer that has paid comes before anonymous clients', async t => {
   const s = await scene(t, 'strike')
   const buyer = freshAddress()
   const bought = await s.selling.minting.mint(offer({ place: `${s.place}:other` }), { clientKey: buyer, digest: null })
   await s.selling.claims.claim(bought.challenge.paymentHash, 'l402', null, null, s.clock.now())
   await until(async () => (await s.ask(freshAddress(), '')) !== 'made')
   t.equal(await s.ask(buyer, '', `${s.place}:other`), 'made')
-  t.equal(await s.ask(freshAddress(), '', `${s.place}:third`), 'made', 'a quiet place has some left for strangers too')
+  t.equal(
+    await s.ask(freshAddress(), '', `${s.place}:third`),
+    'made',
+    'a quiet place has some left for anonymous clients too'
+  )
 })
 
 t.test('a budget that is used up is 503 with the true wait, and nothing is written', async t => {
@@ -119,7 +123,7 @@ t.test('without the shared state all clients rank the same, and another error is
   const state = new MemoryState(new ManualClock())
   const reputation = new ClientReputation(state)
   await reputation.request('192.0.2.1', 'place')
-  Object.assign(state, { get: () => Promise.reject(new StateUnavailable('redis is away')) })
+  Object.assign(state, { get: () => Promise.reject(new StateUnavailable('redis is down')) })
   t.match(await reputation.request('192.0.2.1', 'place'), { client: { hasPaid: false, unpaid: 0, inPlace: 0 } })
   Object.assign(state, { get: () => Promise.reject(new TypeError('a defect')) })
   await t.rejects(reputation.request('192.0.2.1', 'place'), new TypeError('a defect'))

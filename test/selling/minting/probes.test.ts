@@ -96,7 +96,7 @@ t.test('crawlers: buyers never get the invoice of a crawler, nor a crawler one o
   t.not(await invoice('/v1/a', 'lnget'), own)
   t.equal(await invoice('/v1/a', CRAWLER), crawled)
   await gateway.pay(crawled)
-  t.not(await invoice('/v1/a', CRAWLER), crawled, 'nobody gets one that was paid')
+  t.not(await invoice('/v1/a', CRAWLER), crawled, 'no client gets one that was paid')
 })
 
 t.test('probes without a name: an address gets one invoice an hour for HEAD, and for a quote', async t => {

@@ -18,7 +18,7 @@ interface Making {
   fail(error?: unknown): void
 }
 
-/** A stock whose makings a test ends by hand. */
+/** A stock whose pending invoices a test completes by hand. */
 function bench(pause = 5_000) {
   const clock = new ManualClock()
   const counts: Record<StockResult, number> = { hit: 0, miss: 0, unused: 0 }
@@ -59,7 +59,7 @@ function bench(pause = 5_000) {
         return made.promise
       }
     })
-    // It is made anew behind what its taker does at once.
+    // It is replaced after what its taker does in the same turn.
     await Promise.resolve()
     return taken
   }
@@ -107,7 +107,7 @@ t.test(
             if (taken.has(thing.id)) t.fail(`seed ${seed}: ${thing.id} was handed out twice`)
             if (thing.key !== key) t.fail(`seed ${seed}: of ${thing.key} for ${key}`)
             if (clock.now() > thing.handOutUntil) t.fail(`seed ${seed}: past its time`)
-            if (thing.id < atClear) t.fail(`seed ${seed}: from before everything was thrown away`)
+            if (thing.id < atClear) t.fail(`seed ${seed}: from before everything was discarded`)
             taken.add(thing.id)
           }
         } else if (what < 10) {
@@ -119,11 +119,11 @@ t.test(
           await turn()
         } else if (what === 10) clock.advance(random(KEEPS / 3))
         else if (random(4) === 0) {
-          // What is still being made is thrown away when it comes.
+          // What is still being made is discarded when it comes.
           for (const one of making.slice()) one.finish()
           stock.clear()
           await turn()
-          if (stock.level !== 0) t.fail(`seed ${seed}: something came after everything was thrown away`)
+          if (stock.level !== 0) t.fail(`seed ${seed}: something came after everything was discarded`)
           atClear = Number.MAX_SAFE_INTEGER
           break
         }
@@ -139,7 +139,7 @@ t.test(
 t.test('the first request in half a life makes nothing ahead, the second does', async t => {
   const { clock, begun, take, finishAll } = bench()
   t.equal(await take(), null)
-  t.equal(begun.size, 0, 'nobody may ever ask again')
+  t.equal(begun.size, 0, 'it may never be requested again')
   clock.advance(KEEPS + 1)
   t.equal(await take(), null)
   t.equal(begun.size, 0)
@@ -148,31 +148,34 @@ t.test('the first request in half a life makes nothing ahead, the second does', 
   t.equal(begun.get('a'), 1)
   await finishAll()
   t.not(await take(), null)
-  t.equal(begun.get('a'), 2, 'what was taken is made anew')
+  t.equal(begun.get('a'), 2, 'what was taken is replaced')
 })
 
-t.test('it grows to what is asked for at once, never above its most, and shrinks by what nobody took', async t => {
-  const { clock, counts, begun, stock, take, finishAll } = bench()
-  for (let asked = 0; asked < 30; asked++) await take()
-  await finishAll()
-  t.equal(stock.level, 29)
-  for (let asked = 0; asked < 29; asked++) t.not(await take(), null)
-  t.equal(await take(), null)
-  await finishAll()
-  t.equal(stock.level, 30)
-  for (let asked = 0; asked < 500; asked++) await take()
-  await finishAll()
-  t.equal(stock.level, 50)
-  clock.advance(KEEPS + 1)
-  t.equal(stock.level, 0)
-  t.equal(counts.unused, 50)
-  const before = begun.get('a')
-  t.equal(await take(), null)
-  await finishAll()
-  t.equal(begun.get('a'), before, 'nothing is made for a time that is over')
-})
+t.test(
+  'it grows to what is requested concurrently, never above its maximum, and shrinks by what was not taken',
+  async t => {
+    const { clock, counts, begun, stock, take, finishAll } = bench()
+    for (let asked = 0; asked < 30; asked++) await take()
+    await finishAll()
+    t.equal(stock.level, 29)
+    for (let asked = 0; asked < 29; asked++) t.not(await take(), null)
+    t.equal(await take(), null)
+    await finishAll()
+    t.equal(stock.level, 30)
+    for (let asked = 0; asked < 500; asked++) await take()
+    await finishAll()
+    t.equal(stock.level, 50)
+    clock.advance(KEEPS + 1)
+    t.equal(stock.level, 0)
+    t.equal(counts.unused, 50)
+    const before = begun.get('a')
+    t.equal(await take(), null)
+    await finishAll()
+    t.equal(begun.get('a'), before, 'nothing is made for a time that is over')
+  }
+)
 
-t.test('under steady demand next to nobody waits, however long a making takes', async t => {
+t.test('under steady demand almost no client waits, however long an invoice takes', async t => {
   const { clock, counts, making, take } = bench()
   // 100 a second, each made within 150 ms.
   for (let ms = 0; ms < 20_000; ms += 10) {
@@ -196,7 +199,7 @@ t.test('past its time nothing is handed out, to the millisecond', async t => {
   t.equal(await take(), null)
 })
 
-t.test('what comes too short-lived to be kept is not asked for again and again', async t => {
+t.test('what comes too short-lived to be kept is not requested repeatedly', async t => {
   const { clock, counts, begun, take, all } = bench()
   await take()
   await take()
@@ -228,7 +231,7 @@ t.test('after a failure nothing is made for as long as it says, and what lies re
   t.ok((begun.get('a') ?? 0) > (before ?? 0))
 })
 
-t.test('makings that never end take a part of the calls at once, and no more', async t => {
+t.test('invoices that never arrive take a part of the calls at most', async t => {
   const { making, take } = bench()
   for (let asked = 0; asked < 100; asked++) await take('a', { maker: 'hangs' })
   t.equal(making.length, 16)
@@ -259,7 +262,7 @@ t.test('it holds so many of all keys together, and what is too old makes room', 
   t.equal(stock.level, 3)
 })
 
-t.test('thrown away is thrown away: what lay there, and what was still being made', async t => {
+t.test('a discard drops what was ready, and what was still being made', async t => {
   const { counts, stock, take, making, finishAll } = bench()
   for (let asked = 0; asked < 4; asked++) await take()
   making[0]?.finish()
@@ -293,7 +296,7 @@ t.test('of a burst nothing is made while enough lies ready, and all that was tak
   const { clock, making, take, ready } = await stocked()
   t.equal(ready(), 20)
   await take()
-  t.equal(making.length, 1, 'for who comes alone at once')
+  t.equal(making.length, 1, 'for a lone client immediately')
   for (let n = 0; n < 10; n++) {
     await clock.advance(49)
     t.ok(await take())
@@ -332,7 +335,7 @@ t.test('a burst that lasts for more than a second is not waited for', async t =>
   t.equal(making.filter(({ key }) => key === 'a').length, 11)
 })
 
-t.test('nothing is made for what was thrown away in a burst', async t => {
+t.test('nothing is made for what was discarded in a burst', async t => {
   const { clock, making, stock, take } = await stocked()
   for (let n = 0; n < 5; n++) await take()
   await clock.advance(1)

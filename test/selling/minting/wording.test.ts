@@ -14,7 +14,7 @@ const request = (changes: Partial<MintRequest> = {}) => ({
   ...changes
 })
 
-/** What a client is told of a challenge. */
+/** What a challenge shows to a client. */
 const said = (challenge: SentChallenge) => [
   challenge.macaroon,
   paymentLine(challenge),
@@ -37,7 +37,7 @@ const offers: ReadonlyArray<readonly [string, Partial<Offer>]> = [
   ['a path that ends like a pattern', { path: '/v1/*', tokenPath: '/v1/*', wildcard: false }],
   ['a path beyond ASCII', { path: '/v1/ä%20|"\\', tokenPath: '/v1/ä%20|"\\' }],
   ['a proxy', { source: 'proxy', merchantId: '7', proxyId: 'p-1', place: 'proxy:p-1', payee: 'merchant' }],
-  ['a dear one', { amountSats: 1_234_567_890 }]
+  ['an expensive one', { amountSats: 1_234_567_890 }]
 ]
 
 await eachDatabase(
@@ -73,12 +73,12 @@ await eachDatabase(
     t.same(said(again.challenge), said(first.challenge))
     f.selling.configure({ settings: changed, keys: new TokenKeyRing(next) })
     const fresh = await f.selling.minting.mint(offer(), asked)
-    t.equal(fresh.again, false, 'nobody is to pay for what nobody can verify')
+    t.equal(fresh.again, false, 'no client pays for what cannot be verified')
     t.not(fresh.challenge.paymentHash, first.challenge.paymentHash)
   }
 )
 
-await eachDatabase(t, 'a row of the version before is handed out as it stands', async (t, database) => {
+await eachDatabase(t, 'a row of the version before is handed out unchanged', async (t, database) => {
   const f = one(fixtureOn(t, database, new ManualClock()))
   const asked = request()
   const { challenge } = await f.selling.minting.mint(offer(), asked)
@@ -118,7 +118,7 @@ await eachDatabase(
     t.match(
       rowOf(keyed),
       { macaroon: keyed.challenge.macaroon, request: keyed.challenge.payment?.request },
-      'it hands out the row of a key as it stands'
+      'it hands out the row of a key unchanged'
     )
   }
 )

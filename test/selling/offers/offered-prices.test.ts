@@ -47,7 +47,7 @@ t.test('a former price ends with the last process that asked it, however the lat
       clock.advance(100 * HOUR)
       if (ending === 'closed') await next.prices.close()
       const later = await begun(database, clock, 20)
-      t.equal(later.until(10), last + 1, 'nobody has asked it since')
+      t.equal(later.until(10), last + 1, 'it has not been asked since')
       clock.advance(HOUR)
       const dearer = await begun(database, clock, 30)
       t.equal(dearer.until(10), last + 1)

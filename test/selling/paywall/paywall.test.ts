@@ -47,7 +47,7 @@ const comparable = ({ status, headers, text }: Answer) => {
 }
 
 t.test(
-  'whoever does not prefer a page gets what everybody got before, and a browser the same lines with a page',
+  'a client that does not prefer a page gets the same response as before, and a browser the same lines with a page',
   async t => {
     const gateway = await startGateway(t)
     const off = await startGateway(t, {
@@ -108,7 +108,7 @@ t.test('HEAD says what GET would', async t => {
   t.equal(linesOf(head, 'www-authenticate').length, 2)
 })
 
-t.test('who has paid on the page gets what was bought, and nobody else does', async t => {
+t.test('only the client that paid on the page gets what was bought', async t => {
   const gateway = await startGateway(t)
   const visitor = new Visitor(gateway)
   const page = await visitor.open('/demo/quote')
@@ -165,7 +165,7 @@ t.test('a pass cannot be made, changed or taken to another payment', async t => 
   t.equal((await gateway.send('GET', '/demo/quote', { headers: { cookie: `a=b; ${name}=${theirs}` } })).status, 200)
 })
 
-t.test('the invoice of a page is nobody else’s, though one address holds as many as it may', async t => {
+t.test('the invoice of a page is not shared, though one address holds as many as it may', async t => {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({
       replace: [['mode: development', 'payment: { maxOutstanding: { address: 1, place: 8 } }\nmode: development']]
@@ -243,7 +243,7 @@ t.test('cookies of the gateway reach no upstream, and none sets them', async t =
   t.equal(bought.status, 200)
   const [request] = site.seen
   t.equal(request?.headers.cookie, 'theirs=1')
-  t.type(request?.headers['x-l402-payment-hash'], 'string', 'the upstream is told of the payment')
+  t.type(request?.headers['x-l402-payment-hash'], 'string', 'the upstream gets the payment')
   t.same(linesOf(bought, 'set-cookie'), ['theirs=1'])
   t.equal(bought.headers['content-security-policy'], undefined, "the operator's own site is left as it is")
 })
@@ -281,7 +281,7 @@ t.test('a service opens all of its routes, and what was bought at one of its pri
   for (const path of ['/news/1', '/report', '/also']) t.equal((await visitor.open(path)).status, 200, path)
 })
 
-t.test('a former price opens what was bought at it for as long as it is honoured', async t => {
+t.test('a former price opens what was bought at it for as long as it is honored', async t => {
   const yaml = (price: number, grace: string) =>
     defaultYaml({
       replace: [
@@ -395,7 +395,7 @@ t.test(
   }
 )
 
-t.test('fiat is asked in fiat, and satoshis are told in the money of the reader', async t => {
+t.test("fiat is charged in fiat, and satoshis are shown in the reader's currency", async t => {
   const site = await startSite(t)
   const gateway = await startGateway(t, {
     yaml: withRoutes(
@@ -409,25 +409,28 @@ t.test('fiat is asked in fiat, and satoshis are told in the money of the reader'
   t.notMatch((await visit('/demo/quote', 'ja-JP')).text, '≈')
 })
 
-t.test('the page’s program is told at once when it is paid, and nothing of it reaches the upstream', async t => {
-  const gateway = await startGateway(t)
-  const visitor = new Visitor(gateway)
-  const page = await visitor.open('/demo/quote')
-  const followed = visitor.wish('/demo/quote', 'follow')
-  await gateway.pay(invoiceOn(page))
-  const events = await followed
-  t.equal(events.headers.get('content-type'), 'text/event-stream')
-  t.match(await events.text(), /data: paid\n\n$/)
-  const stranger = await new Visitor(gateway).wish('/demo/quote', 'follow')
-  t.equal(stranger.status, 402, 'without a pass there is nothing to follow')
-  const second = new Visitor(gateway)
-  const other = await second.open('/demo/quote')
-  t.equal(
-    (await second.wish('/demo/quote', 'pay', { 'x-forwarded-for': '192.0.2.1' })).status,
-    402,
-    'not from another machine'
-  )
-  t.equal((await second.wish('/demo/quote', 'pay')).status, 204)
-  t.equal((await second.open('/demo/quote')).status, 200)
-  t.not(invoiceOn(other), invoiceOn(page))
-})
+t.test(
+  'the page’s program is notified immediately when it is paid, and nothing of it reaches the upstream',
+  async t => {
+    const gateway = await startGateway(t)
+    const visitor = new Visitor(gateway)
+    const page = await visitor.open('/demo/quote')
+    const followed = visitor.wish('/demo/quote', 'follow')
+    await gateway.pay(invoiceOn(page))
+    const events = await followed
+    t.equal(events.headers.get('content-type'), 'text/event-stream')
+    t.match(await events.text(), /data: paid\n\n$/)
+    const stranger = await new Visitor(gateway).wish('/demo/quote', 'follow')
+    t.equal(stranger.status, 402, 'without a pass there is nothing to follow')
+    const second = new Visitor(gateway)
+    const other = await second.open('/demo/quote')
+    t.equal(
+      (await second.wish('/demo/quote', 'pay', { 'x-forwarded-for': '192.0.2.1' })).status,
+      402,
+      'not from another machine'
+    )
+    t.equal((await second.wish('/demo/quote', 'pay')).status, 204)
+    t.equal((await second.open('/demo/quote')).status, 200)
+    t.not(invoiceOn(other), invoiceOn(page))
+  }
+)

@@ -202,7 +202,7 @@ t.test(
       t.strictSame(agent.paths, ['/.well-known/http-message-signatures-directory'], name)
       s.clock.advance(60_001)
       await s.price({ headers: signed(s.clock, { agent: agent.url }) })
-      t.equal(agent.paths.length, 2, 'a minute later it is asked again')
+      t.equal(agent.paths.length, 2, 'a minute later it is retried')
     }
   }
 )

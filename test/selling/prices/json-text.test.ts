@@ -11,7 +11,7 @@ function fault(text: string, name: string) {
   return typeof read === 'string' ? read : read.kind === 'fault' ? read.message : `no fault: ${JSON.stringify(read)}`
 }
 
-t.test('a member is read wherever it stands, and its value is no part of another', async t => {
+t.test('a member is read at any depth, and its value is no part of another', async t => {
   for (const [text, value] of [
     ['{"model":"small"}', 'small'],
     [' { "a" : [ { "model" : "large" } ] , "model" : "small" } ', 'small'],
@@ -42,7 +42,7 @@ t.test('what is not there, and null, is missing', async t => {
   }
 })
 
-t.test('a key that stands twice is a fault on every step of the way, also in escapes and in other letters', async t => {
+t.test('a duplicate key is a fault at every step, also in escapes and in other letters', async t => {
   t.match(fault('{"model":"small","model":"large"}', 'model'), /has "model" twice/)
   t.match(fault('{"model":"small","model":"small"}', 'model'), / twice$/)
   t.match(fault('{"model":"small","mod\\u0065l":"large"}', 'model'), / twice$/)
@@ -83,7 +83,7 @@ t.test('a body of 2 MiB is read once, and the last of many keys is found', async
   const bytes = Buffer.from(`{${filler},"model":"large"}`)
   t.ok(bytes.byteLength > 2_000_000)
   const first = JsonText.of(bytes)
-  t.equal(JsonText.of(bytes), first, 'whoever asks next gets the same text')
+  t.equal(JsonText.of(bytes), first, 'the next caller gets the same text')
   t.strictSame(typeof first === 'string' ? first : first.member(['model']), { kind: 'value', value: 'large' })
 })
 

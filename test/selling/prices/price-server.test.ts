@@ -78,7 +78,7 @@ const config = (from: string, more: Partial<PriceServerConfig> = {}): PriceServe
   ...more
 })
 
-t.test('a price server is told method, path, chosen headers and fields, and its price is asked', async t => {
+t.test('a price server gets method, path, chosen headers and fields, and its price is charged', async t => {
   const server = await priceServer(t)
   server.says({ amountSats: 12, description: 'A small answer' })
   const s = await shop(t, config(server.url, { headers: ['X-Tier'], fields: [{ json: 'model' }, { query: 'x' }] }))
@@ -102,7 +102,7 @@ t.test('a price server is told method, path, chosen headers and fields, and its 
   t.equal(server.asked.length, 1, 'what it said is still known')
   s.f.clock.advance(10_001)
   t.equal((await s.ask({ ...request, headers: { ...request.headers, authorization } })).status, 200)
-  t.equal(server.asked.length, 2, 'and asked again when it is old')
+  t.equal(server.asked.length, 2, 'and retried when it is old')
 })
 
 t.test('millisatoshis are rounded up, dollars are turned into satoshis and bound as dollars', async t => {
@@ -144,7 +144,7 @@ t.test(
   }
 )
 
-t.test('away, slow and lying price servers are 503, and nothing is sold', async t => {
+t.test('price servers that are down, slow or lying are 503, and nothing is sold', async t => {
   const server = await priceServer(t)
   const s = await shop(t, config(server.url, { cache: 0 }))
   const big = `{"amountSats":5,"description":"${'x'.repeat(20_000)}"}`
@@ -167,7 +167,7 @@ t.test('away, slow and lying price servers are 503, and nothing is sold', async 
     ['null', { amountSats: null }],
     ['two members', { amountSats: 5, usd: '1' }],
     ['dollars of 0', { usd: 0 }],
-    ['dollars of nobody', { usd: '1e3' }],
+    ['dollars of no country', { usd: '1e3' }],
     ['NaN', (response: ServerResponse) => response.end('{"amountSats":NaN}')],
     ['a price twice', (response: ServerResponse) => response.end('{"amountSats":50,"amountSats":5}')],
     ['HTML', (response: ServerResponse) => response.end('<h1>5</h1>')],
@@ -240,27 +240,30 @@ t.test('a token is not used up by a price server that hangs, before its head or 
   t.equal(s.f.payee.requests.length, 1)
 })
 
-t.test('many who ask the same at once ask once, and more questions than fit are refused at once', async t => {
-  const server = await priceServer(t)
-  const waiting: Array<() => void> = []
-  const heard = Promise.withResolvers<void>()
-  server.says(response => {
-    waiting.push(() => response.end('{"amountSats":5}'))
-    heard.resolve()
-  })
-  const s = await shop(t, config(server.url, { fields: [{ query: 'n' }] }))
-  const same = Array.from({ length: 20 }, () => s.ask({ target: '/v1/a?n=0', peerAddress: freshAddress() }))
-  const others = Array.from({ length: 255 }, (_, n) => s.ask({ target: `/v1/a?n=${n + 1}` }))
-  const one = await s.ask({ target: '/v1/a?n=another' })
-  t.equal(one.status, 503)
-  await heard.promise
-  server.says({ amountSats: 5 })
-  for (const answer of waiting) answer()
-  t.strictSame(new Set((await Promise.all(same)).map(({ status }) => status)), new Set([402]))
-  t.equal(server.asked.filter(asked => JSON.stringify(asked).includes('"n":"0"')).length, 1)
-  s.f.clock.advance(500)
-  await Promise.all(others)
-})
+t.test(
+  'concurrent callers with the same question ask once, and more questions than fit are refused immediately',
+  async t => {
+    const server = await priceServer(t)
+    const waiting: Array<() => void> = []
+    const heard = Promise.withResolvers<void>()
+    server.says(response => {
+      waiting.push(() => response.end('{"amountSats":5}'))
+      heard.resolve()
+    })
+    const s = await shop(t, config(server.url, { fields: [{ query: 'n' }] }))
+    const same = Array.from({ length: 20 }, () => s.ask({ target: '/v1/a?n=0', peerAddress: freshAddress() }))
+    const others = Array.from({ length: 255 }, (_, n) => s.ask({ target: `/v1/a?n=${n + 1}` }))
+    const one = await s.ask({ target: '/v1/a?n=another' })
+    t.equal(one.status, 503)
+    await heard.promise
+    server.says({ amountSats: 5 })
+    for (const answer of waiting) answer()
+    t.strictSame(new Set((await Promise.all(same)).map(({ status }) => status)), new Set([402]))
+    t.equal(server.asked.filter(asked => JSON.stringify(asked).includes('"n":"0"')).length, 1)
+    s.f.clock.advance(500)
+    await Promise.all(others)
+  }
+)
 
 t.test('an answer is for those who ask within its time, counted from its question', async t => {
   const server = await priceServer(t)
@@ -279,7 +282,7 @@ t.test('an answer is for those who ask within its time, counted from its questio
   t.same(
     (await Promise.all(asks)).map(({ sats }) => sats).toSorted(),
     [5, 7],
-    '0s asks each time, also while a question is under way'
+    '0s asks each time, also while a question is in flight'
   )
 
   const cached = await shop(t, config(server.url, { cache: 400 }))

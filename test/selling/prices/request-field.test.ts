@@ -31,7 +31,7 @@ t.test('a query: more parameters than servers commonly read are a fault', async 
       t.equal(queryParameter(`${other.repeat(count)}&size=small`, 'size').kind, kind, `${count} times ${other}`)
 })
 
-t.test('a parameter that somebody may read otherwise is a fault', async t => {
+t.test('a parameter that another parser may read differently is a fault', async t => {
   for (const query of [
     'size=small&size=large',
     'size=small&s%69ze=large',
@@ -65,7 +65,7 @@ t.test('a parameter with brackets in its name is read like another', async t => 
     t.equal(read(query).kind, 'fault', query)
 })
 
-t.test('a header is read where it stands once and goes on to the upstream', async t => {
+t.test('a header is read where it occurs once and goes on to the upstream', async t => {
   const read = (...pairs: string[]) => headerValue(new HeaderList(pairs), 'X-Tier')
   t.strictSame(read('x-tier', ' gold '), { kind: 'value', value: 'gold' })
   t.strictSame(read('x-tier', '\t gold \t'), { kind: 'value', value: 'gold' })

@@ -14,7 +14,7 @@ t.test('batches', async t => {
   t.test('free and paid calls pass, unpaid ones are asked for payment, in one list', async t => {
     const paid = toolCall('cheap', 2)
     const credential = await shop.buy(paid)
-    const all = await batch([list(1), paying(paid, credential), toolCall('dear', 3), note, list(4)])
+    const all = await batch([list(1), paying(paid, credential), toolCall('costly', 3), note, list(4)])
     t.equal(all.length, 4)
     t.ok(found(all, 1)?.result)
     t.match(found(all, 2)?.result?._meta?.[RECEIPT], { challengeId: credential.challenge.id })
@@ -31,7 +31,7 @@ t.test('batches', async t => {
 
   t.test('all unpaid: the server is not asked, and each has a challenge of its own', async t => {
     const before = received.length
-    const all = await batch([toolCall('cheap', 1), toolCall('dear', 2)])
+    const all = await batch([toolCall('cheap', 1), toolCall('costly', 2)])
     t.equal(received.length, before)
     t.same(
       all.map(({ id, error }) => [id, error?.code]),
@@ -95,7 +95,7 @@ t.test('batches', async t => {
       for (const each of JSON.parse(results(body)) as object[]) response.write(`data: ${JSON.stringify(each)}\n\n`)
       response.end()
     }
-    const { text } = await shop.post([list(1), paying(paid, credential), toolCall('dear', 3)])
+    const { text } = await shop.post([list(1), paying(paid, credential), toolCall('costly', 3)])
     const all = text
       .trim()
       .split('\n\n')
@@ -105,10 +105,10 @@ t.test('batches', async t => {
     t.equal(found(all, 3)?.error?.code, -32042)
   })
 
-  t.test('what cannot be told apart, and what is too much, is refused whole', async t => {
+  t.test('an ambiguous or oversized batch is refused whole', async t => {
     const before = received.length
     t.match(await shop.call([toolCall('cheap', 1), list(1)]), { id: null, error: { code: -32600, message: /id 1/ } })
-    t.match(await shop.call([toolCall('cheap', 'a'), toolCall('dear', 'a')]), { error: { code: -32600 } })
+    t.match(await shop.call([toolCall('cheap', 'a'), toolCall('costly', 'a')]), { error: { code: -32600 } })
     t.match(await shop.call(Array.from({ length: 33 }, (_, id) => toolCall('cheap', id))), {
       error: { code: -32600, message: /at most 32/ }
     })

@@ -14,7 +14,7 @@ t.test('plain JSON-RPC', async t => {
     _meta: { [CREDENTIAL]: credential }
   })
 
-  t.test('a method is bought by its name and parameters, and the receipt stands at the root', async t => {
+  t.test('a method is bought by its name and parameters, and the receipt is at the root', async t => {
     const credential = await shop.buy(call)
     t.equal(credential.challenge.request.amount, '1')
     t.match(await shop.call(paying(credential, { ...call, params: [{ to: '0x2' }, 'latest'] })), {

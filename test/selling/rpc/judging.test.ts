@@ -1,4 +1,4 @@
-/** What becomes of payments while a batch is judged. */
+/** What happens to payments while a batch is judged. */
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { Challenges } from '../../../src/selling/challenges/service.ts'
@@ -51,5 +51,5 @@ t.test('a request ends only when each of its calls is judged, also where one fai
   t.notOk(isOver, 'one is still judged, which may lease its payment')
   slow.resolve(paid)
   await t.rejects(handled, { message: 'a fault of ours' })
-  t.equal(leased(), 5, 'the lease is known to whoever ends the request')
+  t.equal(leased(), 5, "the lease is known at the request's end")
 })

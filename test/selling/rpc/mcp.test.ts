@@ -75,7 +75,7 @@ t.test('calls of an MCP server', async t => {
     t.equal(again.result, undefined)
   })
 
-  t.test('a credential may stand at the root, and any order of members is the same call', async t => {
+  t.test('a credential may be at the root, and any order of members is the same call', async t => {
     const credential = await shop.buy(toolCall('cheap'))
     const { challenge, payload } = credential
     const turned = {
@@ -95,7 +95,7 @@ t.test('calls of an MCP server', async t => {
     const call = toolCall('cheap')
     const credential = await shop.buy(call)
     for (const [message, reason] of [
-      [toolCall('dear'), 'path'],
+      [toolCall('costly'), 'path'],
       [toolCall('cheap', 1, { arguments: { text: 'other' } }), 'digest'],
       [toolCall('cheap', 1, { arguments: { text: 'hi', n: 7 } }), 'digest'],
       [{ jsonrpc: '2.0' as const, id: 1, method: 'prompts/get', params: { name: 'cheap' } }, 'path']
@@ -106,7 +106,7 @@ t.test('calls of an MCP server', async t => {
     t.match(await shop.call(paying(call, credential)), { result: {} }, 'and is still good for that')
   })
 
-  t.test('numbers that no double holds are told apart', async t => {
+  t.test('numbers that no double holds are distinguished', async t => {
     const text = (n: string, meta = ''): string =>
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cheap","arguments":{"n":${n}}${meta}}}`
     const one = '12345678901234567890'
@@ -222,7 +222,11 @@ t.test('calls of an MCP server', async t => {
       ['a method twice', `{"jsonrpc":"2.0","id":1,"method":"ping",${call}}`, -32600],
       ['a method twice, escaped', `{"jsonrpc":"2.0","id":1,"m\\u0065thod":"ping",${call}}`, -32600],
       ['params twice', `{"jsonrpc":"2.0","id":1,${call},"params":{"name":"open"}}`, -32600],
-      ['a name twice', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open","name":"dear"}}', -32600],
+      [
+        'a name twice',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open","name":"costly"}}',
+        -32600
+      ],
       [
         'a name twice in arguments',
         '{"id":1,"method":"tools/call","params":{"name":"open","arguments":{"a":1,"a":2}}}',
@@ -231,23 +235,23 @@ t.test('calls of an MCP server', async t => {
       ['another case', '{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}', -32600],
       [
         'a long s',
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open"},"param\u017f":{"name":"dear"}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open"},"param\u017f":{"name":"costly"}}',
         -32600
       ],
       [
         'another case of the name',
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open","Name":"dear"}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open","Name":"costly"}}',
         -32602
       ],
       ['a prototype', `{"jsonrpc":"2.0","id":1,"method":"ping","__proto__":{${call}}}`, -32600],
-      ['a prototype of params', '{"id":1,"method":"tools/call","params":{"__proto__":{"name":"dear"}}}', -32600],
+      ['a prototype of params', '{"id":1,"method":"tools/call","params":{"__proto__":{"name":"costly"}}}', -32600],
       ['no name', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', -32602],
-      ['a name that is none', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":["dear"]}}', -32602],
-      ['params in a list', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["dear"]}', -32602],
-      ['a method in a list', '{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"dear"}}', -32600],
+      ['an unknown name', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":["costly"]}}', -32602],
+      ['params in a list', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["costly"]}', -32602],
+      ['a method in a list', '{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"costly"}}', -32600],
       [
         'half a surrogate',
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dear","arguments":{"a":"\\ud800"}}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"costly","arguments":{"a":"\\ud800"}}}',
         -32602
       ],
       ['a byte order mark', `\ufeff{"jsonrpc":"2.0","id":1,${call}}`, -32700],
@@ -261,7 +265,7 @@ t.test('calls of an MCP server', async t => {
       )
     ]
     for (const [name, text, code] of cases) t.match(await shop.call(text), { error: { code } }, name)
-    const call1 = JSON.stringify(toolCall('dear'))
+    const call1 = JSON.stringify(toolCall('costly'))
     for (const headers of [
       { 'content-encoding': 'gzip' },
       { 'content-type': 'application/json; charset=utf-7' },
@@ -278,9 +282,9 @@ t.test('calls of an MCP server', async t => {
     const name64 = `=?base64?${Buffer.from('open').toString('base64')}?=`
     const open = toolCall('open')
     for (const headers of [
-      { 'mcp-method': 'tools/call', 'mcp-name': 'dear' },
+      { 'mcp-method': 'tools/call', 'mcp-name': 'costly' },
       { 'mcp-method': 'tools/list' },
-      { 'mcp-method': 'tools/call', 'mcp-name': `=?base64?${Buffer.from('dear').toString('base64')}?=` }
+      { 'mcp-method': 'tools/call', 'mcp-name': `=?base64?${Buffer.from('costly').toString('base64')}?=` }
     ])
       t.match(await shop.call(open, headers), { error: { code: -32600 } }, JSON.stringify(headers))
     t.match(await shop.call([open], { 'mcp-method': 'tools/call' }), { error: { code: -32600 } })
@@ -298,7 +302,7 @@ t.test('calls of an MCP server', async t => {
 
   t.test('priced notifications are dropped', async t => {
     const before = received.length
-    const { params } = toolCall('dear')
+    const { params } = toolCall('costly')
     const answer = await shop.post({ jsonrpc: '2.0', method: 'tools/call', params })
     t.equal(answer.status, 202)
     t.equal(answer.text, '')
@@ -321,7 +325,7 @@ t.test('calls of an MCP server', async t => {
     const before = received.length
     for (const method of ['PUT', 'PATCH', 'QUERY'])
       t.equal((await shop.gateway.send(method, '/mcp', { body: '{}' })).status, 405, method)
-    t.equal((await shop.gateway.send('DELETE', '/mcp', { body: JSON.stringify(toolCall('dear')) })).status, 400)
+    t.equal((await shop.gateway.send('DELETE', '/mcp', { body: JSON.stringify(toolCall('costly')) })).status, 400)
     t.equal(received.length, before)
   })
 })
@@ -341,7 +345,7 @@ t.test('prices in fiat are converted when the challenge is made, and tell of the
     shop.call({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri } })
   const amountOf = async (uri: string): Promise<number> => Number(challengeOf(await read(uri)).request.amount)
   t.ok((await amountOf('demo://a/b/1')) > (await amountOf('demo://a/1')))
-  t.equal(await amountOf('demo://a/x/../b/1'), await amountOf('demo://a/b/1'), 'the dearer spelling')
+  t.equal(await amountOf('demo://a/x/../b/1'), await amountOf('demo://a/b/1'), 'the more expensive spelling')
   t.equal(await amountOf('demo://A/b/1'), await amountOf('demo://a/b/1'), 'a host in capitals is the same host')
   t.match(await read('demo://a/x/../c/1'), { error: { code: -32602, message: /different currencies/ } })
   const { endpoints } = (await shop.gateway.send('GET', '/api/l402/pricing')).json() as { endpoints: object[] }

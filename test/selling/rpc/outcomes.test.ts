@@ -1,4 +1,4 @@
-/** What becomes of a payment: sold with a result, given back without one, whatever shape the response has. */
+/** Outcome of a payment: sold with a result, given back without one, whatever shape the response has. */
 import { ManualClock } from '../../support/manual-clock.ts'
 import { request } from 'node:http'
 import type { ServerResponse } from 'node:http'
@@ -139,14 +139,14 @@ t.test('payments and what the server says', async t => {
     t.match(again, { result: {} })
   })
 
-  t.test('ten at once with one credential: one is served', async t => {
+  t.test('ten concurrent requests with one credential: one is served', async t => {
     const credential = await shop.buy(call)
     const all = await Promise.all(Array.from({ length: 10 }, () => shop.call(paying(call, credential))))
     t.equal(all.filter(({ result }) => result !== undefined).length, 1)
     t.ok(all.every(({ result, error }) => result !== undefined || error?.code === -32043))
   })
 
-  t.test('initialize tells of payments', async t => {
+  t.test('initialize announces payments', async t => {
     const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: { capabilities: {} } }
     const answer = await shop.post(initialize)
     t.same((answer.json() as Rpc).result?.capabilities, {
@@ -175,7 +175,7 @@ t.test('payments and what the server says', async t => {
     const token = Buffer.from(JSON.stringify({ challenge: wire, payload: { preimage } })).toString('base64url')
     const authorization = `Payment ${token}`
     t.match(
-      await shop.call(toolCall('dear'), { authorization }),
+      await shop.call(toolCall('costly'), { authorization }),
       { error: { code: -32043, data: { failure: { reason: 'path' } } } },
       'for no other tool'
     )
@@ -206,7 +206,7 @@ t.test('payments and what the server says', async t => {
     const other = await shop.call(toolCall('cheap', 2, { arguments: { text: 'other' } }), { authorization })
     t.match(other, { result: {} })
     t.equal(other.result?._meta, undefined, 'single-use credentials alone have receipts')
-    t.match(await shop.call(toolCall('dear'), { authorization }), { error: { code: -32043 } })
+    t.match(await shop.call(toolCall('costly'), { authorization }), { error: { code: -32043 } })
     t.match(await shop.call(toolCall('open'), { authorization }), { result: {} }, 'and what is free asks for nothing')
     t.match(
       await shop.call(call, { authorization: `L402 ${macaroon}:${'zz'.repeat(32)}` }),
@@ -264,22 +264,18 @@ t.test(
       const { invoice } = challengeOf(asked.json() as Rpc).request.methodDetails
       return `L402 ${macaroon}:${await shop.gateway.pay(invoice)}`
     }
-    const [cheap, dear] = [await shop.buy(toolCall('cheap')), await shop.buy(toolCall('dear'))]
+    const [cheap, costly] = [await shop.buy(toolCall('cheap')), await shop.buy(toolCall('costly'))]
     const token = await tokenOf('cheap')
     await shop.reprice('tools: { cheap: 3 sats, "d*": 5 sats }')
     t.match(await shop.call(paying(toolCall('cheap'), cheap)), {
       result: { _meta: { [RECEIPT]: { status: 'success' } } }
     })
-    t.match(
-      await shop.call(paying(toolCall('dear'), dear)),
-      { result: {} },
-      'by the line of the list that it stands under'
-    )
+    t.match(await shop.call(paying(toolCall('costly'), costly)), { result: {} }, 'by its line in the list')
     t.match(await shop.call(toolCall('cheap'), { authorization: token }), { result: {} })
     const again = await shop.buy(toolCall('cheap'))
     t.equal(again.challenge.request.amount, '3', 'the present price is asked')
     t.match(
-      await shop.call(paying(toolCall('dear'), again)),
+      await shop.call(paying(toolCall('costly'), again)),
       { error: { code: -32043 } },
       'no payment buys another tool'
     )
@@ -290,7 +286,7 @@ t.test(
       headers: { 'content-type': 'application/json', authorization: token },
       body: JSON.stringify(toolCall('cheap'))
     })
-    t.match(await late.json(), { error: { code: -32043 } }, 'not for ever')
+    t.match(await late.json(), { error: { code: -32043 } }, 'not forever')
   }
 )
 

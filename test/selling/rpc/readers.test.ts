@@ -1,18 +1,18 @@
-/** Whatever goes on as free is free for every reader that may stand behind the gateway. */
+/** Whatever goes on as free is free for every reader that may be behind the gateway. */
 import fc from 'fast-check'
 import t from 'tap'
 import { readMessages } from '../../../src/selling/rpc/message.ts'
 
 const prices = {
   protocol: 'mcp',
-  tools: { dear: 50 },
+  tools: { costly: 50 },
   resources: { 'demo://paid/*': 3 },
   toolErrors: 'sold'
 } as const
 
 type Pair = readonly [name: string, value: unknown]
 
-/** A JSON value in which objects are lists of members, so that names can stand twice. */
+/** A JSON value in which objects are lists of members, so that names can occur twice. */
 interface Members {
   readonly members: readonly Pair[]
 }
@@ -58,7 +58,7 @@ function costs(read: Reader, message: unknown) {
   const uri = read(params, 'uri')
   switch (read(message, 'method')) {
     case 'tools/call':
-      return read(params, 'name') === 'dear'
+      return read(params, 'name') === 'costly'
     case 'resources/read':
       return typeof uri === 'string' && (URL.parse(uri)?.href ?? uri).startsWith('demo://paid/')
     default:
@@ -67,7 +67,7 @@ function costs(read: Reader, message: unknown) {
 }
 
 const value = fc.constantFrom(
-  'dear',
+  'costly',
   'open',
   'tools/call',
   'ping',
@@ -160,12 +160,12 @@ t.test('a URI that the list has costs what the list says', async t => {
 })
 
 t.test('a tool has one price under names that end at a NUL, have spaces around, or another Unicode form', async t => {
-  const tools = { dear: 50, 'caf\u00e9': 7 }
+  const tools = { costly: 50, 'caf\u00e9': 7 }
   const of = (name: string) => amountOf('tools/call', { name }, { tools })
-  for (const name of ['dear\0', 'dear\0x', ' dear', 'dear\n', 'dear\u00a0', '\uff44ear'])
+  for (const name of ['costly\0', 'costly\0x', ' costly', 'costly\n', 'costly\u00a0', '\uff43ostly'])
     t.equal(of(name), 50, JSON.stringify(name))
   t.equal(of('cafe\u0301'), 7)
-  for (const name of ['dea', 'dears', '\0dear']) t.equal(of(name), null, JSON.stringify(name))
+  for (const name of ['costl', 'costlys', '\0costly']) t.equal(of(name), null, JSON.stringify(name))
 })
 
 t.test('a batch cannot make the gateway look up spellings without end', async t => {

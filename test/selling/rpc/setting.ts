@@ -60,7 +60,7 @@ export type Respond = (body: string, response: ServerResponse, request: Incoming
 export interface RpcShop {
   readonly gateway: TestGateway
   readonly received: Received[]
-  /** What the server does with its next requests; it echoes until told otherwise. */
+  /** What the server does with its next requests; it echoes by default. */
   respond: Respond
   /** Sends a message, a list of them, or text; the body of the response as JSON. */
   post(message: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>
@@ -118,7 +118,7 @@ const echo: Respond = (body, response) => {
   response.end(results(body))
 }
 
-const PRICES = `tools: { cheap: 2 sats, dear: 50 sats, open: 0 }
+const PRICES = `tools: { cheap: 2 sats, costly: 50 sats, open: 0 }
           resources: { "demo://paid/*": 3 sats }
           prompts: { "*": 4 sats }`
 

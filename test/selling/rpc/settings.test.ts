@@ -1,4 +1,4 @@
-/** What the file says of calls, and what is refused in it; what discovery tells of it. */
+/** What the file says of calls, and what is refused in it; what discovery shows of it. */
 import t from 'tap'
 import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { loadText } from '../../support/gateway.ts'
@@ -61,12 +61,12 @@ t.test('a chain that sells calls is checked', async t => {
     ],
     ['a condition', file(`{ ${before}, { mcp: { tools: { echo: 1 sat } }, when: { method: POST } }`), /without when/],
     [
-      'schemes without Payment, whose challenges stand in the messages',
+      'schemes without Payment, whose challenges are in the messages',
       `payment: { schemes: [l402] }\n${file(`{ ${before}, ${MCP}`)}`,
       /routes\[0\]\.chain: found the chain "calls", which sells calls inside messages, but payment\.schemes leaves out/
     ],
     ['an unknown setting', file(`{ ${before}, { mcp: { tool: { echo: 1 sat } } }`), /tool/],
-    ['a price that is none', file(`{ ${before}, { mcp: { tools: { echo: cheap } } }`), /a price such as/]
+    ['an invalid price', file(`{ ${before}, { mcp: { tools: { echo: cheap } } }`), /a price such as/]
   ]
   for (const [name, text, expected] of cases) t.match(await problemsOf(text), expected, name)
 })
@@ -98,12 +98,12 @@ t.test('settings that contradict each other end the start with their line', asyn
     await t.rejects(openRpcShop(t, { prices }), expected)
 })
 
-t.test('discovery tells what each call costs', async t => {
+t.test('discovery lists what each call costs', async t => {
   const { gateway } = await openRpcShop(t)
   const { endpoints } = (await gateway.send('GET', '/api/l402/pricing')).json() as { endpoints: object[] }
   t.match(endpoints.slice(0, 4), [
     { pathPattern: '/mcp', priceSats: 2, description: 'tools/call cheap: Tools' },
-    { pathPattern: '/mcp', priceSats: 50, description: 'tools/call dear: Tools' },
+    { pathPattern: '/mcp', priceSats: 50, description: 'tools/call costly: Tools' },
     { pathPattern: '/mcp', priceSats: 3, description: 'resources/read demo://paid/*: Tools' },
     { pathPattern: '/mcp', priceSats: 4, description: 'prompts/get *: Tools' }
   ])
@@ -122,7 +122,7 @@ t.test('discovery tells what each call costs', async t => {
   const llms = (await gateway.send('GET', '/llms.txt')).text
   t.match(
     llms,
-    /- \/mcp \(POST\): price varies\. Tools\. JSON-RPC messages, .*tools\/call cheap 2 sats, tools\/call dear 50 sats/
+    /- \/mcp \(POST\): price varies\. Tools\. JSON-RPC messages, .*tools\/call cheap 2 sats, tools\/call costly 50 sats/
   )
 })
 

@@ -31,7 +31,7 @@ class Reader {
     })
   }
 
-  /** Waits for a text; all that has come until then, and takes it away. */
+  /** Waits for a text; all that has come until then, and removes it. */
   async until(text: string): Promise<string> {
     for (;;) {
       const at = this.#text.indexOf(text)
@@ -192,7 +192,7 @@ t.test('event streams', async t => {
     t.match(text, RECEIPT)
   })
 
-  t.test('initialize tells of payments in a stream, too', async t => {
+  t.test('initialize announces payments in a stream, too', async t => {
     shop.respond = (body, response) => {
       response.setHeader('Content-Type', 'text/event-stream')
       response.end(`data: ${results(body)}\n\n`)
@@ -206,7 +206,7 @@ t.test('event streams', async t => {
   })
 })
 
-t.test('an event stream is the same wherever it is cut', async t => {
+t.test('an event stream does not depend on where it is split', async t => {
   const stream = Buffer.from(
     '\ufeffdata: {"a":1}\r\n\r\n: note\nid: 1\nevent: x\ndata: one\ndata:two\n\ndata\n\n\rdata: three\r\rdata: last'
   )

@@ -76,7 +76,7 @@ t.test('x402 before Payment: tools ask for payment in their results', async t =>
   t.equal(decodeInvoice(accepted?.extra.invoice ?? '').descriptionHash, accepted?.extra.requestHash)
   const payment = await paid(shop, required)
 
-  const other = await shop.call(withMeta('dear', { [PAYMENT]: payment }, 8))
+  const other = await shop.call(withMeta('costly', { [PAYMENT]: payment }, 8))
   t.equal(requiredIn(other).error, 'invalid_exact_lnbtc_request_mismatch')
   t.match(other.result?._meta?.[RESPONSE], { success: false, transaction: '' })
   const changed = await shop.call(withMeta('cheap', { [PAYMENT]: payment }, 8, { arguments: { text: 'ho' } }))

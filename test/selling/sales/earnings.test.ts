@@ -30,7 +30,7 @@ async function told(
   )
 }
 
-/** What all owners are told, by everything that they can ask by. */
+/** All owners' figures, by every query. */
 async function whole(database: Database) {
   const all: Record<string, string[]> = {}
   for (const owner of OWNERS)
@@ -64,7 +64,7 @@ async function fill(database: Database) {
 
 await eachDatabase(
   t,
-  'every satoshi stands in exactly one sum of each kind, and in nobody else’s',
+  'every satoshi is in exactly one sum of each kind, and in no other owner’s',
   async (t, database) => {
     await fill(database)
     const expected = {
@@ -112,13 +112,13 @@ await eachDatabase(
     const [fresh] = await database.sql<Array<{ at: Date }>>`select at from earnings_until`
     t.equal(fresh?.at.getTime(), NOON + 5 * HOUR - 2 * MINUTE)
     await Promise.all([1, 2, 3].map(() => new Earnings(database).roll(NOON + 6 * HOUR)))
-    t.same(await whole(database), before, 'and when several processes add them at once')
+    t.same(await whole(database), before, 'and when several processes add them concurrently')
 
     await sell(database, NOON + 7 * HOUR, { merchantId: '3', amountSats: 5 })
     t.same(
       await told(database, { merchantId: 3 }, 'source'),
       ['2026-11-20T00:00:00.000Z route 1 5'],
-      'a sale is told at once'
+      'a sale is reported immediately'
     )
     await database.sql`delete from challenges`
     await earnings.roll(NOON + 9 * HOUR)
@@ -159,7 +159,7 @@ await eachDatabase(t, 'a sale that is heard of twice, or refunded, is earned onc
 
 await eachDatabase(
   t,
-  'of many endpoints those that earned most are told apart, and nothing is lost',
+  'of many endpoints the top earners are listed separately, and nothing is lost',
   async (t, database) => {
     for (let at = 0; at < 60; at++)
       await sell(database, NOON, { merchantId: '1', resource: `/city/${at}`, amountSats: at + 1 })
@@ -187,7 +187,7 @@ await eachDatabase(
   }
 )
 
-await eachDatabase(t, 'sums by hour are kept for 90 days, those by day and month for ever', async (t, database) => {
+await eachDatabase(t, 'sums by hour are kept for 90 days, those by day and month forever', async (t, database) => {
   await account(database, 1)
   const old = NOON - 91 * 24 * HOUR
   await sell(database, old, { source: 'producer', merchantId: '1', resource: 'a', amountSats: 5 })

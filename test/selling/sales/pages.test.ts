@@ -20,7 +20,7 @@ async function pages(store: SaleStore, filter: SaleFilter, limit: number) {
 
 await eachDatabase(
   t,
-  'sales of one moment stand on one page each, though a page ends among them',
+  'sales of one moment are on one page each, though a page ends among them',
   async (t, database) => {
     await account(database, 1)
     const moments = [NOW, NOW - 1, NOW - 1, NOW - 1, NOW - 1, NOW - 1, NOW - 1, NOW - 1, NOW - 1, NOW - 2]

@@ -103,7 +103,7 @@ t.test('only the challenge that opened a session may name another invoice while 
   t.match(await shop.store.find(id), { returnInvoice: other })
 })
 
-t.test('of any number of closings at once one refund comes', async t => {
+t.test('any number of concurrent closings send one refund', async t => {
   const shop = await openShop(t)
   const { id, close } = await opened(shop)
   const answers = await Promise.all(

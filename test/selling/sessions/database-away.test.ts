@@ -1,6 +1,6 @@
 /**
- * The database goes away while streams are under way: what comes new fails closed, what is under way goes on within its
- * slice and then ends without a unit that nobody has paid for, and nothing is overdrawn or lost when it is back.
+ * The database goes down while streams are open: new requests fail closed, open streams go on within their
+ * slice and then end without an unpaid unit, and nothing is overdrawn or lost when it is back.
  */
 import { createServer, type ServerResponse } from 'node:http'
 import { request } from 'undici'
@@ -14,7 +14,7 @@ import { serve } from '../../support/serve.ts'
 
 const EVENT = 'data: {"n":1}\n\n'
 
-/** An upstream that writes an event whenever it is told to. */
+/** An upstream that writes an event on demand. */
 async function steppedUpstream(t: T) {
   const open = new Set<ServerResponse>()
   const server = createServer((_request, response) => {
@@ -68,10 +68,10 @@ t.test('a session: streams go on within their slice, and end there', async t => 
   await eventually('it goes on within its slice', async () => (events(got.text) === 5 ? true : null))
   const other = await shop.get((await unknownSession()).bearer)
   t.equal(other.status, 503, 'what this gateway has no slice of fails closed')
-  t.equal((await shop.get()).status, 503, 'and nobody is asked for money')
+  t.equal((await shop.get()).status, 503, 'and no client is asked for money')
   upstream.write(EVENT.repeat(40))
   await eventually('it ends where nothing more is covered', async () => (got.isOver ? true : null))
-  t.equal(got.isWhole, false, 'and nobody takes it for the whole')
+  t.equal(got.isWhole, false, 'and it is not mistaken for the whole')
   t.ok(events(got.text) >= 5 && events(got.text) <= 11, `${events(got.text)} events were covered by the slice`)
   database.away = false
   const sold = events(got.text) * 1000
@@ -105,7 +105,7 @@ t.test('a bundle: a stream goes on within its slice, and is broken off there', a
   database.away = true
   upstream.write(EVENT.repeat(60))
   await eventually('it ends', async () => (got.isOver ? true : null))
-  t.equal(got.isWhole, false, 'and nobody takes it for the whole')
+  t.equal(got.isWhole, false, 'and it is not mistaken for the whole')
   database.away = false
   const [balance] = await eventually('what flowed is billed', async () => {
     const all = await shop.balances.list({ skip: 0, take: 1 })

@@ -196,7 +196,7 @@ export function receiptOf(answer: Answer): unknown {
 }
 
 /**
- * The session as it is once the gateway has closed it after its idle time and paid it back. Time stands still while it is
+ * The session as it is once the gateway has closed it after its idle time and paid it back. Time is paused while it is
  * paid: a gateway that finds a minute gone between its row and its request sends nothing.
  */
 export async function paidBackAtRest(

@@ -204,10 +204,10 @@ t.test('a topUp adds to the balance once, whatever is repeated', async t => {
   )
   t.match(opened.json(), { type: /lightning\/unknown-challenge$/ }, 'it opens no other session')
   t.match((await shop.get(session.close)).json(), { refundSats: 198, refundStatus: 'succeeded' })
-  t.equal((await shop.get(topUp)).status, 200, 'what was counted is told so for ever')
+  t.equal((await shop.get(topUp)).status, 200, 'what was counted stays reported forever')
 })
 
-t.test('whatever is wrong with a credential is told by its problem, and uses nothing up', async t => {
+t.test('every fault of a credential has its problem, and uses nothing up', async t => {
   const shop = await openShop(t)
   const session = await shop.open()
   const { challenge, request } = await shop.ask()
@@ -282,7 +282,7 @@ t.test('a deposit that was paid in time is good though its challenge has ended, 
   t.equal(shop.upstream.requests.length, 2)
 })
 
-t.test('a deposit that was not paid in time is told so, and one that nobody can ask about is 503', async t => {
+t.test('a deposit that was not paid in time is reported as such, and one that cannot be looked up is 503', async t => {
   const clock = new ManualClock(Date.now())
   const lines: string[] = []
   const log = createLog({ level: 'warn', destination: { write: line => void lines.push(line) } })
@@ -310,7 +310,7 @@ t.test('a deposit that was not paid in time is told so, and one that nobody can 
       }
     ]
   )
-  // Its provider has told nobody.
+  // Its provider has sent no notification.
   await sql`update challenges set settled_at = null where payment_hash = ${paid.id}`
   await sql`alter table sandbox_invoices rename to away`
   t.match(await shop.get(paid.open), { status: 503, headers: { 'retry-after': /./ } })
@@ -334,13 +334,13 @@ t.test('a deposit that was paid and never shown is listed among sales', async t 
   t.same(await found(), [])
 })
 
-t.test('a balance that does not bear the next unit is told, and a smaller rest is paid back', async t => {
-  const dear =
-    'match: { path: /dear }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:1" }\n    price: 101 sats\n    sessions: { deposit: 202 sats }'
-  const shop = await openShop(t, `price: 40 sats\n    sessions: { deposit: 100 sats }\n  - ${dear}`)
+t.test('a balance that does not cover the next unit is reported, and a smaller rest is paid back', async t => {
+  const costly =
+    'match: { path: /costly }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:1" }\n    price: 101 sats\n    sessions: { deposit: 202 sats }'
+  const shop = await openShop(t, `price: 40 sats\n    sessions: { deposit: 100 sats }\n  - ${costly}`)
   const session = await shop.deposit()
-  const tooDear = (await shop.get(session.open, '/dear')).json()
-  t.match(tooDear, { type: /lightning\/insufficient-balance$/, detail: /deposit of 100 satoshis.* 101$/ })
+  const tooCostly = (await shop.get(session.open, '/costly')).json()
+  t.match(tooCostly, { type: /lightning\/insufficient-balance$/, detail: /deposit of 100 satoshis.* 101$/ })
   t.equal(await shop.store.find(session.id), null)
   t.equal((await shop.get(session.open)).status, 200)
   t.equal((await shop.get(session.bearer)).status, 200)
@@ -376,7 +376,7 @@ t.test('a payment for one thing is no key to another', async t => {
   t.equal(shop.upstream.requests.length, 2)
 })
 
-t.test('whoever asks what is for sale is told of sessions', async t => {
+t.test('discovery lists sessions', async t => {
   const shop = await openShop(t)
   const told = async (path: string) => await shop.gateway.send('GET', path)
   const words =

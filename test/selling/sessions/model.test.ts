@@ -1,6 +1,6 @@
 /**
  * Whole prepaid sessions in an order of chance: gateways that open, serve, top up, close and die, and a provider that
- * refuses, pays, loses requests and answers, and is away. The money is counted at the provider, not where it is written.
+ * refuses, pays, loses requests and answers, and is down. The money is counted at the provider, not where it is written.
  */
 import { randomBytes, randomInt } from 'node:crypto'
 import t, { type Test as T } from 'tap'
@@ -224,7 +224,7 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
     } else if (choice < 66) {
       const hash = randomBytes(32).toString('hex')
       const added = await Promise.all([1, 2].map(() => balances.topUp(id, hash, 500, clock.now())))
-      if (added[0] !== added[1]) throw new Error('of one deposit shown twice only one was told as in')
+      if (added[0] !== added[1]) throw new Error('of one deposit shown twice only one was credited')
       if (added[0] === true) session.deposits += 500
     } else if (choice < 74)
       await doing(gateway, async () => {
@@ -272,7 +272,7 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
       const found = await store.find(id)
       const isPaid = node.paid.get(invoice) === 1
       if (found?.refundStatus === 'failed') {
-        if (isPaid) throw new Error(`what was paid back is told as failed: ${JSON.stringify(found)}`)
+        if (isPaid) throw new Error(`what was paid back is reported as failed: ${JSON.stringify(found)}`)
         await last.overrides.sendAgain(id, null)
       }
     }

@@ -26,7 +26,7 @@ void eachDatabase(t, 'a session that rests is closed after its idle time and pai
 
 void eachDatabase(
   t,
-  'a session is not idle while a request of it is under way, and ends before its invoice',
+  'a session is not idle while a request of it is in flight, and ends before its invoice',
   async (t, database) => {
     const { clock, ledger, refunds, store, open } = setting(t, database)
     const id = await open()
@@ -47,7 +47,7 @@ void eachDatabase(
 for (const nearest of ['the gateway that serves its last request', 'another gateway'] as const)
   void eachDatabase(
     t,
-    `of any number of closers one closes, and one refund is sent at once: ${nearest}`,
+    `of any number of closers one closes, and one refund is sent immediately: ${nearest}`,
     async (t, database) => {
       const { clock, provider, refunds, other, ledger, store, open } = setting(t, database)
       await Promise.all([ledger.start(), other.ledger.start()])
@@ -69,7 +69,7 @@ for (const nearest of ['the gateway that serves its last request', 'another gate
       t.same(
         answers.map(answer => answer?.refundStatus),
         ['succeeded', 'succeeded', undefined, undefined],
-        'and whoever closes it is told so, whoever sent it'
+        'and each closer gets that, whichever sent it'
       )
       t.match(provider.sent[0], { amountSats: 93, destination: { type: 'ln' } }, 'in whole satoshis')
       t.match(await store.find(id), { spentMsat: 6_500, refundedMsat: 93_000, refundStatus: 'confirmed', heldMsat: 0 })
@@ -77,32 +77,25 @@ for (const nearest of ['the gateway that serves its last request', 'another gate
     }
   )
 
-void eachDatabase(
-  t,
-  'whoever closes while another gateway sends the refund is told what came of it',
-  async (t, database) => {
-    const { clock, provider, refunds, other, store, open } = setting(t, database)
-    const [paid, lost] = [await open(), await open()]
-    for (const id of [paid, lost]) await refunds.close(id, 'client', 'c')
-    const payouts = [Promise.withResolvers<Payout>(), Promise.withResolvers<Payout>()]
-    provider.pay = () => payouts[provider.sent.length - 1]?.promise ?? Promise.reject(new Error('sent a third time'))
-    const sending = other.refunds.begin()
-    await until(() => provider.sent.length >= 1)
-    const told = passing(t, clock, database, refunds.refund(paid))
-    payouts[0]?.resolve(PAID)
-    t.match(await told, { refundSats: 100, refundStatus: 'succeeded' }, 'once the node has paid')
-    await until(() => provider.sent.length >= 2)
-    payouts[1]?.reject(new PayoutUncertain(new Error('reset')))
-    await sending
-    const asked = clock.now()
-    t.match(await passing(t, clock, database, refunds.refund(lost)), { refundSats: 100, refundStatus: 'failed' })
-    t.ok(
-      clock.now() - asked >= 60_000 - 1_000 && clock.now() - asked < 70_000,
-      'until it cannot be on its way any more'
-    )
-    t.match(await store.find(lost), { refundStatus: 'pending' })
-  }
-)
+void eachDatabase(t, 'a close while another gateway sends the refund returns its outcome', async (t, database) => {
+  const { clock, provider, refunds, other, store, open } = setting(t, database)
+  const [paid, lost] = [await open(), await open()]
+  for (const id of [paid, lost]) await refunds.close(id, 'client', 'c')
+  const payouts = [Promise.withResolvers<Payout>(), Promise.withResolvers<Payout>()]
+  provider.pay = () => payouts[provider.sent.length - 1]?.promise ?? Promise.reject(new Error('sent a third time'))
+  const sending = other.refunds.begin()
+  await until(() => provider.sent.length >= 1)
+  const told = passing(t, clock, database, refunds.refund(paid))
+  payouts[0]?.resolve(PAID)
+  t.match(await told, { refundSats: 100, refundStatus: 'succeeded' }, 'once the node has paid')
+  await until(() => provider.sent.length >= 2)
+  payouts[1]?.reject(new PayoutUncertain(new Error('reset')))
+  await sending
+  const asked = clock.now()
+  t.match(await passing(t, clock, database, refunds.refund(lost)), { refundSats: 100, refundStatus: 'failed' })
+  t.ok(clock.now() - asked >= 60_000 - 1_000 && clock.now() - asked < 70_000, 'until it cannot be on its way any more')
+  t.match(await store.find(lost), { refundStatus: 'pending' })
+})
 
 void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
   const { clock, provider, ended, refunds, overrides, store, open } = setting(t, database)
@@ -138,7 +131,7 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
 
 void eachDatabase(
   t,
-  'what a provider that may pay twice never heard of is failed after ten minutes, and stuck until somebody sends it again',
+  'what never reached a provider that may pay twice is failed after ten minutes, and stuck until it is sent again by hand',
   async (t, database) => {
     const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     provider.once = false
@@ -156,7 +149,7 @@ void eachDatabase(
     t.match(await store.list('stuck', lost, { skip: 0, take: 10 }), [{ id }])
     t.match(await store.counts(lost), { open: 0, stuck: 1 })
     await refunds.begin()
-    t.equal(provider.sent.length, 1, 'nobody does so by himself')
+    t.equal(provider.sent.length, 1, 'it is never sent automatically')
     provider.pay = () => Promise.resolve(PAID)
     const invoice = returnInvoice({ at: clock.now() })
     await t.rejects(overrides.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })), { status: 400 })
@@ -178,7 +171,7 @@ void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', a
   await refunds.close(lost, 'idle')
   await refunds.refund(lost)
   clock.advance(601_000)
-  const word = { outcome: 'sent', settledBy: 'Ada', reason: 'It stands in the node.' } as const
+  const word = { outcome: 'sent', settledBy: 'Ada', reason: 'The node lists it.' } as const
   t.match(await overrides.settle(lost, word), { refundStatus: 'confirmed', settledBy: 'Ada', refundedMsat: 100_000 })
   await t.rejects(overrides.settle(lost, word), { status: 409 })
   const told = { refundSats: 100, refundStatus: 'succeeded' } as const
@@ -204,7 +197,7 @@ void eachDatabase(
   }
 )
 
-/** A gateway dies at a point of a refund; what came of it by then the provider knows. */
+/** A gateway dies at a point of a refund; the provider knows its outcome by then. */
 const DEATHS = {
   'before its request went out': { isKnown: false },
   'after its request was answered, before that was written': { isKnown: true }
@@ -239,7 +232,7 @@ for (const [point, { isKnown }] of Object.entries(DEATHS))
 
 void eachDatabase(
   t,
-  'a request that is lost again and again begins anew once it is surely no longer on its way, until the operator settles it',
+  'a request that is lost repeatedly starts over once it is surely no longer on its way, until the operator settles it',
   async (t, database) => {
     const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()

@@ -55,7 +55,7 @@ async function topUp(shop: Shop, sessionId: string) {
   if (answer.status !== 200) throw new Error(answer.text)
 }
 
-t.test('each event of a stream is a unit, and the receipt stands before its end', async t => {
+t.test('each event of a stream is a unit, and the receipt comes before its end', async t => {
   const shop = await openShop(t, undefined, { upstream: await streamUpstream(t, 10) })
   const session = await shop.open()
   const text = session.answer.text
@@ -181,7 +181,7 @@ t.test('a deposit while the balance is asked: the stream goes on, and its client
   await written
 })
 
-t.test('a stream that waits in vain ends after a minute, and pays for what came', async t => {
+t.test('a stream that waits without success ends after a minute, and pays for what came', async t => {
   const clock = new ManualClock(Date.now())
   const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
     upstream: await streamUpstream(t, 10),

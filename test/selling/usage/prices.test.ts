@@ -217,7 +217,7 @@ t.test('prices: parts without one cost as their whole, and are cut at it', async
   t.equal(tariff.cost({ input: 10, output: 0, cached: 80 }, NO_RATES), 10, 'no more is cached than went in')
   const written = new Tariff({ input: 10, output: 100, cacheWrite: 12, audio: 50 }, 1)
   t.equal(written.cost({ input: 10, output: 2, cacheWrite1h: 10, audioOutput: 2 }, NO_RATES), 120 + 100)
-  t.equal(written.most({ input: 10, output: 2 }, NO_RATES), 120 + 200, 'the dearest is reserved')
+  t.equal(written.most({ input: 10, output: 2 }, NO_RATES), 120 + 200, 'the most expensive is reserved')
 })
 
 t.test('fiat prices: one exact sum, rounded up once, in any mix of currencies', async t => {

@@ -51,7 +51,7 @@ t.test('JSON responses say what they used, in each of their forms', async t => {
     t.equal(json(OPENAI, nothing), null, JSON.stringify(nothing))
 })
 
-t.test('a JSON response: only the member of the outermost object counts, wherever it is', async t => {
+t.test('a JSON response: only the member of the outermost object counts, at any position', async t => {
   const text = '"usage":{"prompt_tokens":1,"completion_tokens":1}'.repeat(900)
   const usage = { prompt_tokens: 9, completion_tokens: 12 }
   const choices = [{ message: { content: text }, usage: { prompt_tokens: 1, completion_tokens: 1 } }]

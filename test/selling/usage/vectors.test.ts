@@ -7,7 +7,7 @@ import type { Usage, UsageReader } from '../../../src/selling/usage/usage.ts'
 import { JsonUsage } from '../../../src/selling/usage/json.ts'
 
 type Json = Readonly<Record<string, unknown>>
-/** An event, by its data or with its fields. `field` stands for `data` where a server uses another one. */
+/** An event, by its data or with its fields. `field` replaces `data` where a server uses another one. */
 type Event = string | Json | { readonly event?: string; readonly field?: string; readonly data: Json }
 
 interface Vector {

@@ -35,7 +35,7 @@ t.test('the key to a balance is good for its place, from its payment on and for 
   t.equal(why(paid, { merchantId: 'other' }), 'merchant')
   t.equal(why(paid, { service: 'other:0' }), 'service')
   f.clock.advance(3_599_999)
-  t.equal(why({}), 'expired', 'a payment that nobody has shown in time')
+  t.equal(why({}), 'expired', 'a payment that was not shown in time')
   t.equal(why(paid), undefined)
   revoked = challenge.paymentHash
   t.equal(why(paid), 'revoked')

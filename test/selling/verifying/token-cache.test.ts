@@ -1,7 +1,7 @@
 import t from 'tap'
 import { TokenCache, type KnownToken } from '../../../src/selling/verifying/token-cache.ts'
 
-/** Stands for what a credential was found to be; told apart by identity. */
+/** A verdict on a credential; compared by identity. */
 function known() {
   return { kind: 'l402' } as unknown as KnownToken // the cache only keeps it
 }
@@ -33,7 +33,7 @@ t.test('a credential is found by its whole value and by nothing that only ends l
   t.equal(cache.get(token.replace('QUJD', 'QUJE')), twin)
 })
 
-t.test('tokens of one payment with other caveats stand beside each other, and so do values of any form', async t => {
+t.test('tokens of one payment with other caveats coexist, and so do values of any form', async t => {
   const cache = new TokenCache()
   const values = [
     token,

@@ -197,31 +197,25 @@ t.test('x402: what cannot be read has a reason', async t => {
   t.equal(await reason(value.slice(0, 40)), 'invalid_payload')
 })
 
-t.test(
-  'x402: a provider that takes no hashes sells by the other schemes, and is asked again after 10 minutes',
-  async t => {
-    for (const hashes of [false, 'refused'] as const) {
-      const s = await shop(t)
-      s.payee.hashes = hashes
-      const first = await s.ask()
-      t.equal(first.status, 402)
-      t.notOk(first.headers.has('payment-required'))
-      t.ok(
-        decodeInvoice(l402Parameters(first.headers.all('www-authenticate')).invoice).description,
-        'people see a text'
-      )
-      const asked = s.payee.requests.length
-      t.notOk((await s.ask()).headers.has('payment-required'))
-      t.same(
-        s.payee.requests.slice(asked).map(({ hashed }) => hashed),
-        [undefined]
-      )
-      s.payee.hashes = true
-      s.clock.advance(600_001)
-      t.ok((await s.ask()).headers.has('payment-required'))
-    }
+t.test('x402: a provider that takes no hashes sells by the other schemes, and is retried after 10 minutes', async t => {
+  for (const hashes of [false, 'refused'] as const) {
+    const s = await shop(t)
+    s.payee.hashes = hashes
+    const first = await s.ask()
+    t.equal(first.status, 402)
+    t.notOk(first.headers.has('payment-required'))
+    t.ok(decodeInvoice(l402Parameters(first.headers.all('www-authenticate')).invoice).description, 'people see a text')
+    const asked = s.payee.requests.length
+    t.notOk((await s.ask()).headers.has('payment-required'))
+    t.same(
+      s.payee.requests.slice(asked).map(({ hashed }) => hashed),
+      [undefined]
+    )
+    s.payee.hashes = true
+    s.clock.advance(600_001)
+    t.ok((await s.ask()).headers.has('payment-required'))
   }
-)
+})
 
 t.test('x402: on a shared node the provider must confirm the payment', async t => {
   let status: 'paid' | 'unpaid' | 'away' = 'unpaid'
@@ -326,7 +320,7 @@ t.test('x402: behind one address, an invoice is for the one client that can clai
   if (first === undefined) throw new Error('there is nothing to accept')
   t.not(invoiceOf(victim), first.extra.invoice, 'above the cap')
   t.notOk(victim.headers.has('payment-required'))
-  t.equal(invoiceOf(await s.ask()), invoiceOf(victim), 'what nobody can claim so is handed out again')
+  t.equal(invoiceOf(await s.ask()), invoiceOf(victim), 'what cannot be claimed that way is handed out again')
   t.equal(invoiceOf(await s.ask({ target: '/v1/quote?q=2' })), invoiceOf(victim), 'for another request too')
   s.payee.pay(invoiceOf(victim))
   const accepted = { ...first, extra: { ...first.extra, invoice: invoiceOf(victim) } }

@@ -29,7 +29,7 @@ export interface Answered {
  */
 export type Call = (method: string, target: string, body?: object | string) => Promise<Answered>
 
-/** The administration over a database, with a clock that stands still. */
+/** The administration over a database, with a paused clock. */
 export interface AdminFixture {
   readonly call: Call
   readonly clock: ManualClock

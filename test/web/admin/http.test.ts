@@ -32,7 +32,7 @@ await t.test('the administration over HTTP', async t => {
     return { id: Number(json(answer)['merchantId']), apiKey: String(json(answer)['apiKey']) }
   }
 
-  await t.test("a new merchant's key works at once; the detail is me and more (decision 156)", async t => {
+  await t.test("a new merchant's key works immediately; the detail is me and more (decision 156)", async t => {
     const { id, apiKey } = await created('detail@example.com')
     const seen = json(await me(apiKey))
     const detail = json(await admin('GET', `/api/admin/merchants/${id}`))
@@ -91,7 +91,7 @@ await t.test('the administration over HTTP', async t => {
     }
   )
 
-  await t.test('deactivation and a new key count at once on every node', async t => {
+  await t.test('deactivation and a new key apply immediately on every node', async t => {
     const other = await startGateway(t, { database: gateway.database, data: gateway.data })
     const { id, apiKey } = await created('nodes@example.com')
     t.equal((await me(apiKey, other)).status, 200)

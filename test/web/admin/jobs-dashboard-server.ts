@@ -68,7 +68,7 @@ export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer>
     policies: config.policies,
     adminKey: new AdminKey(new Secret(ADMIN_KEY)),
     authThrottle: new AuthThrottle(state, clock),
-    // Nobody is signed in.
+    // No session.
     sessions: { tokenOf: () => null } as unknown as Services['sessions'],
     signInRecord: { principal: async () => {}, failed: async () => {} } as unknown as Services['signInRecord']
   }

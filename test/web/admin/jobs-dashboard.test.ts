@@ -115,7 +115,7 @@ await t.test('over HTTP', async t => {
     t.equal((await fetch(`${url}/jobs`, withKey)).status, 429, 'even with the right key')
   })
 
-  await t.test('while the database is away it is 503', async t => {
+  await t.test('while the database is down it is 503', async t => {
     const away = async (): Promise<never> => {
       throw new DatabaseStopped('killed')
     }

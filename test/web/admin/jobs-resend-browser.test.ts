@@ -57,7 +57,7 @@ await t.test(
     await endpoint.until(7)
     const [first] = endpoint.received
     const last = endpoint.received[6]
-    t.ok(last !== undefined && isAuthentic(last, SECRET, Date.now()), 'signed anew')
+    t.ok(last !== undefined && isAuthentic(last, SECRET, Date.now()), 'signed again')
     t.equal(last?.text, first?.text, 'the same bytes')
     t.equal((JSON.parse(last?.text ?? '{}') as Json)['status'], 'paid')
     const row = await until('delivered', 7)

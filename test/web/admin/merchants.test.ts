@@ -76,7 +76,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         t.same(
           JSON.parse((await f.call('GET', '/api/admin/merchants?after=2147483647')).text),
           [],
-          'after nobody comes nobody'
+          'the last page is empty'
         )
         t.equal((await f.call('GET', '/api/admin/merchants?limit=x')).status, 400)
       }
@@ -175,7 +175,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       t.same(answer.data, { error: 'A merchant with this email already exists' })
     })
 
-    await t.test('of 50 creations at once with one email one is 201 and 49 are 409', async t => {
+    await t.test('of 50 concurrent creations with one email one is 201 and 49 are 409', async t => {
       const answers = await Promise.all(
         Array.from({ length: 50 }, () =>
           f.call('POST', '/api/admin/merchants', {
@@ -317,7 +317,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       }
     )
 
-    await t.test('hasAlternateKey tells the other slot; what is not there is null', async t => {
+    await t.test('hasAlternateKey reports the other slot; missing values are null', async t => {
       const { id } = await f.account({ alternateApiKey: canaries.alternateApiKey })
       t.match((await f.call('GET', `/api/admin/merchants/${id}`)).data, {
         hasAlternateKey: true,
@@ -441,7 +441,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
     })
 
     await t.test(
-      'unsigned webhooks must not exist: a secret cleared while an address stands is made anew and shown',
+      'unsigned webhooks must not exist: a secret cleared while an address is set is regenerated and shown',
       async t => {
         const { id } = await f.account({ callbackUrl: 'https://shop.example.com/hook' })
         const before = await storedSecret(f, id)
@@ -629,7 +629,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       t.same(await f.merchant(id), before)
     })
 
-    await t.test('20 changes at once of one account: each holds, and one secret was shown', async t => {
+    await t.test('20 concurrent changes of one account: each holds, and one secret was shown', async t => {
       const { id } = await f.account()
       const answers = await Promise.all(
         Array.from({ length: 20 }, (_, at) =>
@@ -663,7 +663,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       t.equal((await f.merchants.holderOf(String(answer.data['apiKey'])))?.merchant.id, id)
     })
 
-    await t.test('of 20 regenerations at once one key is left, and it was answered', async t => {
+    await t.test('of 20 concurrent regenerations one key is left, and it was returned', async t => {
       const { id } = await f.account()
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => f.call('POST', `/api/admin/merchants/${id}/regenerate-key`))

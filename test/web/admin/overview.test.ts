@@ -16,7 +16,7 @@ async function opened(t: T, database: Database) {
   return { gateway, send, get }
 }
 
-await eachDatabase(t, 'the overview counts what there is and what waits for somebody', async (t, database) => {
+await eachDatabase(t, 'the overview counts what there is and what needs review', async (t, database) => {
   const { get } = await opened(t, database)
   t.match(await get('/api/admin/overview'), {
     merchants: { total: 1, active: 1 },

@@ -389,7 +389,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
     })
 
     await t.test(
-      'two subscriptions of one address approved at once: one makes the account, the other is linked to it',
+      'two subscriptions of one address approved concurrently: one makes the account, the other is linked to it',
       async t => {
         const one = await f.pending({ email: 'twice@example.com' })
         const two = await f.pending({ email: 'twice@example.com', planTier: 'l402' })
@@ -497,12 +497,12 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
     }
   })
 
-  await t.test('exactly one of many reviews at once wins', async t => {
+  await t.test('exactly one of many concurrent reviews wins', async t => {
     const f = await administration(database)
     const accounts = async (email: string) =>
       (await database.sql`select count(*)::int as held from merchants where email = ${email}`)[0]?.['held']
 
-    await t.test('50 approvals at once: one merchant', async t => {
+    await t.test('50 concurrent approvals: one merchant', async t => {
       const pending = await f.pending()
       const answers = await Promise.all(
         Array.from({ length: 50 }, () =>
@@ -516,7 +516,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       t.equal(await accounts(pending.email), 1)
     })
 
-    await t.test('25 approvals and 25 rejections at once: one verdict, and what came of it fits it', async t => {
+    await t.test('25 approvals and 25 rejections concurrently: one verdict, and the outcome fits it', async t => {
       for (let round = 0; round < 3; round++) {
         const pending = await f.pending()
         const answers = await Promise.all(
@@ -538,7 +538,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
   await t.test('the store, for billing', async t => {
     const f = await administration(database)
 
-    await t.test('billing reports things twice: one row stands, brought up to date while it waits', async t => {
+    await t.test('billing reports events twice: one row exists, updated while it waits', async t => {
       const first = await f.pending({ billingSubscriptionId: 'sub_twice' })
       f.clock.advance(1000)
       const second = await f.pending({
@@ -561,7 +561,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       )
     })
 
-    await t.test('of 20 reports at once one row stands', async t => {
+    await t.test('of 20 concurrent reports one row is kept', async t => {
       const rows = await Promise.all(Array.from({ length: 20 }, () => f.pending({ billingSubscriptionId: 'sub_race' })))
       t.equal(new Set(rows.map(row => row.id)).size, 1)
     })
@@ -574,7 +574,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       t.not(one.id, two.id)
     })
 
-    await t.test("on a caller's transaction it stands or falls with it", async t => {
+    await t.test("on a caller's transaction it commits or rolls back with it", async t => {
       await t.rejects(
         database.transaction(async tx => {
           await f.store.insert(

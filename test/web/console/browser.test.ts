@@ -174,7 +174,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     }
   )
 
-  await t.test('the page of the card may stand at another host: the policy lets the browser go there', async t => {
+  await t.test('the page of the card may be at another host: the policy lets the browser go there', async t => {
     const { page, faults } = await openPage(t, browser)
     await signIn(page, gateway.merchant.apiKey)
     await page.route('**/console/plan', async route => {
@@ -228,7 +228,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
   })
 
   await t.test(
-    'every page of both consoles: axe finds nothing, all is reached by keyboard, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
+    'every page of both consoles: axe finds nothing, all is reached by keyboard, 320 pixels are enough, light and dark, under 60 KB, no other host is called',
     async t => {
       for (let at = 1; at <= 3; at++)
         await gateway.merchantSend('POST', '/api/payments', {
@@ -301,7 +301,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
             const name = `${path} (${options.colorScheme})`
             t.same(await faultsOf(page, 'viewport' in options ? LOOKS : {}), [], `${name}: axe`)
             t.ok(bytes < MOST, `${name}: ${bytes} bytes`)
-            t.same(others, [], `${name}: nobody else is asked`)
+            t.same(others, [], `${name}: no other host is called`)
             if (!('viewport' in options)) t.same(await notByKeyboard(page), [], `${name}: by keyboard`)
             if ('viewport' in options)
               t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, `${name}: width`)
@@ -318,7 +318,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     }
   )
 
-  await t.test('a list shows what happens while it is open, and lets be what somebody is at work in', async t => {
+  await t.test('a list updates while it is open, and leaves rows in use alone', async t => {
     const { page, faults } = await openPage(t, browser)
     await signIn(page, gateway.merchant.apiKey)
     await page.goto(`${gateway.url}/console/payments`)

@@ -24,64 +24,70 @@ t.test('a further key is made, works, is replaced with an overlap, and is remove
   t.equal(gone.status, 303)
   t.equal(await status(other), 401)
   const again = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
-  t.equal(again.status, 422, 'a second tab is told that it is gone')
+  t.equal(again.status, 422, 'a second tab learns that it is gone')
   t.match((await asPerson(gateway, cookie, '/console/keys', { do: 'first' })).text, /fetched already/)
   const changes = (await asPerson(gateway, cookie, '/console/changes')).text
   t.match(changes, /Removed an API key/)
   t.notMatch(changes, new RegExp(other))
 })
 
-t.test('of two operators who change the plan of an account the second is told, and changes nothing', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.adminKey)
-  const { id } = gateway.merchant
-  const headers = { 'x-api-key': gateway.adminKey }
-  const tier = async () =>
-    ((await gateway.send('GET', `/api/admin/merchants/${id}`, { headers })).json() as { planTier: string }).planTier
-  const was = await tier()
-  const [first = '', second = ''] = ['free', 'individual', 'l402'].filter(name => name !== was)
-  const path = `/operator/merchants/${id}`
-  t.equal((await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: first })).status, 303)
-  const told = await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: second })
-  t.equal(told.status, 422)
-  t.match(told.text, `it is now ${first}`)
-  t.equal(await tier(), first)
-})
-
-t.test('the operator changes the state and the end of a subscription, and the second of two is told', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.adminKey)
-  const path = `/operator/merchants/${gateway.merchant.id}`
-  const api = `/api/admin/merchants/${gateway.merchant.id}`
-  const headers = { 'x-api-key': gateway.adminKey }
-  const now = async () => (await gateway.send('GET', api, { headers })).json() as Record<string, unknown>
-  const was =
-    /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(
-      (await asPerson(gateway, cookie, path)).text
-    )?.[1] ?? ''
-  const form = {
-    do: 'subscription',
-    was,
-    subscriptionStatus: 'past_due',
-    currentPeriodEnd: '2026-12-31T23:59:59.000Z'
+t.test(
+  'of two operators who change the plan of an account the second gets a conflict, and changes nothing',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.adminKey)
+    const { id } = gateway.merchant
+    const headers = { 'x-api-key': gateway.adminKey }
+    const tier = async () =>
+      ((await gateway.send('GET', `/api/admin/merchants/${id}`, { headers })).json() as { planTier: string }).planTier
+    const was = await tier()
+    const [first = '', second = ''] = ['free', 'individual', 'l402'].filter(name => name !== was)
+    const path = `/operator/merchants/${id}`
+    t.equal((await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: first })).status, 303)
+    const told = await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: second })
+    t.equal(told.status, 422)
+    t.match(told.text, `it is now ${first}`)
+    t.equal(await tier(), first)
   }
-  t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
-  t.match(await now(), { subscriptionStatus: 'past_due', currentPeriodEnd: '2026-12-31T23:59:59.000Z' })
-  const late = await asPerson(gateway, cookie, path, { ...form, subscriptionStatus: 'active' })
-  t.equal(late.status, 422)
-  t.match(late.text, /it is now past_due, until 2026-12-31T23:59:59.000Z/)
-  const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
-  const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
-  t.equal(wrong.status, 422)
-  t.match(wrong.text, /value="soon"/, 'what was typed stays')
-  t.equal((await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: '' })).status, 303)
-  t.match(await now(), { currentPeriodEnd: null })
-  t.equal((await asPerson(gateway, cookie, path, { do: 'reactivate', was: 'deactivated' })).status, 422)
-  t.equal((await asPerson(gateway, cookie, path, { do: 'deactivate', was: 'active' })).status, 303)
-  t.match(await now(), { isActive: false })
-})
+)
 
-t.test('of two tabs that change the same thing the second is told, and changes nothing', async t => {
+t.test(
+  'the operator changes the state and the end of a subscription, and the second of two gets a conflict',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.adminKey)
+    const path = `/operator/merchants/${gateway.merchant.id}`
+    const api = `/api/admin/merchants/${gateway.merchant.id}`
+    const headers = { 'x-api-key': gateway.adminKey }
+    const now = async () => (await gateway.send('GET', api, { headers })).json() as Record<string, unknown>
+    const was =
+      /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(
+        (await asPerson(gateway, cookie, path)).text
+      )?.[1] ?? ''
+    const form = {
+      do: 'subscription',
+      was,
+      subscriptionStatus: 'past_due',
+      currentPeriodEnd: '2026-12-31T23:59:59.000Z'
+    }
+    t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
+    t.match(await now(), { subscriptionStatus: 'past_due', currentPeriodEnd: '2026-12-31T23:59:59.000Z' })
+    const late = await asPerson(gateway, cookie, path, { ...form, subscriptionStatus: 'active' })
+    t.equal(late.status, 422)
+    t.match(late.text, /it is now past_due, until 2026-12-31T23:59:59.000Z/)
+    const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
+    const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
+    t.equal(wrong.status, 422)
+    t.match(wrong.text, /value="soon"/, 'what was typed stays')
+    t.equal((await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: '' })).status, 303)
+    t.match(await now(), { currentPeriodEnd: null })
+    t.equal((await asPerson(gateway, cookie, path, { do: 'reactivate', was: 'deactivated' })).status, 422)
+    t.equal((await asPerson(gateway, cookie, path, { do: 'deactivate', was: 'active' })).status, 303)
+    t.match(await now(), { isActive: false })
+  }
+)
+
+t.test('of two tabs that change the same thing the second gets a conflict, and changes nothing', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const { proxyId } = (
@@ -118,7 +124,7 @@ function wasOfForm(page: string, does: string) {
 }
 
 t.test(
-  'what is paused, opened and keyed tells the second of two tabs, also where one key took the place of another',
+  'what is paused, opened and keyed shows a conflict to the second of two tabs, also where one key replaced another',
   async t => {
     const gateway = await startGateway(t)
     const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
@@ -277,7 +283,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   t.equal((await endpoints()).length, 2)
 })
 
-t.test('a further webhook endpoint: of two tabs the second is told, and its secret is replaced', async t => {
+t.test('a further webhook endpoint: of two tabs the second gets a conflict, and its secret is replaced', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   await gateway.database.sql`update merchants set plan_tier = 'free'`

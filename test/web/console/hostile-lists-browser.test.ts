@@ -1,4 +1,4 @@
-/** Lists hold what strangers and merchants type: names of 200 characters, right-to-left text, emoji, addresses. */
+/** Lists hold what anonymous clients and merchants type: names of 200 characters, right-to-left text, emoji, addresses. */
 import t from 'tap'
 import { sell } from '../../selling/sales/fixture.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
@@ -6,7 +6,7 @@ import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 
 const NAMES = [
   'W'.repeat(200),
-  'A name of many words that somebody was paid for by the letter '.repeat(4).slice(0, 200),
+  'A name of many words whose author was paid for by the letter '.repeat(4).slice(0, 200),
   'شركة الاختبار المحدودة للتجارة العامة '.repeat(5).slice(0, 180),
   '👩‍👩‍👧‍👦'.repeat(18),
   '<b onclick="x">&amp;</b>'

@@ -63,7 +63,7 @@ await t.test('the overview is red in each incident that is staged, and green aft
     }
     t.teardown(revive)
     SandboxProvider.prototype.createCharge = async () => {
-      throw new ProviderUnavailable('It is away.', 9, undefined, 'network')
+      throw new ProviderUnavailable('It is down.', 9, undefined, 'network')
     }
     t.equal((await gateway.send('GET', '/weather/today')).status, 503)
     await isRed(

@@ -53,7 +53,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
   for (const [index, [name, options]] of SCREENS.entries()) {
     const id = `screen-${index}`
     await t.test(
-      `an API is made and sells to a client nobody here wrote; it appears, is given back and exported: ${name}`,
+      `an API is made and sells to a third-party client; it appears, is given back and exported: ${name}`,
       async t => {
         const page = await open(options)
         await withKey(page, key)
@@ -92,63 +92,60 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
       }
     )
 
-    await t.test(
-      `a key that is lost is replaced by whoever reads the mail; the old one is refused: ${name}`,
-      async t => {
-        const page = await open(options)
-        const lost = key
-        const me = await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': lost } })
-        const { email } = me.json() as { email: string }
-        await page.goto(`${gateway.url}/sign-in?next=console/keys`)
-        await page.getByLabel('Email').fill(email)
-        await page.getByRole('button', { name: 'Email me a link' }).click()
-        const link = (await mailedLinks(gateway.data, email, index + 1))[index] ?? ''
-        await page.goto(link)
-        await page.getByRole('button', { name: 'Sign in' }).click()
-        await page.waitForURL('**/console/keys', PATIENCE)
-        await page.locator('summary', { hasText: 'Replace' }).first().click()
-        await page
-          .getByRole('button', { name: /^Replace/ })
-          .first()
-          .click()
-        await page.getByRole('heading', { name: 'Your new API key' }).waitFor(PATIENCE)
-        key = (await page.locator('#key').textContent()) ?? ''
-        if (index === 1) await picture(page, 'console-key-phone')
-        const statusOf = async (apiKey: string) =>
-          (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
-        t.equal(await statusOf(key), 200)
-        t.equal(await statusOf(lost), 401)
-        t.equal((await page.request.get(`${gateway.url}/api/merchant/me`)).status(), 200, 'the person stays signed in')
+    await t.test(`a key that is lost is replaced through the mail; the old one is refused: ${name}`, async t => {
+      const page = await open(options)
+      const lost = key
+      const me = await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': lost } })
+      const { email } = me.json() as { email: string }
+      await page.goto(`${gateway.url}/sign-in?next=console/keys`)
+      await page.getByLabel('Email').fill(email)
+      await page.getByRole('button', { name: 'Email me a link' }).click()
+      const link = (await mailedLinks(gateway.data, email, index + 1))[index] ?? ''
+      await page.goto(link)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.waitForURL('**/console/keys', PATIENCE)
+      await page.locator('summary', { hasText: 'Replace' }).first().click()
+      await page
+        .getByRole('button', { name: /^Replace/ })
+        .first()
+        .click()
+      await page.getByRole('heading', { name: 'Your new API key' }).waitFor(PATIENCE)
+      key = (await page.locator('#key').textContent()) ?? ''
+      if (index === 1) await picture(page, 'console-key-phone')
+      const statusOf = async (apiKey: string) =>
+        (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
+      t.equal(await statusOf(key), 200)
+      t.equal(await statusOf(lost), 401)
+      t.equal((await page.request.get(`${gateway.url}/api/merchant/me`)).status(), 200, 'the person stays signed in')
 
-        await t.test('and the operator resolves a refund whose answer was lost', async t => {
-          const orderId = `stuck-${id}`
-          const invoiceId = await paid(orderId)
-          await refund(page, orderId)
-          // What is left of a refund whose answer was lost an hour ago, at a provider that cannot be asked for it.
-          await gateway.database.sql`
+      await t.test('and the operator resolves a refund whose answer was lost', async t => {
+        const orderId = `stuck-${id}`
+        const invoiceId = await paid(orderId)
+        await refund(page, orderId)
+        // What is left of a refund whose answer was lost an hour ago, at a provider that cannot be asked for it.
+        await gateway.database.sql`
         update refunds set status = 'pending', provider_refund_id = null, transaction_hash = null, processed_at = null,
           created_at = now() - interval '1 hour', next_check_at = now() + interval '1 hour'
         where invoice_id = ${invoiceId}`
-          const operator = await open(options)
-          await withKey(operator, gateway.adminKey)
-          await operator.goto(`${gateway.url}/operator/refunds`)
-          await operator.locator('table a').first().click()
-          await operator.getByLabel('Outcome').selectOption('not-sent')
-          await operator.getByLabel('Settled by').fill('Ada')
-          await operator.getByLabel('Evidence').fill("The provider's own list has no such payout.")
-          if (index === 0) await picture(operator, 'operator-refund')
-          await operator.getByRole('button', { name: 'Settle' }).click()
-          await operator.getByText('Saved.').waitFor(PATIENCE)
-          await refund(page, orderId)
-          const states = await gateway.database.sql<Array<{ status: string }>>`
+        const operator = await open(options)
+        await withKey(operator, gateway.adminKey)
+        await operator.goto(`${gateway.url}/operator/refunds`)
+        await operator.locator('table a').first().click()
+        await operator.getByLabel('Outcome').selectOption('not-sent')
+        await operator.getByLabel('Settled by').fill('Ada')
+        await operator.getByLabel('Evidence').fill("The provider's own list has no such payout.")
+        if (index === 0) await picture(operator, 'operator-refund')
+        await operator.getByRole('button', { name: 'Settle' }).click()
+        await operator.getByText('Saved.').waitFor(PATIENCE)
+        await refund(page, orderId)
+        const states = await gateway.database.sql<Array<{ status: string }>>`
         select status from refunds where invoice_id = ${invoiceId} order by created_at`
-          t.same(
-            states.map(({ status }) => status === 'failed'),
-            [true, false],
-            'and the merchant gives the money back after all'
-          )
-        })
-      }
-    )
+        t.same(
+          states.map(({ status }) => status === 'failed'),
+          [true, false],
+          'and the merchant gives the money back after all'
+        )
+      })
+    })
   }
 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { startGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'
 
-t.test('a member is invited, gets another role and is removed; the second tab is told', async t => {
+t.test('a member is invited, gets another role and is removed; the second tab gets a conflict', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const send = async (form: Readonly<Record<string, string>>) =>
@@ -29,7 +29,7 @@ t.test('an owner who has signed in lends the account its address', async t => {
     await asPerson(gateway, cookie, '/console/settings', { do: 'email', was: was.email, email })
   t.match((await send('new@example.com')).text, /Invite this address as an owner first/)
   await gateway.merchantSend('POST', '/api/merchant/members', { email: 'new@example.com', role: 'owner' })
-  t.equal((await send('new@example.com')).status, 422, 'nobody has read its mail yet')
+  t.equal((await send('new@example.com')).status, 422, 'its mail is unread')
   await gateway.database.sql`
     update members set joined_at = now() from people p where p.id = person_id and p.email = 'new@example.com'`
   t.equal((await send(' New@example.com ')).status, 303)

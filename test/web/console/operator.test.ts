@@ -132,35 +132,39 @@ t.test('a failed job is run again from the console, and /jobs takes the same ses
   t.equal(ridden.status, 403, 'and no other site')
 })
 
-await eachDatabase(t, 'a session whose refund was lost is settled by hand, by whoever says so', async (t, database) => {
-  const { get, page } = await opened(t, database)
-  const id = 'a1'.repeat(32)
-  const hourAgo = new Date(Date.now() - 3_600_000)
-  await database.sql`
+await eachDatabase(
+  t,
+  "a session whose refund was lost is settled by hand, with the actor's name",
+  async (t, database) => {
+    const { get, page } = await opened(t, database)
+    const id = 'a1'.repeat(32)
+    const hourAgo = new Date(Date.now() - 3_600_000)
+    await database.sql`
     insert into balances (id, kind, place, unit, deposited_msat, spent_msat, refunded_msat, state, opened_at, expires_at)
     values (${id}, 'session', '/x', 'request', 50000, 20000, 30000, 'closed', ${hourAgo}, ${new Date(Date.now() + 3_600_000)})`
-  await database.sql`
+    await database.sql`
     insert into sessions (id, open_challenge, network, charge_id, provider_slot, provider_kind, opened_at, idle_ms, used_at, closed_at,
       closed_by, return_invoice, return_hash, refund_status, refund_reference, refund_sats, refund_begun_at, refund_check_at)
     values (${id}, 'c', 'regtest', 'c', 'primary', 'sandbox', ${hourAgo}, 60000, ${hourAgo}, ${hourAgo}, 'idle', 'lnbcrt1', ${id}, 'pending',
       'ours', 30, ${hourAgo}, ${new Date(Date.now() + 3_600_000)})`
-  t.ok((await page('/operator/sessions')).text.includes(`sessions/${id}`))
-  t.match((await page(`/operator/sessions/${id}`)).text, /Settle manually/)
-  const wrong = await page(`/operator/sessions/${id}`, { do: 'settle', outcome: 'sent', settledBy: '', reason: '' })
-  t.equal(wrong.status, 422)
-  const settled = await page(`/operator/sessions/${id}`, {
-    do: 'settle',
-    outcome: 'sent',
-    settledBy: 'Ada',
-    reason: 'its records'
-  })
-  t.equal(settled.status, 303, settled.text.slice(0, 2000))
-  t.match(await get(`/api/admin/sessions/${id}`), {
-    refund: { status: 'confirmed', settledBy: 'Ada', settledWhy: 'its records' }
-  })
-  t.notOk((await page('/operator/sessions')).text.includes(`sessions/${id}`), 'it needs nobody any more')
-  t.equal((await page('/operator/sessions/nope')).status, 404)
-})
+    t.ok((await page('/operator/sessions')).text.includes(`sessions/${id}`))
+    t.match((await page(`/operator/sessions/${id}`)).text, /Settle manually/)
+    const wrong = await page(`/operator/sessions/${id}`, { do: 'settle', outcome: 'sent', settledBy: '', reason: '' })
+    t.equal(wrong.status, 422)
+    const settled = await page(`/operator/sessions/${id}`, {
+      do: 'settle',
+      outcome: 'sent',
+      settledBy: 'Ada',
+      reason: 'its records'
+    })
+    t.equal(settled.status, 303, settled.text.slice(0, 2000))
+    t.match(await get(`/api/admin/sessions/${id}`), {
+      refund: { status: 'confirmed', settledBy: 'Ada', settledWhy: 'its records' }
+    })
+    t.notOk((await page('/operator/sessions')).text.includes(`sessions/${id}`), 'it needs no review any more')
+    t.equal((await page('/operator/sessions/nope')).status, 404)
+  }
+)
 
 t.test('operator console: the health page shows the result of each check', async t => {
   const { page, get } = await opened(t, await openTestDatabase(t))
@@ -189,7 +193,7 @@ await eachDatabase(t, 'every refund of the list can be reached, page by page', a
 
 await eachDatabase(
   t,
-  "of two tabs that replace a merchant's key the second is told, and the first key stays",
+  "of two tabs that replace a merchant's key the second gets a conflict, and the first key stays",
   async (t, database) => {
     const { gateway, page } = await opened(t, database)
     const path = `/operator/merchants/${gateway.merchant.id}`

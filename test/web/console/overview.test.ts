@@ -37,7 +37,7 @@ async function payment(gateway: TestGateway, orderId: string) {
 t.test('the overview says how many who were asked to pay did so', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  t.equal(await words(gateway, cookie, 'asked'), null, 'not before somebody was asked')
+  t.equal(await words(gateway, cookie, 'asked'), null, 'not before the provider was asked')
   const proxyId = await proxy(gateway)
   await measured(gateway, proxyId, { requests: 1_300, asked: 1_200, paidRequests: 90 })
   const merchantId = String(gateway.merchant.id)
@@ -49,7 +49,7 @@ t.test('the overview says how many who were asked to pay did so', async t => {
   t.match(said, /Paid 3 0% conversion/, 'what no 402 of an API sold is left out')
 })
 
-t.test('an account without trouble is told of nothing to do', async t => {
+t.test('an account without trouble has no to-dos', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   t.match(await words(gateway, cookie, 'next'), /Set a webhook URL/)
@@ -60,7 +60,7 @@ t.test('an account without trouble is told of nothing to do', async t => {
   t.equal(await words(gateway, cookie, 'next'), null)
 })
 
-t.test('the overview tells what is wrong, with the way out', async t => {
+t.test('the overview shows what is wrong, and how to fix it', async t => {
   const gateway = await startGateway(t)
   const { sql } = gateway.database
   const { id } = gateway.merchant
@@ -134,7 +134,7 @@ t.test('what was sold and paid appears while the overview and the lists are look
   }
 })
 
-t.test('a renewal asks for the live parts alone, and is told when they are as they were', async t => {
+t.test('a refresh requests the live parts alone, and gets 304 when they are unchanged', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const ask = t.captureFn(Gateway.prototype.ask)

@@ -66,7 +66,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
     t.match((await admin('GET', `/api/admin/merchants/${id}`)).json(), {
       features: { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: false }
     })
-    t.equal((await page(home, features)).status, 422, 'the second of two tabs is told')
+    t.equal((await page(home, features)).status, 422, 'the second of two tabs gets a conflict')
     t.equal(
       (
         await page(`/operator/merchants/${other.merchantId}`, {

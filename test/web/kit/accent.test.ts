@@ -9,7 +9,7 @@ function colourOf(text: string): Colour {
   return [value >> 16, (value >> 8) & 255, value & 255]
 }
 
-t.test('words in the colour of whoever sells can be read on all that they stand on, whatever colour it is', async t => {
+t.test("words in the merchant's color are readable on every background, whatever color it is", async t => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 0xff_ffff }), chosen => {
       const style = accentStyle(`#${chosen.toString(16).padStart(6, '0')}`)

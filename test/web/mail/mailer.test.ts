@@ -78,7 +78,7 @@ t.test('a mail arrives with its sender, its reader, both texts and a Message-ID 
   t.match(
     second?.text,
     'Message-ID: <receipt.123456789012345@example.com>',
-    'a mail that is sent again can be recognised'
+    'a mail that is sent again can be recognized'
   )
 })
 
@@ -110,7 +110,7 @@ t.test('smtps speaks TLS from the beginning', async t => {
   t.match(smtp.taken, [{ secure: true }])
 })
 
-t.test('STARTTLS is required in production: without it, or with a certificate of nobody, nothing is sent', async t => {
+t.test('STARTTLS is required in production: without it, or with an untrusted certificate, nothing is sent', async t => {
   const { key, certificate: cert } = selfSigned({ names: ['localhost'] })
   const without = await open(t, {}, { requireTls: true })
   t.match(await failureOf(without.mailer.send(mail)), { temporary: true })
@@ -151,7 +151,7 @@ for (const hang of ['greeting', 'data'] as const) {
   })
 }
 
-t.test('a server that is away is a temporary failure, and the signal ends a mail early', async t => {
+t.test('an unavailable server is a temporary failure, and the signal ends a mail early', async t => {
   const { smtp, mailer } = await open(t, { hang: 'data' })
   const stop = new AbortController()
   const sending = failureOf(mailer.send(mail, stop.signal))

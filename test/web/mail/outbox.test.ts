@@ -21,7 +21,7 @@ const mail: Mail = {
 }
 const MINUTE = 60_000
 
-/** Keeps what it is given, or fails as it is told. */
+/** Keeps what it is given, or fails on demand. */
 class TestMailer implements Mailer {
   readonly sent: Mail[] = []
   failures: Error[] = []
@@ -49,7 +49,7 @@ async function open() {
   return { database, jobs, mailer, outbox, clock }
 }
 
-t.test('a mail stands and falls with its transaction', async t => {
+t.test('a mail commits or rolls back with its transaction', async t => {
   const { database, jobs, mailer, outbox } = await open()
   await t.rejects(
     database.transaction(async sql => {
@@ -118,7 +118,7 @@ t.test('a mail that is refused for good is not tried again', async t => {
   t.same(await jobs.waiting(), [])
 })
 
-t.test('when the gateway stops, a mail under way is left to be run again as it is', async t => {
+t.test('when the gateway stops, a mail in flight is left to be run again unchanged', async t => {
   const { database, jobs, mailer, outbox } = await open()
   await outbox.queue(database.sql, mail, 'a mail')
   const [job] = await jobs.waiting()

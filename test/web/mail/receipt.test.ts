@@ -98,7 +98,7 @@ t.test('a demo payment is marked as one', async t => {
   t.notMatch(
     `${mail.text}${mail.html}`,
     /A book|order-of-mine/,
-    'it costs nothing, so it carries no text of whoever made it'
+    'it costs nothing, so it carries no text of its author'
   )
 })
 

@@ -40,7 +40,7 @@ async function mailsOf(changes: Partial<Refund>) {
   return mails
 }
 
-t.test('whoever a refund was made for is told what was sent, where to and why', async t => {
+t.test('the recipient of a refund is mailed what was sent, where to and why', async t => {
   const [mail, ...more] = await mailsOf({})
   t.same(more, [])
   t.match(mail, {
@@ -59,6 +59,6 @@ t.test('whoever a refund was made for is told what was sent, where to and why', 
   t.notMatch(mail?.html, '<b>mug</b>', "nothing of the merchant's is taken for HTML")
 })
 
-t.test('nobody is mailed where no address was given, or what was given is none', async t => {
+t.test('no mail is sent without a valid address', async t => {
   for (const email of [null, 'the customer', 'a@b.c, d@e.f']) t.same(await mailsOf({ email }), [], String(email))
 })

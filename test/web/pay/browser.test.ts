@@ -149,7 +149,7 @@ t.test('in every state', { skip }, async t => {
   const browser = await openBrowser(t)
   const url = await servePages(t, world)
 
-  t.test('the page changes by itself: processing, underpaid, paid', async t => {
+  t.test('the page changes automatically: processing, underpaid, paid', async t => {
     const payment = world.add()
     const { page, faults } = await openPage(t, browser)
     await page.goto(`${url}/pay/${payment.payToken}`)
@@ -266,12 +266,12 @@ t.test('in every state', { skip }, async t => {
         await page.goto(`${url}/pay/${payment.payToken}`)
         t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, payment.status)
         t.same(await page.evaluate(LOW_CONTRAST), [], `${colorScheme}, ${payment.status}: WCAG AA`)
-        t.equal(await page.evaluate('document.getAnimations().length'), 0, 'whoever wants no motion gets none')
+        t.equal(await page.evaluate('document.getAnimations().length'), 0, 'reduced motion is respected')
       }
     }
   })
 
-  const noPictures = process.env['UPDATE_IMAGES'] === undefined ? 'UPDATE_IMAGES=1 writes them anew' : false
+  const noPictures = process.env['UPDATE_IMAGES'] === undefined ? 'UPDATE_IMAGES=1 updates them' : false
   t.test('pictures for the README', { skip: noPictures }, async t => {
     const now = world.clock.now()
     const payment = world.add({ createdAt: now - 872_000, expiresAt: now + 2_728_000 })

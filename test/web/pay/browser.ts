@@ -15,7 +15,7 @@ export const noBrowser: string | false = existsSync(CHROMIUM)
   ? false
   : 'no Chromium in /usr/bin; set CHROMIUM to drive the pages in a browser'
 
-/** A browser that talks to nobody but the test's own server. */
+/** A browser that calls only the test's own server. */
 export async function openBrowser(t: T): Promise<Browser> {
   const browser = await chromium.launch({
     executablePath: CHROMIUM,

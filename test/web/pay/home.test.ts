@@ -6,7 +6,7 @@ import { serve } from '../../support/serve.ts'
 
 const browser = { headers: { accept: BROWSER_ACCEPT } }
 
-t.test('the front page tells people what is sold, and programs that ask for JSON the manifest', async t => {
+t.test('the front page shows people what is sold, and returns the manifest to programs that ask for JSON', async t => {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({
       replace: [['mode: development', 'pages: { name: "Ada & <Co>", colour: "#1d4ed8" }\nmode: development']]

@@ -62,7 +62,7 @@ t.test('/pay/<invoiceId> does not resolve, nor does an unknown token', async t =
   }
 })
 
-t.test('assets: the hash of the content in the name, kept for ever; 404 for all others', async t => {
+t.test('assets: the hash of the content in the name, cached forever; 404 for all others', async t => {
   const world = new PageWorld()
   const page = (await world.get(`/pay/${world.add().payToken}`)).text
   for (const [ending, type, part] of [
@@ -107,7 +107,7 @@ t.test('the operations can be mounted side by side', async t => {
   )
 })
 
-t.test('events: the status at once, then each change, and the end after a final one', async t => {
+t.test('events: the status immediately, then each change, and the end after a final one', async t => {
   const world = new PageWorld()
   const payment = world.add()
   const answer = await world.get(`/pay/${payment.payToken}/events`)
@@ -126,7 +126,7 @@ t.test('events: the status at once, then each change, and the end after a final 
   }
   t.same(heard.statuses, ['unpaid', 'processing', 'underpaid', 'paid'])
   t.ok(heard.ended)
-  t.equal(world.listeners, 0, 'nobody listens any more')
+  t.equal(world.listeners, 0, 'no listener is left')
 })
 
 t.test('events: of a payment that is final there is one, and the end', async t => {
@@ -180,7 +180,7 @@ t.test('events: a payment that is being confirmed does not expire by time', asyn
   heard.end()
 })
 
-t.test('events: a change that was told to nobody is found all the same', async t => {
+t.test('events: a change without a notification is still found', async t => {
   const world = new PageWorld()
   const payment = world.add()
   const heard = new Heard((await world.get(`/pay/${payment.payToken}/events`)).stream)
@@ -193,7 +193,7 @@ t.test('events: a change that was told to nobody is found all the same', async t
   t.same(heard.statuses, ['unpaid', 'paid'])
 })
 
-t.test('events: they end when the database is away, so that the page asks in other ways', async t => {
+t.test('events: they end when the database is down, so that the page polls instead', async t => {
   const world = new PageWorld()
   const payment = world.add()
   const heard = new Heard((await world.get(`/pay/${payment.payToken}/events`)).stream)
@@ -206,7 +206,7 @@ t.test('events: they end when the database is away, so that the page asks in oth
   t.equal(world.listeners, 0)
 })
 
-t.test('events: whoever leaves is forgotten', async t => {
+t.test('events: a client that leaves is forgotten', async t => {
   const world = new PageWorld()
   const payment = world.add()
   const heard = new Heard((await world.get(`/pay/${payment.payToken}/events`)).stream)

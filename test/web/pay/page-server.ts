@@ -113,7 +113,7 @@ export class PageWorld {
     return payment
   }
 
-  /** Changes a payment and tells those who listen to it. */
+  /** Changes a payment and notifies its listeners. */
   change(payment: Payment, more: Partial<Payment>): void {
     this.#byToken.set(payment.payToken, { ...this.now(payment), ...more })
     for (const listener of this.#listeners) if (listener.invoiceId === payment.invoiceId) listener.changed()
@@ -201,7 +201,7 @@ export class Heard implements StreamSink {
     return true
   }
 
-  /** The statuses that were told. */
+  /** The reported statuses. */
   get statuses(): string[] {
     return [...this.text.matchAll(/^event: status\ndata: (.*)$/gm)].map(
       ([, data = '']) => (JSON.parse(data) as { status: string }).status

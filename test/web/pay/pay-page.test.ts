@@ -93,7 +93,7 @@ t.test('each state says in its title, heading and words what it is', async t => 
   }
 })
 
-t.test('without a program in the browser the page looks again by itself until nothing changes any more', async t => {
+t.test('without a program in the browser the page polls automatically until nothing changes any more', async t => {
   const world = new PageWorld()
   for (const status of ['unpaid', 'processing', 'underpaid'] as const) {
     t.match(
@@ -199,7 +199,7 @@ t.test(
     t.notMatch(
       await pageOf(world, { status: 'unpaid', successUrl }),
       'shop.example',
-      'while it can be paid, nothing leads away'
+      'while it can be paid, no link leaves the page'
     )
     t.notMatch(
       await pageOf(world, { status: 'expired', successUrl: 'javascript:alert(1)' }),

@@ -69,27 +69,24 @@ t.test('a person buys from a 402 with a wallet alone', { skip }, async t => {
     })
   }
 
-  t.test(
-    'an image and an article open in the place of the page, also when a link of another site led here',
-    async t => {
-      const { page, faults } = await openPage(t, browser)
-      await page.route('http://elsewhere.example/', route =>
-        route.fulfill({ contentType: 'text/html', body: `<a href="${gateway.url}/files/article?part=1&b">Read</a>` })
-      )
-      await page.goto('http://elsewhere.example/')
-      await page.getByRole('link', { name: 'Read' }).click()
-      const link = page.getByRole('link', { name: 'Open in wallet' })
-      await gateway.send('POST', '/sandbox/pay', {
-        body: { invoice: (await link.getAttribute('href'))?.slice(10) ?? '' }
-      })
-      await page.getByRole('heading', { name: 'The whole article' }).waitFor()
-      t.equal(page.url(), `${gateway.url}/files/article?part=1&b`, 'nothing stands in the address')
-      await page.goto(`${gateway.url}/files/cat.png`)
-      await page.getByRole('button', { name: 'Pay in sandbox' }).click()
-      await page.locator('img').waitFor()
-      t.same(less402(faults), [])
-    }
-  )
+  t.test('an image and an article open instead of the page, also when a link of another site led here', async t => {
+    const { page, faults } = await openPage(t, browser)
+    await page.route('http://elsewhere.example/', route =>
+      route.fulfill({ contentType: 'text/html', body: `<a href="${gateway.url}/files/article?part=1&b">Read</a>` })
+    )
+    await page.goto('http://elsewhere.example/')
+    await page.getByRole('link', { name: 'Read' }).click()
+    const link = page.getByRole('link', { name: 'Open in wallet' })
+    await gateway.send('POST', '/sandbox/pay', {
+      body: { invoice: (await link.getAttribute('href'))?.slice(10) ?? '' }
+    })
+    await page.getByRole('heading', { name: 'The whole article' }).waitFor()
+    t.equal(page.url(), `${gateway.url}/files/article?part=1&b`, 'nothing is in the address')
+    await page.goto(`${gateway.url}/files/cat.png`)
+    await page.getByRole('button', { name: 'Pay in sandbox' }).click()
+    await page.locator('img').waitFor()
+    t.same(less402(faults), [])
+  })
 
   t.test('without a program: the reader says that it is paid', async t => {
     const { page } = await openPage(t, browser, { javaScriptEnabled: false, colorScheme: 'dark' })

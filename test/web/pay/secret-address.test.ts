@@ -4,7 +4,7 @@ import type { Log } from '../../../src/platform/telemetry/log.ts'
 import { startGateway } from '../../support/gateway.ts'
 
 t.test(
-  'the address of a pay page stands in no line of the log, however it is asked for (contract, Payment: treat it as a secret)',
+  'the address of a pay page is in no line of the log, however it is requested (contract, Payment: treat it as a secret)',
   async t => {
     const lines: string[] = []
     const write = (fields: object | string, message?: string) => {

@@ -53,7 +53,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     gateway.send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) })
 
   await t.test(
-    'a member of two accounts goes from one to the other by pages alone, and nobody is taken there',
+    'a member of two accounts switches between them by pages alone, and is never switched automatically',
     async t => {
       const own = await account(gateway, 'ana')
       const other = await account(gateway, 'Bäcker <b>', 'baker@example.com')
@@ -95,64 +95,73 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     }
   )
 
-  await t.test("a viewer who repeats somebody's request gets its response again, and can make no other", async t => {
-    const { apiKey } = await account(gateway, 'repeated')
-    await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'vi@example.com', role: 'viewer' })
-    const cookie = await signIn(gateway, 'vi@example.com')
-    const pay = (headers: Record<string, string>, orderId: string) =>
-      gateway.send('POST', '/api/payments', {
-        headers: { 'idempotency-key': 'order-1', ...headers },
-        body: { orderId, amount: 0, currency: 'USD' }
+  await t.test(
+    "a viewer who repeats another member's request gets its response again, and can make no other",
+    async t => {
+      const { apiKey } = await account(gateway, 'repeated')
+      await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'vi@example.com', role: 'viewer' })
+      const cookie = await signIn(gateway, 'vi@example.com')
+      const pay = (headers: Record<string, string>, orderId: string) =>
+        gateway.send('POST', '/api/payments', {
+          headers: { 'idempotency-key': 'order-1', ...headers },
+          body: { orderId, amount: 0, currency: 'USD' }
+        })
+      const made = await pay({ 'x-api-key': apiKey }, 'one')
+      t.equal(made.status, 201)
+      const again = await pay({ cookie, ...HERE }, 'one')
+      t.match(again, { status: 201, text: made.text })
+      t.equal((await pay({ cookie, ...HERE }, 'two')).status, 400, 'nor with the key of that one')
+      t.equal((await pay({ cookie, ...HERE, 'idempotency-key': 'order-2' }, 'one')).status, 403)
+      const { payments } = (await withKey(apiKey, 'GET', '/api/payments')).json() as { payments: object[] }
+      t.equal(payments.length, 1)
+    }
+  )
+
+  await t.test(
+    'an invited editor joins by the mailed link, changes what editors may, and is removed immediately',
+    async t => {
+      const { apiKey, email } = await account(gateway, 'acme')
+      const invited = await withKey(apiKey, 'POST', '/api/merchant/members', {
+        email: 'ed@example.com',
+        role: 'editor'
       })
-    const made = await pay({ 'x-api-key': apiKey }, 'one')
-    t.equal(made.status, 201)
-    const again = await pay({ cookie, ...HERE }, 'one')
-    t.match(again, { status: 201, text: made.text })
-    t.equal((await pay({ cookie, ...HERE }, 'two')).status, 400, 'nor with the key of that one')
-    t.equal((await pay({ cookie, ...HERE, 'idempotency-key': 'order-2' }, 'one')).status, 403)
-    const { payments } = (await withKey(apiKey, 'GET', '/api/payments')).json() as { payments: object[] }
-    t.equal(payments.length, 1)
-  })
+      t.match(invited.json(), { email: 'ed@example.com', role: 'editor', joinedAt: null })
+      const { memberId } = invited.json() as { memberId: number }
+      const cookie = await signIn(gateway, 'ed@example.com')
+      const change = { webhookUrl: 'https://shop.example.com/hook-with-a-secret' }
+      t.equal((await as(cookie, 'PUT', '/api/merchant/webhook-url', change)).status, 200)
+      t.match((await as(cookie, 'POST', '/api/merchant/regenerate-key')).json(), { error: 'Role required' })
+      t.equal((await withKey(apiKey, 'PUT', `/api/merchant/members/${memberId}`, { role: 'viewer' })).status, 200)
+      t.equal((await as(cookie, 'PUT', '/api/merchant/webhook-url', change)).status, 403, 'from the next request on')
+      t.equal((await as(cookie, 'GET', '/api/merchant/me')).status, 200)
+      t.equal((await withKey(apiKey, 'DELETE', `/api/merchant/members/${memberId}`)).status, 204)
+      t.match((await as(cookie, 'GET', '/api/merchant/me')).json(), { error: 'Authentication required' })
 
-  await t.test('an invited editor joins by the mailed link, changes what editors may, and is gone at once', async t => {
-    const { apiKey, email } = await account(gateway, 'acme')
-    const invited = await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'ed@example.com', role: 'editor' })
-    t.match(invited.json(), { email: 'ed@example.com', role: 'editor', joinedAt: null })
-    const { memberId } = invited.json() as { memberId: number }
-    const cookie = await signIn(gateway, 'ed@example.com')
-    const change = { webhookUrl: 'https://shop.example.com/hook-with-a-secret' }
-    t.equal((await as(cookie, 'PUT', '/api/merchant/webhook-url', change)).status, 200)
-    t.match((await as(cookie, 'POST', '/api/merchant/regenerate-key')).json(), { error: 'Role required' })
-    t.equal((await withKey(apiKey, 'PUT', `/api/merchant/members/${memberId}`, { role: 'viewer' })).status, 200)
-    t.equal((await as(cookie, 'PUT', '/api/merchant/webhook-url', change)).status, 403, 'from the next request on')
-    t.equal((await as(cookie, 'GET', '/api/merchant/me')).status, 200)
-    t.equal((await withKey(apiKey, 'DELETE', `/api/merchant/members/${memberId}`)).status, 204)
-    t.match((await as(cookie, 'GET', '/api/merchant/me')).json(), { error: 'Authentication required' })
+      const trail = await withKey(apiKey, 'GET', '/api/merchant/audit')
+      const { entries } = trail.json() as { entries: Array<Record<string, unknown>> }
+      t.match(
+        entries.map(({ operation, by, status }) => [operation, by, status]),
+        [
+          ['removeMember', { kind: 'key' }, 204],
+          ['changeMember', { kind: 'key' }, 200],
+          ['setWebhook', { kind: 'member', name: 'ed@example.com' }, 200],
+          ['useSignInLink', { kind: 'member', name: 'ed@example.com' }, 303],
+          ['inviteMember', { kind: 'key' }, 201]
+        ]
+      )
+      t.match(entries.at(-1), { change: { email: 'ed@example.com', role: 'editor' }, target: { memberId } })
+      t.notMatch(trail.text, 'hook-with-a-secret')
+      t.match((await withKey(apiKey, 'GET', '/api/merchant/members')).json(), [{ email, role: 'owner' }])
+      const paged = await withKey(apiKey, 'GET', '/api/merchant/audit?limit=4')
+      const { next } = paged.json() as { next: string }
+      t.match((await withKey(apiKey, 'GET', `/api/merchant/audit?limit=3&after=${next}`)).json(), {
+        entries: [{ operation: 'inviteMember' }],
+        next: null
+      })
+    }
+  )
 
-    const trail = await withKey(apiKey, 'GET', '/api/merchant/audit')
-    const { entries } = trail.json() as { entries: Array<Record<string, unknown>> }
-    t.match(
-      entries.map(({ operation, by, status }) => [operation, by, status]),
-      [
-        ['removeMember', { kind: 'key' }, 204],
-        ['changeMember', { kind: 'key' }, 200],
-        ['setWebhook', { kind: 'member', name: 'ed@example.com' }, 200],
-        ['useSignInLink', { kind: 'member', name: 'ed@example.com' }, 303],
-        ['inviteMember', { kind: 'key' }, 201]
-      ]
-    )
-    t.match(entries.at(-1), { change: { email: 'ed@example.com', role: 'editor' }, target: { memberId } })
-    t.notMatch(trail.text, 'hook-with-a-secret')
-    t.match((await withKey(apiKey, 'GET', '/api/merchant/members')).json(), [{ email, role: 'owner' }])
-    const paged = await withKey(apiKey, 'GET', '/api/merchant/audit?limit=4')
-    const { next } = paged.json() as { next: string }
-    t.match((await withKey(apiKey, 'GET', `/api/merchant/audit?limit=3&after=${next}`)).json(), {
-      entries: [{ operation: 'inviteMember' }],
-      next: null
-    })
-  })
-
-  await t.test('the last owner stays, also when two owners remove each other at once', async t => {
+  await t.test('the last owner stays, also when two owners remove each other concurrently', async t => {
     const { apiKey, email } = await account(gateway, 'pair')
     const members = async (): Promise<Array<{ memberId: number; email: string; role: string }>> =>
       (await withKey(apiKey, 'GET', '/api/merchant/members')).json() as never /* the documented shape */
@@ -163,7 +172,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     const again = await withKey(apiKey, 'POST', '/api/merchant/members', { email, role: 'viewer' })
     t.equal(again.status, 409, 'nor by an invitation')
     await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'second@example.com', role: 'owner' })
-    t.equal((await withKey(apiKey, 'DELETE', path)).status, 409, 'an invitation that nobody took is no owner')
+    t.equal((await withKey(apiKey, 'DELETE', path)).status, 409, 'an invitation that was not accepted is no owner')
     const once = { email: 'second@example.com', role: 'owner' }
     t.equal((await withKey(apiKey, 'POST', '/api/merchant/members', once)).status, 201, 'invited once more')
     await signIn(gateway, 'second@example.com', 2)
@@ -313,6 +322,6 @@ t.test('a page of another origin cannot ride a session', { skip: noBrowser }, as
   t.equal(
     (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status,
     200,
-    'the key stands'
+    'the key is kept'
   )
 })

@@ -12,7 +12,7 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
   const admin = { 'x-api-key': gateway.adminKey }
 
   await t.test(
-    'the pay page of a plan shows the invoice, turns to paid by itself, and polls where it cannot listen',
+    'the pay page of a plan shows the invoice, turns to paid automatically, and polls where it cannot listen',
     async t => {
       for (const listens of [true, false]) {
         const answer = await gateway.send('POST', '/api/bitcoin/create-subscription', {
@@ -93,7 +93,7 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
     )
   })
 
-  await t.test("another site's form signs nobody in and nobody out", async t => {
+  await t.test("another site's form cannot sign a user in or out", async t => {
     const { page } = await openPage(t, browser)
     await page.route('https://evil.example/**', route =>
       route.fulfill({

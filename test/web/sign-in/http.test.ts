@@ -112,7 +112,7 @@ t.test('signing in at a gateway on https', async t => {
       const page = await send('GET', path)
       t.equal(page.status, 200, `${look} opens the link`)
       t.match(page.text, /<button class="button" type="submit">Sign in<\/button>/)
-      t.equal(page.headers['set-cookie'], undefined, 'which signs nobody in')
+      t.equal(page.headers['set-cookie'], undefined, 'which does not sign in')
       t.match(page.headers['content-security-policy'], /form-action 'self'/)
       t.equal(page.headers['cache-control'], 'no-store')
       t.equal(
@@ -120,7 +120,7 @@ t.test('signing in at a gateway on https', async t => {
         'strict-origin',
         'with none at all a browser that sends no Sec-Fetch-Site would send its form from "null"'
       )
-      t.match(page.text, '<meta name="referrer" content="strict-origin"/>', 'and nobody learns the address')
+      t.match(page.text, '<meta name="referrer" content="strict-origin"/>', 'and the address is not revealed')
     }
     t.equal((await send('HEAD', path)).status, 200)
     const signedIn = await send('POST', path)
@@ -168,11 +168,7 @@ t.test('signing in at a gateway on https', async t => {
     const out = await signOut(`form=${form}`)
     t.equal(out.status, 303)
     t.match(cookieOf(out), /^__Host-boltgate-session=; Path=\/; Max-Age=0;/)
-    t.equal(
-      (await send('GET', '/api/auth/session', { headers: { cookie } })).status,
-      401,
-      'also for whoever kept the cookie'
-    )
+    t.equal((await send('GET', '/api/auth/session', { headers: { cookie } })).status, 401, 'also with a kept cookie')
     t.equal((await send('GET', '/sign-in/account', { headers: { cookie } })).status, 401)
     t.equal((await signOut(`form=${form}`)).status, 303, 'a second time harms nothing')
   })
@@ -256,7 +252,7 @@ t.test('signing in at a gateway on https', async t => {
     t.equal((await form(`email=${email}&x=${'y'.repeat(8000)}`)).status, 400)
   })
 
-  await t.test('the address of a link stands in no line of the log, however it is asked for', async t => {
+  await t.test('the address of a link is in no line of the log, however it is requested', async t => {
     const path = await linkFor((await account()).email)
     const token = path.slice(-43)
     for (const [method, target] of [

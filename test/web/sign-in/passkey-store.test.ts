@@ -40,7 +40,7 @@ tap.test('passkeys in the database', async t => {
     t.equal(await store.take(digestOf('b'), null, NOW), false)
     t.equal(await store.take(digest, null, NOW + 1000), false, 'over')
     const taken = await Promise.all([1, 2, 3, 4].map(() => store.take(digest, null, NOW)))
-    t.same(taken.toSorted(), [false, false, false, true], 'of many at once one')
+    t.same(taken.toSorted(), [false, false, false, true], 'of many concurrent ones one')
     await store.begin(digest, id, NOW + 1000)
     t.equal(await store.take(digest, null, NOW), false, 'begun for adding, and not for signing in')
     t.equal(await store.take(digest, (await person()).id, NOW), false, "another person's")

@@ -76,7 +76,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click()
   }
 
-  await t.test('it is offered after the first sign-in by mail, added, told by mail, and then signs in', async t => {
+  await t.test('it is offered after the first sign-in by mail, added, reported by mail, and then signs in', async t => {
     await byMail(gateway, page, email)
     await page.getByRole('link', { name: 'add a passkey' }).click()
     await page.getByRole('heading', { name: 'Passkeys' }).waitFor(PATIENCE)
@@ -87,7 +87,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
       const credential = await navigator.credentials.create({ publicKey })
       return (await ask('/api/auth/passkeys', JSON.stringify({ name: 'certified', credential }))).status
     })()`)
-    t.equal(status, 400, 'a certificate of the authenticator, which nobody asked for, is refused unread')
+    t.equal(status, 400, 'a certificate of the authenticator, which was not requested, is refused unread')
     await cdp.send('WebAuthn.clearCredentials', { authenticatorId })
     await page.getByLabel('Name, such as Phone').fill('Phone <b> 🦊')
     await page.getByRole('button', { name: 'Add passkey' }).click()
@@ -127,7 +127,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     t.ok(true)
   })
 
-  await t.test('of two tabs that rename it the second is told', async t => {
+  await t.test('of two tabs that rename it the second gets a conflict', async t => {
     const other = await page.context().newPage()
     for (const tab of [page, other]) await tab.goto(`${local}/console/settings/passkeys`)
     await page.getByLabel('Name of').fill('Telephone')
@@ -140,7 +140,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     await other.close()
   })
 
-  await t.test('an answer that was used signs nobody in a second time, nor in another browser', async t => {
+  await t.test('an answer that was used signs in no second time, nor in another browser', async t => {
     await signOut()
     let sent: { body: string; cookie: string } | null = null
     await page.route('**/api/auth/passkeys/sign-in', async route => {
@@ -163,7 +163,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     t.equal((await again({ cookie, 'sec-fetch-site': 'cross-site' })).status, 403, 'from another site')
   })
 
-  /** Has the page's browser make a response, and changes what it signed, as somebody between could not. */
+  /** Has the page's browser make a response, and changes what it signed, as a man in the middle could not. */
   const answerTo = async (options: unknown) =>
     (await page.evaluate(
       `navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(${JSON.stringify(options)}) }).then(credential => JSON.parse(JSON.stringify(credential)))`
@@ -201,7 +201,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     const unverified = await begin()
     const weak = await answerTo({ ...unverified.options, userVerification: 'discouraged' })
     await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true })
-    t.equal(await show(unverified.cookie, weak), 401, 'whoever holds the device must have shown who they are')
+    t.equal(await show(unverified.cookie, weak), 401, 'the device must have verified its user')
   })
 
   await t.test('a response that was made at another origin is refused', async t => {
@@ -226,7 +226,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     await gateway.database.sql`update passkeys set counter = 1`
   })
 
-  await t.test('removed, it ends the sessions that it opened and signs nobody in', async t => {
+  await t.test('removed, it ends the sessions that it opened and no longer signs in', async t => {
     await withPasskey()
     await page.waitForURL('**/console', PATIENCE)
     await page.goto(`${local}/console/settings/passkeys`)
@@ -268,7 +268,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
   })
 })
 
-t.test('who signed in with a key has no passkeys, and at an IP address nobody is offered one', async t => {
+t.test('a user who signed in with a key has no passkeys, and at an IP address none is offered', async t => {
   const gateway = await localGateway(t, 20)
   const byKey = await gateway.send('POST', '/sign-in/key', {
     headers: { ...HERE, 'content-type': 'application/x-www-form-urlencoded' },

@@ -128,7 +128,7 @@ t.test(
         ['id', 'sealed'],
         ['id', 'sealed']
       ],
-      'one job each, whoever it is'
+      'one job each, for every address'
     )
     t.notMatch(JSON.stringify(queued), /example\.com/, 'operators see no address at /jobs')
     await work()
@@ -143,7 +143,7 @@ t.test(
   }
 )
 
-t.test('decision 170: a link works once, also when it is used many times at once', async t => {
+t.test('decision 170: a link works once, also when it is used many times concurrently', async t => {
   const { account, link, signIns } = await fixture()
   const token = await link(await account())
   for (let look = 0; look < 3; look++) t.equal(await signIns.isGood(token), true, 'looking does not use it up')
@@ -225,7 +225,7 @@ t.test('the admin key signs in without the database, and not past a defect', asy
       'the admin key of this test',
       NO_BROWSER
     )
-  t.match(await open(new Unavailable('Service unavailable', 'The database is away.', 5)), { isImpersonated: true })
+  t.match(await open(new Unavailable('Service unavailable', 'The database is down.', 5)), { isImpersonated: true })
   await t.rejects(open(new TypeError('a defect')), { message: 'a defect' })
 })
 
@@ -257,14 +257,14 @@ t.test('an account that is given another address is signed out, and links that w
   await merchants.change(merchant.id, { email: `new-${merchant.email}` })
   t.equal(await sessions.current(session), null)
   t.equal(await signIns.isGood(open), false)
-  t.equal(await signIns.signIn(open), null, 'whoever reads the old mailbox gets in no more')
+  t.equal(await signIns.signIn(open), null, 'access to the old mailbox gives no access any more')
 })
 
 t.test('a job that runs twice mails once, and one whose mail could not be queued leaves no link behind', async t => {
   const { account, signIns, work, mails, fault, db } = await fixture()
   const merchant = await account()
   await signIns.request(merchant.email)
-  fault.mail = new Error('the queue is away')
+  fault.mail = new Error('the queue is down')
   await t.rejects(work(true))
   t.same([...(await db.sql`select 1 from sign_in_links where merchant_id = ${merchant.id}`)], [])
   fault.mail = null

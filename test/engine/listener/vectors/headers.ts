@@ -135,7 +135,7 @@ export const headerLines: readonly Vector[] = [
   )
 ]
 
-/** Which Authorization lines may stand together. */
+/** Which Authorization lines may be combined. */
 export const authorizations: readonly Vector[] = [
   passed(
     'LSAT and L402 with the same credential',

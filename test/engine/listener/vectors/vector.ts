@@ -15,7 +15,7 @@ export interface Vector {
   readonly id: string
   /** The rule that decides. */
   readonly clause: string
-  /** Sent at once; each character one byte. */
+  /** Sent in one write; each character one byte. */
   readonly bytes: string
   /** Statuses of all answers, in order. */
   readonly answers: readonly number[]

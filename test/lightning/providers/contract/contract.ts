@@ -30,7 +30,7 @@ import {
   type Wire
 } from './subject.ts'
 
-/** What every kind of provider keeps, told once and held against each of them over a fake of its service. */
+/** What every kind of provider keeps, stated once and checked against each of them over a fake of its service. */
 
 const request = { amountSats: 2_100, description: 'a quote about money', expirySeconds: 600 }
 /** Longer than an invoice's description may be, with what JSON escapes. */
@@ -145,7 +145,7 @@ const rows: readonly Row[] = [
     for (const description of ['', '⚡'.repeat(400), 'two\nlines\u0001 and "quotes" \\ \ud800', 'a=b&c=d%20+é'])
       t.match(await create(subject, { description }), { chargeId: /./ }, JSON.stringify(description).slice(0, 40))
   }),
-  all('an invoice that nobody paid is unpaid', async (t, subject) => {
+  all('an unpaid invoice is unpaid', async (t, subject) => {
     const { chargeId } = await create(subject)
     t.match(await subject.provider.lookUp(subject.key, chargeId), { status: 'unpaid', settledAt: null })
   }),
@@ -164,7 +164,7 @@ const rows: readonly Row[] = [
     subject.clock.advance(700_000)
     t.match(await subject.provider.lookUp(subject.key, charge.chargeId), { status: /^paid$/ })
   }),
-  all('an id that nobody knows is nothing', async (t, subject) => {
+  all('an unknown id is null', async (t, subject) => {
     t.equal(await subject.provider.lookUp(subject.key, 'ab'.repeat(32)), null)
     t.equal(await subject.provider.lookUp(subject.key, '../../etc/passwd?x=1'), null)
   }),
@@ -175,7 +175,7 @@ const rows: readonly Row[] = [
     for (const charge of charges.slice(0, 2)) await subject.settle(charge)
     t.same((await listAll(subject, since)).toSorted(), [charges[0]?.chargeId, charges[1]?.chargeId].toSorted())
   }),
-  listing('whoever goes on from where the list was left misses nothing', async (t, subject) => {
+  listing('a caller that resumes where the list ended misses nothing', async (t, subject) => {
     const since = subject.clock.now()
     const found = new Set<string>()
     const wanted = new Set<string>()
@@ -200,7 +200,7 @@ const rows: readonly Row[] = [
   all('a good key proves good', async (t, subject) => {
     t.match(await subject.provider.validateKey(subject.key), { isValid: true })
   }),
-  all('a key that nobody knows is told as one, by the check and by every call', async (t, subject) => {
+  all('an unknown key is reported as such, by the check and by every call', async (t, subject) => {
     const { foreign, provider } = subject
     if (foreign === null) return
     const { isValid, message } = await provider.validateKey(foreign)
@@ -213,13 +213,13 @@ const rows: readonly Row[] = [
       isSilence ? { fault: 'timeout', message: told } : ProviderRefused
     )
   }),
-  called('a key of another form is refused, and nobody is asked', async (t, { provider, wire }) => {
+  called('a key of another form is refused without a call', async (t, { provider, wire }) => {
     const other = secret('another form of key')
     t.match(await provider.validateKey(other), { isValid: false })
     await t.rejects(provider.createCharge(other, request), { name: 'ProviderRefused', reason: 'key' })
     t.equal(wire.requests(), 0)
   }),
-  called('where nobody is there, certainly nothing was sent', async (t, subject) => {
+  called('where the connection is refused, certainly nothing was sent', async (t, subject) => {
     const { provider, key, wire } = subject
     const { chargeId } = await create(subject)
     await wire.stop()
@@ -236,7 +236,7 @@ const rows: readonly Row[] = [
     }
     t.match(await provider.createCharge(key, request), { chargeId: /./ }, 'and it goes on afterwards')
   }),
-  called('a page in the place of a charge that was looked up is no news of it', async (t, subject) => {
+  called('an HTML page instead of a charge that was looked up is no status of it', async (t, subject) => {
     const { provider, key, wire } = subject
     const { chargeId } = await create(subject)
     wire.fail('html', wire.on.lookUp)
@@ -248,12 +248,12 @@ const rows: readonly Row[] = [
     await t.rejects(provider.createCharge(key, request), { status: 503, fault: 'timeout' })
     t.equal(clock.now() - began, TIMEOUT)
   }),
-  called('who hangs while an invoice is looked up likewise', async (t, subject) => {
+  called('a provider that hangs while an invoice is looked up gives no status either', async (t, subject) => {
     const { chargeId } = await create(subject)
     subject.wire.fail('hang', subject.wire.on.lookUp)
     await t.rejects(subject.provider.lookUp(subject.key, chargeId), { status: 503, fault: 'timeout' })
   }),
-  called('a lost answer to an invoice leaves at worst one that nobody knows', async (t, { provider, key, wire }) => {
+  called('a lost response to an invoice leaves at worst an unknown one', async (t, { provider, key, wire }) => {
     for (const fault of ['lost before', 'lost after'] as const) {
       wire.fail(fault, wire.on.create)
       const charge = await provider.createCharge(key, request).catch((error: unknown) => {
@@ -332,7 +332,7 @@ const rows: readonly Row[] = [
     t.equal(second.payoutId, first.payoutId)
     t.equal(pays.sendings(), 1)
   }),
-  paying('asked twice in one moment it pays once, and nobody is told that it failed', async (t, subject) => {
+  paying('two requests in one moment pay once, and neither reports a failure', async (t, subject) => {
     const { provider, key, clock, pays } = subject
     const refund = refundOf(clock, 40)
     const [first, second] = await Promise.all([provider.createPayout(key, refund), provider.createPayout(key, refund)])
@@ -353,19 +353,22 @@ const rows: readonly Row[] = [
     t.match(await provider.createPayout(key, refundOf(clock, 40)), { status: 'confirmed' })
     t.equal(pays.sendings(), 1)
   }),
-  paying('what is held on its way is under way, and never sent again', async (t, { provider, key, clock, pays }) => {
-    pays.outcome('pending')
-    const refund = refundOf(clock, 40)
-    const isUnderWay = (payout: Payout | null) => payout?.status === 'processing' || payout?.status === 'pending'
-    const sent = await provider.createPayout(key, refund).catch((error: unknown) => {
-      t.match(error, { name: 'PayoutUncertain' })
-      return null
-    })
-    t.ok(sent === null || isUnderWay(sent))
-    t.ok(isUnderWay(await provider.lookUpPayout(key, refund, null)))
-    t.ok(isUnderWay(await provider.createPayout(key, refund)))
-    t.equal(pays.sendings(), 1)
-  }),
+  paying(
+    'a payment that is held on its way is in flight, and never sent again',
+    async (t, { provider, key, clock, pays }) => {
+      pays.outcome('pending')
+      const refund = refundOf(clock, 40)
+      const isUnderWay = (payout: Payout | null) => payout?.status === 'processing' || payout?.status === 'pending'
+      const sent = await provider.createPayout(key, refund).catch((error: unknown) => {
+        t.match(error, { name: 'PayoutUncertain' })
+        return null
+      })
+      t.ok(sent === null || isUnderWay(sent))
+      t.ok(isUnderWay(await provider.lookUpPayout(key, refund, null)))
+      t.ok(isUnderWay(await provider.createPayout(key, refund)))
+      t.equal(pays.sendings(), 1)
+    }
+  ),
   paying('an amount goes along with an invoice that has none, and with no other', async (t, subject) => {
     const { provider, key, clock, pays } = subject
     // What says zero leaves the amount to its payer too, and the wallets of sessions write both.
@@ -445,7 +448,7 @@ const rows: readonly Row[] = [
   })
 ]
 
-/** A thousand invoices, 32 at once, as fast as the budget of the kind lets them. */
+/** A thousand invoices, 32 concurrent, as fast as the budget of the kind lets them. */
 async function mintThousand(t: T, start: SubjectKind, kept: Kept) {
   const clock = new ManualClock()
   const budgets = new Budgets({ state: new MemoryState(clock), clock, metrics: new Metrics() })
@@ -491,7 +494,7 @@ export async function keepContract(t: T, subjects: readonly SubjectKind[]): Prom
           await run(t, await subject.start(t, { ...kept, clock: new ManualClock(), budgets: null }))
         })
       }
-      await t.test('a thousand invoices at 32 at once are made within the budget', async t => {
+      await t.test('a thousand invoices at 32 concurrent are made within the budget', async t => {
         await mintThousand(t, subject, kept)
       })
     })

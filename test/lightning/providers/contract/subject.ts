@@ -19,14 +19,14 @@ export interface Subject {
   readonly provider: Provider
   readonly clock: ManualClock
   readonly key: Secret<string>
-  /** A key of the right form that nobody knows; null where any is good. */
+  /** An unknown key of the right form; null where any is accepted. */
   readonly foreign: Secret<string> | null
-  /** Such a key is answered with silence, and told as perhaps deleted. */
+  /** Such a key is answered with silence, and reported as perhaps deleted. */
   readonly foreignIsSilence?: true
   /** Something that no error may hold. */
   readonly secrets: readonly string[]
   readonly wire: Wire | null
-  /** Somebody pays an invoice. */
+  /** Pays an invoice from another wallet. */
   settle(charge: Charge): Promise<unknown>
   readonly pays: Paying | null
   /** It lists from a stream, whose end only a clock of its own test can tell. */
@@ -48,7 +48,7 @@ export interface Wire {
   readonly tooMuch: number | null
 }
 
-/** Paying out over Lightning as nodes do: at once, and by the payment hash. */
+/** Paying out over Lightning as nodes do: immediately, and by the payment hash. */
 export interface Paying {
   /** What comes of the next payments. */
   outcome(next: 'paid' | 'failed' | 'pending'): void

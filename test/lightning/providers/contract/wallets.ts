@@ -8,7 +8,7 @@ import { startFakeLnurl } from '../../../fakes/lnurl.ts'
 import { startFakeNwc } from '../../../fakes/nwc.ts'
 import { ofNode, openKind, secret, TIMEOUT, type SubjectKind } from './subject.ts'
 
-/** The kinds that are somebody's wallet at a service. */
+/** The kinds that are wallets of a hosted service. */
 export const wallets: readonly SubjectKind[] = [
   {
     kind: lnurl,

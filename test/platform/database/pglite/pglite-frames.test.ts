@@ -8,7 +8,7 @@ function frameOf(kind: number, text: string) {
   return Buffer.concat([head, Buffer.from(text)])
 }
 
-t.test('frames are found wherever the stream is cut', async t => {
+t.test('frames do not depend on where the stream is split', async t => {
   const stream = Buffer.concat([
     frameOf(frame.ready, ''),
     frameOf(frame.answer, 'one'),

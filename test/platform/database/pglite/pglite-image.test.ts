@@ -90,7 +90,7 @@ t.test('the image is another one for other migrations', async t => {
 })
 
 t.test(
-  "a database that begins with the image has all tables, none of anybody's rows, and is open to its owner alone",
+  'a database that begins with the image has all tables, no rows of users, and is open to its owner alone',
   async t => {
     const dataDir = temporaryFolder(t)
     chmodSync(dataDir, 0o755)
@@ -105,7 +105,7 @@ t.test(
     )
     await database.sql`create table later (n integer)`
     t.equal(statSync(join(dataDir, 'database')).mode & 0o777, 0o700)
-    // PostgreSQL itself gives a few caches 0644; nobody comes through the folder to them.
+    // PostgreSQL itself gives a few caches 0644; the folder's mode protects them.
     const open = [...modes(join(dataDir, 'database'))].filter(
       ([name, mode]) => /[2367]$|[2367].$/.test(mode) || (!name.endsWith('.init') && !mode.endsWith('00'))
     )
@@ -114,7 +114,7 @@ t.test(
   }
 )
 
-t.test('an image that cannot be read costs the time of making a database, and is told', async t => {
+t.test('an image that cannot be read costs the time of making a database, and is reported', async t => {
   const dataDir = temporaryFolder(t)
   const image = join(dataDir, 'broken.tar.br')
   writeFileSync(image, 'no image')

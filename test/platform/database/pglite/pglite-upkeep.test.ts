@@ -98,7 +98,7 @@ t.test('tables are looked at after a megabyte of messages, however few they were
   t.equal(await messages(65, 32_768), 3)
 })
 
-t.test('PGlite keeps what execProtocolRaw answered for ever, and nothing of what answerTo had', async t => {
+t.test('PGlite keeps what execProtocolRaw answered forever, and nothing of what answerTo had', async t => {
   const database = await PGlite.create()
   t.teardown(() => database.close())
   setFlagsFromString('--expose-gc')
@@ -123,7 +123,7 @@ t.test('PGlite keeps what execProtocolRaw answered for ever, and nothing of what
 })
 
 t.test(
-  'a plan that was made for an empty table is made anew once the table has grown, and not for each row',
+  'a plan that was made for an empty table is made again once the table has grown, and not for each row',
   async t => {
     const database = await PGlite.create()
     t.teardown(() => database.close())

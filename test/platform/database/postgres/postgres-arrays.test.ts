@@ -32,7 +32,7 @@ t.test('what is written is read again, whatever it holds', async t => {
     }),
     { numRuns: 50 }
   )
-  // Like items stand next to each other in the columns of rows.
+  // Like items are adjacent in the columns of rows.
   const few = fc.constantFrom('"', '\\', 'a', '', null, '\\"', ['a', null], ['a', null], 7, -0, Number.NaN)
   const inner = (value: unknown) => (Array.isArray(value) ? value : value === null ? null : String(value))
   fc.assert(

@@ -1,7 +1,7 @@
 /**
- * Each fault of postgres.js that is mended (src/platform/database/postgres/client.ts): how the bare package fails, and how the
- * mended client does not. When an upgrade makes a bare half fail, its mend can go; a mended half, and it must be made
- * anew. The faults need a server that fails at one moment, so it is a stand-in; test/faults has the same clients over a
+ * Each fault of postgres.js that is fixed (src/platform/database/postgres/client.ts): how the bare package fails, and how the
+ * fixed client does not. When an upgrade makes a bare half fail, its fix can go; a fixed half, and it must be made
+ * again. The faults need a server that fails at one moment, so it is a stand-in; test/faults has the same clients over a
  * real one.
  */
 import { execFile } from 'node:child_process'
@@ -24,18 +24,18 @@ import { openAt, openAnyDatabase } from '../../../support/database.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { until } from '../../../support/until.ts'
 
-/** The version whose source was read for the mends. */
-const MENDED = '3.4.9'
+/** The version whose source was read for the fixes. */
+const FIXED = '3.4.9'
 
 const root = new URL('../../../../', import.meta.url)
 const json = (path: string) => JSON.parse(readFileSync(new URL(path, root), 'utf8'))
 const { version: installed } = json('node_modules/postgres/package.json') as { version: string }
 const { dependencies } = json('package.json') as { dependencies: Record<string, string> }
-if (installed !== MENDED)
+if (installed !== FIXED)
   t.bailout(
-    `postgres ${installed} is installed, and src/platform/database/postgres mends ${MENDED}. Read in its source what of inside.ts still holds, run this file with the new version in MENDED, and drop the mends whose bare half fails.`
+    `postgres ${installed} is installed, and src/platform/database/postgres fixes ${FIXED}. Read in its source what of inside.ts still holds, run this file with the new version in FIXED, and drop the fixes whose bare half fails.`
   )
-t.equal(dependencies['postgres'], MENDED, 'package.json has that one version, and no range')
+t.equal(dependencies['postgres'], FIXED, 'package.json has that one version, and no range')
 
 type Options = Parameters<typeof openServer>[2]
 
@@ -55,19 +55,19 @@ function bareClient(t: T, { url }: FakePostgres, options: Options = {}) {
   return sql
 }
 
-/** The mended client with the mended socket, without what `openDatabase` puts around it. */
-function mendedClient(t: T, { url }: FakePostgres, silence = new Silence(60_000), options: Options = {}) {
+/** The fixed client with the fixed socket, without what `openDatabase` puts around it. */
+function fixedClient(t: T, { url }: FakePostgres, silence = new Silence(60_000), options: Options = {}) {
   const sql = openServer(url, { silence, settings: {} }, { max: 1, ...options })
   t.teardown(() => sql.end({ timeout: 0 }))
   return sql
 }
 
-async function mendedDatabase(t: T, { url }: FakePostgres, silence = 60_000, connections = 1) {
+async function fixedDatabase(t: T, { url }: FakePostgres, silence = 60_000, connections = 1) {
   const database = await openAt(t, url, { connections, silence })
   return database
 }
 
-/** What has come of it by now; asked when the mended half, begun at the same time, has come to its end. */
+/** Its state by now; read when the fixed half, begun at the same time, has come to its end. */
 function outcomeOf(work: PromiseLike<unknown>) {
   let outcome: 'pending' | 'resolved' | Error = 'pending'
   void faultOf(work).then(fault => {
@@ -105,29 +105,29 @@ function inProcess(code: string, url: string): Promise<{ readonly code: number; 
 }
 
 /** Both halves on one server each. */
-function mend(
+function fix(
   name: string,
-  { bare, mended }: Record<'bare' | 'mended', (t: T, server: FakePostgres) => Promise<void>>
+  { bare, fixed }: Record<'bare' | 'fixed', (t: T, server: FakePostgres) => Promise<void>>
 ): void {
   void t.test(name, async t => {
     await t.test('in the bare package', async t => bare(t, await startPostgres(t)))
-    await t.test('mended', async t => mended(t, await startPostgres(t)))
+    await t.test('fixed', async t => fixed(t, await startPostgres(t)))
   })
 }
 
-/** Both halves beside each other: the bare one has failed when it has come to nothing after the mended one ended. */
+/** Both halves beside each other: the bare one has failed when it has come to nothing after the fixed one ended. */
 function outlasts(
   name: string,
-  half: { bare(t: T, server: FakePostgres): Promise<() => unknown>; mended(t: T, server: FakePostgres): Promise<void> }
+  half: { bare(t: T, server: FakePostgres): Promise<() => unknown>; fixed(t: T, server: FakePostgres): Promise<void> }
 ): void {
   void t.test(name, async t => {
     const seen = await half.bare(t, await startPostgres(t))
-    await half.mended(t, await startPostgres(t))
+    await half.fixed(t, await startPostgres(t))
     t.equal(seen(), 'pending', 'the bare package: nothing comes of it')
   })
 }
 
-mend('a server that goes away while array types are fetched fails a statement, and not the process', {
+fix('a server that drops while array types are fetched fails a statement, and not the process', {
   bare: async (t, server) => {
     server.resetsAt = 'pg_type'
     const { code, stderr } = await inProcess(
@@ -135,10 +135,10 @@ mend('a server that goes away while array types are fetched fails a statement, a
       server.url
     )
     t.not(code, 0, 'the process has ended')
-    t.match(stderr, /ECONNRESET|CONNECTION_CLOSED/, 'of a failure that nobody handled')
+    t.match(stderr, /ECONNRESET|CONNECTION_CLOSED/, 'of an unhandled failure')
   },
-  mended: async (t, server) => {
-    const { sql } = await mendedDatabase(t, server)
+  fixed: async (t, server) => {
+    const { sql } = await fixedDatabase(t, server)
     await sql`select 1`
     t.same(
       server.ran.filter(({ text }) => text.includes('pg_type')),
@@ -148,14 +148,14 @@ mend('a server that goes away while array types are fetched fails a statement, a
   }
 })
 
-mend('sql.array sends a list as the array type of its elements', {
+fix('sql.array sends a list as the array type of its elements', {
   bare: async (t, server) => {
     const sql = bareClient(t, server)
     await sql`select ${sql.array([true])}`.catch(() => null)
     t.same(server.ran.at(-1)?.types, [16], 'boolean, which a list is not')
   },
-  mended: async (t, server) => {
-    const sql = mendedClient(t, server)
+  fixed: async (t, server) => {
+    const sql = fixedClient(t, server)
     await sql`select ${sql.array([true])}`
     t.same(server.ran.at(-1)?.types, [1000], 'boolean[]')
   }
@@ -167,10 +167,10 @@ outlasts('a statement that is not answered fails after the silence that is borne
     await server.heard('hang')
     return hung
   },
-  mended: async (t, server) => {
-    const database = await mendedDatabase(t, server, 100)
+  fixed: async (t, server) => {
+    const database = await fixedDatabase(t, server, 100)
     t.match(await faultOf(database.sql`select 'hang'`), { code: 'ETIMEDOUT' })
-    t.same((await database.sql`select 1`).count, null, 'its connection is made anew')
+    t.same((await database.sql`select 1`).count, null, 'it reconnects')
     t.equal(server.connections, 2)
   }
 })
@@ -199,16 +199,16 @@ void t.test('a statement that waited too long for a connection fails, and is nev
   const sql = bareClient(t, bareServer)
   const bareEnds = await run({ begin: hold => sql.begin(hold), write: () => sql`insert 1` })
   const server = await startPostgres(t)
-  const database = await mendedDatabase(t, server, 100)
+  const database = await fixedDatabase(t, server, 100)
   const gaveUp = Promise.withResolvers<unknown>()
-  const mendedEnds = await run({
+  const fixedEnds = await run({
     begin: hold => database.transaction(hold),
     write: async () => {
       gaveUp.resolve(await Promise.all([faultOf(database.sql`insert 1`), faultOf(database.sql.unsafe('insert 2'))]))
     }
   })
   t.match(await gaveUp.promise, [{ code: 'ETIMEDOUT' }, { code: 'ETIMEDOUT' }])
-  await mendedEnds()
+  await fixedEnds()
   await database.sql`select 1`
   t.same(
     server.ran.filter(({ text }) => text.startsWith('insert')),
@@ -218,25 +218,25 @@ void t.test('a statement that waited too long for a connection fails, and is nev
   await bareServer.heard('insert')
 })
 
-outlasts('a goodbye that is not answered does not keep the place in the pool', {
+outlasts('an unanswered Terminate message does not keep the place in the pool', {
   bare: async (t, server) => {
     server.ignoresGoodbye = true
     const sql = bareClient(t, server, { max_lifetime: 0.01 })
     await sql`select 1`
-    await server.goodbye
+    await server.terminated
     return outcomeOf(sql`select 2`)
   },
-  mended: async (t, server) => {
+  fixed: async (t, server) => {
     server.ignoresGoodbye = true
-    const sql = mendedClient(t, server, new Silence(100), { max_lifetime: 0.01 })
+    const sql = fixedClient(t, server, new Silence(100), { max_lifetime: 0.01 })
     await sql`select 1`
-    await server.goodbye
+    await server.terminated
     await sql`select 2`
     t.equal(server.connections, 2)
   }
 })
 
-/** What comes of a statement that follows one which was cancelled while its connection was made. */
+/** Outcome of a statement that follows one which was canceled while its connection was made. */
 async function afterCancelled(sql: PostgresClient, server: FakePostgres) {
   server.atStart = 'say nothing'
   const first = sql`select 1`
@@ -250,10 +250,10 @@ async function afterCancelled(sql: PostgresClient, server: FakePostgres) {
   return outcome
 }
 
-outlasts('a connection whose first statement was cancelled while it was made goes back to the pool', {
+outlasts('a connection whose first statement was canceled while it was made goes back to the pool', {
   bare: async (t, server) => afterCancelled(bareClient(t, server), server),
-  mended: async (t, server) => {
-    const outcome = await afterCancelled(mendedClient(t, server), server)
+  fixed: async (t, server) => {
+    const outcome = await afterCancelled(fixedClient(t, server), server)
     await server.heard('select 2')
     await turns()
     t.equal(outcome(), 'resolved')
@@ -270,7 +270,7 @@ async function afterFault(sql: PostgresClient, server: FakePostgres, made: reado
   server.reset()
   const outcome = await failed.promise
   await turns()
-  // Whoever comes later has the connection made anew.
+  // A later caller has it reconnect.
   await sql`select 3`
   return outcome
 }
@@ -293,7 +293,7 @@ function keeping<A>(make: (address: A) => Duplex | Promise<Duplex>): {
 
 const plainSocket = ({ port }: FakePostgres): Duplex => new Socket().connect(port, '127.0.0.1')
 
-mend('a statement between the fault of a connection and its close is run, or fails', {
+fix('a statement between the fault of a connection and its close is run, or fails', {
   bare: async (t, server) => {
     const { socket, made } = keeping(() => plainSocket(server))
     const outcome = await afterFault(bareClient(t, server, { socket }), server, made)
@@ -303,9 +303,9 @@ mend('a statement between the fault of a connection and its close is run, or fai
       'and was never run'
     )
   },
-  mended: async (t, server) => {
+  fixed: async (t, server) => {
     const { socket, made } = keeping(postgresSocket(null, 5_000, new Silence(60_000)))
-    const outcome = await afterFault(mendedClient(t, server, undefined, { socket }), server, made)
+    const outcome = await afterFault(fixedClient(t, server, undefined, { socket }), server, made)
     t.equal(outcome(), 'resolved')
     await server.heard('insert')
   }
@@ -313,7 +313,7 @@ mend('a statement between the fault of a connection and its close is run, or fai
 
 /**
  * What comes of two statements after both connections of the pool were closed in one moment, the first to close being
- * one whose statement is repeated at once.
+ * one whose statement is repeated immediately.
  */
 async function afterShut(sql: PostgresClient, server: FakePostgres, made: readonly Duplex[]): Promise<() => unknown> {
   const idle = sql`select 1`.execute()
@@ -332,9 +332,9 @@ outlasts('a statement that was not yet written at the close leaves the connectio
     const { socket, made } = keeping(() => plainSocket(server))
     return afterShut(bareClient(t, server, { max: 2, socket }), server, made)
   },
-  mended: async (t, server) => {
+  fixed: async (t, server) => {
     const { socket, made } = keeping(postgresSocket(null, 5_000, new Silence(60_000)))
-    const outcome = await afterShut(mendedClient(t, server, undefined, { max: 2, socket }), server, made)
+    const outcome = await afterShut(fixedClient(t, server, undefined, { max: 2, socket }), server, made)
     await server.heard('select 2')
     await server.heard('select 3')
     await turns()
@@ -342,16 +342,16 @@ outlasts('a statement that was not yet written at the close leaves the connectio
   }
 })
 
-mend('a server that accepts and closes without a word fails the statement', {
+fix('a server that accepts and closes without a word fails the statement', {
   bare: async (t, server) => {
     server.atStart = 'close'
     const outcome = outcomeOf(bareClient(t, server)`select 1`)
     await server.connected(10)
     t.equal(outcome(), 'pending', 'it is tried again, and again')
   },
-  mended: async (t, server) => {
+  fixed: async (t, server) => {
     server.atStart = 'close'
-    t.match(await faultOf(mendedClient(t, server)`select 1`), { code: 'CONNECTION_CLOSED' })
+    t.match(await faultOf(fixedClient(t, server)`select 1`), { code: 'CONNECTION_CLOSED' })
   }
 })
 
@@ -368,11 +368,11 @@ outlasts('a connection that could not be made keeps its place in the pool', {
     away = false
     return outcomeOf(sql`select 2`)
   },
-  mended: async (t, server) => {
+  fixed: async (t, server) => {
     const { port } = server
     const socket = postgresSocket(null, 5_000, new Silence(60_000))
     let away = true
-    const sql = mendedClient(t, server, undefined, {
+    const sql = fixedClient(t, server, undefined, {
       // Port 1 of loopback refuses.
       socket: () => socket({ host: ['127.0.0.1'], port: [away ? 1 : port] })
     })
@@ -384,7 +384,7 @@ outlasts('a connection that could not be made keeps its place in the pool', {
 
 /** What is sent before a `begin`, and the options of the bare client as source. */
 const BEGINS = {
-  // Messages below a kibibyte are kept for the next turn; the `begin` reaches it and is written at once, to a socket
+  // Messages below a kibibyte are kept for the next turn; the `begin` reaches it and is written immediately, to a socket
   // that is full.
   'whose write fills the socket': {
     ahead: [`select /* ${'x'.repeat(998)} */ 2`],
@@ -403,7 +403,7 @@ const BEGINS = {
   }
 }
 for (const [name, { ahead, options }] of Object.entries(BEGINS))
-  mend(`a begin ${name} gets its connection`, {
+  fix(`a begin ${name} gets its connection`, {
     bare: async (t, server) => {
       const { code, stderr } = await inProcess(
         `
@@ -419,15 +419,15 @@ for (const [name, { ahead, options }] of Object.entries(BEGINS))
         server.url
       )
       t.equal(code, 0)
-      t.match(stderr, /TypeError.*queue/, 'it fails with an error that nobody could catch')
+      t.match(stderr, /TypeError.*queue/, 'it fails with an error that cannot be caught')
       t.same(
         server.ran.filter(({ inTransaction }) => inTransaction).map(({ text }) => text),
         [`select 'other'`],
         "and others' statements run in its transaction"
       )
     },
-    mended: async (t, server) => {
-      const sql = mendedClient(t, server)
+    fixed: async (t, server) => {
+      const sql = fixedClient(t, server)
       await sql`select 1`
       const before = ahead.map(text => sql.unsafe(text).execute())
       await sql.begin(async tx => tx`insert 1`)
@@ -440,7 +440,7 @@ for (const [name, { ahead, options }] of Object.entries(BEGINS))
     }
   })
 
-outlasts('the first statement after many connections were lost at once waits no longer than after one', {
+outlasts('the first statement after many connections were lost together waits no longer than after one', {
   bare: async (t, server) => {
     const sql = bareClient(t, server, { max: 10, backoff: true })
     const lost = Array.from({ length: 10 }, async () => faultOf(sql`select 'hang'`))
@@ -451,8 +451,8 @@ outlasts('the first statement after many connections were lost at once waits no 
     await turns()
     return outcomeOf(sql`select 1`)
   },
-  mended: async (t, server) => {
-    const sql = mendedClient(t, server, undefined, { max: 10 })
+  fixed: async (t, server) => {
+    const sql = fixedClient(t, server, undefined, { max: 10 })
     const lost = Array.from({ length: 10 }, async () => faultOf(sql`select 'hang'`))
     await server.connected(10)
     await until(() => server.ran.length >= 10)
@@ -487,7 +487,7 @@ function together(sql: Sql, bad: Value): Record<'before' | 'refused' | 'after', 
   }
 }
 
-mend('a value that cannot be sent fails its own statement and no other', {
+fix('a value that cannot be sent fails its own statement and no other', {
   bare: async (t, server) => {
     for (const [name, good, bad] of unsendables(bareClient(t, server))) {
       const sql = bareClient(t, server)
@@ -499,7 +499,7 @@ mend('a value that cannot be sent fails its own statement and no other', {
       t.equal(seen(), 'pending', `${name}: the one after it gets no answer`)
     }
   },
-  mended: async t => {
+  fixed: async t => {
     const database = await openAnyDatabase(t, { migrations: [] })
     const sql = database.sql as PostgresClient /* for what it makes of values */
     const list = ['a list with undefined', sql.array(['a']), sql.array([undefined as unknown as string])] as const
@@ -518,7 +518,7 @@ mend('a value that cannot be sent fails its own statement and no other', {
   }
 })
 
-mend('a transaction that has lost its connection writes to none', {
+fix('a transaction that has lost its connection writes to none', {
   bare: async (t, server) => {
     const { code, stderr } = await inProcess(
       `
@@ -532,11 +532,11 @@ mend('a transaction that has lost its connection writes to none', {
       server.url
     )
     t.not(code, 0, 'the process has ended')
-    t.match(stderr, /TypeError.*null/, 'of an error that nobody could catch')
+    t.match(stderr, /TypeError.*null/, 'of an error that cannot be caught')
   },
-  mended: async (t, server) => {
+  fixed: async (t, server) => {
     const fault = await faultOf(
-      beginOn(mendedClient(t, server), async tx => {
+      beginOn(fixedClient(t, server), async tx => {
         await faultOf(tx`select 'reset'`)
         await turns()
         await tx`insert 1`
@@ -547,7 +547,7 @@ mend('a transaction that has lost its connection writes to none', {
   }
 })
 
-/** The inserts of a transaction that goes on after its connection was lost and has been made anew by somebody else. */
+/** The inserts of a transaction that goes on after its connection was lost and was reopened by another caller. */
 async function goesOn(
   sql: PostgresClient,
   begin: (run: (tx: TransactionSql) => Promise<void>) => PromiseLike<unknown>,
@@ -567,13 +567,13 @@ async function goesOn(
   return server.ran.filter(({ text }) => text.startsWith('insert')).map(({ inTransaction }) => inTransaction)
 }
 
-mend('nor to the one that was made anew in its place', {
+fix('nor to the one that was reopened instead', {
   bare: async (t, server) => {
     const sql = bareClient(t, server)
     t.same(await goesOn(sql, run => sql.begin(run), server), [false], 'its statement is run outside of any transaction')
   },
-  mended: async (t, server) => {
-    const sql = mendedClient(t, server)
+  fixed: async (t, server) => {
+    const sql = fixedClient(t, server)
     t.same(await goesOn(sql, run => beginOn(sql, run), server), [])
   }
 })
@@ -607,7 +607,7 @@ void t.test('a listener that the server refused, as a standby does before it is 
 })
 
 void t.test(
-  'a listener that the server does not answer keeps nobody waiting, neither at its begin nor at its end',
+  'a listener that the server does not answer blocks no caller, neither at its begin nor at its end',
   async t => {
     const server = await startPostgres(t)
     const listener = new PostgresListener(server.url, {

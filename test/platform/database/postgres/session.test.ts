@@ -110,7 +110,7 @@ await t.test('an address at which no notification comes is refused', { skip }, a
   await verified
 })
 
-await t.test('a pooler that nobody told us of is refused, and not taken for a database that is away', async t => {
+await t.test('an unconfigured pooler is refused, and not mistaken for an unavailable database', async t => {
   const words = 'unsupported startup parameter: statement_timeout'
   const refusing = net.createServer(socket => {
     socket.on('error', () => {})

@@ -49,7 +49,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'stale plans: a transaction that meets one migration after another runs until none is in its way',
+  'stale plans: a transaction that meets one migration after another retries until none is in its way',
   async (t, database) => {
     // The embedded database has one session, in which nothing can come between.
     if (database.kind === 'pglite') return

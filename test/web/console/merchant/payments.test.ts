@@ -59,10 +59,10 @@ t.test('a refund is offered where the API takes one, of what came and is not giv
   ).json()
   await gateway.database.sql`update payments set status = 'paid', paid_at = now() where order_id = 'demo'`
   // The response of a create, which `make` reads alike.
-  t.notMatch(await page(demo as Made), /Refund payment/, 'nobody paid for a demo')
+  t.notMatch(await page(demo as Made), /Refund payment/, 'a demo has no payer')
 })
 
-t.test('a payment says how it stands where it is neither paid nor expired', async t => {
+t.test('a payment shows its status where it is neither paid nor expired', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const went = async (orderId: string, state: string, sats = 0) => {
@@ -77,7 +77,7 @@ t.test('a payment says how it stands where it is neither paid nor expired', asyn
   t.match(await went('seen', 'processing'), /– Payment detected, not confirmed yet\./)
 })
 
-t.test('an unpaid payment is canceled once, told as expired, and paid all the same if money comes', async t => {
+t.test('an unpaid payment is canceled once, reported as expired, and still paid if money comes', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const made = await make(gateway, 'unwanted')
@@ -139,7 +139,7 @@ t.test('where the plan has ended payments are still to be seen, and every page s
   }
 })
 
-t.test("what is wrong with a page's address is told as the API tells it", async t => {
+t.test("a fault in a page's address is reported as the API reports it", async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   for (const path of ['/console/payments?from=foo', '/console/payments?after=foo', '/console/sales?after=foo']) {

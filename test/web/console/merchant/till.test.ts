@@ -96,7 +96,7 @@ t.test('till: links are made and removed, not by viewers and not for other accou
   t.notMatch(await page('till'), /Tips/)
   await gateway.database.sql`update payment_links set merchant_id = ${gateway.merchant.id}`
   t.equal((await send({ do: 'remove', linkId })).status, 303)
-  t.equal((await send({ do: 'remove', linkId })).status, 422, 'a second tab is told')
+  t.equal((await send({ do: 'remove', linkId })).status, 422, 'a second tab gets a conflict')
   t.equal((await payments(gateway)).length, 0)
 })
 
