@@ -43,7 +43,7 @@ module.registerHooks({
  */
 function endAfter(ms, doing) {
   return setTimeout(() => {
-    tap.fail(`the process goes on ${doing}, held by ${process.getActiveResourcesInfo().join(', ')}`)
+    tap.fail(`the process continues ${doing}, held by ${process.getActiveResourcesInfo().join(', ')}`)
     process.exit(1)
   }, ms)
 }

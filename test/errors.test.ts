@@ -29,7 +29,7 @@ t.test('docs/reference/errors.md has every definition: the command loads all mod
   t.ok(definedErrors.size <= 120, `${definedErrors.size} codes; merge those that call for the same action`)
 })
 
-t.test('every code is thrown, logged or printed', async t => {
+t.test('every code is raised, logged or printed', async t => {
   const unused = definitions.filter(([, name = '']) => (whole.match(new RegExp(`\\b${name}\\b`, 'g')) ?? []).length < 2)
   const others = texts.filter(({ file }) => file !== CONFIGURATION)
   const unreported = [...definedErrors.keys()].filter(

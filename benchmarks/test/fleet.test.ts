@@ -82,7 +82,7 @@ test('starts only what is asked for, and each once', async () => {
   assert.deepEqual(log.slice(-2), ['stop servers', 'stop upstream'], 'gateways end before what they depend on')
 })
 
-test('what did not start says so to everybody who asks, and is not tried again', async () => {
+test('a failed start is reported to every caller, and not retried', async () => {
   const log: string[] = []
   const fleet = new Fleet('', null, () => {}, starters(log))
   const broken = peer(log, () => Promise.reject(new Error('no such library')))

@@ -64,7 +64,7 @@ test('an answer that takes long delays those behind it, and their wait counts fr
   assert.ok(result.latency.p50 > 20_000, `p50 was ${result.latency.p50}`)
 })
 
-test('answers with another status than the one asked for make a window void', async () => {
+test('responses with an unexpected status make a window void', async () => {
   const result = await loaded(
     (_request, response) => {
       response.writeHead(429, { 'Content-Length': 0 }).end()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { percentiles, spreadOf } from '../measure/statistics.ts'
 
-test('a median of an even number of rounds lies between the two in the middle', () => {
+test('a median of an even number of rounds is between the two in the middle', () => {
   assert.deepEqual(spreadOf([4, 1, 3, 2]), { median: 2.5, low: 1, high: 4 })
   assert.deepEqual(spreadOf([30, 10, 20]), { median: 20, low: 10, high: 30 })
   assert.equal(spreadOf([]), null)

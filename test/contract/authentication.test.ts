@@ -67,7 +67,7 @@ t.test(
       'admin routes as well'
     )
     for (const path of ['/health', '/api/l402/pricing', '/ready'])
-      t.equal((await gateway.send('GET', path, from('192.0.2.1'))).status, 200, `public routes go on: ${path}`)
+      t.equal((await gateway.send('GET', path, from('192.0.2.1'))).status, 200, `public routes continue: ${path}`)
     t.equal(
       (await gateway.send('GET', '/api/proxy', from('192.0.2.2', apiKey))).status,
       200,

@@ -52,7 +52,7 @@ t.test('the short document prices what is for sale, and the whole one everything
     }
   })
 
-  await t.test('a route that names no price is offered at the default one, which its chain asks', async t => {
+  await t.test("a route without a price is offered at its chain's default", async t => {
     t.equal((await gateway.send('GET', '/unnamed')).status, 402)
     t.equal(amountOf(sale, 'get', '/unnamed'), '10')
     t.match((await gateway.send('GET', '/llms.txt')).text, /\/unnamed/)
@@ -114,7 +114,7 @@ t.test('the short document prices what is for sale, and the whole one everything
     t.match(JSON.stringify(whole), /"amount":\{"type":"number"/)
   })
 
-  await t.test('it is sent compressed to who takes that', async t => {
+  await t.test('it is compressed for clients that accept it', async t => {
     for (const path of ['/openapi.json', '/api/openapi.json']) {
       const { headers, body } = await request(gateway.url + path, { headers: { 'accept-encoding': 'br, gzip' } })
       t.match(headers, { 'content-encoding': 'gzip', vary: 'Accept-Encoding' })

@@ -161,7 +161,7 @@ t.test(
     t.equal(payment['successUrl']?.pattern, '^https?://')
     t.same(schemas['PlanCheckoutInput']?.properties['plan']?.enum, ['individual'])
     t.same(schemas['ProxyEndpointInput']?.properties['method']?.enum?.at(-1), null)
-    t.same(schemas['Payment']?.properties['orderId']?.type, 'string', 'answers stay as they are')
+    t.same(schemas['Payment']?.properties['orderId']?.type, 'string', 'responses are unchanged')
     const since = paths['/api/l402/challenges']?.['get']?.parameters.find(({ name }) => name === 'since')
     t.match(since, {
       in: 'query',

@@ -10,7 +10,7 @@ const authorization = (value: string) => ({ headers: { authorization: value } })
 const priceIn = (answer: Answer) => (answer.json() as { l402: { amount_sats: number } }).l402.amount_sats
 
 t.test(
-  '"Classic tokens are reusable until expiry, only for the same path": what was bought opens what it was asked for',
+  '"Classic tokens are reusable until expiry, only for the same path": a token opens the path it was bought for',
   async t => {
     const upstream = await countingUpstream(t)
     const shop = await openShop(t, {

@@ -174,43 +174,40 @@ t.test("a route's own order comes before the configuration's, and a client's pre
   t.equal(await linesOf('/demo/charge', 'lightning/charge'), 'Payment L402')
 })
 
-t.test(
-  'the form of a first 402: application/problem+json where it is asked for, or where L402 is off (decision 126)',
-  async t => {
-    const upstream = await countingUpstream(t)
-    const shop = await openShop(t, { upstream })
-    const rows: Array<[accept: string | null, problem: boolean]> = [
-      [null, false],
-      ['*/*', false],
-      ['application/json', false],
-      ['application/problem+json', true],
-      ['application/json, application/problem+json', false],
-      ['application/problem+json, application/json;q=0.5', true],
-      ['application/problem+json;q=0', false],
-      ['text/html;q=0.1, application/problem+json', true]
-    ]
-    for (const [accept, problem] of rows) {
-      const answer = await shop.gateway.send('GET', '/paid/a', { headers: accept === null ? {} : { accept } })
-      t.equal(answer.status, 402)
-      t.match(
-        answer.headers['content-type'],
-        problem ? /^application\/problem\+json/ : /^application\/json/,
-        `Accept: ${accept ?? 'none'}`
-      )
-      if (problem)
-        t.match(answer.json(), {
-          type: 'https://paymentauth.org/problems/payment-required',
-          title: 'Payment Required',
-          status: 402,
-          detail: String,
-          challengeId: challengeOf(answer, 'payment').parameters.get('id')
-        })
-    }
-    await shop.gateway.reload(shopYaml(upstream.origin, { replace: payment('schemes: [ payment ]') }))
-    const only = await shop.gateway.send('GET', '/paid/a')
-    t.match(only.json(), { type: 'https://paymentauth.org/problems/payment-required', status: 402 })
+t.test('the form of a first 402: application/problem+json on request, or where L402 is off (decision 126)', async t => {
+  const upstream = await countingUpstream(t)
+  const shop = await openShop(t, { upstream })
+  const rows: Array<[accept: string | null, problem: boolean]> = [
+    [null, false],
+    ['*/*', false],
+    ['application/json', false],
+    ['application/problem+json', true],
+    ['application/json, application/problem+json', false],
+    ['application/problem+json, application/json;q=0.5', true],
+    ['application/problem+json;q=0', false],
+    ['text/html;q=0.1, application/problem+json', true]
+  ]
+  for (const [accept, problem] of rows) {
+    const answer = await shop.gateway.send('GET', '/paid/a', { headers: accept === null ? {} : { accept } })
+    t.equal(answer.status, 402)
+    t.match(
+      answer.headers['content-type'],
+      problem ? /^application\/problem\+json/ : /^application\/json/,
+      `Accept: ${accept ?? 'none'}`
+    )
+    if (problem)
+      t.match(answer.json(), {
+        type: 'https://paymentauth.org/problems/payment-required',
+        title: 'Payment Required',
+        status: 402,
+        detail: String,
+        challengeId: challengeOf(answer, 'payment').parameters.get('id')
+      })
   }
-)
+  await shop.gateway.reload(shopYaml(upstream.origin, { replace: payment('schemes: [ payment ]') }))
+  const only = await shop.gateway.send('GET', '/paid/a')
+  t.match(only.json(), { type: 'https://paymentauth.org/problems/payment-required', status: 402 })
+})
 
 t.test('L402 off and Payment off, end to end', async t => {
   const upstream = await countingUpstream(t)

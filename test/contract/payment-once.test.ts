@@ -77,7 +77,7 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
     [legacy, 402],
     [alsoModern, 402]
   ] as const)
-    t.equal(await call(after, credential), status, 'a purged row makes nothing good again')
+    t.equal(await call(after, credential), status, 'a purged row makes no credential valid again')
   t.equal(upstream.hits.length, sold)
   await after.close()
 

@@ -168,7 +168,7 @@ t.test(
 )
 
 t.test(
-  '"any" method passes a proxy, each with its own challenge, and a credential is good for the method it was bought for',
+  '"any" method passes a proxy, each with its own challenge, and a credential is valid for the method it was bought for',
   async t => {
     const shop = await openShop(t)
     const { path } = await shop.proxy()

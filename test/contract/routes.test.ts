@@ -163,7 +163,7 @@ for (const [name, file] of [
         )
         if (method !== 'GET') t.ok(names.includes('body-limit'), `${id} takes no endless body`)
       }
-      t.equal(names.includes('challenge'), access === 'credential', `${id} asks for payment where it is sold`)
+      t.equal(names.includes('challenge'), access === 'credential', `${id} requires payment where it is sold`)
       if (names.includes('challenge'))
         t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${id} is counted before an invoice is made`)
       // A merchant's key may be left out: then an anonymous browser calls.

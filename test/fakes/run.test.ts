@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { loadConfigText } from '../../src/engine/config/load.ts'
 
-t.test('npm run fakes says how to point gateway.yaml at them, pays by hand, and ends on Ctrl-C', async t => {
+t.test('npm run fakes says how to point gateway.yaml at them, pays manually, and ends on Ctrl-C', async t => {
   const child = spawn(process.execPath, [fileURLToPath(new URL('run.ts', import.meta.url)), '0'], {
     stdio: ['pipe', 'pipe', 'inherit']
   })

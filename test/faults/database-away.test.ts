@@ -17,7 +17,7 @@ interface Taken {
 function unavailable(t: T, name: string, answer: Answer) {
   t.equal(answer.status, 503, `${name}: 503 (${answer.text})`)
   t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${name}: says when`)
-  t.equal(answer.headers['www-authenticate'], undefined, `${name}: asks for no payment`)
+  t.equal(answer.headers['www-authenticate'], undefined, `${name}: requires no payment`)
   t.match(answer.json(), { error: String, message: String }, `${name}: the long shape`)
   t.notMatch(answer.text, /ECONN|10\.1\.2\.3|127\.0\.0\.1|5432/, `${name}: reveals no internals`)
 }

@@ -188,7 +188,7 @@ onEach(
       caught.push(...sent().filter(payment => payment !== waiting))
       if (kills % AT_ONCE !== 0 && kills < TIMES) continue
       for (const { invoiceId } of caught)
-        t.equal(await told(t, made, invoiceId), 2, 'what was sent and not answered comes once more')
+        t.equal(await told(t, made, invoiceId), 2, 'what was sent without a response is sent again')
       caught = []
     }
   }

@@ -99,7 +99,7 @@ async function campaign(t: T, start: () => Promise<GatewayProcess>) {
     })
   }
   t.comment(JSON.stringify({ kills, ...sums }))
-  t.equal(sums.doubled.POST, 0, 'no POST was good twice')
+  t.equal(sums.doubled.POST, 0, 'no POST was accepted twice')
   t.equal(sums.lost.GET, 0, 'no GET was lost')
   t.ok(sums.doubled.GET <= kills * clients, `${sums.doubled.GET} GETs twice: at most what was in flight at each kill`)
   t.ok(

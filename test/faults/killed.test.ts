@@ -123,7 +123,7 @@ await onEach('what a gateway returned before it was killed, it knows afterwards'
   t.equal(
     (await second.send('GET', path, { headers: { authorization: classic } })).status,
     200,
-    'a classic token stays good'
+    'a classic token stays valid'
   )
   for (const [index, answer] of offered.entries()) {
     const challenge = challengeOf(answer, 'payment')

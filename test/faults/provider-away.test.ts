@@ -8,7 +8,7 @@ import { openShop } from '../security/shop.ts'
 
 type Create = (honest: () => Promise<Charge>, request: ChargeRequest) => Promise<Charge>
 
-t.test('a provider that fails is 503 with Retry-After everywhere a price is asked, never a 402', async t => {
+t.test('a provider that fails is 503 with Retry-After on every priced route, never a 402', async t => {
   const clock = new ManualClock()
   const shop = await openShop(t, { clock })
   const { gateway, upstream } = shop
@@ -114,7 +114,7 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
         const answer = await asked
         t.equal(answer.status, 503, `${what}: ${answer.text}`)
         t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${what}: says when`)
-        t.equal(answer.headers['www-authenticate'], undefined, `${what}: asks for no payment`)
+        t.equal(answer.headers['www-authenticate'], undefined, `${what}: requires no payment`)
         t.notMatch(answer.text, /secret-provider-detail|does not accept/, `${what}: reveals nothing about the provider`)
         t.equal(upstream.hits.length, before)
       }

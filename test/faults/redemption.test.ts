@@ -51,7 +51,7 @@ async function race(
   t.same(
     others.filter(answer => !wellFormedRefusal(answer)),
     [],
-    'every refusal is one that a client can go on from'
+    'a client can recover from every refusal'
   )
   t.notOk(
     others.some(answer => answer.headers['payment-receipt'] !== undefined),
@@ -306,7 +306,7 @@ t.test('what an upstream does to a Payment credential', async t => {
     )
   }
 
-  await t.test('an upstream that is not there: 502, and the credential is good once it is', async t => {
+  await t.test('an upstream that is missing: 502, and the credential is valid once it is back', async t => {
     const server = createServer((_req, res) => {
       res.end('back')
     })
@@ -337,7 +337,7 @@ t.test('what an upstream does to a Payment credential', async t => {
     t.equal((await gateway.send('GET', `${away.path}/x`, { headers: { authorization } })).text, 'back')
   })
 
-  await t.test('a client that leaves before the head: the credential is good again', async t => {
+  await t.test('a client that leaves before the head: the credential is valid again', async t => {
     const authorization = await buy(gateway, '/paid/item', 'payment')
     const arrived = Promise.withResolvers<void>()
     const aborted = Promise.withResolvers<void>()
@@ -362,7 +362,7 @@ t.test('what an upstream does to a Payment credential', async t => {
     t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)
   })
 
-  await t.test('a client that leaves shortly before the head: the credential is good again, each time', async () => {
+  await t.test('a client that leaves shortly before the head: the credential is valid again, each time', async () => {
     for (const wait of [2, 5, 10, 20, 30, 40]) {
       const authorization = await buy(gateway, '/paid/item', 'payment')
       const arrived = Promise.withResolvers<void>()

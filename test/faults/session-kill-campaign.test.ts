@@ -75,7 +75,7 @@ interface EntryRow {
 }
 
 t.test(
-  `${kills} kills: each deposit counts once, each refund goes out once, and little is not billed`,
+  `${kills} kills: each deposit counts once, each refund is sent once, and little is not billed`,
   { timeout: 240_000 + kills * 30_000 },
   async t => {
     const node = await startFakeCln()

@@ -162,6 +162,6 @@ void onEmbedded(
     }
     process.kill(pid, 'SIGCONT')
     await until(async () => (await database.health()).status === 'healthy')
-    t.equal((await ask()).status, 200, 'and goes on with the database')
+    t.equal((await ask()).status, 200, 'and continues with the database')
   }
 )

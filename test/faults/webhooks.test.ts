@@ -116,7 +116,7 @@ async function campaign(t: T, url: string, data: string) {
   t.same(
     failed.filter(row => row.attempts !== 6),
     [],
-    'what failed for good had all of its attempts'
+    'what failed permanently had all of its attempts'
   )
   t.same(
     rows.filter(row => row.status === 'delivered' && !taken.has(row.invoice_id)).map(row => row.id),
@@ -134,7 +134,7 @@ async function campaign(t: T, url: string, data: string) {
   t.ok(duplicates <= KILLS * PLACES, `${duplicates} duplicates of ${KILLS} kills`)
   if (EVENTS >= 10_000) t.ok(duplicates <= EVENTS / 100, 'duplicates at most 1 %')
   t.comment(
-    `${EVENTS} events, ${receiver.received.length} attempts, ${KILLS} kills, ${duplicates} duplicates, ${failed.length} failed for good`
+    `${EVENTS} events, ${receiver.received.length} attempts, ${KILLS} kills, ${duplicates} duplicates, ${failed.length} failed permanently`
   )
 }
 

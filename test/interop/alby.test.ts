@@ -78,7 +78,7 @@ for (const { name, call, headers, scheme } of clients) {
   })
 }
 
-t.test('fetchWithMpp takes a 402 that begins with L402 for a foreign one and pays nothing', async t => {
+t.test('fetchWithMpp treats a 402 that begins with L402 as a foreign one and pays nothing', async t => {
   const wallet = sandboxWallet(gateway)
   const response = await fetchWithMpp(gateway.url + shop.quote, {}, { wallet })
   t.equal(response.status, 402)
@@ -86,7 +86,7 @@ t.test('fetchWithMpp takes a 402 that begins with L402 for a foreign one and pay
   await response.text()
 })
 
-t.test('a classic token is good again, a modern one is not, and neither is paid for twice', async t => {
+t.test('a classic token is valid again, a modern one is not, and neither is paid for twice', async t => {
   for (const { call, headers, status } of [
     { call: fetchWithL402, headers: {}, status: 200 },
     { call: fetchWithMpp, headers: WANTS_PAYMENT, status: 402 }
@@ -111,7 +111,7 @@ t.test('a classic token is good again, a modern one is not, and neither is paid 
 })
 
 t.test(
-  'a Payment credential buys only the body it was asked for, though the client does not echo the digest',
+  'a Payment credential buys only the body it was issued for, though the client does not echo the digest',
   async t => {
     for (const path of [shop.operated, shop.proxied]) {
       const wallet = sandboxWallet(gateway)

@@ -163,7 +163,7 @@ t.test(
     await Promise.all(Array.from({ length: AT_ONCE }, work))
     const bought = clients.reduce((sum, { wallet }) => sum + wallet.paid.length, 0)
     t.ok(bought >= 2, `${bought} bundles were bought`)
-    t.equal(model.calls.length, CALLS, 'each call came to the upstream once')
+    t.equal(model.calls.length, CALLS, 'each call reached the upstream once')
     const counted = {
       prompt: model.calls.reduce((sum, { prompt }) => sum + prompt, 0),
       completion: model.calls.reduce((sum, { completion }) => sum + completion, 0)

@@ -162,7 +162,7 @@ t.test(
       t.match(answer.text, 'data: [DONE]')
     }
     t.notMatch(received, [{ headers: /bg_/ }], 'the upstream never sees the key')
-    t.same(received[0]?.body, body, 'and the body as it was')
+    t.same(received[0]?.body, body, 'and the body unchanged')
     const refused = await ask({ authorization: `Bearer ${key}` })
     t.equal(refused.status, 402)
     t.match(refused.json(), { error: { type: 'insufficient_quota', message: /used up.*\/l402\/keys/s } })

@@ -212,7 +212,7 @@ t.test('what one made stays with it, also after a restart with another order: sy
     amountSatoshis: 500
   })
   t.equal(refund.status, 201, refund.text)
-  t.same([phoenixd.wallet.sendings, cln.wallet.sendings], [1, 0], 'it goes out where it came in')
+  t.same([phoenixd.wallet.sendings, cln.wallet.sendings], [1, 0], 'it is refunded through the provider that took it')
 
   gateway = await start(inOrder(CLN, '{ kind: lnbits }'))
   const gone = await gateway.merchantSend('POST', '/api/refunds', {
@@ -224,7 +224,7 @@ t.test('what one made stays with it, also after a restart with another order: sy
   t.match(gone, { status: 400 })
   t.match(gone.text, /made through phoenixd, and the primary provider is cln or lnbits now/)
   const unasked = await gateway.merchantSend('POST', `/api/payments/${two.invoiceId}/sync`)
-  t.match(unasked.json(), { status: /^unpaid$/ }, 'no other provider is asked about it')
+  t.match(unasked.json(), { status: /^unpaid$/ }, 'no other provider is called for it')
 })
 
 t.test('an account that has a key for one of several is paid there alone', async t => {

@@ -112,7 +112,7 @@ t.test('the tutorial about a language model sells its tokens', async t => {
 })
 
 const skip = hasMcpSdk() ? false : 'the MCP reference server is not installed: run npm ci --prefix test/interop/mcp'
-t.test('the tutorial about MCP asks a price for a tool', { skip }, async t => {
+t.test('the tutorial about MCP puts a price on a tool', { skip }, async t => {
   const { code, out, err } = await follow(t, [mcp], emptyFolder(t), [
     ['http://127.0.0.1:3001', await startEverything(t)]
   ])

@@ -20,7 +20,7 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
     hanging(t, front)
   )
 
-  await t.test('forged notifications are 401, and nothing is asked or changed', async t => {
+  await t.test('forged notifications are 401, with no call and no change', async t => {
     const payment = await front.order()
     till.pay(String(payment['lightningInvoice']))
     const asked = till.requests()

@@ -26,7 +26,7 @@ t.test('the default deployment sells its demo for each scheme', async t => {
   t.equal(first.status, 200)
   t.ok(first.headers['payment-receipt'])
   const second = await gateway.send('GET', '/demo/quote', { headers: { authorization: modern } })
-  t.equal(second.status, 402, 'a modern credential is good once')
+  t.equal(second.status, 402, 'a modern credential is valid once')
   t.match(second.json(), { type: 'https://paymentauth.org/problems/verification-failed' })
 })
 

@@ -13,7 +13,7 @@ export async function faults(t: T, front: ShopFront): Promise<void> {
   await t.test('the answer to a refund is lost: pending, looked up, never sent twice', t => lostPayout(t, front))
   await t.test('a key that was replaced between invoice and payment', t => rotated(t, front))
   await t.test('a key without a scope: the scope is named', t => missingScope(t, front))
-  await t.test('a key that is no longer good: 502, and validation says so', t => expiredKey(t, front))
+  await t.test('a key that became invalid: 502, and validation says so', t => expiredKey(t, front))
 }
 
 let orders = 0
@@ -146,7 +146,7 @@ async function lostNotification(t: T, front: ShopFront) {
   if (till.notify !== null)
     t.ok(
       till.requests() - asked <= 3,
-      `${till.requests() - asked} calls: an account-wide list, not a look at each payment`
+      `${till.requests() - asked} calls: an account-wide list, not a look-up of each payment`
     )
 }
 

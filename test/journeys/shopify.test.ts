@@ -119,7 +119,7 @@ t.test("a merchant's store on Shopify", async t => {
     )
   })
 
-  t.test('order creation fails once: the claim is 502, and good when it is repeated', async t => {
+  t.test('order creation fails once: the claim is 502, and succeeds when repeated', async t => {
     for (const fault of [422, 402, 'access denied', 429] as const) {
       const bought = await counter.buy()
       // A 429 is retried automatically, until that has been tried often enough.
@@ -202,7 +202,7 @@ t.test("a merchant's store on Shopify", async t => {
     clock.advance(PATIENCE)
     t.equal((await claiming).status, 502)
     await hasNone(t, counter, bought)
-    t.equal((await counter.claim(bought)).status, 502, 'and is not asked for again while it may be on its way')
+    t.equal((await counter.claim(bought)).status, 502, 'and is not requested again while it may be on its way')
     fake.beforeOrder = () => {}
     late.resolve()
     await eventually('the order was made', () => Promise.resolve(counter.ordersOf(bought).length > 0 ? true : null))

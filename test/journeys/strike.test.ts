@@ -27,7 +27,7 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
     t.equal(fake.subscriptions.length, 1)
   })
 
-  await t.test('forged notifications are 401, and nothing is asked or changed', async t => {
+  await t.test('forged notifications are 401, with no call and no change', async t => {
     const payment = await front.order()
     till.pay(String(payment['lightningInvoice']))
     const asked = till.requests()

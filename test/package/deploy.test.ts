@@ -100,7 +100,7 @@ t.test('deploy: the manifests fit each other, and their configuration is valid',
   t.equal(config.mode, 'production')
 })
 
-t.test('deploy: Prometheus reads the rules, and asks with the admin key', async t => {
+t.test('deploy: Prometheus loads the rules, and scrapes with the admin key', async t => {
   const name = 'deploy/prometheus/prometheus.yml'
   t.match(parse(read(name)), {
     rule_files: ['alerts.yml'],

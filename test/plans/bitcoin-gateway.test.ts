@@ -216,7 +216,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     t.equal((await send('k'.repeat(257), 'long')).status, 400)
   })
 
-  await t.test('the job asks for renewals, and its mail leads to a page', async t => {
+  await t.test('the job creates renewals, and its mail leads to a page', async t => {
     const { merchantId, apiKey } = (
       await admin('POST', '/api/admin/merchants', { name: 'Renewing', email: 'renewing@example.com' })
     ).json() as { merchantId: number; apiKey: string }

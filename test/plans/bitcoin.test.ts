@@ -180,7 +180,7 @@ t.test(
     ] as const) {
       const made = await buy(null, { email: merchant.email })
       await settle(made)
-      t.same(await now(merchant), merchant, `${what}: as it was`)
+      t.same(await now(merchant), merchant, `${what}: unchanged`)
       t.ok(
         (await pending.list(false)).some(row => row.billingSubscriptionId === made.subscriptionId),
         `${what}: it waits`

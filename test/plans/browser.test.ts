@@ -29,7 +29,7 @@ t.test(
       t.same(await page.evaluate(LOW_CONTRAST), [], `${look.colorScheme}: every text can be read`)
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('heading', { name: 'Subscribed' }).waitFor(PATIENCE)
-      t.equal(page.url(), checkoutUrl, 'reloading asks for nothing again')
+      t.equal(page.url(), checkoutUrl, 'reloading creates nothing again')
       await page.getByRole('link', { name: 'Continue' }).click()
       await page.getByRole('heading', { name: 'Thank you' }).waitFor(PATIENCE)
       t.same(faults, [])

@@ -239,7 +239,7 @@ t.test('plans by card over stripe', async t => {
         t.match(json(await checkout(gateway, buyer, apiKey), 400), { error: /customer-portal/ })
       })
 
-      await t.test('an ended period asks the provider once more and passes (decision 83)', async t => {
+      await t.test('an ended period is checked with the provider once more and passes (decision 83)', async t => {
         await gateway.database
           .sql`update merchants set current_period_end = ${new Date(Date.now() - 1000)} where billing_subscription_id = ${id}`
         t.equal((await gateway.send('GET', '/api/proxy', { headers: { 'x-api-key': apiKey } })).status, 200)
@@ -341,7 +341,7 @@ t.test('plans by card over stripe', async t => {
     t.match(json(answer, 400), { errors: { Email: [/address/] } })
   })
 
-  await t.test('a job whose look at the provider fails is there until it succeeds', async t => {
+  await t.test('a job whose provider call fails is retried until it succeeds', async t => {
     const customer = fake.customer('patient@example.com')
     const { id } = fake.subscribe({ customer, status: 'active', price: fake.price })
     fake.fail('server error', /subscriptions/, 2)
@@ -414,7 +414,7 @@ t.test('plans by card over the sandbox', async t => {
     t.match(json(answer, 401), { error: 'Unauthorized' })
   })
 
-  await t.test('a page that is not there says so', async t => {
+  await t.test('a missing page says so', async t => {
     for (const session of ['x', `cs_sandbox_${'a'.repeat(43)}`, 'cs_sandbox_%00']) {
       const page = await gateway.send('GET', `/billing/sandbox/${session}`)
       t.equal(page.status, 404)

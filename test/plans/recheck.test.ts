@@ -9,7 +9,7 @@ import { DAY, fixture, subId } from './fixture.ts'
 import { until } from '../support/until.ts'
 
 t.test(
-  'Trialing past period end? Also "period expired"; the gate asks billing once more before refusing (decision 83)',
+  'Trialing past period end? Also "period expired"; the gate checks billing once more before refusing (decision 83)',
   async t => {
     const database = await openAnyDatabase(t)
     const f = fixture(database)

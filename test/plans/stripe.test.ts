@@ -34,7 +34,7 @@ const request: CheckoutRequest = {
 const lastForm = () => Object.fromEntries(fake.requests.at(-1)?.form ?? [])
 
 t.test(
-  'a checkout asks for a card although it begins with a trial, and ends without one when the card is gone',
+  'a checkout requires a card although it begins with a trial, and ends without one when the card is gone',
   async t => {
     const { sessionId, checkoutUrl } = await stripe.createCheckout(request)
     t.equal(checkoutUrl, `${fake.url}/c/pay/${sessionId}`)

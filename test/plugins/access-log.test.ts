@@ -147,7 +147,7 @@ t.test('skipped paths are silent while all goes well', async t => {
   )
 })
 
-t.test('the line that is put together by hand is the serialised one, byte for byte', async t => {
+t.test('the hand-built line is the serialized one, byte for byte', async t => {
   const written: string[] = []
   const members: unknown[] = []
   const log = createLog({

@@ -32,7 +32,7 @@ async function build(config: object, outbound: OutboundCall = () => Promise.reje
 
 const bearer = (key: string) => ({ headers: { Authorization: `Bearer ${key}` } })
 
-t.test('a good key is free, is the principal, and stays here', async t => {
+t.test('a valid key is free, is the principal, and stays here', async t => {
   const { chain, metrics } = await build({ keys: [{ name: 'alice', sha256: SHA256 }] })
   for (const scheme of ['Bearer ', 'bearer ', 'BEARER  ', 'Bearer\t']) {
     const { status, ctx, upstream } = await chain.run({ headers: { Authorization: scheme + KEY } })
@@ -69,7 +69,7 @@ t.test('a bad key is 401, and many of one address 429', async t => {
   t.equal((await chain.run(bearer(KEY))).status, 200)
 })
 
-t.test('a request without a key goes on to the 402, with its payment', async t => {
+t.test('a request without a key continues to the 402, with its payment', async t => {
   const { chain } = await build({ keys: [{ name: 'alice', sha256: SHA256 }] })
   const paid = `bg_${'A'.repeat(200)}`
   for (const headers of [

@@ -58,7 +58,7 @@ t.test('a right key sets the merchant as principal', async t => {
   t.same((await chain.run(withKey(readingKey))).ctx.principal, principalOfKey(acme, acme.keyId, 'viewer'))
 })
 
-t.test('the key that was asked for is not sent on to the upstream, unless that is set', async t => {
+t.test('the required key is not forwarded to the upstream, unless that is set', async t => {
   const sent = async (config: Parameters<typeof setUp>[0], key: string) => {
     const { upstream, status } = await (await setUp(config)).chain.run(withKey(key))
     t.equal(status, 200)

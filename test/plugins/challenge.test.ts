@@ -101,7 +101,7 @@ t.test('a body is bound by its digest where it is read at all', async t => {
     undefined,
     'a client that waits for 100'
   )
-  t.equal(waiting.ctx.body.received, 0, 'whose body is not asked for')
+  t.equal(waiting.ctx.body.received, 0, 'whose body is not read')
   const suppressed = await s.ask({ ...posted('x'), headers: { 'Accept-Payment': 'lightning/charge;q=0' } })
   t.equal(suppressed.ctx.body.received, 0, 'nothing is read for a line that is not sent')
   t.equal((await s.ask(posted('xyz', { limit: 2 }))).status, 413)

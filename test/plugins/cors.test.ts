@@ -31,13 +31,13 @@ t.test('a preflight is answered with 204 and goes no further', async t => {
   t.equal(entered, 0, 'plugins after cors never see it')
   t.equal(result.headers.get('access-control-allow-origin'), '*')
   t.match(result.headers.get('access-control-allow-methods'), /\bPOST\b/)
-  t.notOk(result.headers.has('access-control-allow-headers'), 'none was asked for')
+  t.notOk(result.headers.has('access-control-allow-headers'), 'none was requested')
   t.equal(result.headers.get('access-control-max-age'), '3600')
   t.notOk(result.headers.has('access-control-expose-headers'))
   t.notOk(result.headers.has('content-length'))
 })
 
-t.test('preflights: the headers that a page asks for are allowed unless a list is set', async t => {
+t.test('preflights: the headers that a page requests are allowed unless a list is set', async t => {
   const asked = [
     'authorization,content-type,x-stainless-lang,x-stainless-retry-count',
     'anthropic-version, x-api-key, anthropic-dangerous-direct-browser-access',

@@ -124,7 +124,7 @@ t.test('a paid classic token opens the resource until it expires, and is private
     t.same(result.ctx.payment, { scheme: 'l402', paymentHash: bought.paymentHash, amountSats: 10 })
   }
   g.clock.advance(3_600_000)
-  t.equal((await g.send(auth(bought.classic))).status, 200, 'still good at its last second')
+  t.equal((await g.send(auth(bought.classic))).status, 200, 'still valid at its last second')
   g.clock.advance(1_000)
   const expired = await g.send(auth(bought.classic))
   t.equal(expired.status, 403)
@@ -154,7 +154,7 @@ t.test('every spelling of a classic credential that clients send is taken', asyn
   }
 })
 
-t.test('a token for a pattern opens what lies below it', async t => {
+t.test('a token for a pattern opens the paths below it', async t => {
   const g = await gate(t, { route: { tokenPath: 'pattern' } })
   const bought = await g.buy()
   t.equal((await g.send({ target: '/v1/a/b?x=1', ...auth(bought.classic) })).status, 200)
@@ -222,7 +222,7 @@ t.test('a known token needs no database and no promise; a new one is 503 while t
   t.equal((await g.send(auth(fresh.classic))).status, 200, 'nothing was used up')
 })
 
-t.test('a modern credential is good once, and its answer carries a receipt', async t => {
+t.test('a modern credential is valid once, and its response carries a receipt', async t => {
   const g = await gate(t)
   const { lines, preimage, paymentHash } = await g.buy()
   g.answer = { status: 201, headers: { 'Cache-Control': 'public, max-age=60, s-maxage=600' }, body: 'sold' }
@@ -597,7 +597,7 @@ t.test('only a payment of this offer is sent again', async t => {
   t.not(await invoiceOf(auth(preimage)), invoice, 'what was used up is sold again')
 })
 
-t.test('the key to a balance is good for every request of its place, and for its own path elsewhere', async t => {
+t.test('the key to a balance is valid for every request of its place, and for its own path elsewhere', async t => {
   const g = await gate(t)
   const at = (place: string, path: string) => ({
     target: path,

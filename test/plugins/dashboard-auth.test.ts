@@ -15,7 +15,7 @@ const SIGNED_OUT = {
   signInRecord: {} as Services['signInRecord']
 }
 
-t.test("nothing that shows the admin key goes on to an upstream of the operator's own", async t => {
+t.test("nothing that shows the admin key is forwarded to an upstream of the operator's own", async t => {
   const clock = new ManualClock()
   const adminKey = new AdminKey(new Secret(KEY))
   const chain = await harness([{ plugin: dashboardAuth, config: {} }], {

@@ -62,7 +62,7 @@ t.test("the route's own upstream gets its base path and the raw target", async t
   }
 })
 
-t.test("the client's Host goes on only where the route says so, and configured headers always", async t => {
+t.test("the client's Host is forwarded only where the route says so, and configured headers always", async t => {
   const { upstream, forwarder } = await setup(t)
   for (const [preserveHost, expected] of [
     [false, `127.0.0.1:${upstream.port}`],

@@ -59,7 +59,7 @@ t.test('a repetition gets the first answer byte for byte, and the operation ran 
   t.same(second.headers.all('x-api-version'), ['1.0.0'])
 })
 
-t.test('bytes that are no text are kept as they are', async t => {
+t.test('bytes that are no text are kept unchanged', async t => {
   const bytes = Uint8Array.from({ length: 256 }, (_, i) => i)
   const { chain } = await build(() => ({ status: 200, headers: [], body: bytes }))
   await chain.run(post('k'))

@@ -83,7 +83,7 @@ t.test('bytes are counted in both directions', async t => {
   t.equal(await sample(services, 'boltgate_response_bytes_total{route="quotes"}'), 8)
 })
 
-t.test('a second generation of the configuration goes on counting', async t => {
+t.test('a second generation of the configuration keeps counting', async t => {
   const services = testServices()
   for (let generation = 0; generation < 2; generation++)
     await (await harness(metrics, { services, route: { name: 'quotes' } })).run()

@@ -177,7 +177,7 @@ t.test('a policy that does not exist fails the set-up and names those that do', 
   await t.rejects(build({ policy: 'reed' }), /no policy "reed".*read/)
 })
 
-t.test('a body that is read before payment counts once more for each 64 KiB (decision 415)', async t => {
+t.test('a body that is read before payment adds one to the count for each 64 KiB (decision 415)', async t => {
   const KIB = 1024
   const paid = { scheme: 'l402', paymentHash: '00', amountSats: 1 } as const
   const reader = definePlugin({
@@ -221,7 +221,7 @@ t.test('a body that is read before payment counts once more for each 64 KiB (dec
   const text = `{"model":"${'x'.repeat(4_096)}"}`
   const body = Readable.from(Array.from(text, letter => Buffer.from(letter)))
   t.equal((await pieces.run({ ...sending(12), body })).status, 200)
-  t.equal(await left(pieces), 20 - 5, 'and once more for each 1,024 pieces')
+  t.equal(await left(pieces), 20 - 5, 'and one more for each 1,024 pieces')
 
   const small = await open(5)
   t.equal((await small.run(sending(900 * KIB))).status, 200, 'one body uses up the limit, but is served')

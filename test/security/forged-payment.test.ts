@@ -468,7 +468,7 @@ t.test('a Payment credential after what it was bought for has changed', async t 
     )
   })
 
-  await t.test('a disabled scheme is method-unsupported, and L402 goes on', async t => {
+  await t.test('a disabled scheme is method-unsupported, and L402 continues', async t => {
     const modern = await buy(gateway, path, 'payment')
     const classic = await buy(gateway, path)
     const before = upstream.hits.length

@@ -81,7 +81,7 @@ t.test("no spelling of an inner address becomes a proxy's target, nor is called 
       scheme
     )
   }
-  t.equal((await gateway.send('GET', `${proxy.path}/ok`)).status, 200, 'the proxy is as it was')
+  t.equal((await gateway.send('GET', `${proxy.path}/ok`)).status, 200, 'the proxy is unchanged')
   const before = upstream.hits.length
   for (const host of ['10.0.0.1', '[::ffff:10.0.0.1]', '169.254.169.254', '[fe80::1]', '0.0.0.0', 'x.internal']) {
     const fresh = await shop.proxy({ defaultPriceSats: 0 })

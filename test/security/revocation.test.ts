@@ -34,7 +34,7 @@ async function open(t: Parameters<typeof openShop>[0]) {
 }
 
 t.test(
-  'what was issued for a proxy until now is refused in every scheme, used or not; what is sold afterwards is good',
+  'what was issued for a proxy until now is refused in every scheme, used or not; what is sold afterwards is valid',
   async t => {
     const { gateway, proxy, clock, upstream } = await open(t)
     const [mine, other] = [await proxy(), await proxy()]
@@ -81,7 +81,7 @@ t.test(
   }
 )
 
-t.test('a revoked token that was never used is not noted as paid', async t => {
+t.test('a revoked token that was never used is not recorded as paid', async t => {
   const { gateway, proxy } = await open(t)
   const mine = await proxy()
   const token = await buy(gateway, `${mine.path}/a`)
@@ -184,7 +184,7 @@ t.test("all of a merchant's: every proxy and every resource of its own, and noth
   t.match((await produce()).classic, { valid: true })
 })
 
-t.test('merchants revoke their own alone; what is not there is 404; a repetition is as good as the first', async t => {
+t.test('merchants revoke their own alone; unknown ones are 404; a repetition is idempotent', async t => {
   const shop = await open(t)
   const { gateway } = shop
   const stranger = await shop.otherMerchant()

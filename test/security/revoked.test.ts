@@ -74,7 +74,7 @@ t.test(
         t.equal(
           (await gateway.send('GET', path, { headers: { authorization: await buy(gateway, path) } })).status,
           200,
-          'another payment is good'
+          'another payment is valid'
         )
       })
     }
@@ -117,7 +117,7 @@ t.test(
   }
 )
 
-t.test('a token of a former key is good while the key is listed, and refused once it is removed', async t => {
+t.test('a token of a former key is valid while the key is listed, and refused once it is removed', async t => {
   const database = await openTestDatabase(t)
   const upstream = await countingUpstream(t)
   const [old, next] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
@@ -178,7 +178,7 @@ t.test("a producer's token buys nothing at a proxy or a route, and theirs nothin
       macaroon: produced.macaroon,
       preimage: produced.preimage
     })
-    t.match(verdict.json(), { valid: true }, 'it is good where it belongs')
+    t.match(verdict.json(), { valid: true }, 'it is valid at its own place')
   }
   t.equal(upstream.hits.length, before)
   for (const path of places) {

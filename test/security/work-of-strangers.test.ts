@@ -134,7 +134,7 @@ t.test('a query is read up to 8 KiB', async t => {
   const gateway = await startGateway(t)
   for (const query of ['a&'.repeat(20_000), '%zz&'.repeat(15_000)]) {
     const answer = await gateway.send('GET', `/api/l402/pricing?${query}`)
-    t.equal(answer.status, 200, 'not at all where no operation asks for one')
+    t.equal(answer.status, 200, 'not at all where no operation needs one')
   }
   const answer = await gateway.send('GET', `/api/storefront/demo/orders/abc?${'a&'.repeat(20_000)}`)
   t.equal(answer.status, 400)

@@ -268,7 +268,7 @@ t.test('Storefront checkout | 400 | credential for a disabled protocol', async t
   const answer = await shop.checkout({ headers: { authorization: order.pay('legacy') } })
   t.equal(answer.status, 400)
   t.match(answer.data, { error: 'Protocol disabled' })
-  t.equal((await shop.checkout({ headers: { authorization: order.pay() } })).status, 200, 'the other one is good')
+  t.equal((await shop.checkout({ headers: { authorization: order.pay() } })).status, 200, 'the other one is valid')
 
   const other = await openShop(t, { schemes: ['payment'] })
   const unpaid = await other.unpaid()
@@ -297,14 +297,14 @@ t.test('Storefront checkout | 404 | integration unknown; inactive, or its mercha
   const answer = await shop.checkout()
   t.equal(answer.status, 404)
   t.match(answer.data, { error: 'Store not found' })
-  t.equal((await shop.checkout({ headers: { authorization: order.pay() } })).status, 200, 'who has paid is served')
+  t.equal((await shop.checkout({ headers: { authorization: order.pay() } })).status, 200, 'a paid buyer is served')
   await shop.change(integration => ({ ...integration, isActive: true }))
   await shop.deactivateMerchant()
   t.equal((await shop.checkout()).status, 404)
 })
 
 t.test(
-  'Storefront checkout | 503 | a merchant whose subscription has lapsed sells nothing (decisions 36 and 93), and who has paid is served',
+  'Storefront checkout | 503 | a merchant whose subscription has lapsed sells nothing (decisions 36 and 93), and a paid buyer is served',
   async t => {
     const shop = await openShop(t)
     const order = await shop.unpaid()

@@ -53,7 +53,7 @@ t.test('Storefront claim | 400 | already claimed; the claim token is single-use 
   await t.rejects(
     shop.storefront.placement.make(shop.integration, orderId, null),
     { status: 400, error: 'Order already claimed' },
-    'also for who had seen it unclaimed'
+    'also for a client that saw it unclaimed'
   )
   for (const headers of [{}, { authorization }]) {
     const answer = await shop.claim(claimBody(claimToken), headers)
@@ -298,7 +298,7 @@ t.test('a failure is returned to all concurrent claims, and the shop is called o
   t.equal((await shop.claim(claimBody(claimToken))).status, 200, 'nothing was done, so it may be retried immediately')
 })
 
-t.test('an answer that was lost is looked for, and the order found', async t => {
+t.test('a lost response is looked up, and the order found', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
   shop.platform.losesAnswer = true
@@ -368,7 +368,7 @@ t.test('a shop that was down and made nothing gets a retry once its search would
   shop.platform.faults.clear()
   shop.clock.advance(29_000)
   const early = await shop.claim(claimBody(claimToken))
-  t.equal(early.status, 502, 'it may still turn up')
+  t.equal(early.status, 502, 'it may still appear')
   t.equal(early.headers.get('retry-after'), '30')
   shop.clock.advance(1000)
   t.equal((await shop.claim(claimBody(claimToken))).status, 200)
@@ -450,7 +450,7 @@ t.test(
     t.match(await shop.orders.get(orderId), { status: /^PaidAwaitingDetails$/, paidAt: shop.clock.now() })
     shop.platform.faults.clear()
     t.equal((await shop.claim(claimBody(claimToken, { shippingAddress: { ...ADDRESS, city: 'Oakland' } }))).status, 200)
-    t.match(shop.platform.made, [{ shippingAddress: { city: 'Oakland' } }], 'to the address of the claim that was good')
+    t.match(shop.platform.made, [{ shippingAddress: { city: 'Oakland' } }], 'to the address of the valid claim')
   }
 )
 

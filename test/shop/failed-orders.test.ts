@@ -128,7 +128,7 @@ t.test('a temporary error is no failure', async t => {
   t.match(await shop.orders.get(orderId), { failure: null })
 })
 
-t.test('a buyer asks for the money back, and the merchant sees where to', async t => {
+t.test('a buyer requests the money back, and the merchant sees where to', async t => {
   const { shop, orderId, claimToken } = await soldOut(t)
   const ask = (refundAddress: string, token = claimToken) =>
     shop.send('POST', `${shop.base}/refund-request`, { body: { claimToken: token, refundAddress } })
@@ -153,7 +153,7 @@ t.test('a buyer asks for the money back, and the merchant sees where to', async 
 })
 
 t.test(
-  'the money is asked for with an invoice of the buyer, as wallets copy it, and not with the one that was paid',
+  'the refund is requested with an invoice of the buyer, as wallets copy it, and not with the one that was paid',
   async t => {
     const { shop, orderId, claimToken } = await soldOut(t)
     const ask = (refundAddress: string) =>
@@ -230,7 +230,7 @@ t.test('an order that the shop has is not refunded until the shop has called it 
   t.match(await refund(orderId, 1), { status: 'confirmed' })
 })
 
-t.test('an order that the shop may have taken unheard is looked for before its money goes back', async t => {
+t.test('an order that the shop may have taken is looked up before its money goes back', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
   const { refund } = await refunding(shop)

@@ -158,7 +158,7 @@ t.test('a shop that is down is retried later; it delays no other store', async t
   t.match((await elsewhere.status(theirs.orderId, theirs.claimToken)).data, { status: /^PaidWithDetails$/ })
 })
 
-t.test('an order that was canceled is asked for no more', async t => {
+t.test('a canceled order is polled no more', async t => {
   const shop = await openShop(t)
   const order = await claimed(shop)
   const { orderId, claimToken, platformOrderId } = order

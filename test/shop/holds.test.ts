@@ -12,7 +12,7 @@ t.test(
     const shop = await openShop(t)
     await shop.unpaid({ ...BODY, email: 'nobody@example.com' })
     await shop.storefront.holds.run()
-    t.equal(shop.platform.holds.size, 0, 'nothing is held for who has not paid')
+    t.equal(shop.platform.holds.size, 0, 'nothing is held for unpaid orders')
     const { orderId, claimToken } = await shop.paid()
     await shop.storefront.holds.run()
     await shop.storefront.holds.run()
@@ -92,7 +92,7 @@ t.test('nothing is held for an order that is being made', async t => {
   t.equal((await claiming).status, 200)
 })
 
-t.test('what is held is found by an index, since it is looked for every 20 seconds', async t => {
+t.test('holds are found by an index, since they are queried every 20 seconds', async t => {
   const {
     database: { sql }
   } = await openShop(t)

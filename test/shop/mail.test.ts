@@ -45,7 +45,7 @@ t.test(
   }
 )
 
-t.test('a buyer whose order the shop has by then is not asked for an address that was given', async t => {
+t.test('a buyer whose order the shop has by then need not repeat an address', async t => {
   const mail = mailOf({
     status: 'PaidWithDetails',
     claimedAt: Date.parse('2026-11-21T09:05:00Z'),

@@ -33,7 +33,7 @@ t.test(
       resource: `/api/storefront/${shop.integration.slug}/*`,
       merchantId: String(shop.integration.merchantId)
     })
-    t.notMatch(JSON.stringify(challenge), EMAIL, 'who buys is not kept with the challenge')
+    t.notMatch(JSON.stringify(challenge), EMAIL, 'the buyer is not kept with the challenge')
   }
 )
 
@@ -81,12 +81,12 @@ t.test(
     await Promise.all([shop.settle(order.paymentHash), shop.settle(order.paymentHash)])
     t.equal(shop.mails.length, 1)
     t.match(shop.mails[0]?.text, tokenOf(paid), 'the same token')
-    t.notMatch(shop.mails[0]?.text, /missing/, 'nothing is asked for that was given')
+    t.notMatch(shop.mails[0]?.text, /missing/, 'known fields are not requested again')
     t.equal(await statusOf(shop, order.orderId), 'PaidWithDetails', 'the order does not go back')
   }
 )
 
-t.test('a mail that cannot be queued leaves the order as it was, and the news comes again', async t => {
+t.test('a mail that cannot be queued leaves the order unchanged, and the notification is retried', async t => {
   const shop = await openShop(t)
   const { orderId, paymentHash } = await shop.unpaid(WITH_EMAIL)
   shop.mailFault = new Error('the queue is down')
@@ -413,7 +413,7 @@ t.test('GET orders/{orderId}?claimToken | 200 order status object', async t => {
       paidAt: new Date(shop.clock.now()).toISOString(),
       shippedAt: null
     },
-    'nothing of who bought it'
+    'nothing about its buyer'
   )
   t.equal(answer.headers.get('cache-control'), 'private, no-store')
 })

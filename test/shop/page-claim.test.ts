@@ -554,7 +554,7 @@ t.test('an order that the shop refused: the page says why, and takes in where th
   t.notMatch(back.text, 'Place order')
 })
 
-t.test('a claim that the shop refuses for good says why on the page from which it can be sent again', async t => {
+t.test('a claim that the shop refuses permanently shows why on the page from which it can be sent again', async t => {
   const token = world.add({ failure: { reason: 'sold_out', message: 'gone', at: 0 } })
   world.refusal = new LongError(502, 'Store order failed', 'x', { reason: 'sold_out' }, ['Retry-After', '5'])
   const answer = await post(token, GOOD)

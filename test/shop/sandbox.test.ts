@@ -147,7 +147,7 @@ t.test('the sandbox shop', async t => {
     t.not((await shop.createOrder(store, anOrder('two'))).orderNumber, made.orderNumber)
   })
 
-  await t.test('an order that was asked for twice exists twice, as at a real platform', async t => {
+  await t.test('an order that was requested twice exists twice, as at a real platform', async t => {
     const store = await aStore(f)
     const [first, second] = [
       await shop.createOrder(store, anOrder('same')),
@@ -242,7 +242,7 @@ t.test('the sandbox shop', async t => {
     })
   })
 
-  await t.test('it asks for no secret, and hosts and secrets of its own let people try what goes wrong', async t => {
+  await t.test('it needs no secret, and hosts and secrets of its own simulate failures', async t => {
     const store = await aStore(f, { adminApiToken: null })
     t.same(await shop.shopInfo(store), {
       name: SANDBOX_CATALOG.storeName,

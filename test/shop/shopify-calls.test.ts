@@ -30,7 +30,7 @@ t.test('the token of a day', async t => {
     t.equal(fake.count('ShopInfo'), 22, 'and no call went out with one that was over')
   })
 
-  t.test('that is no longer taken is fetched once more, and the call sent again', async t => {
+  t.test('a rejected one is fetched once more, and the call sent again', async t => {
     fake.expireTokens()
     await Promise.all([ask(), ask(), ask()])
     t.equal(fake.count('Token'), 3)
@@ -153,7 +153,7 @@ t.test('throttling by cost', async t => {
       return { errors: [{ message: 'Throttled', extensions: { code: 'THROTTLED' } }] }
     }
     t.equal(await fault(platform.createOrder(store, mugs(fake, { sourceIdentifier: 'slow' }))), 'throttled')
-    t.equal(fake.count('CreateOrder'), before + 2, 'after nine seconds once more, after eighteen no longer')
+    t.equal(fake.count('CreateOrder'), before + 2, 'after nine seconds again, after eighteen no longer')
     fake.rewrite = null
   })
 

@@ -49,7 +49,7 @@ t.test('how far an order is', async t => {
   t.same(await platform.fulfilments(store, []), [])
 })
 
-t.test('many orders are asked after in turns', async t => {
+t.test('many orders are polled in rotation', async t => {
   const { fake, platform, store } = await shopify(t)
   const ids: string[] = []
   for (let index = 0; index < 45; index++)
@@ -71,7 +71,7 @@ t.test('many orders are asked after in turns', async t => {
   t.equal(fake.count('Fulfilments'), 3)
 })
 
-t.test('webhooks are asked for once for each topic, and repeating is harmless', async t => {
+t.test('webhooks are registered once for each topic, and repeating is idempotent', async t => {
   const { fake, platform, store } = await shopify(t)
   const address = 'https://gateway.example.com/api/webhooks/storefront/demo'
   await platform.subscribe(store, address)
@@ -118,7 +118,7 @@ t.test('notifications', async t => {
     return told.slice()
   }
 
-  t.test('say what the platform says when it is asked', async t => {
+  t.test('return what the platform reports', async t => {
     const given = fake.fulfill(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
     const [asked] = await platform.fulfilments(store, [platformOrderId])
     const [ofFulfilment, ofOrder] = await next()
@@ -143,7 +143,7 @@ t.test('notifications', async t => {
     return 'taken'
   }
 
-  t.test('are taken with a good signature only', async t => {
+  t.test('are accepted with a valid signature only', async t => {
     const good = fake.signed('orders/fulfilled', body)
     t.match(read(good), { platformOrderId, isFulfilled: true })
     const signature = good['x-shopify-hmac-sha256'] ?? ''

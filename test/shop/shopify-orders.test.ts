@@ -246,7 +246,7 @@ t.test('an order', async t => {
     t.equal(fake.seen.length, before)
   })
 
-  t.test('for stock that is gone is refused, and nothing is done', async t => {
+  t.test('for missing stock is refused, and nothing is done', async t => {
     const mug = fake.shop.variantOf('Enamel Mug')
     mug.stock = 1
     t.match(await faultOf(platform.createOrder(store, { ...order, sourceIdentifier: 'third' })), {

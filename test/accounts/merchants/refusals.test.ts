@@ -152,7 +152,7 @@ t.test('Feature not available | feature refunds (required_plan null) | contact_s
         required_plan: null,
         feature: 'refunds'
       },
-      `${plan}: before its body is looked at, and granted by no plan`
+      `${plan}: before its body is read, and granted by no plan`
     )
   }
 })

@@ -269,7 +269,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   )
 
-  await t.test('billing is asked once more before an ended period is refused (decision 83)', async t => {
+  await t.test('billing is queried again before an ended period is refused (decision 83)', async t => {
     let asked = 0
     let renewed: SubscriptionFacts | null = null
     const { merchants, clock } = setUp(database)

@@ -8,7 +8,7 @@ const development = { production: false }
 const badFormat = { status: 400, message: /^Invalid webhook URL format: / }
 const notAllowed = { status: 400, message: /^Webhook URL not allowed: / }
 
-t.test('public https addresses are taken as they are, a query and a path too', async t => {
+t.test('public https addresses are kept unchanged, a query and a path too', async t => {
   for (const url of [
     'https://shop.example/hook',
     'https://shop.example:8443/a/b?key=1&x=%20',

@@ -49,7 +49,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     t.equal(await merchants.byEmail('out@example.com'), null)
   })
 
-  await t.test('after a refusal in a savepoint the transaction goes on', async t => {
+  await t.test('after a refusal in a savepoint the transaction continues', async t => {
     const { merchant } = await merchants.create({ name: 'First', email: 'first@example.com' })
     await database.transaction(async tx => {
       await t.rejects(

@@ -145,7 +145,7 @@ await t.test('ten thousand proxies in a minute are written in statements of five
   )
 })
 
-t.test('memory is bounded: what more than twenty thousand proxies are asked for is not counted', async t => {
+t.test('memory is bounded: requests of more than twenty thousand proxies are not counted', async t => {
   const { tallies } = new Metrics()
   for (let nth = 0; nth < 20_005; nth++) {
     const tally = tallies.of(`p-${nth}`)

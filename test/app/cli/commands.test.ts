@@ -112,7 +112,7 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
     t.same(
       answers.map(({ status }) => status),
       [200, 402],
-      'each is good once'
+      'each is valid once'
     )
   }
 })

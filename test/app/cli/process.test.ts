@@ -133,7 +133,7 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
   const busy = await run(['start'], { HOST: '127.0.0.1', PORT: String(own), BOLTGATE_DATA: temporaryFolder(t) })
   t.equal(busy.code, 1, 'a port in use')
   t.match(busy.err, /^[^\n]*EADDRINUSE[^\n]* \[BG_LISTEN_FAILED\]\n$/)
-  t.notMatch(busy.out, /"err"|"stack"/, 'it is the mistake of who started it, and not a fault of ours')
+  t.notMatch(busy.out, /"err"|"stack"/, 'it is a usage error, not an internal one')
 
   const two = await Promise.all([RawClient.connect(own), RawClient.connect(own)])
   for (const client of two) {

@@ -336,7 +336,7 @@ t.test('what check refuses a start and a reload refuse with the same lines', asy
   const [line = ''] = await check(yaml)
   await t.rejects(gateway.reload(yaml), { message: line })
   await t.rejects(startGateway(t, { yaml }), { message: line })
-  t.equal((await gateway.send('GET', '/health')).status, 200, 'the old configuration goes on')
+  t.equal((await gateway.send('GET', '/health')).status, 200, 'the old configuration keeps serving')
 })
 
 t.test('an unknown name under use is reported with its place, by check and at a reload', async t => {

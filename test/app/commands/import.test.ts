@@ -322,7 +322,7 @@ t.test('tokens of Aperture: the operator revokes one by its payment hash', async
   t.equal((await gateway.send('GET', '/one/a', { headers })).status, 401)
 })
 
-t.test('service: one token is good on all of its routes with the same price, and on no other', async t => {
+t.test('service: one token is valid on all of its routes with the same price, and on no other', async t => {
   const gateway = await shop(t, [])
   const authorization = await buy(gateway, '/one/a')
   const status = async (path: string) => (await gateway.send('GET', path, { headers: { authorization } })).status

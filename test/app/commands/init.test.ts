@@ -195,7 +195,7 @@ const PRODUCTION = {
   PUBLIC_URL: 'https://api.example.com'
 }
 
-t.test('init: a mistake is explained and asked for again, and the other answers stay', async t => {
+t.test('init: an invalid answer is explained and prompted for again, and the other answers stay', async t => {
   const asked: string[] = []
   const said: string[] = []
   const answers = [
@@ -331,7 +331,7 @@ lightning: { primary: { kind: strike }, alternate: { kind: opennode } }
 })
 
 t.test(
-  'chains of a file replace built-in ones of the same name, and a file that spells all out stays as it was',
+  'chains of a file replace built-in ones of the same name, and a file that spells all out is unchanged',
   async t => {
     const yaml =
       'chains: { paid: [ throttle, credential, challenge ] }\nroutes:\n  - { match: { path: /a }, price: 1, chain: paid, upstream: { url: "https://a.example" } }\n'

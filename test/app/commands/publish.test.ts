@@ -126,7 +126,7 @@ t.test('publish 402index: claims the domain, proves it, registers, and reports h
   t.equal(index.services.get('https://api.example.com/v1/cities')?.['price_sats'], undefined, 'a price in fiat varies')
   t.match(done.out, /registered and live/)
   t.match(done.out, /healthy +99\.5 % +12 ms +https:\/\/api\.example\.com\/v1\/now/)
-  t.equal((await publish()).code, 0, 'once more changes nothing')
+  t.equal((await publish()).code, 0, 'a repetition changes nothing')
 
   index.claims.set('api.example.com', { hash, status: 'expired' })
   t.match(

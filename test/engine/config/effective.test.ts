@@ -130,7 +130,7 @@ export default definePlugin({ name: 'loud', description: 'x', config: Type.Objec
   t.notMatch(JSON.stringify(changes), /SECRET/)
 })
 
-t.test('addresses of an upstream are shown as they are written, named or not', async t => {
+t.test('addresses of an upstream are shown as written, named or not', async t => {
   const urls = 'urls: [ "http://a.example", "http://b.example" ]'
   const { config, plugins } = await loadText(
     `upstreams: { several: { ${urls} } }\nroutes: [ { match: { path: /a }, chain: paid, upstream: { ${urls} } } ]`,

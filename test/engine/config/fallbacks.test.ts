@@ -84,7 +84,7 @@ t.test('fallbacks: a bad variable is named and its value is not shown', async t 
   })
 })
 
-t.test('fallbacks: what production misses is reported where the file asks for production', async t => {
+t.test('fallbacks: what production misses is reported where the file sets production', async t => {
   await t.rejects(load('# ours\nmode: production\n', {}), {
     message: new RegExp(
       [

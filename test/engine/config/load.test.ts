@@ -199,7 +199,7 @@ t.test('an optional key or item whose variable is empty counts as left out', asy
   t.same(config.server.trustedProxies, ['10.0.0.0/8'])
 })
 
-t.test('interpolation: names, defaults, escapes, and no second look at what a variable holds', async t => {
+t.test('interpolation: names, defaults, escapes, and no second pass over a value', async t => {
   const env = { A: 'a', EMPTY: '', NESTED: '${A}' }
   for (const [text, value] of [
     ['${A}', 'a'],
@@ -320,7 +320,7 @@ t.test('a plugin file that cannot be loaded is a problem at the entry that names
   )
 })
 
-t.test('without knowledge of plugins chains are read as they are written', async t => {
+t.test('without knowledge of plugins chains are read as written', async t => {
   const config = await loadConfigText('gateway.yaml', 'chains: { a: [{ whatever: { x: 1 } }, other] }', {})
   t.match(config.chains['a'], [
     { plugin: 'whatever', config: { x: 1 } },

@@ -598,7 +598,7 @@ t.test('a production file with all that production needs is sound', async t => {
   t.same(await problemsOf(production.replace('  alternate: { kind: opennode }\n', '')), [], 'one provider is enough')
 })
 
-t.test('several providers of a slot: each mistake at its own place, and names that tell them apart', async t => {
+t.test('several providers of a slot: each mistake at its own place, and names that distinguish them', async t => {
   const listed = (primary: string) => `lightning:
   primary:
 ${primary}

@@ -35,7 +35,7 @@ t.test('no text begins as a formula does, whatever spreadsheet opens it, and eve
   t.equal(csvCell('<script>'), '<script>')
 })
 
-t.test('CSV is given to who asks for it by name, and JSON to all others', async t => {
+t.test('CSV is sent to clients that name it, and JSON to all others', async t => {
   const rows: Array<[string | undefined, boolean]> = [
     [undefined, false],
     ['*/*', false],

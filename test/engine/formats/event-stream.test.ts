@@ -189,7 +189,7 @@ t.test('a client that does not read gets no comments, and the end instead of a f
   seen.takes = true
   sink.onDrain?.()
   events.send({ data: '2' })
-  t.equal(interpret(seen.text).events.length, 2, 'one that reads again goes on')
+  t.equal(interpret(seen.text).events.length, 2, 'a reader that resumes continues')
   seen.takes = false
   events.send({ data: '3' })
   events.send({ data: '4' })

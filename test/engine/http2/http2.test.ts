@@ -166,7 +166,7 @@ t.test('HTTP/2: an aborted response is a reset, and one that the client resets i
   await once(left, 'response')
   left.close(constants.NGHTTP2_CANCEL)
   t.equal(await closes[1], false)
-  t.equal((session as { destroyed: boolean }).destroyed, false, 'the connection goes on')
+  t.equal((session as { destroyed: boolean }).destroyed, false, 'the connection stays usable')
 })
 
 t.test('HTTP/2: a response before the end of the upload resets the rest of it', async t => {

@@ -81,7 +81,7 @@ t.test('a head is read only once all of it is there, and within the limit', asyn
   for (let length = 0; length < text.length; length++) t.equal(read(text.slice(0, length)), null, `${length} bytes`)
   t.equal(read(text, text.length)?.end, text.length)
   t.equal(read(text, text.length - 1), null)
-  t.equal(read(`${text}more`, text.length - 1), null, 'what lies behind the limit is not looked at')
+  t.equal(read(`${text}more`, text.length - 1), null, 'what is behind the limit is not read')
 })
 
 interface Reading {

@@ -431,7 +431,7 @@ t.test('a head that would break a line is not written, and another one may follo
   t.equal((await client.response()).body, 'good')
 })
 
-t.test('a client that sends many requests ahead is held back, and gets every answer in turn', async t => {
+t.test('a client that pipelines many requests is throttled, and gets every response in order', async t => {
   const door = await openDoor(t, {
     fastLane: true,
     async handle(ctx, wire) {

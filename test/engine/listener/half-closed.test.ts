@@ -124,7 +124,7 @@ for (const fastLane of [true, false]) {
 }
 
 for (const fastLane of [true, false]) {
-  t.test(`presence: a client that has ended its side is asked twice before its head, lane ${fastLane}`, async t => {
+  t.test(`presence: a client that has ended its side is probed twice before its head, lane ${fastLane}`, async t => {
     const clock = new ManualClock()
     const wires: Wire[] = []
     const door = await openDoor(t, {

@@ -101,7 +101,7 @@ for (const fastLane of [true, false]) {
     t.ok(slow.used <= 64 * KIB)
     const pieces: Uint8Array[] = []
     for await (const chunk of body?.stream() ?? []) pieces.push(chunk as Uint8Array /* of bytes */)
-    t.ok(Buffer.concat(pieces).equals(sent), 'the stream begins with what has come before it')
+    t.ok(Buffer.concat(pieces).equals(sent), 'the stream starts with earlier bytes')
   })
 }
 

@@ -166,7 +166,7 @@ t.test('a connection that sends nothing is closed, one that was used only after 
   t.equal((await used.response()).status, 200)
   clock.advance(74_000)
   used.send(get)
-  t.equal((await used.response()).status, 200, 'the time begins again with each answer')
+  t.equal((await used.response()).status, 200, 'the timeout restarts with each response')
   clock.advance(77_000)
   t.equal((await used.ending()).how, 'end')
   t.equal(used.unparsed, '', 'an idle connection is closed without an answer')
@@ -511,7 +511,7 @@ t.test('what a client pipelines stays in the kernel once some requests wait, whi
   t.same(
     order,
     Array.from({ length: count - 19 }, (_, at) => at + 19),
-    'every request was answered, in its turn'
+    'every request was answered, in order'
   )
 })
 

@@ -36,7 +36,7 @@ async function arrivals(
   }
 }
 
-t.test('a reply goes out as it was given, with a date', async t => {
+t.test('a response is sent as given, with a date', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
   client.send(get('/x', 'X-Correlation-Id: mine'))
@@ -206,7 +206,7 @@ t.test('HEAD, 204, 304 and 205 have no body', async t => {
   }
 })
 
-t.test('a head goes out before its body comes, and pieces as they come', async t => {
+t.test('a head is sent before its body, and chunks as they arrive', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
   client.send(get())

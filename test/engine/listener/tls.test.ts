@@ -55,7 +55,7 @@ t.test('tls: versions below 1.2 and ciphers without forward secrecy are refused'
   socket.destroy()
 })
 
-t.test('tls: plain HTTP gets no response, and the door goes on', async t => {
+t.test('tls: plain HTTP gets no response, and the listener continues', async t => {
   const door = await openDoor(t, {
     tls: tlsOptions(certificateFiles(['a.example'])),
     handle: (_ctx, wire) => {

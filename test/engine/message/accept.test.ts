@@ -112,14 +112,14 @@ t.test('any text at all is answered, quickly', async t => {
   t.ok(process.cpuUsage(began).user < 5_000_000)
 })
 
-t.test('JSON is preferred by those who say so, and not by those who take anything', async t => {
+t.test('JSON is preferred by clients that name it, not by those that accept anything', async t => {
   for (const accept of ['application/json', 'application/json, text/html;q=0.9', 'application/*'])
     t.ok(prefersJson(accept), accept)
   for (const accept of ['*/*', 'text/html, */*', 'application/json, */*', undefined, 'text/plain'])
     t.notOk(prefersJson(accept), String(accept))
 })
 
-t.test('a problem is preferred by those who name it, with more weight than JSON', async t => {
+t.test('a problem is preferred by clients that name it with more weight than JSON', async t => {
   const problem = 'application/problem+json'
   for (const accept of [problem, `${problem}, */*`, `${problem}, application/json;q=0.9`, `APPLICATION/Problem+JSON`])
     t.ok(prefersProblem(accept), accept)
@@ -134,7 +134,7 @@ t.test('a problem is preferred by those who name it, with more weight than JSON'
 })
 
 t.test(
-  'CSV is preferred by those who name it with as much weight as JSON, with either parameter of RFC 4180',
+  'CSV is preferred by clients that name it with as much weight as JSON, with either parameter of RFC 4180',
   async t => {
     for (const accept of [
       'text/csv',

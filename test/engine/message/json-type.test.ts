@@ -26,7 +26,7 @@ t.test('a body is coded where any of its headers says so', async t => {
   }
 })
 
-t.test('every charset of a type is looked at', async t => {
+t.test('every charset of a type is read', async t => {
   for (const [type, charset] of [
     ['application/json', null],
     ['application/json; charset=UTF-8', null],

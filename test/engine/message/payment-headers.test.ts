@@ -69,7 +69,7 @@ function sent(headers: readonly string[]) {
   return pairs.flatMap((name, at) => (at % 2 === 0 && headers.includes(name) ? [pairs[at + 1] ?? ''] : []))
 }
 
-t.test('a credential is looked for in its fields, whatever their letters', async t => {
+t.test('a credential is looked up in its fields, in any letter case', async t => {
   for (const [name, kind] of [
     ['authorization', 'authorization'],
     ['Payment-Authorization', 'payment'],

@@ -19,7 +19,7 @@ t.test('proxy cookies: an upstream gets those that its proxy set, under their ow
   )
 })
 
-t.test('proxy cookies: Set-Cookie keeps to the proxy, whatever path and domain the upstream asks for', async t => {
+t.test('proxy cookies: Set-Cookie is confined to the proxy, whatever path and domain the upstream sets', async t => {
   const set = scope()
   const path = 'Path=/l402/proxy/shop-1'
   for (const [said, sent] of [

@@ -15,7 +15,7 @@ function streaming(isGone = false) {
   return { stream, calls, open: () => stream.open({ open: () => () => void calls.push('stop') }) }
 }
 
-t.test('reply streams: nothing goes out after the end, however it came', async t => {
+t.test('reply streams: nothing is sent after the end, however it came', async t => {
   for (const [how, last] of [
     ['end', ['head', 'end', 'stop']],
     ['fail', ['fail x', 'stop']],
@@ -43,7 +43,7 @@ t.test('reply streams: nothing goes out after the end, however it came', async t
 })
 
 t.test(
-  'reply streams: a body that ends while it opens is stopped, and a client that is gone stops the pump',
+  'reply streams: a body that ends while it opens is stopped, and a disconnected client stops the pump',
   async t => {
     const { stream, calls } = streaming()
     stream.open({

@@ -156,6 +156,6 @@ t.test('a known error stays itself, and keeps its cause', async t => {
   t.equal(known.name, 'ShortError')
 })
 
-t.test('a client that is gone gets no bytes', async t => {
+t.test('a disconnected client gets no bytes', async t => {
   t.strictSame(errorReply(new ClientGone(), around), { status: 499, headers: [], body: null })
 })

@@ -7,7 +7,7 @@ t.test('each role may do what those before it may, and nothing of those after it
   t.notOk(isRoleEnough(undefined as never /* what a plugin of others may have left out */, 'viewer'))
 })
 
-t.test('reading asks for viewer and changing for editor, unless the operation says otherwise', async t => {
+t.test('reading requires viewer and changing editor, unless the operation says otherwise', async t => {
   t.equal(neededRole({ method: 'GET' }), 'viewer')
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) t.equal(neededRole({ method }), 'editor')
   t.equal(neededRole({ method: 'GET', role: 'owner' }), 'owner')

@@ -4,7 +4,7 @@ import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { defineOperation } from '../../../src/engine/operations/operation.ts'
 
-t.test('a path whose parameter no row can have is unknown, and never asked of a database', async t => {
+t.test('a path whose parameter no row can have is unknown, without a query', async t => {
   const upstream = new InternalUpstream([
     defineOperation({
       id: 'thing',

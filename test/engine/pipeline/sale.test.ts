@@ -3,7 +3,7 @@ import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { testServices } from '../../support/plugin-harness.ts'
 import { RawUpstream } from '../../support/raw-upstream.ts'
 
-t.test('nothing that costs comes to an upstream without payment, whatever the chain before it did', async t => {
+t.test('nothing priced reaches an upstream without payment, whatever the chain before it did', async t => {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok').listen()
   t.teardown(() => upstream.close())
   const { log, lines } = testServices()

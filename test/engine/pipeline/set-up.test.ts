@@ -89,7 +89,7 @@ t.test(
     const lines = await refused
     t.equal(lines.length, 1, lines.join('\n'))
     t.match(lines[0], /^gateway\.yaml:2:8: .*"mine".* setup has not settled within 10 s; .* \[BG_PLUGIN_SETUP\]$/)
-    t.equal(calls, 1, 'the second route does not wait as long once more')
+    t.equal(calls, 1, 'the second route does not wait for another timeout')
   }
 )
 

@@ -106,7 +106,7 @@ const streaming =
   (body: StreamBody, more: Partial<Reply> = {}) =>
   () => ({ status: 200, headers: ['Content-Type', 'text/plain'], body, ...more })
 
-t.test('a stream goes out as it is written, without a length, and the connection stays', async t => {
+t.test('a stream is sent as written, without a length, and the connection stays', async t => {
   const seen: string[] = []
   const body = new Played()
   const bodies = [body, 'whole']
@@ -335,7 +335,7 @@ t.test('a watcher that throws breaks the stream off, and a pump that writes unti
   t.equal(body.stopped, 1)
 })
 
-t.test('a client that does not read makes the stream wait, and reading makes it go on', async t => {
+t.test('a client that does not read makes the stream wait, and reading resumes it', async t => {
   const size = 64 * 1024
   const body = new Played()
   const place = await site(t, streaming(body))
@@ -352,7 +352,7 @@ t.test('a client that does not read makes the stream wait, and reading makes it 
     written++
     await setImmediate()
   }
-  t.ok(written * size < 32 * 1024 * 1024, 'it is asked to wait before much is kept')
+  t.ok(written * size < 32 * 1024 * 1024, 'it gets backpressure before much is buffered')
   client.socket.resume()
   await drained.promise
   sink.end()

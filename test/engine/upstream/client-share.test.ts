@@ -77,7 +77,7 @@ t.test('an abandoned wait is skipped, and dropped while it waits', async t => {
 })
 
 t.test(
-  'who kept others waiting goes behind them for a minute, and all such have a part of the connections between them',
+  'clients that kept others waiting queue behind them for a minute, and share a part of the connections',
   async t => {
     const round = new Round(4, 2)
     for (const client of ['a', 'b']) for (let at = 1; at <= 6; at++) round.add(call(client + String(at)), client)

@@ -112,7 +112,7 @@ t.test('an idle connection that the upstream has closed, reset or spoken on is n
   }
 })
 
-t.test('retries: an idempotent request on a kept connection that is lost is sent once more, on a new one', async t => {
+t.test('retries: an idempotent request on a kept connection that is lost is retried once, on a new one', async t => {
   const fates: Record<string, (connection: RawConnection) => void> = {
     reset: connection => {
       connection.reset()
@@ -195,7 +195,7 @@ t.test(
   }
 )
 
-t.test('never more connections than allowed; who came first is served first', async t => {
+t.test('never more connections than allowed, in first-come order', async t => {
   const waiting: RawConnection[] = []
   let most = 0
   const { upstream, send } = await setup(

@@ -75,7 +75,7 @@ t.test('an upstream that does not take the connection in time is given up', asyn
   t.match(result, { code: /^(?:ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/ })
 })
 
-t.test("connections go to a name's addresses in turn, and past one where nothing listens", async t => {
+t.test("connections rotate over a name's addresses, past one that refuses them", async t => {
   const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3'].map(address => ({ address, family: 4 }))
   const port = await serve(t, createServer())
   const other = createServer().listen(port, '127.0.0.3')

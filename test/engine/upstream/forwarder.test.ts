@@ -455,7 +455,7 @@ t.test('a client that sends fast is held back by an upstream that does not read'
   t.equal(forwarder.load.requests, 0, 'leaving in the middle of the upload affects no other request')
 })
 
-t.test('the path goes on byte for byte', async t => {
+t.test('the path is forwarded byte for byte', async t => {
   const { upstream, forwarder } = await setup(t)
   for (const path of ['/a%2Fb/%2e%2E/c?x=1&y=%20&x=2', '/\xc3\xa9', '//double', '/?', '/a;b=c', '/\'"<>{}|^`']) {
     const responder = new RecordingResponder()
@@ -526,7 +526,7 @@ t.test('twice as many refused requests as connections cost no slot', async t => 
   )
   t.ok(
     responders.every(responder => responder.status === 200),
-    'good requests are served'
+    'valid requests are served'
   )
   t.equal(upstream.connections.length, 2, 'over both connections')
 })

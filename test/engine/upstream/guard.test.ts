@@ -126,7 +126,7 @@ t.test('the machine itself may be called outside production only, by plain HTTP 
   t.equal(reason('https://192.168.1.5:3000', DEVELOPMENT), 'host')
 })
 
-t.test('a callback address may have a query where the caller says so', async t => {
+t.test('a callback address may have a query where the caller allows it', async t => {
   t.equal(reason('https://api.example.com/hook?id=1', { production: true, query: true }), null)
   t.equal(reason('https://api.example.com/hook?id=1#x', { production: true, query: true }), 'fragment')
 })

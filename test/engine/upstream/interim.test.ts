@@ -22,7 +22,7 @@ const BEFORE = [
   `HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n${CONTINUE}`
 ]
 
-t.test('outgoing calls: interim responses that were not asked for are passed over, however they arrive', async t => {
+t.test('outgoing calls: unexpected interim responses are skipped, however they arrive', async t => {
   let before = ''
   let size = 0
   const server = createServer((socket: Socket) => {

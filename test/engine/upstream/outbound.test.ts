@@ -22,7 +22,7 @@ t.test('the status and the first bytes of the body are answered', async t => {
   const { status, body } = await call({ ...plain, url, keep: 1024 })
   t.equal(status, 418)
   t.equal(Buffer.from(body).toString(), '0123456789'.repeat(103).slice(0, 1024))
-  t.same(await call({ ...plain, url }), { status: 418, body: Buffer.alloc(0) }, 'none unless asked for')
+  t.same(await call({ ...plain, url }), { status: 418, body: Buffer.alloc(0) }, 'none by default')
 })
 
 t.test('a body without an end is dropped, and changes nothing about the answer', async t => {

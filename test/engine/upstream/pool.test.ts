@@ -72,7 +72,7 @@ function retryAfter(act: () => void) {
   }
 }
 
-t.test('pool: requests go to the addresses in turn', async t => {
+t.test('pool: requests rotate over the addresses', async t => {
   const all = [await named(t, 'a'), await named(t, 'b'), await named(t, 'c')]
   for (const balance of ['round-robin', 'least-requests'] as const) {
     const { ask } = await open(

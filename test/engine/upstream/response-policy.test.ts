@@ -4,7 +4,7 @@ import { ProxyScope } from '../../../src/engine/message/proxy-scope.ts'
 import { responseHeaders, responseTrailers } from '../../../src/engine/upstream/response-policy.ts'
 
 t.test(
-  'a head full of names in Connection is looked at as often as it has names and lines, not as their product',
+  'the cost of a head full of names in Connection grows with the sum of names and lines, not their product',
   async t => {
     const names = Array.from({ length: 500 }, (_, at) => `x-named-${at}`)
     const lines = Array.from({ length: 500 }, (_, at) => [`X-Line-${at}`, '1']).flat()

@@ -104,7 +104,7 @@ t.test('an answer that streams for long keeps neither the head that was sent for
   await responder.wrote
   t.equal(sent.length, 1)
   t.equal(await left(sent), 0, 'the headers of the request')
-  t.equal(responder.ended, false, 'it goes on')
+  t.equal(responder.ended, false, 'it continues')
 })
 
 t.test("the list of an answer's headers is there while its head is handed over, and empty after it", async t => {

@@ -379,7 +379,7 @@ t.test('what undici hands over in spite of a pause waits for the head', async t 
   }
 })
 
-t.test('a refused connection is tried once more for what may be sent twice, and never for what may not', async t => {
+t.test('a refused connection is retried once for idempotent requests, and never for others', async t => {
   const closed = await RawUpstream.serve('').listen()
   await closed.close()
   for (const [method, body, attempts] of [
@@ -527,7 +527,7 @@ t.test('an upstream that breaks off in front of half a request is not to blame',
   t.match(responder.error, { status: 499 }, 'the upstream is silent because it waits for the rest')
 })
 
-t.test('a small paid body goes out whole or not at all', async t => {
+t.test('a small paid body is sent whole or not at all', async t => {
   const upstream = await new RawUpstream(async connection => {
     await connection.request()
     await connection.flush('HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf')

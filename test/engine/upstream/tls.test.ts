@@ -50,7 +50,7 @@ async function secureServer(t: Test) {
   return { origin: `https://127.0.0.1:${await serve(t, server)}`, names, protocols }
 }
 
-t.test("the name that is asked for and checked is the upstream's own, whatever Host clients send", async t => {
+t.test("the upstream's own name is the one that is requested and verified, whatever Host clients send", async t => {
   const folder = await mkdtemp(join(tmpdir(), 'upstream-'))
   const ca = join(folder, 'ca.pem')
   await writeFile(ca, CERTIFICATE)

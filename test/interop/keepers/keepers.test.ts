@@ -97,7 +97,7 @@ for (const keeper of keepers) {
       await shop.alone('GET', '/health')
       const before = wallet.paid
       t.equal(await get('/a'), renews ? '200' : String(keeper.stuck.expired), 'its token has expired')
-      t.equal(wallet.paid, before + (renews ? 1 : 0), renews ? 'it pays once more' : 'and it does not pay')
+      t.equal(wallet.paid, before + (renews ? 1 : 0), renews ? 'it pays again' : 'and it does not pay')
     })
   }
 }

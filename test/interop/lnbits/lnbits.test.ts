@@ -49,7 +49,7 @@ t.test('a real LNbits', { skip }, async t => {
     description: null
   })
 
-  await t.test('keys: both good, one of them to receive alone; another is none', async t => {
+  await t.test('keys: both valid, one of them receive-only; another is invalid', async t => {
     t.match(await lnbits.validateKey(key), { isValid: true, message: /pays with it/ })
     t.match(await lnbits.validateKey(new Secret(seller.invoiceKey)), {
       isValid: true,

@@ -209,7 +209,7 @@ t.test('real lnd nodes', { skip }, async t => {
       t.match(await lnd.lookUp(key, cancelled.chargeId), { status: 'expired' })
     })
 
-    await t.test('an invoice is paid once, however often it is asked for', async t => {
+    await t.test('an invoice is paid once, however often a payout is requested', async t => {
       const { payment_request: invoice } = await payer.api('POST', '/v1/invoices', { memo: 'any amount' })
       const wanted = payout('2001', { type: 'ln', invoice: String(invoice) }, 700)
       t.equal(await lnd.lookUpPayout(key, wanted), null)

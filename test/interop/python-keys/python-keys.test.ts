@@ -25,7 +25,7 @@ function narrowed(key: string, caveat: string) {
   return encodePaidKey(Buffer.from(proof, 'hex'), encodeMacaroon(addCaveat(decodeMacaroonBase64(macaroon), caveat)))
 }
 
-t.test('paid keys in Python: good, capped, expired, used up, topped up and revoked', { skip }, async t => {
+t.test('paid keys in Python: valid, capped, expired, used up, topped up and revoked', { skip }, async t => {
   const model = await startModelServer(t)
   const gateway = await startGateway(t, {
     yaml: defaultYaml({

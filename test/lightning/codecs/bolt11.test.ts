@@ -248,7 +248,7 @@ t.test('signatures, and the payees that they recover to, are those of another im
   }
 })
 
-t.test('an invoice comes back as it was written', async t => {
+t.test('an invoice is encoded as it was decoded', async t => {
   const networks: InvoiceNetwork[] = ['mainnet', 'testnet', 'signet', 'regtest']
   const hex32 = fc.uint8Array({ minLength: 32, maxLength: 32 }).map(bytes => Buffer.from(bytes).toString('hex'))
   fc.assert(

@@ -218,7 +218,7 @@ t.test('no bytes make the reader throw', async () => {
   )
 })
 
-t.test('a return invoice is BOLT 11 of the same network, with no amount or zero, and still good', async t => {
+t.test('a return invoice is BOLT 11 of the same network, with no amount or zero, and unexpired', async t => {
   const open = invoiceText(null)
   t.equal(checkReturnInvoice(open, 'regtest', NOW), null)
   t.equal(checkReturnInvoice(open.toUpperCase(), 'regtest', NOW), null)

@@ -27,7 +27,7 @@ async function setUp(t: T) {
   return { clock, fake, provider, key: new Secret(fake.key()) }
 }
 
-t.test('the wallet in bitcoin is asked for once, and takes the money', async t => {
+t.test('the wallet in bitcoin is looked up once, and receives the money', async t => {
   const { fake, provider, key } = await setUp(t)
   await provider.createCharge(key, request)
   await provider.createCharge(key, request)
@@ -129,7 +129,7 @@ t.test('it is called back at an address with a token, since its signature cannot
   t.throws(() => read(fake.notification('../x'), token), { status: 400 })
 })
 
-t.test('a list of more than one call goes on where it was left, and stops at what is older', async t => {
+t.test('a list of more than one call resumes where it ended, and stops at older items', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const since = clock.now()
   for (let count = 0; count < 505; count++) {

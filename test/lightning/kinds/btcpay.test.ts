@@ -174,7 +174,7 @@ t.test('bitcoin is written and read without a float', async t => {
   t.equal(readResponse(BtcpayMethod, [{ paymentMethodId: 'BTC-CHAIN' }]), null)
 })
 
-t.test('a list of more than one call goes on where it was left', async t => {
+t.test('a list of more than one call resumes where it ended', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const since = clock.now()
   const wanted = new Set<string>()
@@ -201,7 +201,7 @@ t.test('an invoice with a hash is made at the node, where the key may also look 
     t.equal(decodeInvoice((await make(key)).invoice).descriptionHash, null, 'it still sells by the other schemes')
     const tried = fake.requests.length - before
     t.equal(decodeInvoice((await make(key)).invoice).descriptionHash, null)
-    t.ok(fake.requests.length - before - tried < tried, 'not asked for again soon')
+    t.ok(fake.requests.length - before - tried < tried, 'not requested again soon')
     clock.advance(600_001)
   }
   const key = new Secret(fake.key([CREATE, VIEW, ...AT_NODE]))

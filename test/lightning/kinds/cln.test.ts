@@ -150,7 +150,7 @@ t.test('a node with thousands of paid invoices is read from the first that may b
   t.same(found.slice(-15), wanted)
   t.ok(fake.requests.length < 60, `${fake.requests.length} calls`)
   found.length = 0
-  t.equal(await drain(), 1, 'from then on it goes on where it was')
+  t.equal(await drain(), 1, 'from then on it resumes')
   t.same(found, [])
 
   // Another node, or one that was rebuilt, counts from the beginning.
@@ -181,7 +181,7 @@ t.test('the mark of a list may be deleted at the node, and nothing behind it is 
   )
 })
 
-t.test('a stream asks behind the last payment, waits again, and ends at a node that holds no call open', async t => {
+t.test('a stream reads after the last payment, waits again, and ends at a node without long polls', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const charges = [await provider.createCharge(key, request), await provider.createCharge(key, request)]
   const found: string[] = []

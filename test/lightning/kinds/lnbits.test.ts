@@ -56,7 +56,7 @@ t.test('an instance below a path is called there', async t => {
   t.equal(fake.requests.at(-1)?.path, '/ln/api/v1/payments')
 })
 
-t.test('its webhook is unsigned: a token of ours in the address is what makes it heard', async t => {
+t.test('its webhook is unsigned: a token of ours in the address authenticates it', async t => {
   const { fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   const called = new URL(fake.wallet.invoices.get(chargeId)?.webhook ?? '')
@@ -83,7 +83,7 @@ t.test('an instance that never calls our receiver still makes invoices, and is r
   await provider.createCharge(key, request)
   t.equal(fake.requests.length, 2)
   await provider.createCharge(key, request)
-  t.equal(fake.requests.length, 3, 'it is not asked each time')
+  t.equal(fake.requests.length, 3, 'it is not looked up each time')
   fake.refusesWebhooks = false
   clock.advance(3_600_000)
   const { chargeId } = await provider.createCharge(key, request)

@@ -53,7 +53,7 @@ async function setUp(t: T) {
 }
 
 t.test('a payment behind 1,200 other invoices is found', async t => {
-  await t.test('by an account that is asked for the first time', async t => {
+  await t.test('by an account on its first listing', async t => {
     const made = await setUp(t)
     const { lnd, key, node, clock } = made
     const { chargeId } = await lnd.createCharge(key, request)
@@ -76,33 +76,30 @@ t.test('a payment behind 1,200 other invoices is found', async t => {
     t.same((await ask()).charges.map(({ chargeId }) => chargeId).toSorted(), wanted.toSorted())
   })
 
-  await t.test(
-    'by one that was asked before, in one call and two requests, since lnd counts what is settled',
-    async t => {
-      const made = await setUp(t)
-      const { lnd, key, node, clock } = made
-      for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
-      await made.all()
-      const { chargeId } = await lnd.createCharge(key, request)
-      clock.advance(1000)
-      node.wallet.settle(chargeId)
-      made.others(1200)
-      node.requests.length = 0
-      const list = await made.ask(clock.now())
-      t.same(list.charges, [{ chargeId, state: { status: 'paid', receivedSats: 21, settledAt: clock.now() } }])
-      t.match(list, { reach: /^whole$/, asOf: clock.now() })
-      t.same(
-        node.requests.map(({ path }) => path),
-        ['/v1/invoices/subscribe?settle_index=2']
-      )
-      node.requests.length = 0
-      t.same((await made.ask()).charges, [], 'once')
-      t.same(
-        node.requests.map(({ path }) => path),
-        ['/v1/invoices/subscribe?settle_index=3']
-      )
-    }
-  )
+  await t.test('by a later listing, in one call and two requests, since lnd counts what is settled', async t => {
+    const made = await setUp(t)
+    const { lnd, key, node, clock } = made
+    for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
+    await made.all()
+    const { chargeId } = await lnd.createCharge(key, request)
+    clock.advance(1000)
+    node.wallet.settle(chargeId)
+    made.others(1200)
+    node.requests.length = 0
+    const list = await made.ask(clock.now())
+    t.same(list.charges, [{ chargeId, state: { status: 'paid', receivedSats: 21, settledAt: clock.now() } }])
+    t.match(list, { reach: /^whole$/, asOf: clock.now() })
+    t.same(
+      node.requests.map(({ path }) => path),
+      ['/v1/invoices/subscribe?settle_index=2']
+    )
+    node.requests.length = 0
+    t.same((await made.ask()).charges, [], 'once')
+    t.same(
+      node.requests.map(({ path }) => path),
+      ['/v1/invoices/subscribe?settle_index=3']
+    )
+  })
 })
 
 t.test('nothing counts as read that was not: a long stream is read in parts', async t => {
@@ -183,7 +180,7 @@ t.test(
   }
 )
 
-t.test('a page above the size of an answer that is read is asked for in smaller ones', async t => {
+t.test('a page above the size limit of a response is requested in smaller ones', async t => {
   const made = await setUp(t)
   const { lnd, key, node } = made
   const { chargeId } = await lnd.createCharge(key, request)
@@ -200,5 +197,5 @@ t.test('an error of the node instead of its stream is an error', async t => {
   await made.all()
   node.fail('locked', /subscribe/)
   await t.rejects(made.ask(), { message: 'The lnd node is locked or still starting.' })
-  t.equal((await made.ask()).reach, 'whole', 'and it goes on afterwards')
+  t.equal((await made.ask()).reach, 'whole', 'and it continues afterwards')
 })

@@ -91,7 +91,7 @@ t.test('an invoice without an amount is paid the amount of the refund', async t 
   t.match([...node.wallet.payments.values()], [{ valueSats: 40 }])
 })
 
-t.test('one that lnd has paid before is looked up and not paid again', async t => {
+t.test('an invoice that lnd has paid before is looked up and not paid again', async t => {
   const { node, lnd, key, overLightning, sent } = await setUp(t)
   const request = overLightning()
   const payout = await lnd.createPayout(key, request)
@@ -238,7 +238,7 @@ t.test('a transaction that was sent is reported even when its fee cannot be read
   }
   const payout = await lnd.createPayout(key, overChain)
   t.match(payout, { status: 'confirmed', feeSats: 0, transactionHash: node.wallet.transactions[0]?.hash })
-  t.match(await lnd.lookUpPayout(key, overChain), { feeSats: 200 }, 'a look at it later finds the fee')
+  t.match(await lnd.lookUpPayout(key, overChain), { feeSats: 200 }, 'a later look-up finds the fee')
 })
 
 t.test('a missing permission is named before anything is sent', async t => {
@@ -255,7 +255,7 @@ t.test('a missing permission is named before anything is sent', async t => {
   t.equal(node.wallet.payments.size + node.wallet.transactions.length, 0)
 })
 
-t.test('a node that goes down while it is asked to send may have sent', async t => {
+t.test('a node that goes down during a payout may have sent', async t => {
   const { node, lnd, key, overLightning, overChain } = await setUp(t)
   for (const [request, path] of [
     [overLightning(), /send$/],

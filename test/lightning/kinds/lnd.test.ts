@@ -222,7 +222,7 @@ t.test('another certificate than the pinned one is refused before anything is se
   t.same(node.requests, [])
 })
 
-t.test("a key without a certificate is good where a trusted authority signed the node's", async t => {
+t.test("a key without a certificate is valid where a trusted authority signed the node's", async t => {
   const { node, lnd, key } = await setUp(t)
   const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
   const before = getCACertificates('default')
@@ -268,7 +268,7 @@ t.test(
     await t.rejects(
       asOperator(named(10_009)),
       { name: 'ProviderUnavailable', fault: 'network', message: said },
-      'as one who may have been heard'
+      'as a call that may have arrived'
     )
     for (const frame of ['', '000006040000000000000500004000']) {
       settings = Buffer.from(frame, 'hex')
@@ -380,7 +380,7 @@ t.test('trouble of the node is an unavailability, and says what kind', async t =
     node.fail(fault, /POST/)
     await t.rejects(lnd.createCharge(key, request), { status: 503, fault: wanted }, fault)
   }
-  t.match(await lnd.createCharge(key, request), { chargeId: /./ }, 'and it goes on afterwards')
+  t.match(await lnd.createCharge(key, request), { chargeId: /./ }, 'and it continues afterwards')
   await node.close()
   const error: unknown = await lnd.createCharge(key, request).catch((fault: unknown) => fault)
   t.match(error, { status: 503, fault: 'network' })
@@ -411,7 +411,7 @@ t.test("no error and no request shows a key that is not the node's own", async t
   t.ok((await lnd.createCharge(null, request).catch((fault: unknown) => fault)) instanceof ProviderRefused)
 })
 
-t.test('a port of something without TLS is a mistake in the key', async t => {
+t.test('a port of something without TLS is a fault of the key', async t => {
   const { lnd, node, key } = await setUp(t)
   const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
   const plain = createServer().listen(0, '127.0.0.1')

@@ -91,7 +91,7 @@ t.test('the verify URL is kept here, and never shown', async t => {
   })
 })
 
-t.test('an invoice is good for as long as the server says, and not when it is about to end', async t => {
+t.test('an invoice is valid for as long as the server says, and not when it is about to end', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   t.equal((await provider.createCharge(key, request)).expiresAt, clock.now() + 3_600_000)
   fake.expirySeconds = 20
@@ -126,7 +126,7 @@ t.test('paid is only what is about this invoice, with a preimage that fits where
     await t.rejects(provider.lookUp(key, chargeId), { fault: 'server' }, JSON.stringify(verified))
   }
   fake.verified = { settled: true, preimage: null, pr: undefined }
-  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/ }, 'its own word counts for its own account')
+  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/ }, 'its own report counts for its own account')
 })
 
 t.test('what the server has forgotten is nothing, and expired once its time is over', async t => {
@@ -246,7 +246,7 @@ t.test('what ended 90 days ago is forgotten', async t => {
   t.equal(await provider.lookUp(key, chargeId), null)
 })
 
-t.test('an invoice for something else than the address says is none', async t => {
+t.test('an invoice for something else than the address says is invalid', async t => {
   const { fake, provider, key } = await setUp(t)
   fake.terms = { metadata: '[["text/plain","other"]]' }
   await t.rejects(provider.createCharge(key, request), { fault: 'server' })

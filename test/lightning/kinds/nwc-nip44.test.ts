@@ -52,7 +52,7 @@ t.test('the published vectors of NIP-44 come out', async t => {
     t.equal(paddedLength(length), wanted, String(length))
 })
 
-t.test('keys that are none have nothing in common', async t => {
+t.test('invalid keys have nothing in common', async t => {
   const none = 'f'.repeat(64)
   const order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
   const off = '1234567890abcdef1234567890abcdef1234567890abcdef1234567890abcdef'
@@ -66,7 +66,7 @@ t.test('keys that are none have nothing in common', async t => {
     t.throws(() => conversationKey(sharedX(hex(secret), hex(publicKey))))
 })
 
-t.test('any text of 1 to 65,535 bytes comes back whole, and none of another length goes out', async t => {
+t.test('any text of 1 to 65,535 bytes round-trips, and other lengths are refused', async t => {
   const key = randomBytes(32)
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 600 }), text => {

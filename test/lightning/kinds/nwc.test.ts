@@ -97,7 +97,7 @@ t.test('an idle relay is disconnected after a minute, and called again on demand
   t.equal(relay.connections.ever, 2)
 })
 
-t.test('a request that the relay had not taken when the connection broke goes out again as it was, once', async t => {
+t.test('a request that the relay had not accepted when the connection broke is sent again unchanged, once', async t => {
   const { clock, fake, provider, relay, key } = await setUp(t)
   relay.breaks.push(false, true)
   t.match(await provider.createPayout(key, refundOf(clock, 40)), { status: 'confirmed' })
@@ -160,7 +160,7 @@ t.test('of several relays one that answers is enough', async t => {
   await t.rejects(provider.createCharge(new Secret(both), request), { status: 503, fault: 'network' })
 })
 
-t.test('answers that the wallet did not sign, or that are for others, are none', async t => {
+t.test('unsigned responses, or those for other clients, are ignored', async t => {
   const { clock, fake, provider, relay, key } = await setUp(t)
   fake.fail('hang')
   fake.onHang = () => {
@@ -211,7 +211,7 @@ t.test('a relay: forged events and floods end its connection, and it is left alo
   }
 })
 
-t.test('a relay: a wallet that floods notifications is no longer heard, and the others are', async t => {
+t.test('a relay: a wallet that floods notifications is ignored, and the others are not', async t => {
   const { fake, provider, told, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
   await provider.lookUp(key, charge.chargeId)
@@ -296,7 +296,7 @@ t.test('a connection that was deleted is silent, and is reported as such', async
   t.match(await provider.validateKey(key), { isValid: false, message: /its relay knows none/ })
 })
 
-t.test('a wallet that offers NIP-04 alone is asked in it once it was silent, and only such a one', async t => {
+t.test('only a wallet with NIP-04 alone is called with it once it was silent', async t => {
   const { clock, fake, provider, relay, key, told } = await setUp(t)
   const said = () => relay.taken.map(event => tagOf(event, 'encryption'))
   fake.onHang = () => {
@@ -406,7 +406,7 @@ t.test('"failed" is believed when the invoice can no longer be paid, "expired" o
 })
 
 t.test(
-  'a payment that may have gone out before its connection broke is uncertain, whatever is said of it the second time',
+  'a payment that may have been sent before its connection broke is uncertain, whatever the second response says',
   async t => {
     const { clock, provider, relay, key } = await setUp(t)
     for (const reason of ['rate-limited: slow down', 'blocked: no', 'error: busy']) {
@@ -444,7 +444,7 @@ t.test('a wallet that names no state is paid where it says when', async t => {
   t.match(await provider.lookUp(key, late.chargeId), { status: 'expired' })
 })
 
-t.test('a wallet that pays its own invoice has it paid once the half that goes out is', async t => {
+t.test('a wallet that pays its own invoice has it paid once the outgoing half is', async t => {
   const { fake, provider, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
   fake.wallet.outcome = 'failed'
@@ -455,21 +455,24 @@ t.test('a wallet that pays its own invoice has it paid once the half that goes o
   t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 2_100 })
 })
 
-t.test('a connection that may not list is not asked to for an hour, and small pages are read to their end', async t => {
-  const { clock, fake, provider, key } = await setUp(t)
-  const since = { since: clock.now(), oldest: clock.now(), position: null }
-  const small = new Secret(fake.key(['make_invoice', 'lookup_invoice']))
-  t.match(await provider.listSettled(small, since), { charges: [], reach: 'newest' })
-  t.match(await provider.listSettled(small, since), { charges: [], reach: 'newest' })
-  t.equal(fake.requests.length, 1)
-  clock.advance(3_600_000)
-  await provider.listSettled(small, since)
-  t.equal(fake.requests.length, 2)
-  fake.page = 2
-  for (let count = 0; count < 5; count++) fake.wallet.settle((await provider.createCharge(key, request)).chargeId)
-  const { charges, reach } = await provider.listSettled(key, since)
-  t.same([charges.length, reach], [5, 'whole'])
-})
+t.test(
+  'a connection without the list permission is not listed for an hour, and small pages are read to their end',
+  async t => {
+    const { clock, fake, provider, key } = await setUp(t)
+    const since = { since: clock.now(), oldest: clock.now(), position: null }
+    const small = new Secret(fake.key(['make_invoice', 'lookup_invoice']))
+    t.match(await provider.listSettled(small, since), { charges: [], reach: 'newest' })
+    t.match(await provider.listSettled(small, since), { charges: [], reach: 'newest' })
+    t.equal(fake.requests.length, 1)
+    clock.advance(3_600_000)
+    await provider.listSettled(small, since)
+    t.equal(fake.requests.length, 2)
+    fake.page = 2
+    for (let count = 0; count < 5; count++) fake.wallet.settle((await provider.createCharge(key, request)).chargeId)
+    const { charges, reach } = await provider.listSettled(key, since)
+    t.same([charges.length, reach], [5, 'whole'])
+  }
+)
 
 t.test(
   'the host of a relay is checked as any address of a merchant is, and the operator names what he likes',

@@ -414,7 +414,7 @@ void t.test("an expired key is the key's fault", async t => {
   t.match(await provider.validateKey(key), { isValid: false })
 })
 
-void t.test('a provider that hangs, breaks, answers HTML or asks to wait cannot be asked now', async t => {
+void t.test('a provider that hangs, breaks, answers HTML or sends Retry-After is unavailable', async t => {
   const { clock, fake, provider } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   const expected: ReadonlyArray<readonly [Fault, string]> = [

@@ -69,13 +69,13 @@ t.test('an invoice whose time is over is expired, unless it was paid', async t =
   t.match(await provider.lookUp(key, unpaid.chargeId), { status: 'expired' })
 })
 
-t.test('its webhook is asked for with a key that can verify it, and verified over the bytes', async t => {
+t.test('its webhook is registered with a key that can verify it, and verified over the bytes', async t => {
   const { fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   t.equal(fake.wallet.invoices.get(chargeId)?.webhook, RECEIVER)
   const without = new Secret(fake.key('full'))
   const other = await provider.createCharge(without, request)
-  t.equal(fake.wallet.invoices.get(other.chargeId)?.webhook, null, 'what could not be verified is not asked for')
+  t.equal(fake.wallet.invoices.get(other.chargeId)?.webhook, null, 'an unverifiable webhook is not registered')
   const { headers, body } = fake.notification(chargeId)
   const read = (sent: Record<string, string>, bytes: Buffer = body) =>
     provider.readNotification(new HeaderList(Object.entries(sent).flat()), bytes)
@@ -119,7 +119,7 @@ t.test('a 404 that is not its own says nothing of a payment', async t => {
   await t.rejects(provider.lookUp(elsewhere, 'ab'.repeat(32)), { fault: 'server' })
 })
 
-t.test('a stream ends with its WebSocket, and is opened with a good password, at a public address alone', async t => {
+t.test('a stream ends with its WebSocket, and opens with a valid password, at a public address alone', async t => {
   const { fake, provider, key } = await setUp(t)
   const { signal } = new AbortController()
   const stream = provider.follow(key, signal, () => {})

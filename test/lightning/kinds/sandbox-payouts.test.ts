@@ -158,7 +158,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
       t.match(
         await sandbox.validateKey(new Secret('sandbox-no-payout')),
         { isValid: true },
-        'validation looks at receiving only'
+        'validation checks receiving only'
       )
       t.match(
         await sandbox.createCharge(new Secret('sandbox-no-payout'), {

@@ -26,7 +26,7 @@ function setUp(database: Database) {
 void eachDatabase(t, 'the sandbox', async (t: T, database) => {
   const { clock, store, sandbox } = setUp(database)
 
-  await t.test('a charge is a signed regtest invoice that says what was asked for', async t => {
+  await t.test('a charge is a signed regtest invoice with the requested terms', async t => {
     clock.advance(250)
     const charge = await sandbox.createCharge(null, request)
     const invoice = decodeInvoice(charge.invoice)
@@ -118,7 +118,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     t.equal(decodeInvoice(charge.invoice).description, 'é'.repeat(319))
   })
 
-  await t.test('purging forgets what expired before a time, no more than asked', async t => {
+  await t.test('purging removes what expired before a time, up to its limit', async t => {
     clock.advance(10_000_000)
     const live = await sandbox.createCharge(null, request)
     t.equal(await store.purge(clock.now(), 2), 2)

@@ -339,7 +339,7 @@ for (const [kind, quote] of [
   }
 }
 
-t.test('one that was never begun is unsent, each time it is looked up, and is not sent afterwards', async t => {
+t.test('a payout that never began is unsent, at each look-up, and is not sent afterwards', async t => {
   const { fake, strike, another, lightning } = await rig(t)
   const request = lightning()
   t.equal(await strike.lookUpPayout(key, request, null), null)

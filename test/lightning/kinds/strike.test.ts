@@ -135,7 +135,7 @@ t.test('the payment hash may be left out or in capitals', async t => {
   }
 })
 
-t.test('the state of a charge lies in its receives', async t => {
+t.test('the state of a charge is in its receives', async t => {
   const { clock, fake, strike } = await rig(t)
   const look = async (id: string) => await strike.lookUp(key, id)
   const make = async () => (await strike.createCharge(key, request)).chargeId
@@ -161,7 +161,7 @@ t.test('the state of a charge lies in its receives', async t => {
     t.match(await look(other), { status: /^paid$/, receivedSats: null }, 'also when it is reported in dollars')
   })
 
-  await t.test('pending is processing; less than was asked is underpaid; the rest makes it paid', async t => {
+  await t.test('pending is processing; less than the amount is underpaid; the rest makes it paid', async t => {
     const id = await make()
     fake.begin(id, 'ONCHAIN', { amount: '0.00001000', currency: 'BTC' })
     t.same(await look(id), { status: 'processing', receivedSats: 0, settledAt: null })
@@ -173,7 +173,7 @@ t.test('the state of a charge lies in its receives', async t => {
     t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
   })
 
-  await t.test('more than was asked is paid; parts of a satoshi are read exactly', async t => {
+  await t.test('more than the amount is paid; parts of a satoshi are read exactly', async t => {
     const id = await make()
     fake.pay(id, 'ONCHAIN', { amount: '0.00002340999', currency: 'BTC' })
     t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
@@ -182,7 +182,7 @@ t.test('the state of a charge lies in its receives', async t => {
     t.match(await look(short), { status: 'underpaid', receivedSats: 2_339 })
   })
 
-  await t.test('an unknown one and one of another account are null; what is no id is not asked for', async t => {
+  await t.test('an unknown one and one of another account are null; an invalid id makes no call', async t => {
     t.equal(await look('6c9b3a54-0000-4000-8000-000000000000'), null)
     const id = await make()
     fake.addKey('stranger')
@@ -239,7 +239,7 @@ t.test('key, scopes and trouble are distinguished', async t => {
   })
 })
 
-t.test('a broken connection: looking up is tried once more, creating is not', async t => {
+t.test('a broken connection: looking up is retried once, creating is not', async t => {
   const { fake, strike } = await rig(t)
   const { chargeId } = await strike.createCharge(key, request)
   fake.fail('lost after')
@@ -250,7 +250,7 @@ t.test('a broken connection: looking up is tried once more, creating is not', as
   t.equal(fake.requests.length, 1)
 })
 
-t.test('a lock-out of our address rests receiving for all keys until it is over, and sending goes on', async t => {
+t.test('a lock-out of our address stops receiving for all keys until it is over, and sending continues', async t => {
   const { clock, fake, strike } = await rig(t)
   fake.addKey('shop-key')
   const { invoice } = await strike.createCharge(new Secret('shop-key'), request)
@@ -297,7 +297,7 @@ t.test(
     t.match(
       await strike.validateKey(new Secret('contract')),
       { isValid: true },
-      'the three scopes that the contract asks for are enough: a 403 of the profile is ignored'
+      'the three scopes of the contract are enough: a 403 of the profile is ignored'
     )
     fake.addKey('no-create', without('partner.receive-request.create'))
     t.same(await strike.validateKey(new Secret('no-create')), {
@@ -361,7 +361,7 @@ t.test("the account's list of what was settled", async t => {
   )
 })
 
-t.test('a list that begins at the oldest is read at its end', async t => {
+t.test('a list in ascending order is read from its end', async t => {
   const { clock, fake, strike } = await rig(t)
   const { chargeId } = await strike.createCharge(key, request)
   for (let count = 0; count < 130; count++) {

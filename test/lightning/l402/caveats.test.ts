@@ -69,7 +69,7 @@ t.test('the three merchant texts are said exactly, with 403', async t => {
   t.same(check(issued({ merchantId: null })), say('Token missing required merchant_id caveat'))
 })
 
-t.test('an expired token is a 403, and the last second is still good', async t => {
+t.test('an expired token is a 403, and the last second is still valid', async t => {
   t.equal(check(issued(), {}, 2000), null)
   t.match(check(issued(), {}, 2000.001), { status: 403, caveat: 'expires', expires: 2000 })
 })
@@ -97,8 +97,8 @@ t.test('a wildcard covers what starts with its prefix, not the prefix without it
 t.test('asking for a path that ends in a star does not buy a wildcard', async t => {
   const caveats = issued({ path: '/l402/proxy/weather/*' })
   t.equal(caveats[1], 'path=/l402/proxy/weather/%2A')
-  t.equal(check(caveats, { path: '/l402/proxy/weather/*' }), null, 'what was asked for is served')
-  t.match(check(caveats), { status: 403, caveat: 'path' }, 'what lies below is not')
+  t.equal(check(caveats, { path: '/l402/proxy/weather/*' }), null, 'the requested path is served')
+  t.match(check(caveats), { status: 403, caveat: 'path' }, 'a path below it is not')
   t.equal(exactPath('/a/*b'), '/a/*b')
 })
 
@@ -210,7 +210,7 @@ t.test('a value that cannot be read fails', async t => {
   }
 })
 
-t.test('standing asks for expiry and soundness only', async t => {
+t.test('standing checks expiry and soundness only', async t => {
   const standing = (caveats: string[], now = 1000) => checkGrantTimes(grantOf(caveats), now)
   t.equal(standing(issued({ path: '/elsewhere', merchantId: '99' })), null)
   t.match(standing(issued(), 2001), { status: 403, caveat: 'expires' })

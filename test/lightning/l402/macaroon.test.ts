@@ -213,7 +213,7 @@ t.test('sizes are limited when reading and when writing', async t => {
   t.equal(refusal(() => decodeMacaroon(flood)).code, 'size')
 })
 
-t.test('any macaroon comes back as it was written', async () => {
+t.test('any macaroon is encoded as it was decoded', async () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 200 }),

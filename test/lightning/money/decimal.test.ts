@@ -90,7 +90,7 @@ t.test('property: a written decimal reads as the same value, and has neither exp
   )
 })
 
-t.test('property: every satoshi and every cent that JSON.parse reads comes out as it was written', async () => {
+t.test('property: every satoshi and every cent that JSON.parse reads is written unchanged', async () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2_100_000_000_000_000n }), satoshis => {
       const text = plainText({ digits: satoshis, places: 8 })

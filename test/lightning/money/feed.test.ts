@@ -131,7 +131,7 @@ t.test('a source that no connection reaches delays no caller beyond its timeout'
   t.equal(await price, '97123.45')
 })
 
-t.test('503 price feed unavailable: fewer than two good answers are no price (contract, Errors)', async t => {
+t.test('503 price feed unavailable: fewer than two valid answers give no price (contract, Errors)', async t => {
   const { prices, fake, lines } = await openFeed(t)
   for (const name of ['coinbase', 'kraken', 'coingecko'] as const) fake.faults.set(name, 'server error')
   const refusal = await refusalOf(prices)

@@ -37,7 +37,7 @@ const prices = fc.array(
 )
 const scaled = ({ price: { digits, places } }: { readonly price: Decimal }) => digits * 10n ** BigInt(12 - places)
 
-t.test('property: the median lies between the least and the greatest, whatever the order', async () => {
+t.test('property: the median is between the least and the greatest, in any order', async () => {
   fc.assert(
     fc.property(prices, fc.integer({ min: 0, max: 8 }), (answers, turn) => {
       const found = median(answers.map(({ price }) => price))

@@ -83,7 +83,7 @@ t.test('a key is read once for as long as it is at hand, by each reader for itse
   t.equal(readKeyForCall(new Secret('toy+https://host?key=a'), 'toy', counting).nth, 2, 'another copy of its text')
 })
 
-t.test('any text is read or refused by AddressKeyError alone, and a value comes back as it was written', async () => {
+t.test('any text is read or refused by AddressKeyError alone, and a value round-trips', async () => {
   const noise = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string().map(text => `toy+https://${text}`),

@@ -146,7 +146,7 @@ t.test('a place that is flooded by ever new addresses leaves the others theirs',
 })
 
 t.test(
-  'what is kept for whom: keys have all of it, buyers who pay more than reputation, who has many unpaid ones the least',
+  'budget shares: keys have all of it, paying buyers more than anonymous clients, clients with many unpaid invoices the least',
   async t => {
     const bucket = { burst: 100, perMinute: 85 }
     t.equal(tokensToKeep('ahead', bucket), 75, 'invoices made ahead leave most of the budget to those who wait')
@@ -159,7 +159,7 @@ t.test(
       kept,
       kept.toSorted((a, b) => a - b)
     )
-    t.ok(tokensToKeep({ hasPaid: true, unpaid: 5, inPlace: 0 }, bucket) > 30, 'who paid once may not go on without end')
+    t.ok(tokensToKeep({ hasPaid: true, unpaid: 5, inPlace: 0 }, bucket) > 30, 'a buyer who paid once has a limit too')
     t.ok(
       tokensToKeep({ hasPaid: false, unpaid: 1e6, inPlace: 1e6 }, bucket) <= 99,
       'a full budget has one for everybody'

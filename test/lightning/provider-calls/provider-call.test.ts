@@ -213,7 +213,7 @@ for (const [name, how, call, error] of judged) {
     t.ok(caught instanceof ProviderRefused || caught instanceof ProviderUnavailable)
     t.notMatch(inspect(caught, { depth: 10, showHidden: true }), CANARY, 'no key in the error, however deep one looks')
     t.notMatch(JSON.stringify(caught), CANARY)
-    t.equal(made.seen.length, 1, 'nothing was asked twice')
+    t.equal(made.seen.length, 1, 'no call was repeated')
   })
 }
 
@@ -232,7 +232,7 @@ t.test("statuses that the caller reads are answers, with the provider's words", 
   t.same(await made.call({ method: 'DELETE', path: '/thing' }), { status: 204, body: null, said: null, location: null })
 })
 
-t.test('a read is tried once more on a connection that broke; a second break is the end', async t => {
+t.test('a read is retried once on a connection that broke; a second break is the end', async t => {
   const made = await rig(t)
   let breaks = 1
   made.answer = (request, response) => {
@@ -349,7 +349,7 @@ t.test('an answer that does not come ends with the time limit, which all calls o
   t.equal(made.seen.length, 2, 'nothing is begun after it')
 })
 
-t.test('an answer that begins and does not end is cut by the time limit too', async t => {
+t.test('a response that never ends is cut by the time limit too', async t => {
   const made = await rig(t)
   made.answer = (_request, response) => {
     response.write('{"a":')
@@ -387,7 +387,7 @@ t.test('a key that no header can carry is refused without a call', async t => {
 })
 
 t.test(
-  'a limit that counts our address is kept to until its Retry-After is over; another limit and calls without one go on',
+  'a limit on our address is respected until its Retry-After is over; another limit and calls without one continue',
   async t => {
     const made = await rig(t)
     const shared = { ...get, sharedLimit: 'reads' }

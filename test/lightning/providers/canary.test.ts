@@ -118,7 +118,7 @@ for (const kind of ['strike', 'opennode'] as const) {
           await create(`${name} 2`, 5, 'USD'),
           await gateway.send('GET', '/demo/quote')
         ]
-        t.ok(fake.asked > 0, 'the provider was asked')
+        t.ok(fake.asked > 0, 'the provider was called')
         fake.reply = echo(400)
         answers.push(await validate())
         t.notOk(
@@ -130,7 +130,7 @@ for (const kind of ['strike', 'opennode'] as const) {
         t.notMatch(JSON.stringify(answers.map(({ headers, text }) => [headers, text])), CANARY, 'answers')
         t.notMatch(lines.join(''), CANARY, 'log')
         t.notMatch(JSON.stringify(jobs), CANARY, 'jobs')
-        t.ok(lines.length >= answers.length, 'the log is the one that is looked at')
+        t.ok(lines.length >= answers.length, 'the log in use is checked')
       })
     }
   })

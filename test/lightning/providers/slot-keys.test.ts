@@ -27,7 +27,7 @@ function read(text: string, ...kinds: readonly string[]) {
   }
 }
 
-t.test('which key is for whom', async t => {
+t.test('the scope of each key', async t => {
   const [one, two] = [await startFakePhoenixd(), await startFakeCln()]
   t.teardown(() => Promise.all([one.close(), two.close()]))
   const [phoenixd, cln] = [one.key(), two.key()]
@@ -84,7 +84,7 @@ t.test('which key is for whom', async t => {
   })
 })
 
-t.test('who can be asked is asked', async t => {
+t.test('what can be looked up is looked up', async t => {
   interface Maker {
     readonly error?: Error
     readonly instead: Maker | null

@@ -76,7 +76,7 @@ void t.test(
   }
 )
 
-void t.test('a listing asks for everything since the last one that succeeded, and a little more', async t => {
+void t.test('a listing covers everything since the last one that succeeded, and a little more', async t => {
   const start = 5_000_000
   const accounts = [candidate('1', { since: 4_000_000 })]
   const first = nextPolls(FIRST_STATE, accounts, listing, start).state

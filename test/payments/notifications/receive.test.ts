@@ -229,7 +229,7 @@ void t.test('a notification that a registration signs (primary)', async t => {
   })
 
   await t.test(
-    "a challenge is noted as settled once the provider says that it was paid, the operator's by the operator's registration",
+    "a challenge is recorded as settled once the provider reports it as paid, the operator's by the operator's registration",
     async t => {
       const again = await fixture(t)
       again.registration.charged(null, 'primary', 'strike')
@@ -261,7 +261,7 @@ void t.test('a kind that sends no notifications has no receiver: 404', async t =
   t.equal((await made.notify('alternate', 'charge x')).status, 404)
 })
 
-void t.test('a body above 16 KiB is 413: it is read before it is known who sent it', async t => {
+void t.test('a body above 16 KiB is 413: it is read before its sender is known', async t => {
   const made = await fixture(t)
   t.equal((await made.notify('primary', 'x'.repeat(16_385))).status, 413)
 })

@@ -269,7 +269,7 @@ void t.test('the create response', async t => {
     t.equal(data['hostedCheckoutUrl'], '', 'empty for primary, whatever it says')
   })
 
-  await t.test('amount | as it was written, in plain notation (decision 8)', async t => {
+  await t.test('amount | as given, in plain notation (decision 8)', async t => {
     for (const [amount, currency, text] of [
       [1e-8, 'BTC', '0.00000001'],
       ['20999999.97690001', 'BTC', '20999999.97690001'],
@@ -284,55 +284,52 @@ void t.test('the create response', async t => {
     }
   })
 
-  await t.test('fiat is asked for in satoshis, up to the next (decision 47)', async t => {
+  await t.test('fiat is charged in satoshis, rounded up (decision 47)', async t => {
     await call(acme, 'POST', '/api/payments', anInput({ amount: 19.99, currency: 'USD' }))
     t.equal(primary.requests.at(-1)?.amountSats, 39_980)
     await call(acme, 'POST', '/api/payments', anInput({ amount: 0.01, currency: 'GBP' }))
     t.equal(primary.requests.at(-1)?.amountSats, 34, '33.3')
   })
 
-  await t.test(
-    'a provider that converts fiat itself is asked in fiat, and its invoice is the truth (decision 47)',
-    async t => {
-      let asked: unknown = null
-      primary.createFiatCharge = (key, request) => {
-        asked = request
-        return primary.createCharge(key, {
-          amountSats: 4321,
-          description: request.description,
-          expirySeconds: request.expirySeconds
-        })
-      }
-      t.teardown(() => {
-        delete primary.createFiatCharge
+  await t.test('a provider that converts fiat itself gets fiat, and its invoice decides (decision 47)', async t => {
+    let asked: unknown = null
+    primary.createFiatCharge = (key, request) => {
+      asked = request
+      return primary.createCharge(key, {
+        amountSats: 4321,
+        description: request.description,
+        expirySeconds: request.expirySeconds
       })
-      const { data } = await call(
-        acme,
-        'POST',
-        '/api/payments',
-        anInput({ orderId: 'F-1', amount: '4.50', currency: 'EUR' })
-      )
-      t.same(asked, {
-        currency: 'EUR',
-        amount: '4.5',
-        description: 'Order F-1',
-        expirySeconds: 3600,
-        order: { orderId: 'F-1', successUrl: null, customerEmail: null, customerName: null, metadata: null }
-      })
-      t.equal((await payments.get(acme, String(data['invoiceId']))).amountSats, 4321)
-      asked = null
-      await call(acme, 'POST', '/api/payments', anInput())
-      t.equal(asked, null, 'bitcoin is asked for in satoshis')
-      primary.more = { invoice: 'lnbcrt1nonsense' }
-      const input = anInput({ amount: 1, currency: 'EUR' })
-      const broken = await call(acme, 'POST', '/api/payments', input)
-      primary.more = {}
-      t.match([broken.status, broken.data], [502, { error: 'Payment provider error' }])
-      t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
     }
-  )
+    t.teardown(() => {
+      delete primary.createFiatCharge
+    })
+    const { data } = await call(
+      acme,
+      'POST',
+      '/api/payments',
+      anInput({ orderId: 'F-1', amount: '4.50', currency: 'EUR' })
+    )
+    t.same(asked, {
+      currency: 'EUR',
+      amount: '4.5',
+      description: 'Order F-1',
+      expirySeconds: 3600,
+      order: { orderId: 'F-1', successUrl: null, customerEmail: null, customerName: null, metadata: null }
+    })
+    t.equal((await payments.get(acme, String(data['invoiceId']))).amountSats, 4321)
+    asked = null
+    await call(acme, 'POST', '/api/payments', anInput())
+    t.equal(asked, null, 'bitcoin is charged in satoshis')
+    primary.more = { invoice: 'lnbcrt1nonsense' }
+    const input = anInput({ amount: 1, currency: 'EUR' })
+    const broken = await call(acme, 'POST', '/api/payments', input)
+    primary.more = {}
+    t.match([broken.status, broken.data], [502, { error: 'Payment provider error' }])
+    t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
+  })
 
-  await t.test('what a payment was made with is kept as it was given', async t => {
+  await t.test('the input of a payment is kept unchanged', async t => {
     const input = anInput({
       description: 'one\ntwo',
       customerEmail: 'jo@example.com',
@@ -618,7 +615,7 @@ void t.test('order ids', async t => {
       await until(() => primary.requests.length !== asked)
       await merchants.deactivate(acme.id)
       gate.resolve()
-      t.same((await slow).data, { error: 'Merchant not found or inactive' }, 'while the provider was asked')
+      t.same((await slow).data, { error: 'Merchant not found or inactive' }, 'during the provider call')
       primary.gate = null
       await merchants.reactivate(acme.id)
       t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
@@ -654,7 +651,7 @@ void t.test('order ids', async t => {
     t.equal(
       await store.reserve({ ...held, reservationId: 'other' }, clock.now()),
       'taken',
-      'the reservation is as it was'
+      'the reservation is unchanged'
     )
   })
 })

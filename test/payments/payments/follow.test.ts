@@ -73,7 +73,7 @@ void t.test('a demo invoice (amount 0)', async t => {
           paymentHash: data['paymentHash']
         })
       }
-      t.equal(primary.requests.length, asked, 'no provider is asked')
+      t.equal(primary.requests.length, asked, 'no provider is called')
     }
   )
 
@@ -238,7 +238,7 @@ void t.test('the sweeper', async t => {
     const before = tries
     clock.advance(29_000)
     await other.sweep()
-    t.equal(tries, before + 1, 'only the one that was asked for here')
+    t.equal(tries, before + 1, 'only the one that was requested here')
     const payment = await other.create(acme, anInput({ amount: 0 }))
     clock.advance(1_000)
     await other.sweep()
@@ -317,13 +317,13 @@ async function watching(t: T, database: Database) {
 }
 
 void t.test(
-  'several gateways hear of a change, once it is committed; a listener that throws harms no other',
+  'several gateways receive a change, once it is committed; a listener that throws affects no other',
   async t => {
-    await eachDatabase(t, 'changes are heard', watching)
+    await eachDatabase(t, 'changes are received', watching)
   }
 )
 
-void t.test('a watch forgets who has left, and begins again after it could not begin', async t => {
+void t.test('a watch forgets clients that left, and restarts after a failed start', async t => {
   const { database } = await fixture(t)
   let away = true
   const watch = new PaymentWatch(
@@ -353,7 +353,7 @@ void t.test('a watch forgets who has left, and begins again after it could not b
   t.equal(watch.size, 0)
   const last = watch.watch('1', listener)
   for (const stop of stops) stop()
-  t.equal(watch.size, 1, 'who has left takes no one along')
+  t.equal(watch.size, 1, 'a client that leaves removes no other')
   last()
   t.equal(watch.size, 0)
   await watch.close()

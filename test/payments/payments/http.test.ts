@@ -167,7 +167,7 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
     t.equal(
       (await send('GET', `/api/payments/${String(invoiceId)}/status`, { headers: { 'x-api-key': 'wrong' } })).status,
       200,
-      'no key is looked at'
+      'no key is read'
     )
     t.equal((await send('GET', '/api/payments/100000000000000/status')).text, '{"error":"Payment not found"}')
   })

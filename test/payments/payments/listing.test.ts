@@ -88,7 +88,7 @@ await eachDatabase(
     t.same(
       await orders(`?after=${Date.now() + 1e9}-${String(theirs.payments[0]?.['invoiceId'])}`),
       pages,
-      "another's row to go on from shows nothing of it"
+      "another's row as cursor reveals nothing of it"
     )
     t.equal((await list('?limit=100000')).payments.length, 3, 'out of range is clamped')
 

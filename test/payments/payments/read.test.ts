@@ -134,8 +134,8 @@ void t.test('reading payments', async t => {
       primary.fault = null
       const looked = primary.lookUps
       t.equal((await another({ polled: () => ['primary sandbox'] }).get(acme, lost.id)).status, 'unpaid')
-      t.equal(primary.lookUps, looked, 'a provider that is polled is not asked')
-      t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund asks first')
+      t.equal(primary.lookUps, looked, 'a provider that is polled is not called')
+      t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund looks it up first')
       t.same(await everywhere(lost), all('expired'))
       t.same(await everywhere(paid), all('paid'))
       const keyless = another({ merchant: async () => ({ ...acme, primaryKey: null }) })
@@ -148,7 +148,7 @@ void t.test('reading payments', async t => {
     }
   )
 
-  await t.test('pay token | /pay/<invoiceId> does not resolve; unknown and odd tokens are none', async t => {
+  await t.test('pay token | /pay/<invoiceId> does not resolve; unknown and odd tokens are invalid', async t => {
     for (const token of [invoiceId, '', 'A'.repeat(43), `${'A'.repeat(42)}!`, 'A'.repeat(44), `\0${'A'.repeat(43)}`])
       t.equal(await payments.byPayToken(token), null, token)
     t.equal((await payments.byPayToken(String(created.data['payUrl']).split('/').at(-1) ?? ''))?.invoiceId, invoiceId)

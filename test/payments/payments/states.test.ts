@@ -92,7 +92,11 @@ t.test(
     for (const status of STATUSES.filter(status => status !== 'unpaid'))
       t.equal(statusAt(inState(status), 1e12), status, status)
     t.same(goes(payment, said('unpaid'), 3_600_000), ['expired'], 'looking at the provider records it too')
-    t.same(goes(payment, said('unpaid'), 3_599_999), [], 'but only where it was asked after the expiry (decision 178)')
+    t.same(
+      goes(payment, said('unpaid'), 3_599_999),
+      [],
+      'but only where it was looked up after the expiry (decision 178)'
+    )
     t.same(
       goes(payment, said('processing'), 3_600_000),
       ['processing'],
@@ -180,7 +184,7 @@ t.test('property: news that are repeated change nothing', async () => {
 })
 
 t.test(
-  "property: whether paid is heard first or last, it ends as paid with the provider's time, whatever else was heard",
+  "property: whether paid is reported first or last, it ends as paid with the provider's time, whatever else was reported",
   async () => {
     const noise = fc.array(fc.constantFrom<ChargeState['status']>('unpaid', 'processing', 'underpaid', 'expired'), {
       maxLength: 8

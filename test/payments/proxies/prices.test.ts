@@ -6,7 +6,7 @@ const post = (shop: Shop, path: string, body: string, more: Record<string, strin
   shop.gateway.send('POST', path, { body, headers: { 'content-type': 'application/json', ...more } })
 const sats = (answer: Answer) => (answer.json() as { l402?: { amount_sats: number } }).l402?.amount_sats
 
-t.test('a proxy sells in dollars, and its tokens stay good while that is its price', async t => {
+t.test('a proxy sells in dollars, and its tokens stay valid while that is its price', async t => {
   const shop = await openShop(t)
   const { gateway } = shop
   const proxy = await shop.proxy({ defaultPriceSats: 100, defaultPrice: '$0.0020' })

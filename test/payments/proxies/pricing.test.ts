@@ -56,7 +56,7 @@ t.test('of an exact path and a pattern as long, the exact one has the price', as
   }
 })
 
-t.test('only an endpoint that asks for it sells its whole pattern (decision 114)', async t => {
+t.test('only an endpoint that sets it sells its whole pattern (decision 114)', async t => {
   t.equal(priceOf([endpoint('/a/*', 1, { tokenPath: 'pattern' })], 9, 'GET', '/a/x').pattern, '/a/*')
   t.equal(priceOf([endpoint('/a/*', 1)], 9, 'GET', '/a/x').pattern, null)
 })
@@ -89,7 +89,7 @@ t.test(
   }
 )
 
-t.test('/a/* takes what begins with /a/ and not /a (decision 114)', async t => {
+t.test('/a/* matches paths below /a and not /a itself (decision 114)', async t => {
   t.ok(matches('/a/*', '/a/'))
   t.ok(matches('/a/*', '/a/b/c'))
   t.notOk(matches('/a/*', '/a'))

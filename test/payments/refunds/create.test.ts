@@ -97,7 +97,7 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       const reply = await f.call('POST', '/api/refunds', good(payment, change))
       t.match(reply, { status: 400, type: /^application\/problem\+json/, data: { status: 400 } })
       t.same(Object.keys(reply.data['errors'] as object), [field])
-      t.equal(provider.asked.length, asked, 'the provider was not asked')
+      t.equal(provider.asked.length, asked, 'the provider was not called')
     })
   }
 
@@ -267,7 +267,7 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       t.match(reply, { status: 400, type: /^application\/json/ })
       t.same(Object.keys(reply.data), ['error'])
       t.match(reply.data['error'], error)
-      t.equal(provider.asked.length, asked, 'the provider was not asked')
+      t.equal(provider.asked.length, asked, 'the provider was not called')
       t.same(await f.refunds.ofInvoice(f.merchant, payment.invoiceId), [], 'and nothing is left behind')
     })
   }

@@ -178,7 +178,7 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
   )
 
   await t.test(
-    'Create refund | 401, 403 | bad key; refunds not enabled, before the body is looked at (decision 62)',
+    'Create refund | 401, 403 | bad key; refunds not enabled, before the body is read (decision 62)',
     async t => {
       t.equal((await gateway.send('POST', '/api/refunds', { body: {} })).status, 401)
       t.equal((await gateway.send('POST', '/api/refunds', { headers: { 'x-api-key': 'wrong' }, body: {} })).status, 401)

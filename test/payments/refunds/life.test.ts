@@ -74,7 +74,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
           processedAt: clock.now(),
           providerRefundId: null
         })
-        t.equal(timesAsked(refund), 1, 'it was never asked for again')
+        t.equal(timesAsked(refund), 1, 'it was never requested again')
         provider.fate = () => 'pays'
         const again = await refunds.create(merchant, {
           invoiceId: refund.invoiceId,
@@ -204,7 +204,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   )
 
   await t.test(
-    'a refund goes out through the kind of provider that took the payment, or not at all (decision 54)',
+    'a refund is sent through the kind of provider that took the payment, or not at all (decision 54)',
     async t => {
       provider.fate = () => 'pays'
       const payment = await f.payment({ kind: 'opennode' })
@@ -366,7 +366,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     provider.becomes(refund.refundId, { status: 'confirmed' })
     const before = provider.lookUps
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'failed' })
-    t.equal(provider.lookUps, before, 'nothing is asked of what has ended')
+    t.equal(provider.lookUps, before, 'a final refund makes no call')
   })
 
   await t.test('a confirmed refund never goes back, whatever the provider says afterwards', async t => {
@@ -379,7 +379,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     clock.advance(60 * minutes)
     const before = provider.lookUps
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'confirmed' })
-    t.equal(provider.lookUps, before, 'nothing is asked of what has ended')
+    t.equal(provider.lookUps, before, 'a final refund makes no call')
   })
 
   await t.test(
@@ -477,7 +477,7 @@ void eachDatabase(t, 'the follow-up', async (t: T, database) => {
   const f = await fixtureOn(database)
   const { clock, provider, refunds, merchant } = f
 
-  await t.test('it looks up what is due, less and less often, and goes on after a failure', async t => {
+  await t.test('it looks up what is due, with growing intervals, and continues after a failure', async t => {
     provider.fate = () => 'takes'
     const payment = await f.payment()
     const made: Refund[] = []

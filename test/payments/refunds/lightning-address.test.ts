@@ -86,7 +86,7 @@ t.test('refunds: a repeated request pays a Lightning address once, and needs a k
   await t.rejects(refund({ refundType: 'chain' }), { status: 400, message: /refundType is chain/ })
   await t.rejects(refund({ refundAddress: 'a@b@c' }), { status: 400, message: /not a Lightning address/ })
   await t.rejects(refund({ refundAddress: 'short' }), { status: 400 })
-  t.equal(asked.length, 0, 'no server is asked before')
+  t.equal(asked.length, 0, 'no server is called before')
   const both = await Promise.allSettled([refund({}, 'one'), refund({}, 'one')])
   t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
   t.same([provider.asked.length, (await kept()).length], [1, 1])

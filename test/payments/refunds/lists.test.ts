@@ -188,7 +188,7 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
   })
 })
 
-t.test('a page is within its bounds, whatever is asked for', async t => {
+t.test('a page is within its bounds, for any request', async t => {
   t.doesNotThrow(() =>
     fc.assert(
       fc.property(

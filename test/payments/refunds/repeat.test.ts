@@ -55,7 +55,7 @@ void eachDatabase(
       provider.meanwhile = () => {}
     })
 
-    await t.test('is sent once, when the gateway was killed before it heard that the provider took it', async t => {
+    await t.test("is sent once, when the gateway was killed before it got the provider's response", async t => {
       const body = await partial()
       const killed = await started(f, f.another())
       // It never hears the answer, and is gone.
@@ -70,7 +70,7 @@ void eachDatabase(
         replayed: true,
         data: { status: 'pending', amountSatoshis: 400, invoiceId: body['invoiceId'] }
       })
-      t.equal(provider.asked.length, asked, 'the provider is not asked a second time')
+      t.equal(provider.asked.length, asked, 'the provider is not called a second time')
     })
 
     await t.test('is the same refund, in its current state, after any restart and any time', async t => {

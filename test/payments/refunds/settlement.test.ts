@@ -60,7 +60,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
   })
 
   await t.test(
-    "sent: confirmed with the provider's id, the payment reads refunded, and who and why is kept",
+    "sent: confirmed with the provider's id, the payment reads refunded, and actor and reason are kept",
     async t => {
       const refund = await lost()
       const reply = await settle(refund, sent)
@@ -223,7 +223,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     }
   )
 
-  await t.test('what is asked for: an id for sent, none for not-sent, who and why always', async t => {
+  await t.test('input: an id for sent, none for not-sent, actor and reason always', async t => {
     const refund = await lost()
     clock.advance(10 * MINUTE)
     const bad: readonly Json[] = [
@@ -247,30 +247,27 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     t.equal((await f.call('GET', '/api/admin/refunds/x')).status, 404)
   })
 
-  await t.test(
-    'the job asks for 30 days, less and less often also where the provider does not say, and then no more',
-    async t => {
-      const refund = await lost()
-      provider.reachable = false
-      const asked = async () => {
-        const before = provider.lookUps
-        await refunds.followUp(clock.now())
-        return provider.lookUps > before
-      }
-      await database.sql`update refunds set next_check_at = ${new Date(clock.now() + 365 * DAY)} where refund_id <> ${refund.refundId}`
-      clock.advance(2 * MINUTE)
-      t.ok(await asked())
-      clock.advance(50_000)
-      t.notOk(await asked(), 'not each time that the job runs')
-      clock.advance(30 * DAY - 5 * MINUTE)
-      t.ok(await asked(), 'on the last day')
-      clock.advance(5 * MINUTE)
-      t.notOk(await asked())
-      t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, {
-        message: /no longer looked up automatically/
-      })
+  await t.test('the job looks it up for 30 days, with growing intervals, and then stops', async t => {
+    const refund = await lost()
+    provider.reachable = false
+    const asked = async () => {
+      const before = provider.lookUps
+      await refunds.followUp(clock.now())
+      return provider.lookUps > before
     }
-  )
+    await database.sql`update refunds set next_check_at = ${new Date(clock.now() + 365 * DAY)} where refund_id <> ${refund.refundId}`
+    clock.advance(2 * MINUTE)
+    t.ok(await asked())
+    clock.advance(50_000)
+    t.notOk(await asked(), 'not each time that the job runs')
+    clock.advance(30 * DAY - 5 * MINUTE)
+    t.ok(await asked(), 'on the last day')
+    clock.advance(5 * MINUTE)
+    t.notOk(await asked())
+    t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, {
+      message: /no longer looked up automatically/
+    })
+  })
 })
 
 t.test('an error names the providers of a slot in their order', async t => {
@@ -278,7 +275,7 @@ t.test('an error names the providers of a slot in their order', async t => {
   t.equal(namesIn({ inOrder: () => [provider('cln'), provider('lnbits')] }, 'primary'), 'cln or lnbits')
 })
 
-t.test('refundable money is looked up in each source, and its own source hears of the refund', async t => {
+t.test('refundable money is looked up in each source, and its own source is notified of the refund', async t => {
   const money = { invoiceId: 'order-1', merchantId: 1 } as RefundSource /* The rest is the source's. */
   const heard: string[] = []
   const source = (name: string, found: RefundSource | null): RefundSources => ({

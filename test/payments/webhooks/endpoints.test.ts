@@ -124,7 +124,7 @@ await eachDatabase(t, 'what waits for an endpoint that is paused or removed fail
       t.equal((await again()).status, 202)
       const sent = endpoint.received.length
       await f.jobs.run()
-      t.equal(endpoint.received.length, sent + 1, 'one that goes on can be sent it again')
+      t.equal(endpoint.received.length, sent + 1, 'an endpoint that stays can get it again')
       await f.call(account, 'DELETE', `${ENDPOINTS}/${id}`)
     }
   }
@@ -172,7 +172,7 @@ await t.test('a change of address, events and secret counts for what waits and f
   f.clock.advance(30_000)
   await f.jobs.run()
   t.ok(isAuthentic(only(t, after.received), fresh, f.clock.now()))
-  t.equal(before.received.length, 1, 'a payment that is paid is none of its events any more')
+  t.equal(before.received.length, 1, 'a payment that is paid has no such event any more')
 })
 
 await t.test('the list has the first endpoint first, and never a secret', async t => {
@@ -255,7 +255,7 @@ await t.test('addresses and events that cannot be are refused, as are endpoints 
   t.match((await f.call(account, 'GET', ENDPOINTS)).data, [{}, { endpointId: id, isActive: true }])
 })
 
-await t.test('a test event goes to the endpoint that is asked for, signed with its secret', async t => {
+await t.test('a test event goes to the requested endpoint, signed with its secret', async t => {
   const f = await fixture(t)
   const [first, second] = [await f.receiver(), await f.receiver({ answer: () => ({ status: 401, body: 'no' }) })]
   const account = await f.merchant(first.url)

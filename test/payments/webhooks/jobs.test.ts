@@ -105,7 +105,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'permanently failed: the queue shows why, and running the job again by hand resends',
+  'permanently failed: the queue shows why, and a manual run of the job resends',
   async (t, database) => {
     const { account, jobs, receiver, rows } = await running(t, database, { backoff: [], timeout: 10_000 })
     const endpoint = await receiver({ answer: () => ({ status: 500 }) })

@@ -181,7 +181,7 @@ await t.test('resend: 202, the same bytes, a fresh signature, counted as a furth
   })
 })
 
-await t.test('resend of one that waits brings it forward, and its schedule goes on', async t => {
+await t.test('resend of a waiting one brings it forward, and its schedule continues', async t => {
   const { call, clock, jobs, merchant, merchants, paid, receiver, row } = await fixture(t)
   const endpoint = await receiver({ answer: () => ({ status: 500 }) })
   const account = await merchant(endpoint.url)
@@ -225,33 +225,30 @@ await t.test('while an attempt is in flight a resend adds none', async t => {
   t.match(await running, { message: 'enough' })
 })
 
-await t.test(
-  'a failed job that an operator runs again by hand sends once more; its like that was overtaken does not',
-  async t => {
-    const { clock, jobs, merchant, paid, receiver, row } = await fixture(t)
-    const endpoint = await receiver({ answer: () => ({ status: 500 }) })
-    const account = await merchant(endpoint.url)
-    await paid(account)
-    for (const pause of [0, 30_000, 60_000, 120_000, 240_000]) {
-      clock.advance(pause)
-      await jobs.run()
-    }
-    clock.advance(480_000)
-    const [last] = await jobs.waiting()
-    if (last === undefined) throw new Error('no job')
-    t.match(await jobs.run(), [{ name: 'DeliveryFailed' }])
-    t.equal(await jobs.runOne({ ...last, id: 'another job of the same attempt' }), null)
-    t.equal(endpoint.received.length, 6)
-    t.match(await jobs.runOne(last), { name: 'DeliveryFailed', message: /attempt 7/ })
-    t.match(await row(account), { status: 'failed', attempts: 7 })
-    t.same(await jobs.waiting(), [], 'no other attempt follows')
-    endpoint.answer(() => ({ status: 200 }))
-    t.equal(await jobs.runOne(last), null)
-    t.match(await row(account), { status: 'delivered', attempts: 8, error: null })
-    t.equal(await jobs.runOne(last), null)
-    t.equal(endpoint.received.length, 8, 'what is delivered is not sent again by its job')
+await t.test('a failed job that an operator runs again sends once more; one that was overtaken does not', async t => {
+  const { clock, jobs, merchant, paid, receiver, row } = await fixture(t)
+  const endpoint = await receiver({ answer: () => ({ status: 500 }) })
+  const account = await merchant(endpoint.url)
+  await paid(account)
+  for (const pause of [0, 30_000, 60_000, 120_000, 240_000]) {
+    clock.advance(pause)
+    await jobs.run()
   }
-)
+  clock.advance(480_000)
+  const [last] = await jobs.waiting()
+  if (last === undefined) throw new Error('no job')
+  t.match(await jobs.run(), [{ name: 'DeliveryFailed' }])
+  t.equal(await jobs.runOne({ ...last, id: 'another job of the same attempt' }), null)
+  t.equal(endpoint.received.length, 6)
+  t.match(await jobs.runOne(last), { name: 'DeliveryFailed', message: /attempt 7/ })
+  t.match(await row(account), { status: 'failed', attempts: 7 })
+  t.same(await jobs.waiting(), [], 'no other attempt follows')
+  endpoint.answer(() => ({ status: 200 }))
+  t.equal(await jobs.runOne(last), null)
+  t.match(await row(account), { status: 'delivered', attempts: 8, error: null })
+  t.equal(await jobs.runOne(last), null)
+  t.equal(endpoint.received.length, 8, 'what is delivered is not sent again by its job')
+})
 
 const TEST = '/api/merchant/webhooks/test'
 

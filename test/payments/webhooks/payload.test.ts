@@ -57,7 +57,7 @@ t.test('status | paid, processing, expired, underpaid, refunded', async t => {
   }
 })
 
-t.test('amount | decimal: exactly as it was given, in plain notation', async t => {
+t.test('amount | decimal: exactly as given, in plain notation', async t => {
   for (const amount of ['0', '0.00000001', '21000000', '20999999.99999999', '0.1', '99999999.99']) {
     t.match(paymentPayload(aPayment({ amount })), `"amount":${amount},`)
   }

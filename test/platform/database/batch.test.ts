@@ -84,7 +84,7 @@ t.test(
   }
 )
 
-t.test('what comes in one turn goes together, also when it comes over several promises', async t => {
+t.test('items of one turn go together, also when they come over several promises', async t => {
   const { batch, statements, ids } = watched()
   const late = async (id: number) => {
     for (let step = 0; step < id; step++) await Promise.resolve()

@@ -273,7 +273,7 @@ await onEmbedded(t, 'health distinguishes slow from late by the clock (decision 
 })
 
 await t.test(
-  'a listener whose connection PostgreSQL cut hears again',
+  'a listener whose connection PostgreSQL cut is notified again',
   { skip: postgresUrl === '' ? 'TEST_DATABASE_URL is not set' : false },
   async t => {
     const clock = new ManualClock()

@@ -59,7 +59,7 @@ const one = {
   renewal: 402
 } as const
 
-t.test('what is written is read as it was, on every kind of column', async t => {
+t.test('values round-trip, on every kind of column', async t => {
   const { sql } = await openAnyDatabase(t, { migrations: [] })
   await sql`
     create table things (id integer primary key, short_name text, remark text, price_sats bigint, made_at timestamptz, sold_at timestamptz, digest bytea,

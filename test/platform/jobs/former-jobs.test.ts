@@ -73,52 +73,56 @@ await eachDatabase(t, 'former jobs: what a killed gateway was running is run aga
   t.same(notes.ran.toSorted(), lost)
 })
 
-await eachDatabase(t, 'former jobs: a gateway of the version before goes on beside this one', async (t, database) => {
-  if (database.kind === 'pglite') return
-  await formerTables(database)
-  const add = (n: number, state: string) => database.sql`
+await eachDatabase(
+  t,
+  'former jobs: a gateway of the version before keeps working beside this one',
+  async (t, database) => {
+    if (database.kind === 'pglite') return
+    await formerTables(database)
+    const add = (n: number, state: string) => database.sql`
     insert into boltgate_jobs.job (name, policy, singleton_key, data, state, started_on)
     values ('numbers', 'short', ${`key ${n}`}, ${database.sql.json({ n })}, ${state}, case when ${state} = 'active' then now() end)`
-  await add(1, 'active')
-  await database.sql`
+    await add(1, 'active')
+    await database.sql`
     insert into boltgate_jobs.job (name, policy, singleton_key, data, state, started_on)
     values ('tick', 'exclusive', 'periodic', '{}', 'active', now())`
-  const jobs = openJobs(t, database)
-  declareQueue<Numbered>(jobs, 'numbers', plain, async () => {})
-  declarePeriodic(jobs, 'tick', 60_000, 'Ticks', async () => {
-    t.fail('it does not run in two processes')
-  })
-  await jobs.start()
-  t.match(await jobs.queues(), [
-    { name: 'numbers', waiting: 0 },
-    { name: 'tick', waiting: 1, later: 1 }
-  ])
-  await jobs.close()
-  // The other gateway adds a job, and one that waits here already.
-  await jobs.enqueue(database.sql, 'numbers', { n: 2 }, { key: 'key 2' })
-  await add(2, 'created')
-  await add(3, 'created')
-  t.equal(await adoptFormerJobs(database), true)
-  const carried = async () => {
-    const { jobs: found } = await jobs.list({ queue: 'numbers', page: 1, size: 10 })
-    return found.map(({ data }) => (data as Numbered).n).toSorted()
-  }
-  t.same(await carried(), [2, 3])
-  // It claims one while ours are moved.
-  await add(4, 'created')
-  const [isClaimed, isMoved] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const claim = database.transaction(async tx => {
-    await tx`update boltgate_jobs.job set state = 'active', started_on = now() where data = '{"n":4}'`
-    isClaimed.resolve()
-    await isMoved.promise
-  })
-  await isClaimed.promise
-  t.equal(await adoptFormerJobs(database), true)
-  isMoved.resolve()
-  await claim
-  t.same(await carried(), [2, 3])
-  await database.sql`
+    const jobs = openJobs(t, database)
+    declareQueue<Numbered>(jobs, 'numbers', plain, async () => {})
+    declarePeriodic(jobs, 'tick', 60_000, 'Ticks', async () => {
+      t.fail('it does not run in two processes')
+    })
+    await jobs.start()
+    t.match(await jobs.queues(), [
+      { name: 'numbers', waiting: 0 },
+      { name: 'tick', waiting: 1, later: 1 }
+    ])
+    await jobs.close()
+    // The other gateway adds a job, and one that waits here already.
+    await jobs.enqueue(database.sql, 'numbers', { n: 2 }, { key: 'key 2' })
+    await add(2, 'created')
+    await add(3, 'created')
+    t.equal(await adoptFormerJobs(database), true)
+    const carried = async () => {
+      const { jobs: found } = await jobs.list({ queue: 'numbers', page: 1, size: 10 })
+      return found.map(({ data }) => (data as Numbered).n).toSorted()
+    }
+    t.same(await carried(), [2, 3])
+    // It claims one while ours are moved.
+    await add(4, 'created')
+    const [isClaimed, isMoved] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const claim = database.transaction(async tx => {
+      await tx`update boltgate_jobs.job set state = 'active', started_on = now() where data = '{"n":4}'`
+      isClaimed.resolve()
+      await isMoved.promise
+    })
+    await isClaimed.promise
+    t.equal(await adoptFormerJobs(database), true)
+    isMoved.resolve()
+    await claim
+    t.same(await carried(), [2, 3])
+    await database.sql`
     update boltgate_jobs.queue set updated_on = now() - interval '2 days', monitor_claim_on = now() - interval '25 hours'`
-  t.equal(await adoptFormerJobs(database), false)
-  t.same(await database.sql`select from pg_namespace where nspname = 'boltgate_jobs'`, [], 'once it is gone')
-})
+    t.equal(await adoptFormerJobs(database), false)
+    t.same(await database.sql`select from pg_namespace where nspname = 'boltgate_jobs'`, [], 'once it is gone')
+  }
+)

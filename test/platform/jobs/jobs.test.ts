@@ -131,7 +131,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'a job that throws has failed with its reason, is kept, and runs again by hand',
+  'a job that throws has failed with its reason, is kept, and can be run again',
   async (t, database) => {
     const jobs = openJobs(t, database)
     const notes = new Notes()
@@ -209,7 +209,7 @@ await eachDatabase(t, 'what is declared after the start runs once it is started 
   t.same(notes.ran.toSorted(), ['1', 'tick'])
 })
 
-await eachDatabase(t, 'a start asks for all queues with one statement', async (t, database) => {
+await eachDatabase(t, 'a start reads all queues with one statement', async (t, database) => {
   let statements = 0
   const counting = withSql(
     database,

@@ -58,7 +58,7 @@ function working(
   return { worker, notes, claims, until: count => claimed.until(count) }
 }
 
-t.test('worker: a job is claimed when it is due, and nothing is asked in between', async t => {
+t.test('worker: a job is claimed when it is due, without polls in between', async t => {
   const { notes, claims } = working([{ jobs: [], inMs: 30 }, one(null), none])
   await notes.until(1)
   t.equal(claims.length, 2)
@@ -116,10 +116,10 @@ t.test('worker: a claim that fails is logged and repeated', async t => {
 t.test('worker: a job that is due a moment after another of its queue is claimed at its own time', async t => {
   const { notes } = working([one(20), one(null), none])
   await notes.until(2)
-  t.pass('and not when everything is looked at again')
+  t.pass('and not at the next full scan')
 })
 
-t.test('worker: a job that keeps being lost with its process fails, and can be retried by hand', async t => {
+t.test('worker: a job that keeps being lost with its process fails, and can be retried manually', async t => {
   const lost: ClaimedJob = { id: 'lost', queue: 'a', data: {}, runs: 51, pace: 'unproven' }
   const answers: Claim[] = [lost, { ...lost, runs: 52 }].map(job => ({ jobs: [job], inMs: 5 }))
   const outcomes: unknown[] = []

@@ -13,7 +13,7 @@ async function take(t: T, url: string) {
   return await state.takeFixed('k', 10, 60_000)
 }
 
-t.test('state: rediss:// proves who the server is', async t => {
+t.test("state: rediss:// verifies the server's identity", async t => {
   const own = selfSigned({ names: ['localhost'] })
   const server = await ownRedis(t, own)
   if (server === null) return

@@ -238,33 +238,30 @@ await eachState(t, 'waiting for what is done or unknown ends immediately', async
   t.match(await state.waitFor('k', minute), { kind: 'replay', record: { status: 201 } })
 })
 
-await t.test(
-  'those who wait have the answer when it is there, hear when there will be none, and give up in time',
-  async t => {
-    const clock = new ManualClock()
-    const state = new MemoryState(clock)
-    const run = (key: string) => {
-      const begun = state.begin(key, 'print', minute)
-      if (begun.kind !== 'run') throw new Error('not begun')
-      return begun.token
-    }
-    const [a, b] = [run('a'), run('b')]
-    run('c')
-    const waits = Promise.all([
-      state.waitFor('a', 30_000),
-      state.waitFor('a', 30_000),
-      state.waitFor('b', 30_000),
-      state.waitFor('c', 30_000)
-    ])
-    state.finish('a', a, record, minute)
-    state.abandon('b', b)
-    clock.advance(30_000)
-    t.same(
-      (await waits).map(({ kind }) => kind),
-      ['replay', 'replay', 'gone', 'timeout']
-    )
+await t.test('waiters get the response when it is there, an end when there will be none, and time out', async t => {
+  const clock = new ManualClock()
+  const state = new MemoryState(clock)
+  const run = (key: string) => {
+    const begun = state.begin(key, 'print', minute)
+    if (begun.kind !== 'run') throw new Error('not begun')
+    return begun.token
   }
-)
+  const [a, b] = [run('a'), run('b')]
+  run('c')
+  const waits = Promise.all([
+    state.waitFor('a', 30_000),
+    state.waitFor('a', 30_000),
+    state.waitFor('b', 30_000),
+    state.waitFor('c', 30_000)
+  ])
+  state.finish('a', a, record, minute)
+  state.abandon('b', b)
+  clock.advance(30_000)
+  t.same(
+    (await waits).map(({ kind }) => kind),
+    ['replay', 'replay', 'gone', 'timeout']
+  )
+})
 
 await eachState(t, 'the cache keeps texts until their time is over or they are deleted', async (t, state, clock) => {
   t.equal(await state.get('k'), undefined)

@@ -31,7 +31,7 @@ await t.test('a name cannot be two things, and registries do not meet', async t 
   t.doesNotThrow(() => new Metrics().gauge('n', 'N'))
 })
 
-await t.test('the process is measured when asked for', async t => {
+await t.test('the process is measured on demand', async t => {
   const metrics = new Metrics()
   metrics.measureProcess()
   t.match(await metrics.render(), /process_cpu_seconds_total/)

@@ -9,7 +9,7 @@ function full(): { inFlight: ConcurrencyLimit; clock: ManualClock } {
   return { inFlight, clock }
 }
 
-t.test('requests of one balance: the 17th waits for its turn', async t => {
+t.test('requests of one balance: the 17th waits', async t => {
   const { inFlight } = full()
   t.equal(inFlight.enter('b'), null, 'another balance does not')
   const [first, second] = [inFlight.enter('a'), inFlight.enter('a')]
@@ -21,7 +21,7 @@ t.test('requests of one balance: the 17th waits for its turn', async t => {
   t.equal(inFlight.enter('a'), null)
 })
 
-t.test('requests of one balance: none that waits goes on after the balance ran short', async t => {
+t.test('requests of one balance: no waiter continues after the balance ran short', async t => {
   const { inFlight } = full()
   const waiting = [inFlight.enter('a'), inFlight.enter('a')]
   inFlight.leave('a', true)

@@ -144,7 +144,7 @@ void eachDatabase(t, 'a dead slice is swept of a balance as it has just become',
   }
 })
 
-void eachDatabase(t, 'a deposit comes to a balance as it is once its row is free, once', async (t, database) => {
+void eachDatabase(t, 'a deposit is added once to the current balance when its row is free', async (t, database) => {
   for (const [what, change] of Object.entries(CHANGES)) {
     const { id, store, held, now } = await setting(database)
     const before = (await held()).left

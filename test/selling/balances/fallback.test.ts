@@ -196,7 +196,7 @@ t.test('fallback: a POST is not repeated where the server may have served it, an
   }
 })
 
-t.test('fallback: a GET goes on after a 5xx, and after a head without a body', async t => {
+t.test('fallback: a GET continues after a 5xx, and after a head without a body', async t => {
   const good = await startTroubledModel(t, 'none')
   for (const trouble of ['hang', 'fail', 'limit'] as const) {
     const troubled = await startTroubledModel(t, trouble)

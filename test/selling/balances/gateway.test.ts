@@ -147,7 +147,7 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
       t.match(dear.json(), { type: /payment-insufficient$/, detail: /used up/, challengeId: /./ })
     else
       t.match(dear.json(), { detail: /used up/, balance: { balance_msat: 100_000 - spent }, l402: { invoice: /^ln/ } })
-    t.equal((await shop.chat(key)).status, 200, 'and the rest is still good')
+    t.equal((await shop.chat(key)).status, 200, 'and the rest is still valid')
   })
 }
 
@@ -167,7 +167,7 @@ t.test('a request that no balance could cover is refused, without asking for ano
   t.equal((await dollars.chat(await bundle(dollars, 'payment'))).status, 400, 'a bundle in dollars at its rate of now')
 })
 
-t.test('a bundle that bears no request at one of its prices is refused when the file loads', async t => {
+t.test('a bundle that covers no request at one of its prices is refused when the file loads', async t => {
   const load = (meter: string) => loadText(yaml('http://127.0.0.1:9', meter), {})
   for (const [meter, least] of [
     ['{ bundle: 3 sats, prices: { by: { json: model }, of: { small: 1 sat, large: 4 sats } } }', 4_000],
@@ -374,7 +374,7 @@ t.test('an unknown model is refused, and what was paid is not touched', async t 
   t.equal(shop.model.calls.length, 0)
 })
 
-t.test('a bundle in dollars holds as many satoshis as it was sold for', async t => {
+t.test('a bundle in dollars holds as many satoshis as were sold', async t => {
   for (const prices of ['1 sat', '$0.001']) {
     const shop = await openShop(t, `{ bundle: $0.01, prices: ${prices}, usage: requests, estimate: { else: 100 } }`)
     const key = await bundle(shop, 'l402')

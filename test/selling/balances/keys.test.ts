@@ -102,7 +102,7 @@ t.test('keys: one payment buys a key that ordinary clients send in any of three 
   t.equal((await gateway.send('POST', '/l402/keys', { body: { amount: 0 } })).status, 400)
 })
 
-t.test('keys: a holder who knows the preimage makes the key without the gateway', async t => {
+t.test('keys: a holder of the preimage makes the key without the gateway', async t => {
   const { ask, gateway } = await openShop(t)
   const challenge = challengeOf(await ask({}), 'l402')
   const preimage = await gateway.pay(challenge.parameters.get('invoice') ?? '')

@@ -263,28 +263,24 @@ void eachDatabase(
   }
 )
 
-void eachDatabase(
-  t,
-  'what another gateway holds and does not need comes back when it is asked for',
-  async (t, database) => {
-    const { clock, store, ledger } = setting(t, database)
-    const [a, b] = [ledger('a'), ledger('b')]
-    // One that holds nothing of it hears the question, too.
-    await Promise.all([a.start(), ledger('c').start()])
-    const balance = newBalance(clock, { depositedMsat: 32_000 })
-    await store.open(balance)
-    const held = await reserved(a, balance.id, 500)
-    t.match(await passing(t, clock, database, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
-    t.match(
-      await passing(t, clock, database, b.reserve(balance.id, 1)),
-      { kind: 'refused', why: 'insufficient', leftMsat: 0 },
-      'the rest is in use'
-    )
-    await settled(a, held, 500)
-    await written(clock, [a, b])
-    await sound(database, balance.id)
-  }
-)
+void eachDatabase(t, 'what another gateway holds and does not need is returned on request', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const [a, b] = [ledger('a'), ledger('b')]
+  // One that holds nothing of it hears the question, too.
+  await Promise.all([a.start(), ledger('c').start()])
+  const balance = newBalance(clock, { depositedMsat: 32_000 })
+  await store.open(balance)
+  const held = await reserved(a, balance.id, 500)
+  t.match(await passing(t, clock, database, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
+  t.match(
+    await passing(t, clock, database, b.reserve(balance.id, 1)),
+    { kind: 'refused', why: 'insufficient', leftMsat: 0 },
+    'the rest is in use'
+  )
+  await settled(a, held, 500)
+  await written(clock, [a, b])
+  await sound(database, balance.id)
+})
 
 void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other', async (t, database) => {
   const clock = new ManualClock()
@@ -388,7 +384,7 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
   t.same(told, [[0, 600_000]])
 })
 
-void eachDatabase(t, 'a grant: other gateways are asked only for what the balance has', async (t, database) => {
+void eachDatabase(t, 'a grant: other gateways are asked only for what the balance covers', async (t, database) => {
   const clock = new ManualClock()
   const store = new BalanceStore(database)
   const notified: string[] = []
@@ -513,7 +509,7 @@ void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice'
   t.same(await sound(database, balance.id), { left: 993_000, spent: 7_000, held: 0 })
   await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
   await written(clock, [sleeper])
-  t.equal((await sound(database, balance.id)).left, 992_990, 'and it goes on with another slice')
+  t.equal((await sound(database, balance.id)).left, 992_990, 'and it continues with another slice')
 })
 
 void eachDatabase(t, 'a slice that is lost leaves the one that has followed it', async (t, database) => {

@@ -4,7 +4,7 @@ import { startModelServer } from '../../fakes/model.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 
-t.test("a merchant's endpoint is metered, and its merchant sees who used what", async t => {
+t.test("a merchant's endpoint is metered, and its merchant sees each client's usage", async t => {
   const model = await startModelServer(t)
   const gateway = await startGateway(t)
   const endpoint = {
@@ -24,7 +24,7 @@ t.test("a merchant's endpoint is metered, and its merchant sees who used what", 
   t.equal((await make({ ...endpoint, priceSats: 0 })).status, 400)
   t.equal((await make({ ...endpoint, meter: { usage: 'tokens', outputMsat: 1 } })).status, 400)
   const useless = await make({ ...endpoint, priceSats: 3, meter: { usage: 'requests', outputMsat: 4_000 } })
-  t.equal(useless.status, 400, 'a balance that bears no request is not sold')
+  t.equal(useless.status, 400, 'a balance that covers no request is not sold')
   t.match(useless.text, /Endpoints\[0\]\.PriceSats.*holds 3000 millisatoshis, and a request reserves no less than 4000/)
   const made = await make(endpoint)
   t.equal(made.status, 201, made.text)

@@ -63,7 +63,7 @@ const chat = { messages: [{ role: 'user', content: 'hi' }] }
 const ids = [1, 2, 3, 4]
 
 for (const estimate of ['{ json: max_tokens, else: 100 }', '{ else: 100 }'])
-  t.test(`a reservation with estimate ${estimate}: the largest limit, times the responses asked for`, async t => {
+  t.test(`a reservation with estimate ${estimate}: the largest limit, times the requested responses`, async t => {
     const reserved = await reservations(t, `usage: openai, estimate: ${estimate}`)
     for (const [body, units] of [
       [chat, 100],
@@ -262,7 +262,7 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
   const served = statuses.filter(status => status === 200).length
   t.equal(served, shop.calls())
   t.ok(served - 1 <= 16, `${served} of 60 were served, of which the balance paid one`)
-  t.equal(statuses.filter(status => status === 402).length, 60 - served, 'the others are asked for another balance')
+  t.equal(statuses.filter(status => status === 402).length, 60 - served, 'the others get a 402 for another balance')
   const [one] = await shop.store.list({ skip: 0, take: 1 })
   t.ok((one?.spentMsat ?? 0) <= 200_000)
   await eventually('nothing is reserved', async () => ((await shop.reservedMsat()) === 0 ? true : null))

@@ -76,7 +76,7 @@ t.test('a header says it with the head, and what it says badly costs what was re
   t.equal(told(await saying('0'))[1], String(99_000 - 3 * 900))
 })
 
-t.test('a member says it: of a JSON response, or of the events of a stream, whose last word counts', async t => {
+t.test('a member reports it: of a JSON response, or of the events of a stream, where the last one counts', async t => {
   const { ask, left } = await metered(
     t,
     '{ bundle: 100 sats, prices: 100 msat, usage: { json: usage.total }, estimate: { else: 9 } }'
@@ -221,7 +221,7 @@ t.test('a stream without an event costs nothing', async t => {
     t.match(streamed(await ask({ headers: STREAM, body })), { charged_msat: 0 })
 })
 
-t.test('a part of a response is not asked for where the whole of it reports its usage', async t => {
+t.test('a part of a response is not requested where the whole of it reports its usage', async t => {
   const { ask, headers } = await metered(
     t,
     '{ bundle: 100 sats, prices: 100 msat, usage: { json: usage.total }, estimate: { else: 1 } }'

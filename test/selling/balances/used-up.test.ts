@@ -214,7 +214,7 @@ t.test('endless bytes are broken off when the balance is used up, and never end 
   await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
 })
 
-t.test('bytes whose announced length costs more than there is are sent as far as they are paid for', async t => {
+t.test('bytes whose announced length costs more than the balance are sent as far as they are paid for', async t => {
   const pieces = paced()
   const shop = await openShop(
     t,

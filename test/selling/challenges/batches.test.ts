@@ -367,7 +367,7 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'what comes at the same time shares statements, and a single one is as it was',
+  'what comes at the same time shares statements, and a single one is unchanged',
   async (t, database) => {
     const sizes: number[] = []
     const sql = new Proxy(database.sql, {
@@ -483,6 +483,6 @@ await eachDatabase(
         if (extended?.count === rows.length - 1) break
       }
     })
-    t.equal((await Promise.all(beats)).flat().length, rows.length, 'and that one goes on once its row is free')
+    t.equal((await Promise.all(beats)).flat().length, rows.length, 'and that one continues once its row is free')
   }
 )

@@ -186,7 +186,7 @@ t.test('a provider that takes another life: no 402 promises less, and none outli
   }
 })
 
-t.test('while the provider is left alone nothing is handed out, and what lies ready is afterwards', async t => {
+t.test('while the provider is left alone nothing is handed out; the stock is handed out afterwards', async t => {
   const s = await scene(t)
   await s.stock(2)
   s.isLeftAlone = true
@@ -198,28 +198,25 @@ t.test('while the provider is left alone nothing is handed out, and what lies re
   t.equal(s.selling.minting.invoicesAhead, 1)
 })
 
-t.test(
-  'a provider that hangs: what lies ready is handed out, and what was asked for is given up after 20 s',
-  async t => {
-    const s = await scene(t)
-    await s.stock(3)
-    s.payee.gate = new Promise(() => {})
-    for (let time = 0; time < 3; time++) t.ok(await s.ask())
-    const waiting = s.ask()
-    const refused = t.rejects(waiting, { status: 503 })
-    await s.until(12)
-    s.clock.advance(20_000)
-    await refused
-    const asked = s.payee.requests.length
-    s.payee.gate = null
-    s.clock.advance(5_000)
-    t.ok(await s.ask())
-    await s.come()
-    t.ok(s.payee.requests.length > asked, 'it goes on once it answers again')
-  }
-)
+t.test('a provider that hangs: the stock is handed out, and pending requests are given up after 20 s', async t => {
+  const s = await scene(t)
+  await s.stock(3)
+  s.payee.gate = new Promise(() => {})
+  for (let time = 0; time < 3; time++) t.ok(await s.ask())
+  const waiting = s.ask()
+  const refused = t.rejects(waiting, { status: 503 })
+  await s.until(12)
+  s.clock.advance(20_000)
+  await refused
+  const asked = s.payee.requests.length
+  s.payee.gate = null
+  s.clock.advance(5_000)
+  t.ok(await s.ask())
+  await s.come()
+  t.ok(s.payee.requests.length > asked, 'it resumes once the provider answers again')
+})
 
-t.test('a provider that refuses longer lives is not asked for them again with each 402', async t => {
+t.test('a provider that refuses longer expiries is not tried with them at each 402', async t => {
   const s = await scene(t)
   const make = s.payee.createInvoice.bind(s.payee)
   let refusals = 0
@@ -318,7 +315,7 @@ t.test('a poll begins before the oldest invoice that was made ahead', async t =>
   t.ok((open.find(({ merchantId }) => merchantId === null)?.since ?? Infinity) <= madeAt)
 })
 
-t.test('a stock leaves three quarters of a budget to those who wait', async t => {
+t.test('a stock leaves three quarters of a budget to waiting clients', async t => {
   const s = await scene(t)
   const budgets = new Budgets({ state: new MemoryState(s.clock), clock: s.clock, metrics: new Metrics() })
   s.payee.budget = budgets.of('strike', '', callLimits('strike', null, null))
@@ -329,7 +326,7 @@ t.test('a stock leaves three quarters of a budget to those who wait', async t =>
     })
   await s.come()
   const ahead = s.requested().filter(line => line.endsWith('ahead')).length
-  t.ok(ahead > 0 && ahead < 25, `${ahead} were asked for ahead`)
+  t.ok(ahead > 0 && ahead < 25, `${ahead} were requested ahead`)
   const before = s.payee.requests.length
   await s.selling.minting.mint(offer({ place: s.place, source: 'producer' }), {
     clientKey: 'merchant:1',
@@ -365,7 +362,7 @@ t.test('of any number of concurrent clients, with faults and reloads, each has a
     select payment_hash from challenges where place = ${s.place}`
   t.same(rows.map(row => row.payment_hash).sort(), handed.toSorted())
   t.ok(s.counted.lines.filter(line => line === 'ahead hit 1').length > 20)
-  t.ok(s.payee.requests.length <= 2 * (handed.length + refused), 'at most twice what was asked for')
+  t.ok(s.payee.requests.length <= 2 * (handed.length + refused), 'at most twice the demand')
 })
 
 t.test('of several providers each has a stock of its own, and one that is left alone hands nothing out', async t => {
@@ -374,7 +371,7 @@ t.test('of several providers each has a stock of its own, and one that is left a
   second.ahead = { account: 'primary second operator', most: 50, isLeftAlone: () => false }
   s.payee.instead = second
   await s.stock(3)
-  t.equal((await s.ask()).providerKind, 'sandbox', 'what lies ready of the first is handed out')
+  t.equal((await s.ask()).providerKind, 'sandbox', 'the stock of the first is handed out')
   s.isLeftAlone = true
   s.payee.fault = new ProviderUnavailable('x', 5, undefined, 'open')
   await s.come()
@@ -389,11 +386,11 @@ t.test('of several providers each has a stock of its own, and one that is left a
   s.isLeftAlone = false
   s.payee.fault = null
   const again = await s.ask()
-  t.equal(again.providerKind, 'sandbox', 'what still lies ready of the first comes first again')
+  t.equal(again.providerKind, 'sandbox', "the rest of the first's stock is used first again")
 })
 
 t.test(
-  'an empty budget of the first is no reason to wait: its stock is handed out, then the second is asked',
+  'an empty budget of the first is no reason to wait: its stock is handed out, then the second is called',
   async t => {
     const s = await scene(t)
     s.payee.instead = new FakePayee(s.clock, 'second')
@@ -404,7 +401,7 @@ t.test(
     t.same(made, ['sandbox', 'sandbox', 'second', 'second'])
     for (const fault of ['amount', 'hash', 'expired'] as const) {
       s.payee.fault = fault
-      t.equal((await s.ask()).providerKind, 'second', `nor is an invoice with a wrong ${fault} the last word`)
+      t.equal((await s.ask()).providerKind, 'second', `nor is an invoice with a wrong ${fault} the last state`)
     }
     s.payee.instead = null
     await t.rejects(s.ask(), { status: 503, message: 'The payment provider gave no usable invoice.' })

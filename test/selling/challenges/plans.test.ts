@@ -7,7 +7,7 @@ const NOW = Date.parse('2026-11-24T00:00:00Z')
 
 await eachDatabase(
   t,
-  'a gateway that begins with an empty table does not come to read it whole for each request',
+  'a gateway that starts with an empty table does not scan it for each request',
   async (t, database) => {
     await database.transaction(async tx => {
       // PostgreSQL keeps a plan for all values from the sixth time on.

@@ -80,7 +80,7 @@ function bought({ f }: Shop, result: HarnessResult) {
   return { sats, macaroon, preimage, authorization: `L402 ${macaroon}:${preimage}` }
 }
 
-t.test('a route in dollars: asked at the rate of the moment, and good through a doubling of it', async t => {
+t.test('a route in dollars: charged at the current rate, and valid through a doubling of it', async t => {
   const s = await shop(t, { price: 'USD 0.002' })
   const first = await s.ask()
   const { sats, authorization } = bought(s, first)
@@ -92,7 +92,7 @@ t.test('a route in dollars: asked at the rate of the moment, and good through a 
   s.rates.usd = '200000'
   t.equal(bought(s, await s.ask()).sats, 1)
   const before = s.rates.asked
-  t.equal((await s.ask({ headers: { authorization } })).status, 200, 'the token stays good')
+  t.equal((await s.ask({ headers: { authorization } })).status, 200, 'the token stays valid')
   const { challenges } = s.f.another('gateway-2')
   const cold = await over({ ...s.f, challenges }, s.rates, { price: 'USD 0.002' })
   t.equal((await cold.ask({ headers: { authorization } })).status, 200, 'also where it was never seen')
@@ -125,7 +125,7 @@ t.test('another fiat price refuses the token, in both schemes, and the grace tak
   t.match(String(insufficient.body), /payment-insufficient.*made for USD 0\.002; the price is USD 0\.003/)
   s.rates.usd = '50000'
   t.equal((await s.ask({ headers: { authorization: single } })).status, 200, 'the rate does not matter to it')
-  t.equal((await s.ask({ headers: { authorization: single } })).status, 402, 'which is good once')
+  t.equal((await s.ask({ headers: { authorization: single } })).status, 402, 'which is valid once')
   s.rates.usd = '100000'
   const refused = await dearer.ask({ headers: { authorization } })
   t.equal(refused.status, 401)
@@ -306,7 +306,7 @@ t.test('free calls: so many by network, then the price; credentials are not coun
   t.equal((await header.ask({ headers: { 'x-key': 'a' } })).status, 200)
   t.equal((await header.ask({ headers: { 'x-key': 'a' } })).status, 402)
   t.equal((await header.ask({ headers: { 'x-key': 'b' } })).status, 200)
-  t.equal((await header.ask()).status, 402, 'who does not say who it is pays')
+  t.equal((await header.ask()).status, 402, 'a client that does not identify itself pays')
   const network = await s.with({ free: { calls: 1, per: 60_000, by: 'network' }, name: freshAddress() })
   t.equal((await network.ask({ peerAddress: '192.0.2.1' })).status, 200)
   t.equal((await network.ask({ peerAddress: '192.0.2.200' })).status, 402)

@@ -43,7 +43,7 @@ async function status(f: ProducerFixture, merchant: Merchant, hash: string) {
   return (await f.call(merchant, 'GET', `${CHALLENGES}/${hash}`)).data
 }
 
-t.test('verify: a valid token says what it is good for, as often as it is sent (contract; decision 106)', async t => {
+t.test('verify: a valid token returns its scope, as often as it is sent (contract; decision 106)', async t => {
   const f = await producer(t)
   const merchant = await f.merchant()
   const { macaroon, preimage, hash } = await buy(f, merchant)

@@ -280,7 +280,7 @@ t.test(
 )
 
 t.test(
-  'idempotency: a create that looked for its key before another had made the challenge, and heard of it after, asks for no invoice',
+  'idempotency: a create that looked up its key before another had made the challenge, and lost the race, requests no invoice',
   async t => {
     let hold: Promise<void> | null = null
     const { database: real } = await fixture(t)
@@ -398,7 +398,7 @@ void eachDatabase(t, 'concurrent creates', async (t, database) => {
         { made: number }[]
       >`select count(*)::int as made from challenges where merchant_id = ${String(merchant.id)}`
       t.equal(row?.made, 1)
-      t.ok(f.payee.requests.length <= 2, 'each gateway asked for at most one invoice')
+      t.ok(f.payee.requests.length <= 2, 'each gateway requested at most one invoice')
     }
   )
 
@@ -773,7 +773,7 @@ t.test('OpenAPI: every operation names its answers, and create its idempotency h
   t.match(create?.responses['409'], { content: { 'application/problem+json': {} } })
 })
 
-t.test("a merchant's row that is gone cannot be locked, so nothing is issued", async t => {
+t.test("a merchant's missing row cannot be locked, so nothing is issued", async t => {
   const f = await producer(t)
   const merchant = await f.merchant()
   t.ok(await new SqlMerchantStore(f.database).byId(merchant.id))

@@ -121,7 +121,7 @@ t.test('a challenge that was made and paid while rows were counted does not coun
   t.equal(f.payee.requests.length, 2)
 })
 
-t.test('a challenge that was revoked while it was made is not handed out to those who ask later', async t => {
+t.test('a challenge that was revoked while it was made is not handed out to later requests', async t => {
   const f = await fixture(t, { maxPerClient: 1 })
   const merchantId = freshAddress()
   const [at, request] = [offer({ place: freshAddress(), merchantId }), { clientKey: freshAddress(), digest: null }]
@@ -200,7 +200,7 @@ t.test('a revocation reaches another process when it is announced, and within 5 
   t.equal(readings() > after, true, 'read again')
 })
 
-t.test('keys that are no longer configured make nothing good', async t => {
+t.test('keys that are no longer configured validate nothing', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
   const credential = {

@@ -48,7 +48,7 @@ await eachDatabase(
       ]
       for (const changed of others)
         t.equal(await lease(changed), null, `${merchantId ?? 'operator'}: ${JSON.stringify(changed)}`)
-      t.same(await store.find(challenge.paymentHash), made, 'still as it was made')
+      t.same(await store.find(challenge.paymentHash), made, 'still unchanged')
       t.match(await lease({}, 'right'), {
         first: true,
         challenge: { state: 'leased', leaseId: 'right', scheme: 'payment' }
@@ -78,7 +78,7 @@ await eachDatabase(
         bond
       ),
       null,
-      'the body was not asked'
+      'the body was not read'
     )
     t.same(await store.find(bound.paymentHash), made)
   }

@@ -42,7 +42,7 @@ t.test('what a provider says of a charge is returned, and that it was paid is re
   }
 })
 
-t.test('one charge is asked for every three seconds in its first minute, and every ten after that', async t => {
+t.test('one charge is looked up every three seconds in its first minute, and every ten after that', async t => {
   const { looks, challenge, clock, asked } = fixture(async () => null)
   const one = challenge('a')
   for (let second = 0; second < 60; second++) {
@@ -95,7 +95,7 @@ t.test('a reader waits four seconds for a provider; what it says later is still 
   t.same(settled, ['a'])
 })
 
-t.test('a provider that cannot be asked says nothing, and never rejects', async t => {
+t.test('a provider that cannot be reached gives no state, and never rejects', async t => {
   const { looks, challenge } = fixture(() => Promise.reject(new Error('away')))
   t.equal(await looks.isPaid(challenge('a')), false)
 })

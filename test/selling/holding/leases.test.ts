@@ -215,7 +215,7 @@ t.test('writes are retried after pauses that double, and soon once another write
   g.watched.broken.clear()
 })
 
-t.test('a spend whose answer is lost is repeated without harm', async t => {
+t.test('a spend whose response is lost is idempotent', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'deaf')
   const challenge = await paid(f)

@@ -131,7 +131,7 @@ t.test('crawlers: without an invoice to share, a crawler is a client as any othe
   t.equal(decodeInvoice(large).amountMsat, 9_000n, 'no 429, though the place of crawlers is full')
 })
 
-t.test('crawlers: only a price in satoshis is good for an hour', async t => {
+t.test('crawlers: only a price in satoshis is cached for an hour', async t => {
   const { invoice } = await opened(t)
   t.equal(decodeInvoice(await invoice('/words', CRAWLER)).expirySeconds, 3600)
   t.equal(decodeInvoice(await invoice('/words', 'lnget')).expirySeconds, 600)

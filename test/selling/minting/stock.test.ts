@@ -87,54 +87,51 @@ function numbers(seed: number): (below: number) => number {
   }
 }
 
-t.test(
-  'whatever happens in whatever order, nothing is handed out twice or late, and no more is begun than was asked for',
-  async t => {
-    for (let seed = 1; seed <= 300; seed++) {
-      const { clock, counts, making, begun, stock, take } = bench()
-      const random = numbers(seed)
-      const taken = new Set<number>()
-      const asked = new Map<string, number>()
-      let [atClear, misses] = [0, 0]
-      for (let step = 0; step < 150; step++) {
-        const what = random(12)
-        if (what < 6) {
-          const key = 'abc'[random(3)] ?? 'a'
-          asked.set(key, (asked.get(key) ?? 0) + 1)
-          const thing = await take(key, { most: 1 + (seed % 5) })
-          if (thing === null) misses++
-          else {
-            if (taken.has(thing.id)) t.fail(`seed ${seed}: ${thing.id} was handed out twice`)
-            if (thing.key !== key) t.fail(`seed ${seed}: of ${thing.key} for ${key}`)
-            if (clock.now() > thing.handOutUntil) t.fail(`seed ${seed}: past its time`)
-            if (thing.id < atClear) t.fail(`seed ${seed}: from before everything was discarded`)
-            taken.add(thing.id)
-          }
-        } else if (what < 10) {
-          const one = making[random(making.length || 1)]
-          const end = random(6)
-          if (end === 0) one?.fail()
-          else if (end === 1) one?.finish(clock.now() + 1)
-          else one?.finish()
-          await turn()
-        } else if (what === 10) clock.advance(random(KEEPS / 3))
-        else if (random(4) === 0) {
-          // What is still being made is discarded when it comes.
-          for (const one of making.slice()) one.finish()
-          stock.clear()
-          await turn()
-          if (stock.level !== 0) t.fail(`seed ${seed}: something came after everything was discarded`)
-          atClear = Number.MAX_SAFE_INTEGER
-          break
+t.test('in any order of events, nothing is handed out twice or late, and no more is begun than requested', async t => {
+  for (let seed = 1; seed <= 300; seed++) {
+    const { clock, counts, making, begun, stock, take } = bench()
+    const random = numbers(seed)
+    const taken = new Set<number>()
+    const asked = new Map<string, number>()
+    let [atClear, misses] = [0, 0]
+    for (let step = 0; step < 150; step++) {
+      const what = random(12)
+      if (what < 6) {
+        const key = 'abc'[random(3)] ?? 'a'
+        asked.set(key, (asked.get(key) ?? 0) + 1)
+        const thing = await take(key, { most: 1 + (seed % 5) })
+        if (thing === null) misses++
+        else {
+          if (taken.has(thing.id)) t.fail(`seed ${seed}: ${thing.id} was handed out twice`)
+          if (thing.key !== key) t.fail(`seed ${seed}: of ${thing.key} for ${key}`)
+          if (clock.now() > thing.handOutUntil) t.fail(`seed ${seed}: past its time`)
+          if (thing.id < atClear) t.fail(`seed ${seed}: from before everything was discarded`)
+          taken.add(thing.id)
         }
-        for (const [key, count] of begun)
-          if (count > (asked.get(key) ?? 0)) t.fail(`seed ${seed}: ${count} of ${key} were begun for ${asked.get(key)}`)
+      } else if (what < 10) {
+        const one = making[random(making.length || 1)]
+        const end = random(6)
+        if (end === 0) one?.fail()
+        else if (end === 1) one?.finish(clock.now() + 1)
+        else one?.finish()
+        await turn()
+      } else if (what === 10) clock.advance(random(KEEPS / 3))
+      else if (random(4) === 0) {
+        // What is still being made is discarded when it comes.
+        for (const one of making.slice()) one.finish()
+        stock.clear()
+        await turn()
+        if (stock.level !== 0) t.fail(`seed ${seed}: something came after everything was discarded`)
+        atClear = Number.MAX_SAFE_INTEGER
+        break
       }
-      if (counts.hit !== taken.size || counts.miss !== misses) t.fail(`seed ${seed}: counted otherwise`)
+      for (const [key, count] of begun)
+        if (count > (asked.get(key) ?? 0)) t.fail(`seed ${seed}: ${count} of ${key} were begun for ${asked.get(key)}`)
     }
-    t.pass('300 seeds')
+    if (counts.hit !== taken.size || counts.miss !== misses) t.fail(`seed ${seed}: counted otherwise`)
   }
-)
+  t.pass('300 seeds')
+})
 
 t.test('the first request in half a life makes nothing ahead, the second does', async t => {
   const { clock, begun, take, finishAll } = bench()
@@ -214,7 +211,7 @@ t.test('what comes too short-lived to be kept is not requested repeatedly', asyn
   t.equal(begun.get('a'), 1)
 })
 
-t.test('after a failure nothing is made for as long as it says, and what lies ready is handed out', async t => {
+t.test('after a failure nothing is made for as long as it says, and the stock is handed out', async t => {
   const { clock, begun, making, stock, take, finishAll } = bench(30_000)
   for (let asked = 0; asked < 5; asked++) await take()
   await finishAll()
@@ -239,7 +236,7 @@ t.test('invoices that never arrive take a part of the calls at most', async t =>
   t.equal(making.filter(({ maker }) => maker === 'other').length, 8)
 })
 
-t.test('of very many keys those that were asked for longest ago are let go, with all of theirs', async t => {
+t.test('of very many keys the least recently used are evicted, with all of their stock', async t => {
   const { counts, stock, take, finishAll } = bench()
   for (let asked = 0; asked < 3; asked++) await take('first')
   await finishAll()
@@ -275,7 +272,7 @@ t.test('a discard drops what was ready, and what was still being made', async t 
   await take()
   await take()
   await finishAll()
-  t.equal(stock.level, 1, 'it goes on afterwards')
+  t.equal(stock.level, 1, 'it continues afterwards')
   stock.close()
   t.equal(await take(), null)
   await finishAll()
@@ -292,7 +289,7 @@ async function stocked() {
   return { ...all, ready: () => stock.level }
 }
 
-t.test('of a burst nothing is made while enough lies ready, and all that was taken behind it', async t => {
+t.test('of a burst nothing is made while the stock suffices, and all that was taken after it', async t => {
   const { clock, making, take, ready } = await stocked()
   t.equal(ready(), 20)
   await take()

@@ -30,7 +30,7 @@ async function rig(t: T) {
   return { database, clock }
 }
 
-t.test('a former price ends with the last process that asked it, however the later ones end', async t => {
+t.test('a former price ends with the last process that charged it, however the later ones end', async t => {
   for (const ending of ['closed', 'killed'] as const) {
     await t.test(ending, async t => {
       const { database, clock } = await rig(t)

@@ -181,10 +181,10 @@ t.test('the invoice of a page is not shared, though one address holds as many as
   t.equal(new Set(seen).size, 3)
   t.equal(await program(), seen[0], 'a program is given its own again')
   for (let count = 0; count < 5; count++) await new Visitor(gateway).open('/demo/quote')
-  t.equal((await new Visitor(gateway).open('/demo/quote')).status, 429, 'pages count like all that is asked for')
+  t.equal((await new Visitor(gateway).open('/demo/quote')).status, 429, 'pages count like all requests')
 })
 
-t.test('the payment is one sale: a token and a pass are good together, another scheme comes too late', async t => {
+t.test('the payment is one sale: a token and a pass are valid together, another scheme comes too late', async t => {
   const gateway = await startGateway(t)
   const visitor = new Visitor(gateway)
   const page = await visitor.open('/demo/quote')
@@ -330,7 +330,7 @@ t.test('a balance is bought on the page, used, and bought again when it is used 
   t.match(page.text, 'You buy a balance, from which each request takes 1500 msat')
   await gateway.pay(invoiceOn(page))
   t.equal((await visitor.open('/metered/a')).status, 200)
-  t.equal((await visitor.open('/metered/a?other')).status, 200, 'a balance is good for all requests of its address')
+  t.equal((await visitor.open('/metered/a?other')).status, 200, 'a balance is valid for all requests of its address')
   const empty = await visitor.open('/metered/a')
   t.equal(empty.status, 402)
   t.match(empty.text, 'Your balance is used up')

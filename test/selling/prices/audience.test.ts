@@ -159,7 +159,7 @@ t.test('a signature that is replayed, stale, early, too long or for another purp
   t.equal(await s.price({ headers: once }), ELSE, 'replayed')
   t.equal(await s.price({ headers: once, peerAddress: freshAddress() }), ELSE, 'replayed from elsewhere')
   t.equal(await price({ nonce: 'same' }), BOT)
-  t.equal(await price({ nonce: 'same', expires: now + 61 }), ELSE, 'a nonce is good once')
+  t.equal(await price({ nonce: 'same', expires: now + 61 }), ELSE, 'a nonce is valid once')
   t.equal(await price({ nonce: null }), BOT, 'a nonce is optional')
   t.equal(await price({ nonce: null }), ELSE, 'without one the same request of one second is a replay to us')
   t.equal(await price({ nonce: null, created: now - 1 }), BOT, 'of another second it is not')
@@ -179,11 +179,11 @@ t.test('a signature that is replayed, stale, early, too long or for another purp
   t.equal(await price({}, { 'signature-agent': '"https://chatgpt.com"' }), ELSE, 'another agent is named')
   t.equal(await price({}, { signature: `sig1=:${Buffer.alloc(64).toString('base64')}:` }), ELSE)
   t.equal(await price({}, { 'signature-input': `sig1=(${'"a" '.repeat(500)}` }), ELSE)
-  t.equal(await price({ nonce: 'last' }), BOT, 'and a good one still counts')
+  t.equal(await price({ nonce: 'last' }), BOT, 'and a valid one still counts')
 })
 
 t.test(
-  'a directory that is down, redirects, is huge or no JSON is unknown, and not asked with each request',
+  'a directory that is down, redirects, is huge or no JSON is unknown, and not fetched with each request',
   async t => {
     const answers: Record<string, (response: ServerResponse, path: string) => void> = {
       down: response => response.socket?.destroy(),

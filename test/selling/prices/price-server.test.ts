@@ -136,7 +136,7 @@ t.test(
     const { authorization } = await s.buy(small)
     server.says({ amountSats: 6 })
     t.equal((await s.ask({ ...small, headers: { authorization } })).status, 200)
-    t.equal((await s.ask({ ...large, headers: { authorization } })).status, 401, 'not for what was asked elsewhere')
+    t.equal((await s.ask({ ...large, headers: { authorization } })).status, 401, 'not for other requests')
     const { challenges } = s.f.another('gateway-2')
     t.ok(challenges, 'another gateway knows it from the row')
     s.f.clock.advance(600_000)
@@ -235,7 +235,7 @@ t.test('a token is not used up by a price server that hangs, before its head or 
     t.equal(late.status, 503)
     t.equal(late.upstream, null, 'nothing was forwarded')
     server.says({ amountSats: 5 })
-    t.equal((await paid()).status, 200, 'and the token is good again')
+    t.equal((await paid()).status, 200, 'and the token is valid again')
   }
   t.equal(s.f.payee.requests.length, 1)
 })
@@ -265,7 +265,7 @@ t.test(
   }
 )
 
-t.test('an answer is for those who ask within its time, counted from its question', async t => {
+t.test('a response is for callers within its lifetime, counted from its question', async t => {
   const server = await priceServer(t)
   const answered: Array<(sats: number) => void> = []
   server.says(response => {

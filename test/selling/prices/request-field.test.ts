@@ -65,7 +65,7 @@ t.test('a parameter with brackets in its name is read like another', async t => 
     t.equal(read(query).kind, 'fault', query)
 })
 
-t.test('a header is read where it occurs once and goes on to the upstream', async t => {
+t.test('a header is read where it occurs once and is forwarded to the upstream', async t => {
   const read = (...pairs: string[]) => headerValue(new HeaderList(pairs), 'X-Tier')
   t.strictSame(read('x-tier', ' gold '), { kind: 'value', value: 'gold' })
   t.strictSame(read('x-tier', '\t gold \t'), { kind: 'value', value: 'gold' })

@@ -11,7 +11,7 @@ t.test('batches', async t => {
   const batch = async (messages: readonly unknown[]) => (await shop.post(messages)).json() as Rpc[]
   const found = (all: readonly Rpc[], id: number) => all.find(message => message.id === id)
 
-  t.test('free and paid calls pass, unpaid ones are asked for payment, in one list', async t => {
+  t.test('free and paid calls pass, unpaid ones get a challenge, in one list', async t => {
     const paid = toolCall('cheap', 2)
     const credential = await shop.buy(paid)
     const all = await batch([list(1), paying(paid, credential), toolCall('costly', 3), note, list(4)])
@@ -29,7 +29,7 @@ t.test('batches', async t => {
     t.notMatch(received.at(-1)?.body, CREDENTIAL)
   })
 
-  t.test('all unpaid: the server is not asked, and each has a challenge of its own', async t => {
+  t.test('all unpaid: the server is not called, and each has a challenge of its own', async t => {
     const before = received.length
     const all = await batch([toolCall('cheap', 1), toolCall('costly', 2)])
     t.equal(received.length, before)

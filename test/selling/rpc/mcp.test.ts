@@ -7,7 +7,7 @@ t.test('calls of an MCP server', async t => {
   const shop = await openRpcShop(t)
   const { received } = shop
 
-  t.test('an unpaid call is asked for its price inside the message, with status 200', async t => {
+  t.test('an unpaid call gets its price inside the message, with status 200', async t => {
     const before = received.length
     const answer = await shop.post(toolCall('cheap', 7))
     t.equal(answer.status, 200)
@@ -44,10 +44,10 @@ t.test('calls of an MCP server', async t => {
       'the request is the canonical text of the object'
     )
     t.match(lines[1], `id="${challenge.id}"`)
-    t.equal(received.length, before, 'the server is not asked')
+    t.equal(received.length, before, 'the server is not called')
   })
 
-  t.test('a paid call goes on without its credential, and its result has the receipt', async t => {
+  t.test('a paid call is forwarded without its credential, and its result has the receipt', async t => {
     const call = toolCall('cheap')
     const credential = await shop.buy(call)
     const answer = await shop.post(paying(call, credential, { progressToken: 5 }))
@@ -91,7 +91,7 @@ t.test('calls of an MCP server', async t => {
     )
   })
 
-  t.test('a payment buys the call that it was asked for, and no other', async t => {
+  t.test('a payment buys the call it was made for, and no other', async t => {
     const call = toolCall('cheap')
     const credential = await shop.buy(call)
     for (const [message, reason] of [
@@ -103,7 +103,7 @@ t.test('calls of an MCP server', async t => {
       const response = await shop.call(paying(message, credential))
       t.match(response, { error: { code: -32043, data: { failure: { reason } } } }, JSON.stringify(message))
     }
-    t.match(await shop.call(paying(call, credential)), { result: {} }, 'and is still good for that')
+    t.match(await shop.call(paying(call, credential)), { result: {} }, 'and is still valid for that')
   })
 
   t.test('numbers that no double holds are distinguished', async t => {
@@ -114,10 +114,10 @@ t.test('calls of an MCP server', async t => {
     const meta = `,"_meta":{"${CREDENTIAL}":${JSON.stringify(credential)}}`
     t.match(await shop.call(text('12345678901234567891', meta)), { error: { code: -32043 } })
     t.match(await shop.call(text(one, meta)), { result: {} })
-    t.match(received.at(-1)?.body, one, 'and go on as they are written')
+    t.match(received.at(-1)?.body, one, 'and are forwarded as written')
   })
 
-  t.test('what is free goes on byte for byte', async t => {
+  t.test('free calls are forwarded byte for byte', async t => {
     const texts = [
       '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
       ' {"id" : 18446744073709551616, "jsonrpc":"2.0","method":"tools/call","params":{"name":"open","n":1.0}}\n',

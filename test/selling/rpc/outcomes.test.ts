@@ -94,7 +94,7 @@ t.test('payments and what the server says', async t => {
     })
   }
 
-  t.test('the server is asked for a body that can be read', async t => {
+  t.test('the server is asked for an uncompressed body', async t => {
     await twice(ok)
     t.equal(shop.received.at(-1)?.headers['accept-encoding'], 'identity')
   })
@@ -207,7 +207,7 @@ t.test('payments and what the server says', async t => {
     t.match(other, { result: {} })
     t.equal(other.result?._meta, undefined, 'single-use credentials alone have receipts')
     t.match(await shop.call(toolCall('costly'), { authorization }), { error: { code: -32043 } })
-    t.match(await shop.call(toolCall('open'), { authorization }), { result: {} }, 'and what is free asks for nothing')
+    t.match(await shop.call(toolCall('open'), { authorization }), { result: {} }, 'and free calls require nothing')
     t.match(
       await shop.call(call, { authorization: `L402 ${macaroon}:${'zz'.repeat(32)}` }),
       { error: { code: -32602 } },
@@ -227,7 +227,7 @@ t.test('a tool that says isError gives the payment back where the file says so',
   t.match(await shop.call(paying(call, credential)), { result: { _meta: { [RECEIPT]: {} } } })
 })
 
-t.test('a message above the limit goes on without a receipt', async t => {
+t.test('a message above the limit is forwarded without a receipt', async t => {
   const shop = await openRpcShop(t, { prices: 'tools: { cheap: 2 sats }' })
   const credential = await shop.buy(call)
   const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result: { content: 'x'.repeat(5_000_000) } })
@@ -273,7 +273,7 @@ t.test(
     t.match(await shop.call(paying(toolCall('costly'), costly)), { result: {} }, 'by its line in the list')
     t.match(await shop.call(toolCall('cheap'), { authorization: token }), { result: {} })
     const again = await shop.buy(toolCall('cheap'))
-    t.equal(again.challenge.request.amount, '3', 'the present price is asked')
+    t.equal(again.challenge.request.amount, '3', 'the present price is charged')
     t.match(
       await shop.call(paying(toolCall('costly'), again)),
       { error: { code: -32043 } },

@@ -91,7 +91,7 @@ t.test('event streams', async t => {
   }
   const result = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
 
-  t.test('each event goes on when it is there, and the result has the receipt', async t => {
+  t.test('each event is forwarded when it arrives, and the result has the receipt', async t => {
     const credential = await shop.buy(call)
     const { server, client } = await open(paying(call, credential))
     t.equal(client.response.headers['content-type'], 'text/event-stream')

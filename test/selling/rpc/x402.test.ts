@@ -95,7 +95,7 @@ t.test('x402 before Payment: tools ask for payment in their results', async t =>
   t.equal(shop.received.length, 1)
 })
 
-t.test('x402 before Payment: clients of Payment are asked their way', async t => {
+t.test('x402 before Payment: clients of Payment get their own challenge', async t => {
   const shop = await openShop(t, 'x402, l402, payment')
   const challenge = challengeOf(await shop.call(toolCall('cheap'), { 'accept-payment': 'lightning/charge' }))
   const credential = await shop.pay(challenge)
@@ -107,7 +107,7 @@ t.test('x402 before Payment: clients of Payment are asked their way', async t =>
   t.equal((await shop.call(prompt)).error?.code, -32042, 'x402 binds tools alone')
 })
 
-t.test('x402 behind Payment: only clients that say so are asked by x402', async t => {
+t.test('x402 behind Payment: only clients that name x402 get it', async t => {
   const shop = await openShop(t, 'l402, payment, x402')
   t.equal((await shop.call(toolCall('cheap'))).error?.code, -32042)
   const extension = {

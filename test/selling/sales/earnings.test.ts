@@ -130,7 +130,7 @@ await eachDatabase(
   }
 )
 
-await eachDatabase(t, 'a sale that is heard of twice, or refunded, is earned once', async (t, database) => {
+await eachDatabase(t, 'a sale that is reported twice, or refunded, is earned once', async (t, database) => {
   await account(database, 1)
   const hash = await sell(database, NOON, { merchantId: '1', scheme: null })
   const { ChallengeStore } = await import('../../../src/selling/holding/store.ts')

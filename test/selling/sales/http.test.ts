@@ -107,7 +107,7 @@ await eachDatabase(
         key
       )
     const earned = await gateway.merchantSend('GET', '/api/merchant/earnings?by=day&format=csv')
-    t.match(earned.headers['content-type'], /^text\/csv/, 'as a link asks for it')
+    t.match(earned.headers['content-type'], /^text\/csv/, 'as a link requests it')
     t.match(earned.text, /,storefront,/)
     t.match(await days(gateway.merchant.apiKey), { sats: 23, sales: 3, by: 'day', of: 'source' })
     t.match(await days(gateway.adminKey, '&of=merchant'), { sats: 43, sales: 5 })

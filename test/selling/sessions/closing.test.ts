@@ -220,6 +220,6 @@ t.test('a deposit counts for one session, and once', async t => {
   const late = token(challenge, { action: 'topUp', sessionId: first.id, topUpPreimage })
   t.match((await shop.get(late)).json(), { type: /session-closed$/ })
   const used = token(challenge, { action: 'topUp', sessionId: second.id, topUpPreimage })
-  t.match(await shop.get(used), { status: 200 }, 'a deposit that was refused is still good')
+  t.match(await shop.get(used), { status: 200 }, 'a deposit that was refused is still valid')
   t.match(await shop.store.find(second.id), { depositedMsat: 200_000 })
 })

@@ -48,7 +48,7 @@ async function streaming(url: string, authorization: string) {
 
 const events = (text: string) => text.split(EVENT).length - 1
 
-t.test('a session: streams go on within their slice, and end there', async t => {
+t.test('a session: streams continue within their slice, and end there', async t => {
   const database = flaky(await openAnyDatabase(t))
   const upstream = await steppedUpstream(t)
   const plain = await startUpstream(t)
@@ -90,7 +90,7 @@ t.test('a session: streams go on within their slice, and end there', async t => 
   }
 })
 
-t.test('a bundle: a stream goes on within its slice, and is broken off there', async t => {
+t.test('a bundle: a stream continues within its slice, and is cut there', async t => {
   const database = flaky(await openAnyDatabase(t))
   const upstream = await steppedUpstream(t)
   const plain = await startUpstream(t)

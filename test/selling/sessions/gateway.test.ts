@@ -243,7 +243,7 @@ t.test('every fault of a credential has its problem, and uses nothing up', async
     t.equal((answer.json() as { challengeId: string }).challengeId, offerOf(answer).challenge['id'], 'of the session')
   }
   t.equal(shop.upstream.requests.length, 1)
-  t.equal((await shop.get(token(challenge, open))).status, 200, 'the deposit is still good')
+  t.equal((await shop.get(token(challenge, open))).status, 200, 'the deposit is still valid')
   const own = await shop.store.find(session.id)
   const reused = await shop.ask()
   const paid = await shop.gateway.pay(reused.request['depositInvoice'] ?? '')
@@ -258,7 +258,7 @@ async function ended(shop: Shop, clock: ManualClock) {
   await eventually('the gateway is heard again', () => shop.ask().catch(() => null))
 }
 
-t.test('a deposit that was paid in time is good though its challenge has ended, once', async t => {
+t.test('a deposit that was paid in time is valid though its challenge has ended, once', async t => {
   const begun = Math.floor(Date.now() / 1000) * 1000
   const clock = new ManualClock(begun)
   const shop = await openShop(t, undefined, { clock })
@@ -372,7 +372,7 @@ t.test('a payment for one thing is no key to another', async t => {
   const id = said.methodDetails.paymentHash
   const charge = await shop.get(token(challenge, { action: 'bearer', sessionId: id, preimage }))
   t.match(charge.json(), { type: /session-not-found$/ }, 'a charge is no session')
-  t.equal((await shop.get(token(parameters, { preimage }))).status, 200, 'and is still good for what it bought')
+  t.equal((await shop.get(token(parameters, { preimage }))).status, 200, 'and is still valid for what it bought')
   t.equal(shop.upstream.requests.length, 2)
 })
 

@@ -308,7 +308,7 @@ void eachDatabase(
         state ^= state << 5
         return state >>> 0
       }
-      await t.test(`seed ${begun}, ${once ? 'paid once' : 'paid as often as asked'}`, async t => {
+      await t.test(`seed ${begun}, ${once ? 'paid once' : 'paid as often as requested'}`, async t => {
         await anyOrder(t, database, once, seed)
       })
     }

@@ -102,7 +102,7 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
   const id = await open()
   provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
   await refunds.close(id, 'client', 'c')
-  t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' }, 'the protocol has no other word')
+  t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' }, 'the protocol has no other term')
   t.match(await store.find(id), { refundStatus: 'pending', refundedMsat: 0 })
   await refunds.begin()
   const from = new Date(clock.now() + 600_000).toISOString()
@@ -164,7 +164,7 @@ void eachDatabase(
   }
 )
 
-void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', async (t, database) => {
+void eachDatabase(t, 'a refund whose outcome was lost can be settled manually', async (t, database) => {
   const { clock, provider, refunds, overrides, store, open } = setting(t, database)
   const lost = await open()
   provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
@@ -176,7 +176,7 @@ void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', a
   await t.rejects(overrides.settle(lost, word), { status: 409 })
   const told = { refundSats: 100, refundStatus: 'succeeded' } as const
   t.same(await store.tell(lost, told), told)
-  t.same(await store.tell(lost, { refundSats: 0, refundStatus: 'failed' }), told, 'the last word')
+  t.same(await store.tell(lost, { refundSats: 0, refundStatus: 'failed' }), told, 'the final state')
   const unknown = 'ab'.repeat(32)
   await t.rejects(overrides.settle(unknown, word), { status: 404 })
   t.notOk(await refunds.close(unknown, 'operator'))
@@ -310,7 +310,7 @@ void eachDatabase(
 
 void eachDatabase(
   t,
-  'a refund that was lost while all gateways were down for an hour is sent once more',
+  'a refund that was lost while all gateways were down for an hour is sent again',
   async (t, database) => {
     const { clock, provider, refunds, other, store, open } = setting(t, database)
     const [hour, month] = [await open(), await open()]

@@ -22,7 +22,7 @@ t.test('a session at rest is closed by the running gateway, and what is left is 
   t.match(refused.json(), { type: /lightning\/session-closed$/ })
 })
 
-t.test('a use of a session is noted once a tenth of its idle time has passed', async t => {
+t.test('a use of a session is recorded once a tenth of its idle time has passed', async t => {
   const clock = new ManualClock(Date.now())
   const shop = await openShop(t, undefined, { clock })
   const session = await shop.open()

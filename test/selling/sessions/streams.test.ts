@@ -132,7 +132,7 @@ t.test('a session of a metered model: pays for the usage, which its client is no
 })
 
 t.test(
-  'a stream that has used up its balance waits for a deposit and goes on, with no event lost or twice',
+  'a stream that has used up its balance waits for a deposit and continues, with no event lost or repeated',
   async t => {
     const shop = await openShop(t, undefined, { upstream: await streamUpstream(t, 120) })
     const first = await shop.deposit()
@@ -152,7 +152,7 @@ t.test(
   }
 )
 
-t.test('a deposit while the balance is asked: the stream goes on, and its client is not asked for another', async t => {
+t.test('a deposit during the balance check: the stream continues, and its client gets no second request', async t => {
   const refused = Promise.withResolvers<GrowthResult>()
   const news = new SessionNews({ listen: () => Promise.reject(new Error()), notify: async () => {} }, silentLog)
   let hasDeposit = false

@@ -6,7 +6,7 @@ const asked = (body: unknown) => {
   return bytes === null ? null : (JSON.parse(bytes.toString()) as unknown)
 }
 
-t.test('a request for a stream: asks for usage where its client does not', async t => {
+t.test('a request for a stream: adds the usage option where its client does not', async t => {
   const base = { model: 'm', stream: true }
   for (const kind of [{ messages: [] }, { prompt: 'x "stream_options":{}' }])
     for (const [options, wanted] of [
@@ -34,7 +34,7 @@ t.test('a request for a stream: asks for usage where its client does not', async
   })
 })
 
-t.test('other requests: go on as they are', async t => {
+t.test('other requests: are forwarded unchanged', async t => {
   for (const body of [
     { messages: [], stream: true, stream_options: { include_usage: true } },
     { messages: [], stream: false },

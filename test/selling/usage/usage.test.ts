@@ -121,7 +121,7 @@ t.test('a model that is made to say what ends a stream does not end it', async t
   const start =
     'data: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}\n\n' +
     'data: {"type":"content_block_delta","delta":{"text":"[DONE] \\"message_stop\\" \\"response.completed\\""}}\n\n'
-  t.equal(events(ANTHROPIC, start, false), null, 'a client that leaves here has heard no total')
+  t.equal(events(ANTHROPIC, start, false), null, 'a client that leaves here has no total')
   const stop = 'data: {"type":"message_delta","usage":{"output_tokens":15}}\n\ndata:{"type":"message_stop"}\n\n'
   t.same(events(ANTHROPIC, start + stop, false), { input: 25, output: 15 })
 })
@@ -142,7 +142,7 @@ t.test('events are counted by the empty line behind their data', async t => {
   t.same(count(text), { input: 0, output: 3 })
 })
 
-t.test('units are whole, and what is no number is none', async t => {
+t.test('units are whole, and invalid numbers are dropped', async t => {
   t.same(['12', 12, 0.2, '0.2', -1, 'x', null, Infinity, 1e300, '1e3'].map(units), [
     12,
     12,

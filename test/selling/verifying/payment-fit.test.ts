@@ -8,7 +8,7 @@ import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
 import { fixture, freshAddress, offer } from '../challenges/fixture.ts'
 
-t.test('the key to a balance is good for its place, from its payment on and for as long as a token', async t => {
+t.test('the key to a balance is valid for its place, from its payment on and for as long as a token', async t => {
   const f = await fixture(t)
   const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   const meter = {
@@ -43,7 +43,7 @@ t.test('the key to a balance is good for its place, from its payment on and for 
   t.equal(why(paid), 'expired')
 })
 
-t.test('a charge is good for the request that it was made for, until its challenge expires', async t => {
+t.test('a charge is valid for the request that it was made for, until its challenge expires', async t => {
   const f = await fixture(t)
   const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   let revoked = ''
@@ -72,7 +72,7 @@ t.test('a charge is good for the request that it was made for, until its challen
   t.equal(why(), 'expired')
 })
 
-t.test('a challenge that is bound to a body, or to the arguments of a call, is good for no other', async t => {
+t.test('a challenge that is bound to a body, or to the arguments of a call, is valid for no other', async t => {
   const f = await fixture(t)
   const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   const fit = new PaymentFit({} as unknown as Revocations, f.clock) // It is not asked.

@@ -260,7 +260,7 @@ t.test('x402: on a shared node the provider must confirm the payment', async t =
 })
 
 t.test(
-  'x402: the older dialect pays without a preimage, from the network that asked, once the provider confirms',
+  'x402: the older dialect pays without a preimage, from the requesting network, once the provider confirms',
   async t => {
     let status: 'paid' | 'unpaid' = 'unpaid'
     const s = await shop(

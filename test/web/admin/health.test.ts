@@ -70,7 +70,7 @@ function secured(left: number) {
   return { running: () => withTls(...files) }
 }
 
-await eachDatabase(t, 'every check says what it found, and the way out where that is not good', async (t, database) => {
+await eachDatabase(t, 'every check reports its result, and the fix for a failure', async (t, database) => {
   const parts = (changed: Partial<HealthDependencies> = {}) => ({
     clock: systemClock,
     database,

@@ -138,7 +138,7 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
     ] as const) {
       const { page, faults } = await openPage(t, browser, options)
       await page.goto(`${url}/jobs?adminKey=${encodeURIComponent(ADMIN_KEY)}`)
-      t.equal(page.url(), `${url}/jobs`, 'the key is gone from the address')
+      t.equal(page.url(), `${url}/jobs`, 'the key is removed from the address')
       t.equal(await page.title(), '2 failed · Jobs · boltgate')
       t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing sticks out')
       t.not(
@@ -152,7 +152,7 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
     }
   })
 
-  await t.test('a failed delivery is seen with its reason and run again by hand, without JavaScript', async t => {
+  await t.test('a failed delivery is shown with its reason and run again manually, without JavaScript', async t => {
     const { page } = await openPage(t, browser, { javaScriptEnabled: false })
     await page.goto(`${url}/jobs?adminKey=${encodeURIComponent(ADMIN_KEY)}`)
     const failed = page.locator('.job.failed').filter({ hasText: 'merchant 7' })

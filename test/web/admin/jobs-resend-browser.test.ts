@@ -9,7 +9,7 @@ const LIST = '/api/merchant/webhooks/deliveries'
 const SECRET = 'a secret that the merchant chose'
 
 await t.test(
-  'a webhook that failed for good is seen on /jobs with its reason, sent again by hand there, and arrives',
+  'a permanently failed webhook is shown on /jobs with its reason, sent again manually there, and arrives',
   { skip: noBrowser },
   async t => {
     const gateway = await startGateway(t)
@@ -40,7 +40,7 @@ await t.test(
 
     const { page, faults } = await openPage(t, await openBrowser(t))
     await page.goto(`${gateway.url}/jobs?adminKey=${encodeURIComponent(gateway.adminKey)}`)
-    t.equal(page.url(), `${gateway.url}/jobs`, 'the key is gone from the address')
+    t.equal(page.url(), `${gateway.url}/jobs`, 'the key is removed from the address')
     const failed = page.locator('.job.failed')
     await eventually('the page has it', async () => {
       await page.reload()

@@ -244,7 +244,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       })
     }
 
-    await t.test('an empty callbackUrl on creation is none', async t => {
+    await t.test('an empty callbackUrl on creation is unset', async t => {
       t.equal((await f.merchant((await f.account({ callbackUrl: '' })).id)).webhookUrl, null)
     })
 

@@ -82,10 +82,7 @@ await eachDatabase(t, 'merchants are found by name, address, id, plan and state,
   const whole = await send('GET', '/api/admin/merchants?format=json')
   const [row = {}] = whole.json() as object[]
   t.same(head?.split(','), Object.keys(row), 'each member of a row is a column')
-  t.ok(
-    Array.isArray(whole.json()) && whole.headers['link'] === undefined,
-    'and JSON is whole where no page is asked for'
-  )
+  t.ok(Array.isArray(whole.json()) && whole.headers['link'] === undefined, 'and JSON is whole without page parameters')
 })
 
 await eachDatabase(t, 'a CSV of merchants has those of all its pages', async (t, database) => {

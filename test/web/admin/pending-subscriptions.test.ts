@@ -184,7 +184,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
     )
 
     await t.test(
-      'the hook hears of it once, with the account and the subscription as they then are (decision 155)',
+      'the hook is called once, with the account and the subscription in their final state (decision 155)',
       async t => {
         heard.length = 0
         const pending = await f.pending()

@@ -4,7 +4,7 @@ import { SqlSessionStore } from '../../../src/web/sign-in/store.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'
 
-t.test('every page of the consoles is for who is signed in to it, and asks all others to sign in', async t => {
+t.test('every page of the consoles is for its signed-in users, and all others are sent to sign-in', async t => {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({ replace: [['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']] })
   })
@@ -55,7 +55,7 @@ t.test('every page of the consoles is for who is signed in to it, and asks all o
   }
 })
 
-t.test('a page that is only read asks for no change, whatever its address says', async t => {
+t.test('a read-only page causes no change, whatever its address says', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const before = (await gateway.merchantSend('GET', '/api/merchant/api-key-info')).text

@@ -125,7 +125,7 @@ await t.test('without the database a signed-in operator reads what is wrong, and
     await gateway.send('GET', '/health').catch(() => null)
     t.equal((await asPerson(gateway, cookie, '/operator')).status, 503, 'after an hour')
     database.away = false
-    t.equal((await asPerson(gateway, cookie, '/operator')).status, 200, 'the session itself goes on')
+    t.equal((await asPerson(gateway, cookie, '/operator')).status, 200, 'the session itself survives')
   })
 })
 
@@ -151,7 +151,7 @@ await t.test('the cookie ends when the admin key is replaced', async t => {
   t.equal((await asPerson(second, cookiesOf(fresh), '/operator')).status, 200)
 })
 
-await t.test('PostgreSQL and Redis that say nothing are on the page within 10 s, and gone after', async t => {
+await t.test('silent PostgreSQL and Redis are on the page within 10 s, and gone after', async t => {
   const [postgres, redis] = [await freshPostgres(t), await freshRedis(t)]
   if (postgres === null || redis === null) {
     t.pass('no servers here', { skip: 'TEST_DATABASE_URL or TEST_REDIS_URL names no server' })

@@ -353,74 +353,67 @@ t.test('a viewer sees every page and no form that changes something, and is refu
   }
 })
 
-t.test(
-  'the pages of APIs show what each earned and what was asked of them, over a day and over 30, with the figures as a table',
-  async t => {
-    const gateway = await startGateway(t)
-    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-    const { proxyId } = (
-      await gateway.merchantSend('POST', '/api/proxy', {
-        name: 'Weather',
-        targetBaseUrl: 'https://api.example.com',
-        defaultPriceSats: 5
-      })
-    ).json() as { proxyId: string }
-    t.match((await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text, /No requests in this period/)
-    const at = Date.now() - 3_600_000
-    await new TrafficStore(gateway.database).write({
-      process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
-      rows: [],
-      proxies: [
-        {
-          at: Math.floor(at / 3_600_000) * 3_600_000,
-          route: proxyId,
-          ...nothingMeasured(),
-          requests: 1234,
-          asked: 77,
-          paidRequests: 55,
-          serverErrors: 11,
-          latencies: new Map([[20, 1234]])
-        }
-      ],
-      faults: []
+t.test('the pages of APIs show earnings and requests, over a day and over 30, with the figures as a table', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5
     })
-    // Later than what the sums have been made of already.
-    const now = Date.now()
-    const proxy = { source: 'proxy', merchantId: String(gateway.merchant.id) } as const
-    await sell(gateway.database, now, { ...proxy, proxyId, amountSats: 1234321 })
-    await sell(gateway.database, now, { ...proxy, proxyId: 'other-1', amountSats: 17 })
-    const own = (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text
-    t.match(own, /1,234,321 sats/, 'what it earned')
-    t.match(own, /Satoshis earned by day/)
-    t.notMatch(own, /1,234,338/, 'and not what others did')
-    t.match(
-      (await asPerson(gateway, cookie, '/console/apis')).text,
-      /data-label="Earnings \(30 days\)"[^>]*>1,234,321 sats/
-    )
-    for (let other = 0; other < 20; other++)
-      await sell(gateway.database, now, { ...proxy, proxyId: `more-${other}`, amountSats: 2_000_000 })
-    t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days\)"[^>]*>less than the top 20/)
-    t.match(
-      (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text,
-      /1,234,321 sats/,
-      'its own page says it'
-    )
-    const chosen = (await asPerson(gateway, cookie, `/console/apis/${proxyId}?over=month&by=hour`)).text
-    const form = (heading: string) =>
-      /<form method="get".*?<\/form>/s.exec(chosen.slice(chosen.indexOf(`id="${heading}"`)))?.[0] ?? ''
-    t.match(form('traffic'), /<input type="hidden" name="by" value="hour"/, 'one form keeps what the other chose')
-    t.match(form('earned'), /<input type="hidden" name="over" value="month"/)
-    const mixed = await gateway.merchantSend('GET', `/api/merchant/earnings?of=scheme&proxyId=${proxyId}`)
-    t.equal(mixed.status, 400)
-    for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {
-      const { text } = await asPerson(gateway, cookie, path)
-      t.match(text, /1,234/, path)
-      t.match(text, /p99 [\d.]+ ms/, path)
-      t.match(text, path.endsWith('month') ? /Requests by day/ : /Requests by hour/, path)
-      t.match(text, /<td>55<\/td>/, `${path}: the table behind the picture`)
-    }
+  ).json() as { proxyId: string }
+  t.match((await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text, /No requests in this period/)
+  const at = Date.now() - 3_600_000
+  await new TrafficStore(gateway.database).write({
+    process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
+    rows: [],
+    proxies: [
+      {
+        at: Math.floor(at / 3_600_000) * 3_600_000,
+        route: proxyId,
+        ...nothingMeasured(),
+        requests: 1234,
+        asked: 77,
+        paidRequests: 55,
+        serverErrors: 11,
+        latencies: new Map([[20, 1234]])
+      }
+    ],
+    faults: []
+  })
+  // Later than what the sums have been made of already.
+  const now = Date.now()
+  const proxy = { source: 'proxy', merchantId: String(gateway.merchant.id) } as const
+  await sell(gateway.database, now, { ...proxy, proxyId, amountSats: 1234321 })
+  await sell(gateway.database, now, { ...proxy, proxyId: 'other-1', amountSats: 17 })
+  const own = (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text
+  t.match(own, /1,234,321 sats/, 'what it earned')
+  t.match(own, /Satoshis earned by day/)
+  t.notMatch(own, /1,234,338/, 'and not what others did')
+  t.match(
+    (await asPerson(gateway, cookie, '/console/apis')).text,
+    /data-label="Earnings \(30 days\)"[^>]*>1,234,321 sats/
+  )
+  for (let other = 0; other < 20; other++)
+    await sell(gateway.database, now, { ...proxy, proxyId: `more-${other}`, amountSats: 2_000_000 })
+  t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days\)"[^>]*>less than the top 20/)
+  t.match((await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text, /1,234,321 sats/, 'its own page says it')
+  const chosen = (await asPerson(gateway, cookie, `/console/apis/${proxyId}?over=month&by=hour`)).text
+  const form = (heading: string) =>
+    /<form method="get".*?<\/form>/s.exec(chosen.slice(chosen.indexOf(`id="${heading}"`)))?.[0] ?? ''
+  t.match(form('traffic'), /<input type="hidden" name="by" value="hour"/, 'one form keeps what the other chose')
+  t.match(form('earned'), /<input type="hidden" name="over" value="month"/)
+  const mixed = await gateway.merchantSend('GET', `/api/merchant/earnings?of=scheme&proxyId=${proxyId}`)
+  t.equal(mixed.status, 400)
+  for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {
+    const { text } = await asPerson(gateway, cookie, path)
+    t.match(text, /1,234/, path)
+    t.match(text, /p99 [\d.]+ ms/, path)
+    t.match(text, path.endsWith('month') ? /Requests by day/ : /Requests by hour/, path)
+    t.match(text, /<td>55<\/td>/, `${path}: the table behind the picture`)
   }
-)
+})
 
 t.test('what was sold is revoked by a second step, and the same part of the list is shown after it', async t => {
   const gateway = await startGateway(t)

@@ -21,7 +21,7 @@ t.test('a member is invited, gets another role and is removed; the second tab ge
   t.equal(await send({ do: 'remove', memberId }), 422)
 })
 
-t.test('an owner who has signed in lends the account its address', async t => {
+t.test('a signed-in owner gives the account its address', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const was = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { email: string }

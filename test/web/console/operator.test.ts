@@ -216,7 +216,7 @@ await eachDatabase(
     t.match(
       await page(path, await formOf()),
       { status: 200, text: /The API key/ },
-      'who has seen it may replace it again'
+      'a client that has seen it may replace it again'
     )
   }
 )

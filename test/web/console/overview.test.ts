@@ -34,10 +34,10 @@ async function payment(gateway: TestGateway, orderId: string) {
   return ((await gateway.merchantSend('POST', '/api/payments', body)).json() as { invoiceId: string }).invoiceId
 }
 
-t.test('the overview says how many who were asked to pay did so', async t => {
+t.test('the overview shows the conversion of 402 responses', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  t.equal(await words(gateway, cookie, 'asked'), null, 'not before the provider was asked')
+  t.equal(await words(gateway, cookie, 'asked'), null, 'not before a 402 was sent')
   const proxyId = await proxy(gateway)
   await measured(gateway, proxyId, { requests: 1_300, asked: 1_200, paidRequests: 90 })
   const merchantId = String(gateway.merchant.id)

@@ -27,6 +27,6 @@ t.test('a form is sent once, and again where the browser leads back to its page'
   t.equal(await page.evaluate(SEND), false)
   await shown(true)
   t.equal(await page.locator('main button[aria-disabled]').count(), 0)
-  t.equal(await page.evaluate(SEND), true, 'as it was left, it can be sent')
+  t.equal(await page.evaluate(SEND), true, 'unchanged, it can be sent')
   t.same(faults, [])
 })

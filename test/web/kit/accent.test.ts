@@ -29,7 +29,7 @@ t.test("words in the merchant's color are readable on every background, whatever
   t.ok(true)
 })
 
-t.test('a colour that can be read already stays as it was chosen; what is none changes nothing', async t => {
+t.test('a readable color stays as chosen; an invalid one changes nothing', async t => {
   t.match(accentStyle('#0b5c43'), '--accent:#0b5c43')
   t.equal(accentStyle('#0B5C43'), accentStyle('#0b5c43'))
   for (const none of ['', 'red', '#fff', '#12345', '#1234567', '#12345g', '#c2410c;}body{display:none'])

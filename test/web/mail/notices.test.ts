@@ -50,7 +50,7 @@ t.test('notices: a new sign-in and a new member are mailed to the account, unles
 
   await sessionOf(gateway, gateway.merchant.apiKey)
   const jobs = await gateway.database.sql`select 1 from jobs where data->>'about' like 'notice signIn%'`
-  t.equal(jobs.length, 1, 'a known browser is none')
+  t.equal(jobs.length, 1, 'a known browser sends no mail')
 })
 
 t.test('notices: one mail of a kind is sent in an hour, without line breaks of others', async t => {

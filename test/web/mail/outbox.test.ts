@@ -110,7 +110,7 @@ t.test('a mail server that comes back gets the mail, once', async t => {
   t.same(await jobs.waiting(), [])
 })
 
-t.test('a mail that is refused for good is not tried again', async t => {
+t.test('a permanently refused mail is not retried', async t => {
   const { database, jobs, mailer, outbox } = await open()
   mailer.failures = [new MailFailed('the mail server refuses it: 550 no such user', false)]
   await outbox.queue(database.sql, mail, 'a mail')

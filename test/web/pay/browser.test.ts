@@ -85,7 +85,7 @@ t.test('on the gateway', { skip }, async t => {
     t.same(faults, [])
   })
 
-  t.test('once paid, the browser goes on to successUrl', async t => {
+  t.test('once paid, the browser continues to successUrl', async t => {
     const payment = await create({ successUrl: `${SHOP}?order=7` })
     const { page, faults } = await openPage(t, browser)
     await page.route('https://shop.example/**', route =>

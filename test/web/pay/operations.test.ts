@@ -118,7 +118,7 @@ t.test('events: the status immediately, then each change, and the end after a fi
   t.same(heard.statuses, ['unpaid'])
   world.change(payment, { amountSats: 18_342 })
   await settled()
-  t.same(heard.statuses, ['unpaid'], 'a change of something else is none')
+  t.same(heard.statuses, ['unpaid'], 'a change of something else is ignored')
   for (const status of ['processing', 'underpaid', 'paid'] as const) {
     t.notOk(heard.ended)
     world.change(payment, { status })

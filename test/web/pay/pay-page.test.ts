@@ -53,7 +53,7 @@ t.test('texts of a merchant never become markup', async t => {
   }
 })
 
-t.test('the name of a merchant cannot turn the direction of the words around it', async t => {
+t.test('the name of a merchant cannot change the text direction around it', async t => {
   const world = new PageWorld()
   world.merchants.set(7, { name: '\u202eevil\u2069 \u2066קפה' })
   const page = await pageOf(world, { merchantId: 7, status: 'expired', description: 'שתי כוסות קפה' })
@@ -209,7 +209,7 @@ t.test(
   }
 )
 
-t.test('once a part has arrived on-chain, the page asks for the rest, and no longer for the invoice', async t => {
+t.test('once a part has arrived on-chain, the page requests the rest, and no longer shows the invoice', async t => {
   const world = new PageWorld()
   const onchainAddress = 'bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq'
   const page = await pageOf(world, { status: 'underpaid', receivedSats: 10_000, onchainAddress })

@@ -174,7 +174,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'second@example.com', role: 'owner' })
     t.equal((await withKey(apiKey, 'DELETE', path)).status, 409, 'an invitation that was not accepted is no owner')
     const once = { email: 'second@example.com', role: 'owner' }
-    t.equal((await withKey(apiKey, 'POST', '/api/merchant/members', once)).status, 201, 'invited once more')
+    t.equal((await withKey(apiKey, 'POST', '/api/merchant/members', once)).status, 201, 'invited again')
     await signIn(gateway, 'second@example.com', 2)
     const invite = async (address: string, role: string): Promise<Answer> =>
       await withKey(apiKey, 'POST', '/api/merchant/members', { email: address, role })

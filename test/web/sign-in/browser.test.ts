@@ -68,7 +68,7 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
     )
   })
 
-  await t.test('the link is used up, and another can be asked for, on a phone', async t => {
+  await t.test('the link is used up, and another can be requested, on a phone', async t => {
     const { page, faults } = await openPage(t, browser, { viewport: { width: 360, height: 740 }, colorScheme: 'dark' })
     await page.goto(link)
     await page.getByRole('link', { name: 'Get a new link' }).click()

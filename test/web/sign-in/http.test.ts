@@ -170,7 +170,7 @@ t.test('signing in at a gateway on https', async t => {
     t.match(cookieOf(out), /^__Host-boltgate-session=; Path=\/; Max-Age=0;/)
     t.equal((await send('GET', '/api/auth/session', { headers: { cookie } })).status, 401, 'also with a kept cookie')
     t.equal((await send('GET', '/sign-in/account', { headers: { cookie } })).status, 401)
-    t.equal((await signOut(`form=${form}`)).status, 303, 'a second time harms nothing')
+    t.equal((await signOut(`form=${form}`)).status, 303, 'a second time is harmless')
   })
 
   await t.test('no other site signs a browser in to an account of its own', async t => {
@@ -190,7 +190,7 @@ t.test('signing in at a gateway on https', async t => {
       (await send('POST', path, { headers: { origin: 'https://gate.example.com', 'sec-fetch-site': 'same-origin' } }))
         .status,
       303,
-      'and the link is still good'
+      'and the link is still valid'
     )
   })
 
@@ -233,7 +233,7 @@ t.test('signing in at a gateway on https', async t => {
     t.equal(linksTo(gateway.data, email).length, 1, 'once')
   })
 
-  await t.test('the page at /sign-in asks for the address and says the same to everybody', async t => {
+  await t.test('the page at /sign-in has an address field and gives every address the same response', async t => {
     const { email } = await account()
     const form = (body: string, type = FORM) => send('POST', '/sign-in', { headers: { 'content-type': type }, body })
     const page = await send('GET', '/sign-in')

@@ -4,7 +4,7 @@ import type { CurrentSession } from '../../../src/web/sign-in/sessions.ts'
 import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { mailedLinks } from './mails.ts'
 
-t.test('only pages of the consoles are gone to after signing in, however an address is spelled', async t => {
+t.test('sign-in redirects only to pages of the consoles, however an address is spelled', async t => {
   for (const [text, page] of [
     ['console', 'console'],
     ['/console', 'console'],
@@ -58,7 +58,7 @@ t.test('each goes to the console that is theirs, and to the wanted page where it
     t.equal(landingOf({ person: null, ...session }, wanted), page, `${wanted} ${page}`)
 })
 
-t.test('the page that was wanted is gone to after a key and after a mailed link, once', async t => {
+t.test('the requested page opens after a key and after a mailed link, once', async t => {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({ replace: [['server:', 'operators: operator@example.com\nserver:']] })
   })

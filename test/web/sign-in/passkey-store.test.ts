@@ -32,7 +32,7 @@ tap.test('passkeys in the database', async t => {
   const use = async (id: string, counter: number) =>
     await database.transaction(tx => store.used(tx, id, counter, true, NOW))
 
-  await t.test('a ceremony is good once, before it is over, and for what it was begun for', async t => {
+  await t.test('a ceremony is valid once, before it expires, and for its own purpose', async t => {
     const { id } = await person()
     const digest = digestOf('a')
     await store.begin(digest, null, NOW + 1000)

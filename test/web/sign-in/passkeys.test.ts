@@ -183,7 +183,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     const [mine, theirs] = [await begin(), await begin()]
     const credential = await answerTo(mine.options)
     t.equal(await show(theirs.cookie, credential), 401, 'signed for the challenge of another ceremony')
-    t.equal(await show(mine.cookie, credential), 200, 'and good for its own, of which the other used nothing up')
+    t.equal(await show(mine.cookie, credential), 200, 'and valid for its own, of which the other used nothing up')
     for (const [what, change] of [
       ['another signature', { signature: Buffer.alloc(70, 1).toString('base64url') }],
       ['another person', { userHandle: Buffer.alloc(16, 1).toString('base64url') }],

@@ -229,7 +229,7 @@ t.test('the admin key signs in without the database, and not past a defect', asy
   await t.rejects(open(new TypeError('a defect')), { message: 'a defect' })
 })
 
-t.test("a deactivated account's session and links end for good, however it was deactivated", async t => {
+t.test("a deactivated account's session and links end permanently, however it was deactivated", async t => {
   const { account, link, signIns, sessions, merchants, db } = await fixture()
   for (const deactivate of [
     (id: number) => merchants.deactivate(id),
@@ -273,7 +273,7 @@ t.test('a job that runs twice mails once, and one whose mail could not be queued
   t.equal(mails.length, 1)
 })
 
-t.test('one account is mailed five links in 15 minutes, whatever addresses they are asked for from', async t => {
+t.test('one account is mailed five links in 15 minutes, from any addresses', async t => {
   const { account, signIns, work, mails, clock } = await fixture()
   const [flooded, other] = [await account(), await account()]
   for (let count = 0; count < 8; count++) await signIns.request(flooded.email)

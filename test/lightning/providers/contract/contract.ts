@@ -234,7 +234,7 @@ const rows: readonly Row[] = [
       wire.fail(fault, wire.on.create)
       await t.rejects(provider.createCharge(key, request), { status: 503, fault: 'server' }, fault)
     }
-    t.match(await provider.createCharge(key, request), { chargeId: /./ }, 'and it goes on afterwards')
+    t.match(await provider.createCharge(key, request), { chargeId: /./ }, 'and it continues afterwards')
   }),
   called('an HTML page instead of a charge that was looked up is no status of it', async (t, subject) => {
     const { provider, key, wire } = subject
@@ -289,7 +289,7 @@ const rows: readonly Row[] = [
       reason: 'key',
       message: new RegExp(`one of signet, .* sells on ${network}`)
     })
-    t.match(await gateway.create(), { network }, 'and it goes on afterwards')
+    t.match(await gateway.create(), { network }, 'and it continues afterwards')
     subject.wire.lie('network')
     const verdict = await gateway.check()
     t.notOk(verdict?.isValid)

@@ -162,7 +162,7 @@ t.test(
           ['pears', 1]
         ]
       ],
-      'some pages are none to speak of'
+      'some pages are close to none'
     )
     await database.exec(`insert into apples select n, repeat('x', 1000) from generate_series(101, 1000) as n`)
     await look()

@@ -578,33 +578,36 @@ fix('nor to the one that was reopened instead', {
   }
 })
 
-void t.test('a listener that the server refused, as a standby does before it is promoted, is heard later', async t => {
-  const clock = new ManualClock()
-  const server = await startPostgres(t)
-  const listener = new PostgresListener(server.url, { clock, log: silentLog, silence: new Silence(10_000) })
-  t.teardown(() => listener.close())
-  const bareServer = await startPostgres(t)
-  const sql = bareClient(t, bareServer)
-  const listens = ({ ran }: FakePostgres) => ran.filter(({ text }) => text.startsWith('listen')).length
-  await listener.listen('channel', () => {})
-  await sql.listen('channel', () => {})
-  for (const each of [server, bareServer]) {
-    each.refuses = 'listen'
-    each.reset()
-  }
-  const both = async (count: number, among: readonly FakePostgres[]) => {
-    while (among.some(each => listens(each) < count)) {
-      clock.advance(1_000)
-      await turn()
+void t.test(
+  'a listener that the server refused, as a standby does before it is promoted, is registered later',
+  async t => {
+    const clock = new ManualClock()
+    const server = await startPostgres(t)
+    const listener = new PostgresListener(server.url, { clock, log: silentLog, silence: new Silence(10_000) })
+    t.teardown(() => listener.close())
+    const bareServer = await startPostgres(t)
+    const sql = bareClient(t, bareServer)
+    const listens = ({ ran }: FakePostgres) => ran.filter(({ text }) => text.startsWith('listen')).length
+    await listener.listen('channel', () => {})
+    await sql.listen('channel', () => {})
+    for (const each of [server, bareServer]) {
+      each.refuses = 'listen'
+      each.reset()
     }
+    const both = async (count: number, among: readonly FakePostgres[]) => {
+      while (among.some(each => listens(each) < count)) {
+        clock.advance(1_000)
+        await turn()
+      }
+    }
+    await both(2, [server, bareServer])
+    await turns()
+    for (const each of [server, bareServer]) each.refuses = null
+    const before = listens(server)
+    await both(before + 1, [server])
+    t.equal(listens(bareServer), 2, 'the bare package is deaf from then on')
   }
-  await both(2, [server, bareServer])
-  await turns()
-  for (const each of [server, bareServer]) each.refuses = null
-  const before = listens(server)
-  await both(before + 1, [server])
-  t.equal(listens(bareServer), 2, 'the bare package is deaf from then on')
-})
+)
 
 void t.test(
   'a listener that the server does not answer blocks no caller, neither at its begin nor at its end',

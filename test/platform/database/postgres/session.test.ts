@@ -27,7 +27,7 @@ const OF_A_SESSION = [
   /`(un)?listen [^`]+`/gi
 ]
 
-await t.test('nothing but notifications is asked of a session beyond its transaction', async t => {
+await t.test('a session is used only for notifications beyond its transaction', async t => {
   const found = globSync(['src/**/*.ts', 'plugins/**/*.ts'], { cwd: root })
     .flatMap(file => {
       const text = readFileSync(resolve(root, file), 'utf8')

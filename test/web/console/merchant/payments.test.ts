@@ -109,7 +109,7 @@ t.test('an unpaid payment is canceled once, reported as expired, and still paid 
 
   const unheard = await make(gateway, 'paid meanwhile')
   await gateway.pay(unheard.lightningInvoice)
-  t.equal((await cancel(unheard.invoiceId)).status, 409, 'its provider is asked before')
+  t.equal((await cancel(unheard.invoiceId)).status, 409, 'its provider is called before')
   t.equal((await cancel('123456789012345')).status, 404)
 })
 
@@ -149,7 +149,7 @@ t.test("a fault in a page's address is reported as the API reports it", async t 
   }
 })
 
-t.test('a form that asks for nothing that its page knows changes nothing', async t => {
+t.test('a form without known fields changes nothing', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   for (const page of ['plan', 'store']) {
@@ -161,7 +161,7 @@ t.test('a form that asks for nothing that its page knows changes nothing', async
   t.same(row, { made: 0 })
 })
 
-t.test('money is shown as people write it, with its cents and every digit, and sent as it was typed', async t => {
+t.test('money is formatted by locale, with its cents and every digit, and sent as typed', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   await gateway.merchantSend('POST', '/api/payments', { orderId: 'dollars', amount: 2, currency: 'USD' })

@@ -53,7 +53,7 @@ t.test('till: a payment in satoshis or dollars is shown as a code, and a form se
   t.match(taken.text, /value="2500"/, 'what was typed stays')
 })
 
-t.test('till: amounts that are none make no payment and stay in the form', async t => {
+t.test('till: invalid amounts make no payment and stay in the form', async t => {
   const { gateway, send } = await setUp(t)
   for (const [amount, currency] of [
     ...['', '0', '-1', '1e9', '1e-9', 'NaN', '2.5', '9'.repeat(20), '<b>'].map(text => [text, 'sats'] as const),
