@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { allocatedBetweenCollections } from '../measure/allocation.ts'
 
-test('what was allocated is the growth between collections', () => {
+test('allocated bytes are the growth between collections', () => {
   const line = (before: string, after: string): string =>
     `[42:0x1234:0]      812 ms: Scavenge ${before} (38.2) -> ${after} (38.5) MB, pooled: 0 MB, 1.20 / 0.00 ms  (average mu = 1.000) task;\n`
   assert.equal(

@@ -23,7 +23,7 @@ test('a process whose threads live on is counted by them, however its ticks are 
   assert.equal(clock.read(1_023_500, 1_010_000, TICK) - begin, 23_000)
 })
 
-test('what a thread used that has ended stays counted, to two ticks', () => {
+test('the CPU time of an ended thread stays counted, to two ticks', () => {
   const clock = new ProcessClock()
   // Two threads of a second each; then one uses half a second more and ends, and the other a tenth.
   const begin = clock.read(2_000_000, 1_990_000, TICK)

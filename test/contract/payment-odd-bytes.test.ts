@@ -2,7 +2,7 @@ import t from 'tap'
 import { buy } from '../support/gateway.ts'
 import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'
 
-t.test('octets that a database cannot hold are never a fault of ours', async t => {
+t.test('octets that a database cannot hold never cause a 500', async t => {
   const upstream = await countingUpstream(t)
   const route = `  - match: { path: /whole/* }\n    price: 7 sats\n    tokenPath: pattern\n    chain: paid\n    upstream: { url: "${upstream.origin}" }\n`
   const shop = await openShop(t, { upstream, yaml: shopYaml(upstream.origin, { route }) })

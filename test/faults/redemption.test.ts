@@ -76,23 +76,20 @@ t.test(
   }
 )
 
-t.test(
-  "where a client's cap on open invoices in a place is reached, the refusals are 429 with Retry-After",
-  async t => {
-    const upstream = await countingUpstream(t)
-    const { gateway } = await openShop(t, {
-      upstream,
-      clock: new ManualClock(),
-      yaml: shopYaml(upstream.origin, {
-        replace: [['mode: development', 'payment: { maxOutstanding: { address: 10, place: 10 } }\nmode: development']]
-      })
+t.test("at a client's cap on open invoices in a place, the refusals are 429 with Retry-After", async t => {
+  const upstream = await countingUpstream(t)
+  const { gateway } = await openShop(t, {
+    upstream,
+    clock: new ManualClock(),
+    yaml: shopYaml(upstream.origin, {
+      replace: [['mode: development', 'payment: { maxOutstanding: { address: 10, place: 10 } }\nmode: development']]
     })
-    const credential = await buy(gateway, path, 'payment')
-    for (let other = 0; other < 10; other++) t.equal((await gateway.send('GET', `${path}?other=${other}`)).status, 402)
-    const counts = await race(t, [gateway], credential, upstream.hits, [429])
-    t.equal(counts.get(429), REDEMPTIONS - 1)
-  }
-)
+  })
+  const credential = await buy(gateway, path, 'payment')
+  for (let other = 0; other < 10; other++) t.equal((await gateway.send('GET', `${path}?other=${other}`)).status, 402)
+  const counts = await race(t, [gateway], credential, upstream.hits, [429])
+  t.equal(counts.get(429), REDEMPTIONS - 1)
+})
 
 t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: one is delivered', async t => {
   const database = await freshPostgres(t)
@@ -198,7 +195,7 @@ const sold: RequestListener = (_req, res) => {
   res.end('sold')
 }
 
-t.test('what an upstream does to a Payment credential', async t => {
+t.test("how an upstream's response changes a Payment credential", async t => {
   const shop = await moodyShop(t)
   const { gateway, become } = shop
   const proxy = await shop.proxy()

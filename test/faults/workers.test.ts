@@ -131,7 +131,7 @@ t.test(
   }
 )
 
-t.test('what one process changes reaches another within five seconds', async t => {
+t.test('a change in one process reaches another within five seconds', async t => {
   const env = await shared(t)
   if (env === null) return
   const upstream = await countingUpstream(t)

@@ -153,79 +153,82 @@ t.test('a key that the first refuses does not stop the sale, and the reason is r
   t.match(await makersOf(gateway), [{ use: 'passed over', reason: 'refuses its key' }, { use: 'used' }])
 })
 
-t.test('what one made stays with it, also after a restart with another order: sync, refund and news', async t => {
-  const { phoenixd, cln, start } = await scene(t)
-  const both = () => ({ primaryApiKey: `${phoenixd.key()}\n${cln.key()}` })
-  let gateway = await start(inOrder(PHOENIXD, CLN))
-  t.equal((await gateway.merchantSend('PUT', '/api/merchant/primary-key', both())).status, 200)
-  const validated = (await gateway.merchantSend('POST', '/api/merchant/validate-primary')).json()
-  t.match(validated, { isValid: true, message: /^phoenixd: .* cln: / })
-  const create = async (orderId: string) => {
-    const answer = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: 0.00001, currency: 'BTC' })
-    t.equal(answer.status, 201)
-    return answer.json() as { invoiceId: string; lightningInvoice: string }
+t.test(
+  'a payment stays with its provider, also after a restart with another order: sync, refund and notification',
+  async t => {
+    const { phoenixd, cln, start } = await scene(t)
+    const both = () => ({ primaryApiKey: `${phoenixd.key()}\n${cln.key()}` })
+    let gateway = await start(inOrder(PHOENIXD, CLN))
+    t.equal((await gateway.merchantSend('PUT', '/api/merchant/primary-key', both())).status, 200)
+    const validated = (await gateway.merchantSend('POST', '/api/merchant/validate-primary')).json()
+    t.match(validated, { isValid: true, message: /^phoenixd: .* cln: / })
+    const create = async (orderId: string) => {
+      const answer = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: 0.00001, currency: 'BTC' })
+      t.equal(answer.status, 201)
+      return answer.json() as { invoiceId: string; lightningInvoice: string }
+    }
+    const [one, two] = [await create('one'), await create('two')]
+    const hashes = [one, two].map(({ lightningInvoice }) => decodeInvoice(lightningInvoice).paymentHash)
+    t.ok(
+      hashes.every(hash => phoenixd.wallet.invoices.has(hash)),
+      'the first key of the account comes first'
+    )
+    const quote = await gateway.send('GET', '/demo/quote')
+
+    gateway = await start(inOrder(CLN, PHOENIXD))
+    for (const hash of hashes) phoenixd.wallet.settle(hash)
+    const synced = await gateway.merchantSend('POST', `/api/payments/${one.invoiceId}/sync`)
+    t.match(synced.json(), { status: /^paid$/ })
+    const event = phoenixd.notification(hashes[1] ?? '')
+    // The same receiver takes what either sends; the operator's key does not sign for the merchant.
+    t.equal(
+      (
+        await gateway.send('POST', '/api/webhooks/primary', {
+          body: event.body,
+          headers: { 'content-type': 'application/json', ...event.headers }
+        })
+      ).status,
+      401
+    )
+    const preimage = phoenixd.wallet.settle(decodeInvoice(invoiceOf(quote)).paymentHash)
+    const authorization = credentialOf(challengeOf(quote, 'l402'), preimage)
+    t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
+    t.ok(holds(cln, await gateway.send('GET', '/demo/quote')), 'new ones are made by what is first now')
+
+    const back = encodeInvoice(
+      {
+        network: 'testnet',
+        amountMsat: 500_000n,
+        paymentHash: 'ab'.repeat(32),
+        paymentSecret: 'cd'.repeat(32),
+        timestamp: Math.floor(Date.now() / 1000),
+        expirySeconds: 3_600,
+        description: 'refund'
+      },
+      Buffer.alloc(32, 9)
+    )
+    const refund = await gateway.merchantSend('POST', '/api/refunds', {
+      invoiceId: one.invoiceId,
+      refundType: 'ln',
+      refundAddress: back,
+      amountSatoshis: 500
+    })
+    t.equal(refund.status, 201, refund.text)
+    t.same([phoenixd.wallet.sendings, cln.wallet.sendings], [1, 0], 'it is refunded through the provider that took it')
+
+    gateway = await start(inOrder(CLN, '{ kind: lnbits }'))
+    const gone = await gateway.merchantSend('POST', '/api/refunds', {
+      invoiceId: one.invoiceId,
+      refundType: 'ln',
+      refundAddress: back,
+      amountSatoshis: 500
+    })
+    t.match(gone, { status: 400 })
+    t.match(gone.text, /made through phoenixd, and the primary provider is cln or lnbits now/)
+    const unasked = await gateway.merchantSend('POST', `/api/payments/${two.invoiceId}/sync`)
+    t.match(unasked.json(), { status: /^unpaid$/ }, 'no other provider is called for it')
   }
-  const [one, two] = [await create('one'), await create('two')]
-  const hashes = [one, two].map(({ lightningInvoice }) => decodeInvoice(lightningInvoice).paymentHash)
-  t.ok(
-    hashes.every(hash => phoenixd.wallet.invoices.has(hash)),
-    'the first key of the account comes first'
-  )
-  const quote = await gateway.send('GET', '/demo/quote')
-
-  gateway = await start(inOrder(CLN, PHOENIXD))
-  for (const hash of hashes) phoenixd.wallet.settle(hash)
-  const synced = await gateway.merchantSend('POST', `/api/payments/${one.invoiceId}/sync`)
-  t.match(synced.json(), { status: /^paid$/ })
-  const event = phoenixd.notification(hashes[1] ?? '')
-  // The same receiver takes what either sends; the operator's key does not sign for the merchant.
-  t.equal(
-    (
-      await gateway.send('POST', '/api/webhooks/primary', {
-        body: event.body,
-        headers: { 'content-type': 'application/json', ...event.headers }
-      })
-    ).status,
-    401
-  )
-  const preimage = phoenixd.wallet.settle(decodeInvoice(invoiceOf(quote)).paymentHash)
-  const authorization = credentialOf(challengeOf(quote, 'l402'), preimage)
-  t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
-  t.ok(holds(cln, await gateway.send('GET', '/demo/quote')), 'new ones are made by what is first now')
-
-  const back = encodeInvoice(
-    {
-      network: 'testnet',
-      amountMsat: 500_000n,
-      paymentHash: 'ab'.repeat(32),
-      paymentSecret: 'cd'.repeat(32),
-      timestamp: Math.floor(Date.now() / 1000),
-      expirySeconds: 3_600,
-      description: 'refund'
-    },
-    Buffer.alloc(32, 9)
-  )
-  const refund = await gateway.merchantSend('POST', '/api/refunds', {
-    invoiceId: one.invoiceId,
-    refundType: 'ln',
-    refundAddress: back,
-    amountSatoshis: 500
-  })
-  t.equal(refund.status, 201, refund.text)
-  t.same([phoenixd.wallet.sendings, cln.wallet.sendings], [1, 0], 'it is refunded through the provider that took it')
-
-  gateway = await start(inOrder(CLN, '{ kind: lnbits }'))
-  const gone = await gateway.merchantSend('POST', '/api/refunds', {
-    invoiceId: one.invoiceId,
-    refundType: 'ln',
-    refundAddress: back,
-    amountSatoshis: 500
-  })
-  t.match(gone, { status: 400 })
-  t.match(gone.text, /made through phoenixd, and the primary provider is cln or lnbits now/)
-  const unasked = await gateway.merchantSend('POST', `/api/payments/${two.invoiceId}/sync`)
-  t.match(unasked.json(), { status: /^unpaid$/ }, 'no other provider is called for it')
-})
+)
 
 t.test('an account that has a key for one of several is paid there alone', async t => {
   const { phoenixd, cln, start } = await scene(t)

@@ -12,5 +12,5 @@ void t.test('lnd in the primary slot of a whole gateway', async t => {
     hanging(t, front)
   )
   await t.test('from the key to the refund', t => journey(t, front))
-  await t.test('what goes wrong', t => faults(t, front))
+  await t.test('failures', t => faults(t, front))
 })

@@ -86,5 +86,5 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   )
 
   await t.test('from the key to the refund', t => journey(t, front))
-  await t.test('what goes wrong', t => faults(t, front))
+  await t.test('failures', t => faults(t, front))
 })

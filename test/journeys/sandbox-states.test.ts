@@ -72,7 +72,7 @@ t.test('an integrator sees in the sandbox how failed payments end, each with its
     t.equal((await gateway.send('GET', '/demo/quote')).status, 402)
   })
 
-  await t.test('who may, and what is refused', async t => {
+  await t.test('roles, and refusals', async t => {
     const { lightningInvoice: invoice } = await create()
     const relayed = { 'x-forwarded-for': '203.0.113.9' }
     const body = { invoice, state: 'underpaid' }

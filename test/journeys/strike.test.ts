@@ -132,5 +132,5 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
   )
 
   await t.test('from the key to the refund', t => journey(t, front))
-  await t.test('what goes wrong', t => faults(t, front))
+  await t.test('failures', t => faults(t, front))
 })

@@ -67,7 +67,7 @@ void t.test('test mode: payments of the test key are the sandbox’s, and each s
     t.equal(paid.status, 404, 'the sandbox pays no invoice of a provider')
   })
 
-  await t.test('what is paid is marked, and no sum, list or mail of the live side has it', async t => {
+  await t.test('test payments are marked, and no sum, list or mail of the live side has them', async t => {
     await pays(t, ask, test)
     const [webhook] = await eventually('the webhook has arrived', async () => {
       const found = front.webhooksOf(test['invoiceId'])
@@ -95,7 +95,7 @@ void t.test('test mode: payments of the test key are the sandbox’s, and each s
     t.notMatch(metrics.text, /boltgate_payments_total\{[^}]*source="payment"/)
   })
 
-  await t.test('what costs money is refused', async t => {
+  await t.test('operations that cost money are refused', async t => {
     for (const [method, path, body] of [
       ['PUT', '/api/merchant/primary-key', { primaryApiKey: till.key }],
       ['PUT', '/api/merchant/payment-provider', { provider: 'alternate' }],

@@ -35,7 +35,7 @@ const compose = parse(read('compose.yaml'), { merge: true }) as {
 const dockerfile = read('Dockerfile')
 const services = Object.entries(compose.services)
 
-t.test('what `docker compose up` starts is a trial, is called so, and is reached from this machine alone', async t => {
+t.test('`docker compose up` starts a trial, says so, and listens on this machine alone', async t => {
   t.match(read('.env'), /^COMPOSE_PROFILES=trial$/m)
   const trial = services.filter(([, { profiles }]) => profiles.includes('trial'))
   t.same(

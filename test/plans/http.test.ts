@@ -72,7 +72,7 @@ async function commonRows(t: T, gateway: TestGateway) {
     }
   })
 
-  await t.test('what is wrong with a field of a checkout', async t => {
+  await t.test("validation of a checkout's fields", async t => {
     const wrong = async (more: Json, field: string) => {
       t.match(
         json(await checkout(gateway, { ...buyer, ...more }), 400)['errors'],
@@ -126,7 +126,7 @@ async function commonRows(t: T, gateway: TestGateway) {
     }
   })
 
-  await t.test('a checkout without addresses of its own leads to pages of ours', async t => {
+  await t.test("a checkout without addresses of its own leads to the gateway's pages", async t => {
     for (const [end, text] of [
       ['done', /Thank you/],
       ['canceled', /Checkout canceled/]

@@ -128,7 +128,7 @@ t.test('a subscription is read with the period of its items, its plan by price, 
   })
 })
 
-t.test('what is not ours or is odd is read as such', async t => {
+t.test('unknown or odd events are read as such', async t => {
   const other = fake.subscribe({
     customer: fake.customer('b@example.com', 'As the card says'),
     status: 'paused',

@@ -54,7 +54,7 @@ const posted = (body: string, changes: { limit?: number; expects?: boolean } = {
   }
 })
 
-t.test('what was sent is in the database before it is sent', async t => {
+t.test('a response is in the database before it is sent', async t => {
   const s = await shop(t)
   const { invoice, macaroon } = l402Parameters((await s.ask()).headers.all('www-authenticate'))
   const row = await s.selling.claims.find(decodeInvoice(invoice).paymentHash)
@@ -227,7 +227,7 @@ t.test('a closed offer: 503 with its message', async t => {
   t.equal(s.payee.requests.length, 0)
 })
 
-t.test('what has been paid or costs nothing passes', async t => {
+t.test('paid and free requests pass', async t => {
   const s = await shop(t)
   t.equal(
     (

@@ -282,7 +282,7 @@ t.test('a legacy credential may be repeated until its challenge expires', async 
   t.equal(g.reached, 4)
 })
 
-t.test('what the answer was decides whether a single-use credential is spent or given back', async t => {
+t.test('the response decides whether a single-use credential is spent or given back', async t => {
   const g = await gate(t)
   const fails =
     (status: number): HarnessAnswer =>

@@ -109,7 +109,7 @@ t.test('a redirect of an upstream is passed on, never followed', async t => {
   t.same(secret.hits, [])
 })
 
-t.test("what a merchant writes cannot become a header line of its own, or one of the gateway's", async t => {
+t.test("a merchant's text cannot become a header line of its own, or one of the gateway's", async t => {
   const shop = await openShop(t)
   const { gateway, upstream } = shop
   const make = (more: object) =>

@@ -34,7 +34,7 @@ async function open(t: Parameters<typeof openShop>[0]) {
 }
 
 t.test(
-  'what was issued for a proxy until now is refused in every scheme, used or not; what is sold afterwards is valid',
+  'credentials issued for a proxy until now are refused in every scheme, used or not; later ones are valid',
   async t => {
     const { gateway, proxy, clock, upstream } = await open(t)
     const [mine, other] = [await proxy(), await proxy()]

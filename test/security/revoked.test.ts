@@ -25,7 +25,7 @@ async function produce({ gateway }: Shop, resource: string) {
 }
 
 t.test(
-  'what is revoked is refused, in every scheme, known or not, and sold again where only a payment was revoked',
+  'a revoked credential is refused, in every scheme, known or not, and sold again where only a payment was revoked',
   async t => {
     const shop = await openShop(t)
     const { gateway, upstream } = shop

@@ -18,7 +18,7 @@ t.test('a person buys in the shop of the sandbox', async t => {
     t.equal(headers['x-robots-tag'], undefined, 'search engines may find a store that wants to be listed')
   })
 
-  await t.test('what cannot be ordered is said on the page, which keeps what was typed', async t => {
+  await t.test('a cart that cannot be ordered is reported on the page, which keeps its fields', async t => {
     for (const [change, words] of [
       [{ v10101: '0', v10301: '' }, 'Enter a quantity for at least one product.'],
       [{ v10101: '-1', v10301: '' }, 'Enter a quantity for at least one product.'],

@@ -35,7 +35,7 @@ t.test(
 )
 
 t.test(
-  'what was bought elsewhere of the same merchant, at a proxy or a producer named as the store is, buys nothing in it',
+  'purchases elsewhere of the same merchant, at a proxy or a producer named as the store is, buy nothing in it',
   async t => {
     const shop = await openShop(t)
     const { slug, merchantId } = shop.integration

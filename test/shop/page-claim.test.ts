@@ -172,7 +172,7 @@ t.test('Limits | Shipping address: each field at its most characters is taken, o
   }
 })
 
-t.test('what an address needs is what its country needs', async t => {
+t.test('an address has the fields that its country needs', async t => {
   const cases: ReadonlyArray<readonly [string, Record<string, string>, Partial<Record<Field, string>>]> = [
     [
       'Canada',
@@ -275,7 +275,7 @@ t.test('while another process makes the order, the page says so and keeps the ad
   t.notMatch(answer.text, 'secret words')
 })
 
-t.test('what the claim itself refuses is said above the form, or beside the fields that it names', async t => {
+t.test('errors of the claim itself are shown above the form, or beside the fields that they name', async t => {
   t.teardown(() => {
     world.refusal = null
   })

@@ -48,7 +48,7 @@ t.test('two letters or an English name to two capital letters', async t => {
   for (const [text, code] of cases) t.equal(countryCode(text), code, text)
 })
 
-t.test('every country of the standard is there once, and is found by its own name', async t => {
+t.test('every country of the standard is listed once, and is found by its own name', async t => {
   t.equal(COUNTRIES.length, 250, 'the 249 of ISO 3166-1, and Kosovo')
   t.equal(new Set(COUNTRIES.map(({ code }) => code)).size, 250)
   t.equal(new Set(COUNTRIES.map(({ name }) => name)).size, 250)

@@ -91,7 +91,7 @@ t.test('the sandbox shop', async t => {
     }
   )
 
-  await t.test('what is sold out or unknown is not available', async t => {
+  await t.test('sold-out and unknown variants are not available', async t => {
     const items = [mug, soldOut, 1].map(variantId => ({ variantId, quantity: 1 }))
     t.same([...(await shop.available(await aStore(f), items))], [mug])
   })

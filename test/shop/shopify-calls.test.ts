@@ -171,7 +171,7 @@ t.test('throttling by cost', async t => {
   })
 })
 
-t.test('what was paid for waits longer than questions: no number of them keeps an order from being made', async t => {
+t.test('paid orders wait longer than queries: no number of them keeps an order from being made', async t => {
   const clock = new ManualClock()
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
@@ -227,7 +227,7 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   t.same(new Set(await Promise.all(asked)), new Set(['answered', 'throttled']), 'there were more questions than points')
 })
 
-t.test('what goes wrong', async t => {
+t.test('failures', async t => {
   const { fake, clock, platform, store } = await shopify(t)
   await platform.shopInfo(store)
   const faults: ReadonlyArray<readonly [ShopifyFault, string, number | null]> = [
@@ -314,7 +314,7 @@ t.test('what goes wrong', async t => {
     }
   })
 
-  t.test('what the schema does not know is refused, and nothing was done', async t => {
+  t.test('input outside the schema is refused, and nothing is done', async t => {
     const before = fake.shop.orders.length
     t.equal(await fault(platform.createOrder(store, mugs(fake, { countryCode: 'QQ' }))), 'refused')
     t.equal(fake.shop.orders.length, before)

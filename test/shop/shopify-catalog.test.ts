@@ -126,7 +126,7 @@ t.test('the catalog', async t => {
   })
 })
 
-t.test('what a shop is', async t => {
+t.test('the data of a shop', async t => {
   const { fake, platform, store } = await shopify(t)
   t.same(await platform.shopInfo(store), {
     name: 'Example Goods',

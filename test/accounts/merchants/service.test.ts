@@ -140,7 +140,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   )
 
-  await t.test('what billing says is kept to the millisecond, and what it does not say stays', async t => {
+  await t.test('billing data is kept to the millisecond, and missing fields keep their values', async t => {
     const { merchant } = await fresh()
     const end = Date.parse('2026-12-21T00:00:00.123Z')
     await merchants.change(merchant.id, {

@@ -51,7 +51,7 @@ await eachDatabase(t, 'only the operator reads the traffic', async (t, database)
   t.equal(stranger.status, 401)
 })
 
-await t.test('what a running gateway answers is written within a minute, and when it stops', async t => {
+await t.test('a running gateway writes its request counts within a minute, and when it stops', async t => {
   const database = await openTestDatabase(t)
   const gateway = await startGateway(t, { database })
   for (let i = 0; i < 3; i++) await gateway.send('GET', '/health')

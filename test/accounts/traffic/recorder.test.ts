@@ -193,7 +193,7 @@ async function rowsOf(database: Database) {
   return found?.all ?? []
 }
 
-await eachDatabase(t, 'what is older than thirty days is deleted, and what is not stays', async (t, database) => {
+await eachDatabase(t, 'rows older than thirty days are deleted, and others stay', async (t, database) => {
   const clock = new ManualClock(START)
   const store = new TrafficStore(database)
   const process = gateway(clock, store)

@@ -117,7 +117,7 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   }
 })
 
-t.test('what is called wrongly ends with 2 and says why', async t => {
+t.test('a usage error exits with 2 and says why', async t => {
   for (const [args, message] of [
     [['nonsense'], /^Unknown command "nonsense"\. \[BG_USAGE\]\n\nboltgate, /],
     [['strat'], /^Unknown command "strat"\. Did you mean "start"\? \[BG_USAGE\]\n/],

@@ -330,7 +330,7 @@ t.test('conditions that cover every request of a route, and those that both side
   )
 })
 
-t.test('what check refuses a start and a reload refuse with the same lines', async t => {
+t.test('check, start and reload refuse the same mistakes with the same lines', async t => {
   const gateway = await startGateway(t)
   const yaml = file('throttle, proxy, credential, challenge', `price: 10, ${up}`)
   const [line = ''] = await check(yaml)

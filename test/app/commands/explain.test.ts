@@ -9,7 +9,7 @@ const system = (members: object) => Object.assign(new Error('the words of the sy
 const refused = (code: string) =>
   Reflect.construct(postgres.PostgresError, [{ message: 'database "x" does not exist', code }]) as Error
 
-t.test('what ended a command has the code of what it means', async t => {
+t.test('a failed command has the exit code of its cause', async t => {
   for (const [error, code] of [
     [system({ code: 'ENOTFOUND', syscall: 'getaddrinfo' }), 'BG_NOT_REACHED'],
     [system({ code: 'ECONNREFUSED', syscall: 'connect' }), 'BG_NOT_REACHED'],

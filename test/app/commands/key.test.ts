@@ -85,7 +85,7 @@ t.test('a certificate of a public authority is left out', async t => {
   t.match(readLndConnect(out), { origin: 'https://node.example.com:443', certificate: null })
 })
 
-t.test('what cannot make invoices, and what is not there, is said before anything is printed', async t => {
+t.test('a kind that cannot make invoices, or is unknown, is reported before anything is printed', async t => {
   const refusals: ReadonlyArray<readonly [Readonly<Record<string, string | Uint8Array>>, string[], RegExp]> = [
     [{}, [], /No macaroon was found in .*: lncli bakemacaroon/],
     [{ 'boltgate.macaroon': baked(['invoices:read']) }, [], /boltgate\.macaroon lacks invoices:write/],

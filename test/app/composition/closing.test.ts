@@ -9,7 +9,7 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { loadText } from '../../support/gateway.ts'
 
-t.test('what was opened last is closed first, also past one that fails to close', async t => {
+t.test('parts are closed in reverse order, also past one that fails to close', async t => {
   const closers = new Closers(silentLog)
   const closed: string[] = []
   for (const part of ['first', 'second', 'third']) {

@@ -281,29 +281,32 @@ routes:
   })
 })
 
-t.test('a plugin file is loaded by its path from the folder of the file, and read by its own schema', async t => {
-  const text = `chains:
+t.test(
+  'a plugin file is loaded by its path relative to the configuration file, and read by its own schema',
+  async t => {
+    const text = `chains:
   own:
     - ./plugins/stamp.ts: { text: hi }
     - forward
 `
-  const asked: string[] = []
-  const importPlugin = async (file: string) => {
-    asked.push(file)
-    return { name: 'stamp', config: Type.Object({ text: Type.String(), times: Type.Integer({ default: 1 }) }) }
+    const asked: string[] = []
+    const importPlugin = async (file: string) => {
+      asked.push(file)
+      return { name: 'stamp', config: Type.Object({ text: Type.String(), times: Type.Integer({ default: 1 }) }) }
+    }
+    const { chains } = await load(text, {}, { importPlugin })
+    t.same(asked, ['/srv/gateway/plugins/stamp.ts'])
+    t.match(chains['own']?.[0], {
+      plugin: './plugins/stamp.ts',
+      file: '/srv/gateway/plugins/stamp.ts',
+      config: { text: 'hi', times: 1 }
+    })
+    t.same(await linesOf(text.replace('text: hi', 'txet: hi'), {}, { importPlugin }), [
+      'gateway.yaml:3:7: chains.own[0]["./plugins/stamp.ts"].text: found nothing; this key is required: a text [BG_CONFIG_MISSING_KEY]',
+      'gateway.yaml:3:29: chains.own[0]["./plugins/stamp.ts"].txet: found the unknown key "txet"; allowed: text, times. Did you mean "text"? [BG_CONFIG_UNKNOWN_KEY]'
+    ])
   }
-  const { chains } = await load(text, {}, { importPlugin })
-  t.same(asked, ['/srv/gateway/plugins/stamp.ts'])
-  t.match(chains['own']?.[0], {
-    plugin: './plugins/stamp.ts',
-    file: '/srv/gateway/plugins/stamp.ts',
-    config: { text: 'hi', times: 1 }
-  })
-  t.same(await linesOf(text.replace('text: hi', 'txet: hi'), {}, { importPlugin }), [
-    'gateway.yaml:3:7: chains.own[0]["./plugins/stamp.ts"].text: found nothing; this key is required: a text [BG_CONFIG_MISSING_KEY]',
-    'gateway.yaml:3:29: chains.own[0]["./plugins/stamp.ts"].txet: found the unknown key "txet"; allowed: text, times. Did you mean "text"? [BG_CONFIG_UNKNOWN_KEY]'
-  ])
-})
+)
 
 t.test('a plugin file that cannot be loaded is a problem at the entry that names it', async t => {
   t.same(

@@ -38,7 +38,7 @@ t.test('prices are satoshis', async t => {
   t.equal(parseUnit('price', '1 sat'), 1)
 })
 
-t.test('what is no exact value with a known unit is refused', async t => {
+t.test('an inexact value or an unknown unit is refused', async t => {
   for (const text of [
     '',
     '10',

@@ -23,7 +23,7 @@ t.test('a plain head is read to its end', async t => {
   t.equal(read(get('connection:  CLOSE '))?.last, true)
 })
 
-t.test('what is not plain is left to node:http', async t => {
+t.test('other requests are left to node:http', async t => {
   const others = [
     'TRACE / HTTP/1.1\r\n\r\n',
     'get / HTTP/1.1\r\n\r\n',

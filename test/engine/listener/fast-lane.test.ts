@@ -447,7 +447,7 @@ t.test('a client that pipelines many requests is throttled, and gets every respo
   for (let at = 0; at < count; at++) t.equal((await client.response()).body, `/${at}`)
 })
 
-t.test('what the lane has held back is parsed before what comes after it was handed over', async t => {
+t.test('bytes that the lane has held back are parsed before later ones', async t => {
   const seen: string[] = []
   const answers: (() => void)[] = []
   const door = await openDoor(t, {

@@ -523,7 +523,7 @@ t.test('a malformed body ends its reader, and is answered with 400', async t => 
   t.equal(response.header('connection'), 'close')
 })
 
-t.test('what an upstream sends behind a 205 without a length is not taken for the next answer', async t => {
+t.test('bytes that an upstream sends after a 205 without a length are not read as the next response', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
   const evil = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')

@@ -79,7 +79,7 @@ t.test('quality values decide (RFC 9110, 12.4.2 and 12.5.1)', async t => {
   for (const accept of no) t.notOk(prefersHtml(accept), accept)
 })
 
-t.test('what does not follow the grammar is no wish for a page', async t => {
+t.test('a header outside the grammar is no preference for a page', async t => {
   for (const accept of [
     'text/html;q=.5',
     'text/html;q=1.5',

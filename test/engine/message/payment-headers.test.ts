@@ -94,7 +94,7 @@ t.test('a credential is looked up in its fields, in any letter case', async t =>
   t.notOk(mayCarryPreimage(Buffer.from(encodeMacaroon(MACAROON)).toString('hex')))
 })
 
-t.test('what the verifier admits, or refuses as a payment, the forwarder keeps back', async t => {
+t.test('the forwarder removes what the verifier admits, or refuses as a payment', async t => {
   fc.assert(
     fc.property(field, ([name, value]) => {
       const headers = [name, value]

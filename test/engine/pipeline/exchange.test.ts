@@ -318,7 +318,7 @@ t.test('an upstream that fails while hooks work on its head gets one answer', as
   t.equal(result.outcome.source, 'error')
 })
 
-t.test('what comes after the end is ignored', async t => {
+t.test('events after the end are ignored', async t => {
   const chain = await chainOf([], (_ctx, responder) => {
     void responder.head(200, new HeaderList())
     void responder.head(500, new HeaderList())

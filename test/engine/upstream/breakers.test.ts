@@ -126,7 +126,7 @@ t.test('after the pause one request a pause is sold, and paid requests are serve
   )
 })
 
-t.test('what a client can provoke by its requests closes an upstream for that client alone', async t => {
+t.test('failures that a client can provoke close an upstream for that client alone', async t => {
   const clock = new ManualClock()
   const breakers = new UpstreamBreakers(clock)
   for (let failure = 0; failure < 5; failure++) breakers.failed(from(A), TARGET, false)

@@ -313,7 +313,7 @@ async function setup(t: Test, answer = ANSWER) {
   return { upstream, forwarder }
 }
 
-t.test('what clients send reaches the upstream as the rules say', async t => {
+t.test('requests of clients reach the upstream as the rules say', async t => {
   const { upstream, forwarder } = await setup(t)
   for (const vector of REQUESTS) {
     const responder = new RecordingResponder()

@@ -58,7 +58,7 @@ t.test('TE is in the Connection list of its sender (RFC 9110 10.1.4)', async t =
   )
 })
 
-t.test('what could split or smuggle a request is refused', async t => {
+t.test('a request that could be split or smuggled is refused', async t => {
   for (const call of [
     { method: 'CONNECT' },
     { method: '' },

@@ -264,7 +264,7 @@ async function byNode(port: number, method: string): Promise<Pick<Result, 'inter
   }
 }
 
-t.test('what came during a pause is handed over in pieces of one read, and stops between them', async t => {
+t.test('bytes that arrive during a pause are delivered in chunks of one read, and stop between them', async t => {
   const body = 'x'.repeat(3 * MAX_PIECE)
   for (const framing of [`Content-Length: ${body.length}`, 'Connection: close']) {
     const reader = new Recorder([true])
@@ -419,7 +419,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, bytes: string, fault: strin
   ['trailers too large', `${CHUNKED}0\r\n${'X-A: a\r\n'.repeat(MAX_HEAD / 8 + 1)}\r\n`, 'UPSTREAM_HEAD_TOO_LARGE']
 ]
 
-t.test('what is malformed, ambiguous or cut is refused, whole and in pieces', async t => {
+t.test('a malformed, ambiguous or cut response is refused, whole and in chunks', async t => {
   for (const [name, bytes, fault] of REFUSED) {
     const whole = parse([bytes])
     t.equal(whole.fault, fault, name)

@@ -22,7 +22,7 @@ function player(vector: AnswerVector): (connection: RawConnection) => Promise<vo
   }
 }
 
-t.test('what upstreams send reaches the client as the rules say', async t => {
+t.test('responses of upstreams reach the client as the rules say', async t => {
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {
     await forwarder.close()
@@ -319,7 +319,7 @@ t.test('pieces that come while a hook still holds the head are kept in order', a
   }
 })
 
-t.test('what undici hands over in spite of a pause waits for the head', async t => {
+t.test('bytes that undici delivers in spite of a pause wait for the head', async t => {
   for (const then of ['end', 'error'] as const) {
     const forwarder = new Forwarder({ clock: systemClock, production: false })
     const { upstream, target, release } = await forwarder.open(upstreamConfig('http://127.0.0.1:1'))

@@ -219,7 +219,7 @@ t.test('real lnd nodes', { skip }, async t => {
       t.match(await payer.api('GET', `/v1/invoice/${one.payoutId}`), { state: 'SETTLED', amt_paid_sat: '700' })
     })
 
-    await t.test("what cannot be paid is refused with lnd's reason", async t => {
+    await t.test("an unpayable invoice is refused with lnd's reason", async t => {
       const { payment_request: large } = await payer.api('POST', '/v1/invoices', { value: '1900000' })
       await t.rejects(lnd.createPayout(key, payout('2002', { type: 'ln', invoice: String(large) }, 1_900_000)), {
         name: 'ProviderRefused',

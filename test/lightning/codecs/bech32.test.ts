@@ -69,7 +69,7 @@ t.test('the examples of BIP 173 are read or refused as it says', async t => {
   t.throws(() => encodeBech32('a', [-1]), Bech32Error)
 })
 
-t.test('what is written and read is what the library says, and what it refuses is refused', async t => {
+t.test('reading and writing match the library, and so do refusals', async t => {
   fc.assert(
     fc.property(prefix, words, fc.nat(), fc.string({ minLength: 1, maxLength: 1 }), (human, data, place, other) => {
       const text = encodeBech32(human, data)

@@ -119,7 +119,7 @@ t.test('a named payee must have signed, in low-S form', async t => {
   t.equal(refusal(() => decodeInvoice(sign(`02${'00'.repeat(32)}`, false))).code, 'signature', 'no point of the curve')
 })
 
-t.test('what makes an invoice ambiguous is refused', async t => {
+t.test('an ambiguous invoice is refused', async t => {
   const { prefix, words } = bech32.decode(encodeInvoice(TERMS, KEY) as `${string}1${string}`, false) // as above
   const insert = (...field: number[]) =>
     bech32.encode(prefix, [...words.slice(0, 7), ...field, ...words.slice(7)], false)

@@ -233,7 +233,7 @@ t.test('a credential in a JSON-RPC message is that of a header, with its request
     t.match(parsePaymentObject(bad), { ok: false, slug: 'invalid-challenge' })
 })
 
-t.test('what does not decode is invalid-challenge', async t => {
+t.test('an undecodable challenge is invalid-challenge', async t => {
   const payload = { preimage: PREIMAGE }
   const bad: Record<string, string> = {
     'not base64url': 'a.b',

@@ -64,7 +64,7 @@ t.test('a missing scope is named, by the check and by whatever needs it', async 
   await t.rejects(provider.createPayout(receiving, refundOf(clock, 40)), { scope: 'WRITE' })
 })
 
-t.test('what Blink says inside its answers is what it is', async t => {
+t.test("errors in Blink's responses are mapped to ours", async t => {
   const { clock, fake, provider, key } = await setUp(t)
   for (const [code, wanted] of [
     ['INVALID_INPUT', { name: 'ProviderRefused', reason: 'request', message: 'Blink refused the request: not so' }],
@@ -84,7 +84,7 @@ t.test('what Blink says inside its answers is what it is', async t => {
   t.ok(await provider.createCharge(key, request))
 })
 
-t.test('what is too little for a payment is refused, and what may have been sent is not', async t => {
+t.test('an insufficient balance is a refusal, and an uncertain payout is not', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   fake.refusing = { code: 'INSUFFICIENT_BALANCE', message: 'balance is too low' }
   await t.rejects(provider.createPayout(key, refundOf(clock, 40)), {

@@ -147,7 +147,7 @@ t.test('its webhook is registered for what was settled, and believed by its sign
   t.throws(() => read(Buffer.from('{"type":"InvoiceSettled","invoiceId":"../x"}'), headers), { status: 400 })
 })
 
-t.test('what the states of an invoice mean', async t => {
+t.test('the states of an invoice are mapped', async t => {
   const status = (name: string, additionalStatus = 'None') =>
     readResponse(BtcpayInvoice, { id: 'G6CzqNFTZe3', status: name, additionalStatus })?.status
   t.equal(status('New'), 'unpaid')

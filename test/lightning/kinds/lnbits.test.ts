@@ -145,7 +145,7 @@ t.test('a payment that failed before cannot be retried, and the error says so', 
   t.equal(fake.wallet.sendings, 0)
 })
 
-t.test('what is wrong is said in its own words, in each form that they have', async t => {
+t.test('an error has its own message, in each form that LNbits uses', async t => {
   t.equal(lnbitsMessage({ detail: 'Wallet not found.' }), 'Wallet not found.')
   t.equal(lnbitsMessage({ detail: [{ loc: ['body'], msg: 'field required', type: 'missing' }] }), 'field required')
   t.equal(lnbitsMessage({ error: 'Rate limit exceeded' }), 'Rate limit exceeded')

@@ -155,7 +155,7 @@ t.test('a node that restarts its count, as one that was rebuilt, is read from th
 })
 
 t.test(
-  'where something before the node holds streams back, its invoices are read, and a stream is tried again after an hour',
+  'where a proxy in front of the node buffers streams, its invoices are listed, and a stream is retried after an hour',
   async t => {
     const made = await setUp(t)
     const { lnd, key, node, clock } = made

@@ -128,7 +128,7 @@ t.test('a payment that lnd gives up is refused with its reason, and can be tried
   t.match(await lnd.createPayout(key, request), { status: 'confirmed' })
 })
 
-t.test("what lnd refuses to begin was not sent, and lnd's reason is passed on", async t => {
+t.test("a payment that lnd refuses to begin was not sent, and lnd's reason is passed on", async t => {
   const { clock, lnd, key, overLightning } = await setUp(t)
   const request = overLightning()
   clock.advance(600_000)

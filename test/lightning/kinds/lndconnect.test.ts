@@ -65,7 +65,7 @@ t.test('an address that reads in two ways is the one that is called', async t =>
   t.equal(readLndConnect(`lndconnect://2130706433:8080?macaroon=${secret}`).origin, 'https://127.0.0.1:8080')
 })
 
-t.test('what is wrong is said, and the macaroon never', async t => {
+t.test('errors are reported, without the macaroon', async t => {
   const cases: ReadonlyArray<readonly [string, RegExp]> = [
     ['', /must have the form lndconnect:/],
     [`https://node.example.com:8080?macaroon=${secret}`, /must have the form/],

@@ -129,7 +129,7 @@ t.test('paid is only what is about this invoice, with a preimage that fits where
   t.match(await provider.lookUp(key, chargeId), { status: /^paid$/ }, 'its own report counts for its own account')
 })
 
-t.test('what the server has forgotten is nothing, and expired once its time is over', async t => {
+t.test('an invoice that the server has forgotten is unknown, and expired once its time is over', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   fake.verified = { status: 'ERROR', reason: 'Not found' }
@@ -233,7 +233,7 @@ t.test('an answer of more than 64 KiB is not read', async t => {
   await t.rejects(provider.createCharge(key, request), { fault: 'size' })
 })
 
-t.test('what ended 90 days ago is forgotten', async t => {
+t.test('invoices that ended 90 days ago are forgotten', async t => {
   const { clock, provider, key } = await setUp(t)
   const { chargeId, expiresAt } = await provider.createCharge(key, request)
   const [purge] = lnurl.jobs?.({ clock, database }) ?? []

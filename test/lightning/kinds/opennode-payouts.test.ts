@@ -194,17 +194,20 @@ for (const fault of LOST) {
   )
 }
 
-void t.test('what was lost before it was taken stays uncertain: nothing shows that it was never sent', async t => {
-  const { fake, provider, lightning, chain } = await setUp(t)
-  for (const fault of ['lost before', 'hang', 'html', 'server error'] as const) {
-    for (const request of [lightning('100000000000001'), chain('100000000000002')]) {
-      fake.fail(fault)
-      await t.rejects(provider.createPayout(key, request), PayoutUncertain)
-      await t.rejects(provider.lookUpPayout(key, request, null), { fault: 'other', message: /stays pending/ })
+void t.test(
+  'a payout that was lost before it was accepted stays uncertain: nothing shows that it was never sent',
+  async t => {
+    const { fake, provider, lightning, chain } = await setUp(t)
+    for (const fault of ['lost before', 'hang', 'html', 'server error'] as const) {
+      for (const request of [lightning('100000000000001'), chain('100000000000002')]) {
+        fake.fail(fault)
+        await t.rejects(provider.createPayout(key, request), PayoutUncertain)
+        await t.rejects(provider.lookUpPayout(key, request, null), { fault: 'other', message: /stays pending/ })
+      }
     }
+    t.equal(fake.account.withdrawals.size, 0)
   }
-  t.equal(fake.account.withdrawals.size, 0)
-})
+)
 
 void t.test('where the list does not show our reference, only the same invoice counts', async t => {
   const { fake, provider, lightning, chain } = await setUp(t)

@@ -450,7 +450,7 @@ void t.test('a provider that hangs, breaks, answers HTML or sends Retry-After is
   t.match(await provider.lookUp(key, chargeId), { status: 'unpaid' }, 'and afterwards it can')
 })
 
-void t.test('what a provider says wrongly is not passed on', async t => {
+void t.test("a provider's invalid responses are not passed on", async t => {
   const { fake, provider } = await setUp(t)
   const { chargeId, invoice } = await provider.createCharge(key, request)
   const charge = fake.account.charge(chargeId)

@@ -50,7 +50,7 @@ t.test('a key names plain HTTP or TLS, and may carry the webhook secret', async 
     t.throws(() => readPhoenixdKey(text), { name: 'AddressKeyError', message: wanted })
 })
 
-t.test('what is left after phoenixd took its fee for a channel is no underpayment', async t => {
+t.test("an amount reduced by phoenixd's channel fee is no underpayment", async t => {
   const { fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   fake.wallet.settle(chargeId, 40)

@@ -163,7 +163,7 @@ t.test(
   }
 )
 
-t.test('what Strike refuses was not sent', async t => {
+t.test('a payout that Strike refuses was not sent', async t => {
   const { clock, fake, strike, lightning, chain } = await rig(t)
   const paid = lightning()
   await strike.createPayout(key, paid)

@@ -169,7 +169,7 @@ t.test('a holder can narrow a token without the key', async t => {
   t.ok(verifySignature(decodeMacaroonBase64(macaroonToBase64(narrowed)), KEY))
 })
 
-t.test('what is not a first-party macaroon of version 2 is refused by name', async t => {
+t.test('other formats than a first-party macaroon of version 2 are refused by name', async t => {
   const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
   const signature = `06 20 ${'00'.repeat(32)}`
   const code = (text: string) => refusal(() => decodeMacaroon(hex(text))).code

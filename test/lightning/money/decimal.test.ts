@@ -42,7 +42,7 @@ t.test(
   }
 )
 
-t.test('what is no decimal number is not read, however it looks, and huge exponents cost nothing', async t => {
+t.test('only decimal numbers are read, and huge exponents cost nothing', async t => {
   for (const given of [
     '',
     ' ',

@@ -219,7 +219,7 @@ t.test('while no source answers the last price is used for five minutes, and the
   t.equal(lines.filter(line => line.startsWith('there is a price again')).length, 1)
 })
 
-t.test('an answer that is old already counts by its own time', async t => {
+t.test('an old response counts by its own time', async t => {
   const { prices, fake, clock } = await openFeed(t, '  sources: [ coinbase-exchange, coingecko ]')
   const asked = clock.now()
   // Its seconds are whole, so that it is up to one second older.

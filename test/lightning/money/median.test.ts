@@ -16,7 +16,7 @@ t.test('the median of at least two, exactly', async t => {
   t.equal(shown(agree(of('101', '100', '100.5', '100.25')).price), '100.375')
 })
 
-t.test('what is more than 2 % from the median is refused, and the rest must still be two', async t => {
+t.test('prices more than 2 % from the median are refused, and two must remain', async t => {
   const one = agree(of('100', '100', '150', '101'))
   t.same(texts(one.outliers), ['150'])
   t.equal(shown(one.price), '100')

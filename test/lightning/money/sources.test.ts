@@ -49,7 +49,7 @@ for (const [name, source] of Object.entries(PRICE_SOURCES)) {
   })
 }
 
-t.test('a price in another currency is not taken for one of ours', async t => {
+t.test('a price in another currency is not mistaken for a supported one', async t => {
   for (const name of ['coinbase', 'kraken', 'coingecko'] as const)
     t.throws(() => PRICE_SOURCES[name].read(good[name], 'EUR'), SourceFault, name)
 })

@@ -59,7 +59,7 @@ t.test('the numbers of RFC 8785, appendix B', async t => {
   for (const bad of [Number.NaN, Number.POSITIVE_INFINITY]) t.throws(() => canonicalize(bad), JcsError)
 })
 
-t.test('what is not I-JSON is refused', async t => {
+t.test('input that is not I-JSON is refused', async t => {
   t.throws(() => canonicalize('\ud800'), JcsError)
   t.throws(() => canonicalize({ '\udead': 1 }), JcsError)
   // Values that TypeScript forbids and a plain JavaScript caller could still pass.

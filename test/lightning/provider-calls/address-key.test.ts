@@ -37,7 +37,7 @@ t.test('address and parameters come out in one spelling', async t => {
   t.match(read('toy+http://0x7f.1?key=a'), { origin: 'http://127.0.0.1:80' }, 'an address that reads in two ways')
 })
 
-t.test('what is wrong is said, and the secret never', async t => {
+t.test('errors are reported, without the secret', async t => {
   const cases: ReadonlyArray<readonly [string, RegExp]> = [
     ['', /must have the form toy\+https:/],
     [`toy://host?key=${secret}`, /must have the form/],

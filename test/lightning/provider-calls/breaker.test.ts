@@ -271,7 +271,7 @@ t.test('hosts are judged apart where keys choose them', async t => {
   t.same(await made.look(new Secret('alive.example')), unpaid)
 })
 
-t.test('what a kind leaves out stays out, and what it is stays what it is', async t => {
+t.test('missing methods of a kind stay missing, and its properties are kept', async t => {
   const { provider } = rig()
   t.match(provider, { kind: 'strike', keyless: false, capabilities: { notifies: true } })
   for (const name of ['createFiatCharge', 'listSettled', 'subscribe', 'readNotification']) t.notOk(name in provider)

@@ -214,7 +214,7 @@ t.test("a provider's own 429 rests what it counts: our address for all accounts,
   t.ok((await r.budgets.report()).every(({ exhausted }) => !exhausted))
 })
 
-t.test('what is refused and what is left is measured', async t => {
+t.test('refusals and remaining budget are measured', async t => {
   const r = rig()
   await until(async () => (await r.ask('crowd', 'route:a')) !== null)
   const text = await r.metrics.render()
@@ -223,7 +223,7 @@ t.test('what is refused and what is left is measured', async t => {
   t.match(text, /boltgate_provider_budget_left\{provider="strike",limit="executions"\} 1\n/)
 })
 
-t.test('two slots at one address have one budget, and figures of an operator take the place of ours', async t => {
+t.test('two slots at one address have one budget, and figures of an operator replace the defaults', async t => {
   const { budgets, budget } = rig()
   t.equal(budgets.of('strike', '', strike), budget)
   t.not(budgets.of('strike', 'http://127.0.0.1:9', strike), budget)

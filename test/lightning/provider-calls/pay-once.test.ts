@@ -82,7 +82,7 @@ for (const [before, sending, after, ending, sends] of rows) {
   )
 }
 
-t.test('what was uncertain keeps why', async t => {
+t.test('an uncertain payout keeps its reason', async t => {
   const error: unknown = await payOnce({ find: async () => null, send: () => Promise.reject(lost) }).catch(
     (caught: unknown) => caught
   )

@@ -246,7 +246,7 @@ t.test('a read is retried once on a connection that broke; a second break is the
   t.equal(made.seen.length, 4)
 })
 
-t.test('what is not a read is never sent twice', async t => {
+t.test('only reads are retried', async t => {
   const made = await rig(t)
   made.answer = request => {
     request.socket.destroy()
@@ -283,7 +283,7 @@ t.test('a connection that is never made ends with the time limit too', async t =
   t.match(ended, { fault: 'timeout', message: 'The payment provider did not answer in time.' })
 })
 
-t.test('what was given up before its connection was open is not sent once it opens', async t => {
+t.test('a call that was given up before its connection was open is not sent once it opens', async t => {
   const made = await rig(t)
   const asked = Promise.withResolvers<void>()
   const waiting: Array<() => void> = []

@@ -50,7 +50,7 @@ t.test('the scope of each key', async t => {
     }
   })
 
-  await t.test('where two kinds take any text the key says it', async t => {
+  await t.test('where two kinds accept any text the key names its kind', async t => {
     t.same(read('opennode:A1 strike:B2', 'strike', 'opennode'), [
       ['opennode', 'A1'],
       ['strike', 'B2']
@@ -84,7 +84,7 @@ t.test('the scope of each key', async t => {
   })
 })
 
-t.test('what can be looked up is looked up', async t => {
+t.test('every reachable maker is asked', async t => {
   interface Maker {
     readonly error?: Error
     readonly instead: Maker | null

@@ -306,7 +306,7 @@ void t.test('a refused key or an unavailable provider delays no other account', 
   )
 })
 
-void t.test('what is awaited of a host that was down is looked up as soon as it answers again', async t => {
+void t.test('payments of a host that was down are looked up as soon as it answers again', async t => {
   const made = await polling(t)
   const { primary, clock, payments, poller } = made
   Object.assign(primary, { hostOf: (key: Secret<string> | null) => `${key?.reveal() ?? ''}.example` })

@@ -154,7 +154,7 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
     t.equal(jobs.waiting.length, 0)
   })
 
-  await t.test('what cannot be written down is 503, so that it is sent again', async t => {
+  await t.test('a notification that cannot be stored is 503, so that it is sent again', async t => {
     const payment = await made.pay(acme)
     jobs.fault = new DatabaseStopped('killed')
     t.equal((await send(payment.chargeId, key)).status, 503)
@@ -197,7 +197,7 @@ void t.test('a notification that a registration signs (primary)', async t => {
   })
 
   await t.test(
-    "what another receiver's own secret signed is ignored and not refused: two accounts of ours may be one at the provider",
+    "a notification with another receiver's own secret is ignored and not refused: two of our accounts may be one at the provider",
     async t => {
       const before = jobs.waiting.length
       const send = (secret: string, query: string) =>

@@ -327,7 +327,7 @@ void t.test('sync', async t => {
     t.equal(changes.at(-1)?.payment.paidAt, paidAt)
   })
 
-  await t.test('what a listener throws rolls the change back, and its writes commit or roll back with it', async t => {
+  await t.test('an error of a listener rolls the change back, and its writes commit or roll back with it', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput())
     const { changed } = told

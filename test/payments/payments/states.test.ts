@@ -42,7 +42,7 @@ t.test('every transition of decision 40, and no other', async t => {
   }
 })
 
-t.test('what the provider says, in every state, before the expiry', async t => {
+t.test("the provider's status, in every state, before the expiry", async t => {
   const rows: Record<PaymentStatus, Record<ChargeState['status'], PaymentStatus[]>> = {
     unpaid: {
       unpaid: [],

@@ -110,7 +110,7 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
   })
 })
 
-t.test('what cannot be a proxy is refused, and the answer says what', async t => {
+t.test('an invalid proxy is refused, and the response names the fault', async t => {
   const gateway = await startGateway(t)
   const good = { name: 'x', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }
   const fields: Array<[body: object, field: string]> = [

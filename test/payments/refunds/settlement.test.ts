@@ -33,7 +33,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     provider.reachable = true
   })
 
-  await t.test('what a merchant sees of it: at create, get, sync, and on a retry of its amount', async t => {
+  await t.test("a merchant's view of it: at create, get, sync, and on a retry of its amount", async t => {
     const refund = await lost()
     provider.reachable = false
     const advice = new RegExp(
@@ -121,7 +121,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
   )
 
   await t.test(
-    'what the provider has acknowledged it settles itself: not-sent is 409, and nothing changes',
+    'a refund that the provider has acknowledged is settled by the provider: not-sent is 409, and nothing changes',
     async t => {
       provider.fate = () => 'takes'
       const payment = await f.payment()

@@ -143,7 +143,7 @@ t.test('the endpoint must return 2xx', async t => {
   t.match(error(302), /not followed/)
 })
 
-t.test('what is kept of an answer is text that any database takes, at most 1 KiB', async t => {
+t.test('the stored part of a response is text that any database accepts, at most 1 KiB', async t => {
   t.equal(responseText(Buffer.from('ok')), 'ok')
   t.equal(responseText(Buffer.from('a\0b')), 'a\ufffdb')
   t.equal(responseText(Buffer.from([0x61, 0xff, 0xfe, 0x62])), 'a\ufffd\ufffdb')

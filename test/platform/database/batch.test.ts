@@ -68,7 +68,7 @@ t.test('one at a time is written in the order of arrival, on its own', async t =
 })
 
 t.test(
-  'what comes while a statement is in flight goes with the next, sorted by key; each has its own verdict',
+  'items that come while a statement is in flight go with the next, sorted by key; each has its own verdict',
   async t => {
     const { batch, statements, ids } = watched()
     const first = batch.add(item(0, 'm'))
@@ -236,7 +236,7 @@ t.test('a statement that hangs delays what comes after it for a tenth of a secon
 })
 
 t.test(
-  'what has waited behind a statement that the database did not answer is lost with it, not one after the other',
+  'items that waited behind a statement that the database did not answer are lost with it, all together',
   async t => {
     const { batch, statements, clock, ids } = watched()
     const silent = () => Object.assign(new Error('the database is silent'), { code: 'ETIMEDOUT' })

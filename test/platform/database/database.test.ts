@@ -439,7 +439,7 @@ await onEmbedded(
   }
 )
 
-await onEmbedded(t, 'what a crash left half made is made again', async t => {
+await onEmbedded(t, 'a database that a crash left incomplete is created again', async t => {
   const dataDir = temporaryFolder(t)
   mkdirSync(join(dataDir, 'database.making'))
   writeFileSync(join(dataDir, 'database.making', 'PG_VERSION'), '18\n')

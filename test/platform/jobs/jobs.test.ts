@@ -196,7 +196,7 @@ await eachDatabase(t, 'mistakes of the program are reported', async (t, database
   await jobs.start()
 })
 
-await eachDatabase(t, 'what is declared after the start runs once it is started again', async (t, database) => {
+await eachDatabase(t, 'queues declared after the start run once it is started again', async (t, database) => {
   const jobs = openJobs(t, database)
   declareQueue(jobs, 'numbers', plain, async () => {})
   await jobs.start()

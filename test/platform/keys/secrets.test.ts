@@ -26,7 +26,7 @@ await t.test('a secret is redacted in every output', async t => {
   t.equal(secret.reveal(), 'sk-12345')
 })
 
-await t.test('what is sealed opens again, and only in its own place', async t => {
+await t.test('a sealed value opens again, and only in its own place', async t => {
   const sealer = new Sealer(new KeyRing(master))
   assert(
     property(string({ unit: 'binary' }), text => {

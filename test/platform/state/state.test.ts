@@ -200,7 +200,7 @@ await eachState(t, 'a claim lasts while it is extended, and lapses once it is no
   t.equal(await state.extend('k', begun.token, 10_000), false)
 })
 
-await eachState(t, 'what was abandoned keeps nothing', async (t, state) => {
+await eachState(t, 'an abandoned claim holds nothing', async (t, state) => {
   const begun = await state.begin('k', 'print', minute)
   if (begun.kind !== 'run') throw new Error('not begun')
   t.equal(await state.abandon('k', 'not the token'), false)
@@ -373,7 +373,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     t.equal(await other.count('k'), 20)
   })
 
-  await t.test('what is given back late does not reach the next window', async t => {
+  await t.test('a late return does not reach the next window', async t => {
     const clock = new ManualClock()
     const state = await openTestRedis(t, url, clock)
     for (let request = 0; request < 20; request++) await state.takeFixed('k', 100, 200)

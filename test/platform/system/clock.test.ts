@@ -56,7 +56,7 @@ t.test('a wait of months can be canceled in each of its parts', async t => {
   }
 })
 
-t.test('what is done every month is done every month, until it is canceled', async t => {
+t.test('a monthly job runs every month, until it is canceled', async t => {
   const { waiting, pass } = timers(t)
   let rung = 0
   const timer = systemClock.every(30 * DAY, () => {

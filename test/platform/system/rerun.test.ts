@@ -16,7 +16,7 @@ t.test('one run at a time, and one more for everything that was asked for meanwh
   t.equal(ends.length, 2)
 })
 
-t.test('what is requested at any step of the end of a run is run', async t => {
+t.test('requests at any step of the end of a run start another', async t => {
   for (let steps = 0; steps < 8; steps++) {
     let runs = 0
     let asked: Promise<void> | null = null

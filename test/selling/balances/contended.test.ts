@@ -120,7 +120,7 @@ void eachDatabase(t, 'a slice is written to a balance as it is once its row is f
   }
 })
 
-void eachDatabase(t, 'what is taken of one balance in the same moment counts each time', async (t, database) => {
+void eachDatabase(t, 'charges to one balance in the same moment all count', async (t, database) => {
   const { id, store, grab, write, held } = await setting(database)
   const grabs = ['a', 'b', 'c', 'd'].map(name => store.grab(grab(name, 50_000)))
   for (const grabbed of await Promise.all(grabs)) t.match(grabbed, { granted: 50_000 })

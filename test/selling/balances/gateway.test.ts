@@ -235,7 +235,7 @@ t.test(
   }
 )
 
-t.test('what failed and what said nothing costs nothing; what cannot be read costs what was reserved', async t => {
+t.test('a failure or a missing usage costs nothing; an unreadable one costs the reservation', async t => {
   const shop = await openShop(t)
   const key = await bundle(shop, 'l402')
   for (const [content, status] of [

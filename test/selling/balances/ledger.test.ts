@@ -57,7 +57,7 @@ async function sound(database: Database, id: string) {
   return { left, spent: of('spent_msat'), held: of('held_msat') }
 }
 
-void eachDatabase(t, 'what is reserved is settled once, and the balance has what is left', async (t, database) => {
+void eachDatabase(t, 'a reservation is settled once, and the balance has the rest', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const gateway = ledger('a')
   const balance = newBalance(clock)
@@ -263,7 +263,7 @@ void eachDatabase(
   }
 )
 
-void eachDatabase(t, 'what another gateway holds and does not need is returned on request', async (t, database) => {
+void eachDatabase(t, 'a slice that another gateway does not need is returned on request', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const [a, b] = [ledger('a'), ledger('b')]
   // One that holds nothing of it hears the question, too.

@@ -212,7 +212,7 @@ t.test('a probe with {} gets a quote of the highest price, which pays for a requ
   t.equal((await free.ask(json('{}'))).status, 400, 'no free call is spent on a probe')
 })
 
-t.test('what names its model twice, not at all, or unreadably is never sold at the cheap price', async t => {
+t.test('a body that names its model twice, not at all, or unreadably is never sold at the cheap price', async t => {
   const price = { by: { json: 'model' }, of: { small: 5, large: 40 }, else: 'refuse' } as const
   const s = await shop(t, { price })
   const refused = async (request: HarnessRequest, status = 400) => {
@@ -312,7 +312,7 @@ t.test('free calls: so many by network, then the price; credentials are not coun
   t.equal((await network.ask({ peerAddress: '192.0.2.200' })).status, 402)
 })
 
-t.test("what one client got for nothing is no shared cache's to give to others", async t => {
+t.test('a response that one client got for free is not stored by shared caches', async t => {
   const s = await shop(t, { price: 10 })
   const free = { price: 10, free: { calls: 2, per: 60_000, by: 'address' } } as const
   const served = async (...headers: string[]) => {

@@ -361,7 +361,7 @@ t.test("a route's pattern is sold only where a caveat can say it", async t => {
   t.equal(f.challenges.routeOffers(route()).at({ path: '/a/*', method: 'GET', query: '' } as never, 10).wildcard, false)
 })
 
-t.test('what is counted has labels from fixed lists', async t => {
+t.test('counters have labels from fixed lists', async t => {
   const metrics = new Metrics()
   const counters = challengeCounters(metrics)
   counters.challenge('route', false)

@@ -29,7 +29,7 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
   return { clock, looks, settled, challenge, asked: () => asked }
 }
 
-t.test('what a provider says of a charge is returned, and that it was paid is recorded', async t => {
+t.test("the provider's status of a charge is returned, and that it was paid is recorded", async t => {
   for (const [status, isPaid] of [
     ['paid', true],
     ['open', false],

@@ -232,7 +232,7 @@ t.test('a spend whose response is lost is idempotent', async t => {
   })
 })
 
-t.test('what was spent for a head that never went out is given back, in whatever state the write is', async t => {
+t.test('a credential spent for a head that was never sent is given back, in any state of the write', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'sorry')
   const challenge = await paid(f)

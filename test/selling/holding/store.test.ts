@@ -321,7 +321,7 @@ await eachDatabase(t, 'a purge in several steps leaves nothing, in any order of 
 
 await eachDatabase(
   t,
-  'what was paid at its provider is kept as long as what was sold, though it was never shown',
+  'a challenge that was paid at its provider is kept as long as a sold one, though it was never shown',
   async (t, database) => {
     const store = new ChallengeStore(database)
     const [paid, unpaid] = [
@@ -354,7 +354,7 @@ await eachDatabase(t, 'the purge skips locked rows, and takes them another time'
   t.equal(await store.purge(NOW + 1, NOW - 1, 10), 1)
 })
 
-await eachDatabase(t, 'what may be purged is found by the indexes of the purge', async (t, database) => {
+await eachDatabase(t, 'purgeable rows are found by the indexes of the purge', async (t, database) => {
   const store = new ChallengeStore(database)
   const plans: string[] = []
   await database.transaction(async tx => {

@@ -196,7 +196,7 @@ t.test('past its time nothing is handed out, to the millisecond', async t => {
   t.equal(await take(), null)
 })
 
-t.test('what comes too short-lived to be kept is not requested repeatedly', async t => {
+t.test('an invoice too short-lived to be kept is not requested repeatedly', async t => {
   const { clock, counts, begun, take, all } = bench()
   await take()
   await take()

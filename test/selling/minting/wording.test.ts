@@ -91,7 +91,7 @@ await eachDatabase(t, 'a row of the version before is handed out unchanged', asy
   t.same([again.again, ...said(again.challenge)], [true, ...said(challenge)])
 })
 
-await eachDatabase(t, 'what would be refused once it is paid for is not handed out', async (t, database) => {
+await eachDatabase(t, 'an invoice that would be refused once paid is not handed out', async (t, database) => {
   const f = one(fixtureOn(t, database, new ManualClock()))
   const asked = request()
   const { challenge } = await f.selling.minting.mint(offer(), asked)

@@ -206,7 +206,7 @@ t.test('the payment is one sale: a token and a pass are valid together, another 
 })
 
 t.test(
-  'where only the Payment scheme is sold, a page buys one use: spent with the response, given back where nothing was sold',
+  'with the Payment scheme alone, a page buys one use: spent with the response, given back where nothing was sold',
   async t => {
     const site = await startSite(t)
     const gateway = await startGateway(t, {
@@ -303,7 +303,7 @@ t.test('a former price opens what was bought at it for as long as it is honored'
   t.match(dearer.text, '30\u00a0sats')
 })
 
-t.test('what is revoked stays closed', async t => {
+t.test('a revoked pass stays closed', async t => {
   const gateway = await startGateway(t)
   const visitor = new Visitor(gateway)
   const page = await visitor.open('/demo/quote')

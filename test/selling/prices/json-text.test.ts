@@ -30,7 +30,7 @@ t.test('a member is read at any depth, and its value is no part of another', asy
   t.strictSame(member('{"meta":{"x":{},"tier":"gold"}}', 'meta.tier'), { kind: 'value', value: 'gold' })
 })
 
-t.test('what is not there, and null, is missing', async t => {
+t.test('an absent member, and null, is missing', async t => {
   for (const [text, name] of [
     ['{}', 'model'],
     ['{"model":null}', 'model'],
@@ -57,7 +57,7 @@ t.test('a duplicate key is a fault at every step, also in escapes and in other l
   t.match(fault('{"key":"a","\\u212aey":"b"}', 'key'), /exactly as here/)
 })
 
-t.test('what the upstream might read otherwise than we is a fault', async t => {
+t.test('a body that the upstream might read differently is a fault', async t => {
   for (const text of ['{"model":1.0}', '{"model":1e3}', '{"model":-0}', '{"model":{}}', '{"model":["small"]}'])
     t.match(fault(text, 'model'), /"model" must be a text, a whole number, or true or false/, text)
   t.match(fault('[{"model":"small"}]', 'model'), /the body must be a JSON object/)

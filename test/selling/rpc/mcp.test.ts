@@ -215,7 +215,7 @@ t.test('calls of an MCP server', async t => {
     t.match(await shop.call(paying(call, await shop.buy(call))), { result: { _meta: { [RECEIPT]: {} } } })
   })
 
-  t.test('what two readers could read differently is refused and never passed on', async t => {
+  t.test('a message that two readers could read differently is refused and never forwarded', async t => {
     const before = received.length
     const call = '"method":"tools/call","params":{"name":"cheap"}'
     const cases: [string, string, number][] = [

@@ -26,7 +26,7 @@ async function opened(t: T, database: Database) {
 
 await eachDatabase(
   t,
-  'what proxies, challenges and routes sold is listed, each merchant’s its own',
+  'sales of proxies, challenges and routes are listed, each merchant’s its own',
   async (t, database) => {
     const { gateway, get, mine } = await opened(t, database)
     await account(database, 99)

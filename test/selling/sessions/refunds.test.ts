@@ -131,7 +131,7 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
 
 void eachDatabase(
   t,
-  'what never reached a provider that may pay twice is failed after ten minutes, and stuck until it is sent again by hand',
+  'a refund that never reached a provider that may pay twice is failed after ten minutes, and stuck until it is sent again by hand',
   async (t, database) => {
     const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     provider.once = false
@@ -288,7 +288,7 @@ void eachDatabase(
 
 void eachDatabase(
   t,
-  'what refuses a second request says nothing of the first while that may be on its way',
+  'a refusal of a second request says nothing of the first while that may be on its way',
   async (t, database) => {
     const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()

@@ -126,7 +126,7 @@ t.test('a model that is made to say what ends a stream does not end it', async t
   t.same(events(ANTHROPIC, start + stop, false), { input: 25, output: 15 })
 })
 
-t.test('what came by is counted, for streams that say nothing of it', async t => {
+t.test('events are counted, for streams without usage', async t => {
   const seen = (form: UsageForm, count: number) => {
     const reader = new EventUsage(form)
     reader.chunk(Buffer.from(`${'data: {"choices":[]}\n\n: ping\n\n'.repeat(count)}data: [DONE]\n\n`))

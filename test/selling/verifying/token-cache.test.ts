@@ -55,7 +55,7 @@ t.test('tokens of one payment with other caveats coexist, and so do values of an
   )
 })
 
-t.test('what is kept is bounded by the characters of whole values', async t => {
+t.test('the cache is bounded by the characters of whole values', async t => {
   const cache = new TokenCache(10_000)
   const values = Array.from(
     { length: 20 },

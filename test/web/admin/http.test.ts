@@ -51,7 +51,7 @@ await t.test('the administration over HTTP', async t => {
   })
 
   await t.test(
-    "what an admin sets takes effect in the merchant's next request: plan, refunds, provider key, callback URL",
+    "an admin's changes apply to the merchant's next request: plan, refunds, provider key, callback URL",
     async t => {
       const { id, apiKey } = await created('effect@example.com')
       const refund = () =>

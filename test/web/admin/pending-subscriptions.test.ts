@@ -77,7 +77,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       }
     )
 
-    await t.test('what billing did not say is null', async t => {
+    await t.test('a field that billing left out is null', async t => {
       const { id } = await f.pending({
         customerName: null,
         billingCustomerId: null,
@@ -278,7 +278,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       })
     }
 
-    await t.test('what the hook throws undoes the approval', async t => {
+    await t.test('an error of the hook undoes the approval', async t => {
       const g = await administration(database, {
         approved: async () => {
           throw new Error('the outbox is full')
@@ -353,7 +353,7 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
     )
 
     await t.test(
-      'what the account lacks is filled in, what it has is never replaced, and the message says so',
+      'missing fields of the account are filled in, present ones are never replaced, and the message says so',
       async t => {
         const { id, email } = await f.account({ primaryApiKey: 'its-own-primary-key' })
         const { data } = await approve((await f.pending({ email })).id, {

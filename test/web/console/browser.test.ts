@@ -103,7 +103,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     t.same(faults, [])
   })
 
-  await t.test('what is wrong is said where it was typed, and what was typed stays', async t => {
+  await t.test('errors are shown at their fields, which keep their values', async t => {
     const { page } = await openPage(t, browser, { javaScriptEnabled: false })
     await signIn(page, gateway.merchant.apiKey)
     await page.goto(`${gateway.url}/console/apis`)

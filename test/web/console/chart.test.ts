@@ -25,7 +25,7 @@ t.test('a column for each value that is not 0, as high as its part of the highes
   t.ok(Math.abs((heights[1] ?? 0) / (heights[0] ?? 1) - 2) < 0.01, String(heights))
 })
 
-t.test('what is beyond five is summed up, and nothing is lost', async t => {
+t.test('rows beyond five are summed up, and nothing is lost', async t => {
   const drawn = draw(Array.from({ length: 9 }, (_, at) => ({ name: `n${at}`, values: [at, at, at] })))
   t.match(drawn, /5 others/)
   t.match(drawn, /<td>36<\/td>/)

@@ -124,7 +124,7 @@ function wasOfForm(page: string, does: string) {
 }
 
 t.test(
-  'what is paused, opened and keyed shows a conflict to the second of two tabs, also where one key replaced another',
+  'a concurrent pause, creation or new key shows a conflict to the second of two tabs, also where one key replaced another',
   async t => {
     const gateway = await startGateway(t)
     const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
@@ -415,7 +415,7 @@ t.test('the pages of APIs show earnings and requests, over a day and over 30, wi
   }
 })
 
-t.test('what was sold is revoked by a second step, and the same part of the list is shown after it', async t => {
+t.test('a sale is revoked by a second step, and the same part of the list is shown after it', async t => {
   const gateway = await startGateway(t)
   let hash = ''
   for (const [root, key] of [

@@ -117,7 +117,7 @@ t.test('the overview shows what is wrong, and how to fix it', async t => {
   t.match(await words(gateway, cookie, 'next'), /Your plan is unpaid/)
 })
 
-t.test('what was sold and paid appears while the overview and the lists are looked at', async t => {
+t.test('new sales and payments appear while the overview and the lists are open', async t => {
   const gateway = await startGateway(t)
   const pages = [
     ['/console', ['sold-list', 'paid-list'], gateway.merchant.apiKey],

@@ -22,7 +22,7 @@ t.test('a reader counts in the money of the first language', async t => {
     t.equal(readerCurrency(languages), currency, languages)
 })
 
-t.test('what satoshis are worth is exact to the nearest hundredth', async t => {
+t.test('the value of satoshis is exact to the nearest hundredth', async t => {
   for (const [satoshis, price, text] of [
     [1, '100000', 'less than $0.01'],
     [5, '100000', '≈ $0.01'],

@@ -55,7 +55,7 @@ async function failureOf(sending: Promise<void>) {
   )
 }
 
-t.test('a mail arrives with its sender, its reader, both texts and a Message-ID of ours', async t => {
+t.test('a mail arrives with its sender, its recipient, both texts and our Message-ID', async t => {
   const { smtp, mailer } = await open(t, {}, { clock: new ManualClock('2026-11-21T12:00:00.000Z') })
   await mailer.send(mail)
   await mailer.send(mail)

@@ -67,7 +67,7 @@ t.test('a mail commits or rolls back with its transaction', async t => {
   t.same(mailer.sent, [mail])
 })
 
-t.test('what operators see at /jobs says what it is, and holds no address and no text', async t => {
+t.test('entries at /jobs describe themselves, and hold no address and no text', async t => {
   const { database, jobs, outbox } = await open()
   await outbox.queue(database.sql, mail, 'receipt of payment 1')
   const [job] = await jobs.waiting()

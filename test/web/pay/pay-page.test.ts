@@ -186,7 +186,7 @@ t.test('in development an invoice of the sandbox says how it is paid, and no oth
 })
 
 t.test(
-  "what is not paid leads back to the merchant's site and names itself, without the address of success",
+  "an unpaid payment leads back to the merchant's site and names itself, without the address of success",
   async t => {
     const world = new PageWorld()
     const successUrl = 'https://shop.example:8443/thanks?order=1'

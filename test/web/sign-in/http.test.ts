@@ -63,7 +63,7 @@ t.test('signing in at a gateway on https', async t => {
     await mailedLinks(gateway.data, email, 1)
   })
 
-  await t.test('what is no email address is refused', async t => {
+  await t.test('an invalid email address is refused', async t => {
     for (const email of [
       '',
       'nobody',

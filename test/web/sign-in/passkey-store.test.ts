@@ -50,7 +50,7 @@ tap.test('passkeys in the database', async t => {
     t.same(await sql`select 1 from passkey_ceremonies`, [])
   })
 
-  await t.test('what is stored comes back, by person and by credential', async t => {
+  await t.test('stored passkeys are read back, by person and by credential', async t => {
     const [mine, other] = [await person(), await person()]
     const passkey = passkeyOf(mine.id)
     t.equal(await insert(passkey), true)

@@ -287,7 +287,7 @@ t.test('one account is mailed five links in 15 minutes, from any addresses', asy
   t.equal(mails.filter(mail => mail.to === flooded.email).length, 6)
 })
 
-t.test('what is over is deleted by the purge, and nothing else', async t => {
+t.test('the purge deletes expired rows, and nothing else', async t => {
   const { account, link, signIns, sessions: opened, clock, db } = await fixture()
   const merchant = await account()
   await mustSignIn(t, signIns, await link(merchant))

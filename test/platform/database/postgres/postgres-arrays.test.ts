@@ -25,7 +25,7 @@ t.test('an array is read as PostgreSQL writes it (PostgreSQL, Array Input and Ou
   for (const [written, values] of cases) t.same(readArray(written, text), values, written)
 })
 
-t.test('what is written is read again, whatever it holds', async t => {
+t.test('values round-trip, whatever they hold', async t => {
   fc.assert(
     fc.property(fc.array(fc.oneof(fc.string(), fc.constant(null))), values => {
       t.same(readArray(writeArray(values, text), text), values)

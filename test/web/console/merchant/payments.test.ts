@@ -113,7 +113,7 @@ t.test('an unpaid payment is canceled once, reported as expired, and still paid 
   t.equal((await cancel('123456789012345')).status, 404)
 })
 
-t.test('where the plan has ended payments are still to be seen, and every page says the way out', async t => {
+t.test('after the plan has ended payments remain visible, and every page says how to renew', async t => {
   const gateway = await startGateway(t)
   await gateway.database.sql`update merchants set refunds_enabled = true`
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
