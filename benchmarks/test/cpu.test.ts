@@ -58,7 +58,7 @@ test('a tree holds what its members use, and the run holds its children before a
   child.stdin.end()
   await once(child, 'close')
   assert.equal(cpuOfTree(pid), 0)
-  assert.ok(cpuOfRun() - before >= 180_000, 'what it used has gone over to its parent')
+  assert.ok(cpuOfRun() - before >= 180_000, 'its usage has moved to its parent')
   assert.ok(cpuOfMachine() > 0)
 })
 

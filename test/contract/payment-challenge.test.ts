@@ -245,7 +245,7 @@ t.test('L402 off and Payment off, end to end', async t => {
   t.equal(
     (await shop.gateway.send('GET', '/paid/a', authorization(bought.payment))).status,
     200,
-    'what was refused had not been used up'
+    'the refused credential was not used up'
   )
 })
 
@@ -360,7 +360,7 @@ t.test(
         t.equal(
           (await gateway.send('GET', renews, authorization(credentialOf(challengeOf(fresh, 'l402'), preimage)))).status,
           200,
-          'what the refusal offered can be bought'
+          "the refusal's challenge can be paid"
         )
       })
     }

@@ -65,7 +65,7 @@ t.test('octets that a database cannot hold never cause a 500', async t => {
       })
     ).status,
     400,
-    'what cannot be kept as it came is refused'
+    'a body that cannot be stored verbatim is refused'
   )
   t.equal((await shop.gateway.merchantSend('GET', '/api/l402/challenges?since=%00')).status, 400)
   t.match(

@@ -53,8 +53,8 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
   const after = await start(second, first)
   t.equal(await call(after, token), 200, 'a token lives on')
   t.equal(await call(after, legacy), 200, 'a legacy credential too')
-  t.equal(await call(after, spent), 402, 'what was spent is spent')
-  t.equal(await call(after, alsoModern), 402, 'and what another scheme has claimed is claimed')
+  t.equal(await call(after, spent), 402, 'a spent payment stays spent')
+  t.equal(await call(after, alsoModern), 402, "and another scheme's claim holds")
   t.equal(await call(after, unused), 200, 'an old key still verifies')
   t.equal(await call(after, unused), 402)
 

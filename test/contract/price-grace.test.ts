@@ -101,7 +101,7 @@ for (const kind of ['route', 'proxy'] as const) {
       const dear = await wallet(gateway, path)
       await change(5, 5)
       clock.advance(6 * MINUTE)
-      t.same(await statuses(shop, path, dear), SERVED, 'what paid more is always served')
+      t.same(await statuses(shop, path, dear), SERVED, 'a higher payment is always served')
       t.equal((await use(shop, path, dear.modern)).status, 402, 'a single use is one')
     }
   )

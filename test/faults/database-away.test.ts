@@ -68,7 +68,7 @@ async function failsClosed(t: T, { database, take, give }: Taken) {
   t.equal(
     (await gateway.send('GET', path, { headers: { authorization: known.replace(/.{64}$/, '0'.repeat(64)) } })).status,
     401,
-    'what its own bytes refuse needs no database'
+    'malformed bytes are refused without the database'
   )
   t.equal(upstream.hits.length, before, 'nothing reached the upstream')
 

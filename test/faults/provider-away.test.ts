@@ -129,6 +129,6 @@ t.test('a provider that fails is 503 with Retry-After on every priced route, nev
   t.equal(
     (await gateway.send('GET', '/paid/item', { headers: { authorization: paid } })).status,
     200,
-    'what was bought before was never touched'
+    'earlier purchases were never touched'
   )
 })

@@ -75,7 +75,7 @@ for (const where of ['a route', "a merchant's proxy"] as const)
     t.equal((await gateway.send('GET', '/free/item')).text, 'sold')
     await upstream.go()
     for (let failure = 0; failure < 5; failure++) t.equal((await gateway.send('GET', '/free/item')).status, 502)
-    t.equal((await gateway.send('GET', '/free/item')).status, 503, 'what is free too')
+    t.equal((await gateway.send('GET', '/free/item')).status, 503, 'also for free requests')
   })
 
 t.test('one of two addresses may fail without a loss; with both down nothing is sold or used up', async t => {

@@ -94,7 +94,7 @@ t.test(
     t.same(
       await Promise.all(['#email', '#country', '#province', '#zip'].map(field => page.inputValue(field))),
       ['ada@example.org', 'US', 'CA', '94110'],
-      'what is known is filled in'
+      'known fields are filled in'
     )
     for (const [field, value] of [
       ['firstName', 'Ada'],

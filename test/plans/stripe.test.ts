@@ -177,7 +177,7 @@ t.test('errors: temporary ones are "unavailable", permanent ones are refusals, a
   await t.rejects(
     stripe.createCheckout({ ...request, plan: 'l402' }),
     { name: 'TypeError' },
-    'a plan without a price is a fault of ours'
+    'a plan without a price is a configuration fault'
   )
 })
 

@@ -244,7 +244,7 @@ t.test('subscriptions by card', async t => {
       t.equal((await merchant(id)).tier, 'l402')
       stands({ subscriptionId, plan: null })
       await cards.refresh(subscriptionId)
-      t.equal((await merchant(id)).tier, 'l402', 'a price that is no plan of ours changes no plan')
+      t.equal((await merchant(id)).tier, 'l402', 'a price of another plan changes no plan')
       stands({ subscriptionId, plan: 'individual' })
       await cards.refresh(subscriptionId)
       t.equal((await merchant(id)).tier, 'individual')

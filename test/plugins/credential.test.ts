@@ -170,7 +170,7 @@ t.test('a route that renews cannot do so while no invoice can be had: the answer
   t.not(l402Parameters(refused.headers.all('www-authenticate')).macaroon, bought.macaroon)
   g.payee.fault = new Error('the provider is down')
   t.equal((await g.send({ target: '/v1/third', ...auth(bought.classic) })).status, 503)
-  t.equal((await g.send(auth(bought.classic))).status, 200, 'what was bought is served')
+  t.equal((await g.send(auth(bought.classic))).status, 200, 'the purchase is served')
 })
 
 t.test('a revoked payment is refused immediately, known or not', async t => {

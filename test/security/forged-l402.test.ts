@@ -75,7 +75,7 @@ t.test('forged and misused L402 tokens', async t => {
   t.match(
     caveats,
     [/^services=boltgate:0$/, /^path=\/paid\/item$/, /^charge_id=/, /^amount_sats=7$/, /^expires=\d+$/],
-    'what is forged below'
+    'forged below'
   )
 
   const rows: Array<[name: string, authorization: string, expected: Expected, path?: string]> = [

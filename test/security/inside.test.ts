@@ -214,7 +214,7 @@ t.test("no spelling of a path is served for another one's price or past a refusa
   t.same(
     served.filter(rest => !rest.includes('%25')),
     [],
-    'none of them reached the upstream'
+    'no request reached the upstream'
   )
   t.equal(upstream.hits.length - before, served.length)
   for (const target of [

@@ -77,7 +77,7 @@ t.test(
     })
     clock.advance(1)
     t.equal((await gateway.merchantSend('DELETE', `/api/proxy/${mine.id}/tokens`)).status, 200)
-    t.equal((await use(gateway, path, after.used)).status, 401, 'and those once more')
+    t.equal((await use(gateway, path, after.used)).status, 401, 'and those again')
   }
 )
 
@@ -204,7 +204,7 @@ t.test('merchants revoke their own alone; unknown ones are 404; a repetition is 
     404,
     "the operator's own belong to no account"
   )
-  t.equal((await use(gateway, `${mine.path}/a`, token)).status, 200, 'none of it did anything')
+  t.equal((await use(gateway, `${mine.path}/a`, token)).status, 200, 'no call had an effect')
   for (const path of [
     `/api/admin/tokens/${'0'.repeat(64)}`,
     '/api/admin/tokens/x',

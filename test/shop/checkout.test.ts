@@ -318,7 +318,7 @@ t.test(
     t.equal(shop.payee.requests.length, 2, 'nothing was invoiced')
     t.equal((await shop.send('GET', `${shop.base}/catalog`)).status, 200, 'its goods are shown')
     const found = await shop.checkout({ headers: { authorization: order.pay() } })
-    t.equal(found.status, 200, 'what was paid is found')
+    t.equal(found.status, 200, 'the payment is found')
     t.equal((await shop.claim(claimBody(tokenOf(found)))).status, 200, 'and claimed')
     t.equal((await shop.claim(claimBody(paid.claimToken))).status, 200)
   }

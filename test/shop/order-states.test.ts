@@ -196,7 +196,7 @@ t.test(
           holdId: null
         }
       ],
-      'what the buyer has paid, to the cent'
+      "the buyer's payment, to the cent"
     )
   }
 )

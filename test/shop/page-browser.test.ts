@@ -64,7 +64,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
       const problems = page.getByRole('alert')
       await problems.waitFor()
       t.match(await problems.textContent(), /^\s*Check 3 fields/)
-      t.equal(await page.inputValue('#address1'), '1 Market St', 'what was filled in is kept')
+      t.equal(await page.inputValue('#address1'), '1 Market St', 'the fields keep their values')
       t.equal(page.url(), addressOf(token))
       await problems.getByRole('link', { name: 'Enter your first name.' }).click()
       t.equal(

@@ -536,7 +536,7 @@ t.test('an order that the shop refused: the page says why, and takes in where th
   const short = await ask('bc1')
   t.equal(short.status, 400)
   t.match(short.text, 'Enter a Bitcoin address or a Lightning invoice.')
-  t.match(short.text, 'value="bc1"', 'what was typed is kept')
+  t.match(short.text, 'value="bc1"', 'the fields keep their values')
   world.refusal = new LongError(400, 'Invalid refund address', 'It is <b>for</b> mainnet.')
   t.match((await ask(HOSTILE.padEnd(30))).text, 'It is &lt;b>for&lt;/b> mainnet.')
   world.refusal = null

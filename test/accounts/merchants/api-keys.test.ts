@@ -81,7 +81,11 @@ await eachDatabase(t, 'a replaced key stays valid for its overlap, the first one
   const next = await keys.rotate(own.id, reader.key.keyId, 60_000)
   t.match(next.key, { name: 'books', isReadOnly: true })
   t.equal(await holder(reader.apiKey.reveal()), `${own.id} reads`)
-  await t.rejects(keys.rotate(own.id, reader.key.keyId, 60_000), { status: 404 }, 'what ends already is not replaced')
+  await t.rejects(
+    keys.rotate(own.id, reader.key.keyId, 60_000),
+    { status: 404 },
+    'a key that already ends is not replaced'
+  )
   const last = await keys.rotate(own.id, next.key.keyId, 0)
   t.equal(await holder(next.apiKey.reveal()), null, 'without an overlap it ends immediately')
   t.equal(await holder(last.apiKey.reveal()), `${own.id} reads`)

@@ -257,7 +257,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       t.not(merchant.primaryKey, null)
       for (const feature of ['refunds', 'multi_currency', 'l402'] as const)
         t.equal(gate(merchant, feature, clock.now()), null, feature)
-      t.equal(await firstRunMerchant(merchants, first, true, true), first, 'what the keys file names is left alone')
+      t.equal(await firstRunMerchant(merchants, first, true, true), first, 'URLs from the keys file are unchanged')
       const elsewhere = { id: first.id + 1000, apiKey: first.apiKey }
       for (const known of [null, elsewhere])
         t.equal(await firstRunMerchant(merchants, known, true, false), null, 'another data folder gets no key')
@@ -288,7 +288,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       billingSubscriptionId: null
     }
     t.equal(await gating.refusal(ended, null, clock.now()), null)
-    t.equal(there(await merchants.byId(merchant.id)).currentPeriodEnd, clock.now() + 1000, 'what was learnt is kept')
+    t.equal(there(await merchants.byId(merchant.id)).currentPeriodEnd, clock.now() + 1000, 'the learned value is kept')
     t.match(await gating.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), {
       error: 'Subscription not active'
     })

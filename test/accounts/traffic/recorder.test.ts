@@ -230,7 +230,7 @@ await t.test(
     process.request('weather', '2xx', 0.01)
     await minute(clock, process)
     await process.recorder.close()
-    t.equal(asked, 1, 'down: it is not called once more')
+    t.equal(asked, 1, 'down: it is not called again')
     const hanging = gateway(clock, { write: () => new Promise(() => {}) })
     hanging.recorder.start()
     hanging.request('weather', '2xx', 0.01)

@@ -49,7 +49,7 @@ await eachDatabase(
     t.equal(await found('from=0000-01-01&to=9999-12-31T23:59:59-14:00'), 1)
     t.equal(await found('to=0001-01-01T00:00:00%2B02:00'), 0)
     t.equal(await found('from=9999-12-31T23:59:59-14:00'), 0)
-    t.equal(await found('after=999999999999999-a'), 1, 'where a page goes on is a time too')
+    t.equal(await found('after=999999999999999-a'), 1, 'a cursor is a time too')
     const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
     for (const end of ['0000-01-01', '9999-12-31'])
       t.equal((await asPerson(gateway, cookie, `/console/payments?from=${end}&to=${end}`)).status, 200, end)

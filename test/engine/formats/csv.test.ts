@@ -29,7 +29,7 @@ t.test('no text begins as a formula does, whatever spreadsheet opens it, and eve
   t.equal(csvCell(null), '')
   t.equal(csvCell('plain'), 'plain')
   t.equal(csvCell('a,b'), '"a,b"')
-  t.equal(csvCell('a;b'), '"a;b"', 'where a semicolon parts cells')
+  t.equal(csvCell('a;b'), '"a;b"', 'a semicolon separates cells')
   t.equal(csvCell('a "b"'), '"a ""b"""')
   t.equal(csvCell('a\nb'), '"a\nb"')
   t.equal(csvCell('<script>'), '<script>')

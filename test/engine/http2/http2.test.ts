@@ -294,7 +294,10 @@ t.test(
     const tiny = Buffer.concat(Array.from({ length: 1000 }, () => frame(DATA, 0, 3, Buffer.alloc(1))))
     client.socket.write(Buffer.concat([tiny, begin(5), frame(DATA, 0, 1, Buffer.alloc(1000))]))
     await until(() => bodies.length >= 3)
-    t.ok(door.listener.unread.used >= 512_000 && door.listener.unread.used < 600_000, 'what is read is not counted')
+    t.ok(
+      door.listener.unread.used >= 512_000 && door.listener.unread.used < 600_000,
+      'bytes already read are not counted'
+    )
     const late = Buffer.concat(Array.from({ length: 1500 }, () => frame(DATA, 0, 5, Buffer.alloc(1))))
     client.socket.write(Buffer.concat([late, frame(DATA, 1, 1, Buffer.alloc(1000))]))
     await read

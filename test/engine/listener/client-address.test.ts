@@ -99,7 +99,7 @@ t.test('the scheme is what the outermost trusted proxy saw', async t => {
   t.ok(secure('https'))
   t.ok(secure('WSS'))
   t.notOk(secure('http'))
-  t.notOk(secure('https, http'), 'what the client itself wrote is not believed')
+  t.notOk(secure('https, http'), 'headers of the client itself are ignored')
   t.ok(secure('https, http', '203.0.113.9, 10.2.2.2'), 'two trusted proxies, TLS ends at the outer one')
   t.notOk(secure('https, http, http', '203.0.113.9, 10.2.2.2'))
 })

@@ -339,7 +339,7 @@ t.test('a body is read once, collected or streamed, and only on demand', async t
   t.equal(ctx.body.received, 6)
   for (let time = 0; time < 2; time++) {
     const again = await ctx.body.stream().toArray()
-    t.equal(Buffer.concat(again).toString(), 'abcdef', 'what was collected can be streamed as often as wanted')
+    t.equal(Buffer.concat(again).toString(), 'abcdef', 'a collected body can be streamed repeatedly')
   }
   reply(wire, 200, '')
   await client.response()

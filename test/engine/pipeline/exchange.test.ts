@@ -248,7 +248,7 @@ t.test('a response that is cut ends with the last bytes, and is broken off where
       void responder.head(200, new HeaderList(length === null ? [] : ['Content-Length', length]))
       responder.write(Buffer.from('a'))
       for (let time = 0; time < 2; time++) ctx.response?.cut(error, last === null ? null : Buffer.from(last))
-      t.equal(responder.write(Buffer.from('b')), true, 'what comes later is dropped')
+      t.equal(responder.write(Buffer.from('b')), true, 'later events are dropped')
       responder.end(null)
     })
     const result = await chain.run()
@@ -575,7 +575,7 @@ t.test('heads: one whose client has left does not go up the chain', async t => {
         }
       ]
     )
-    t.same(wire.log, [], 'nothing is written before the client was asked')
+    t.same(wire.log, [], 'nothing is written before the client requests it')
     await setImmediate()
     t.same(wire.log, reads ? ['head 200'] : ['destroy'])
     t.same(calls, reads ? ['response'] : [])

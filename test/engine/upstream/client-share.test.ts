@@ -98,7 +98,7 @@ t.test(
     t.equal(round.wantedBehind(100), 2)
     t.notOk(round.occupied)
     round.release(a)
-    t.same(taken(round), ['a3'], 'what they give back is for them')
+    t.same(taken(round), ['a3'], 'returned connections are theirs')
     round.look(601)
     t.same(taken(round), [])
     round.look(602)

@@ -190,7 +190,7 @@ t.test(
       t.equal(upstream.requests.length, start === '' ? 3 : 2, what)
       const before = upstream.requests.length
       await send('/fresh').done
-      t.equal(upstream.requests.length, before + 1, 'a new connection that fails says no more than once')
+      t.equal(upstream.requests.length, before + 1, 'a new connection that fails reports it once')
     }
   }
 )

@@ -90,7 +90,7 @@ t.test('an edited invoice fails its signature, unless that check is left out', a
   t.equal(
     decodeInvoice(bech32.encode(prefix, broken, false), { signature: 'named' }).payee,
     null,
-    'nor asked for where it could only name some key'
+    'nor requested where it could only name some key'
   )
 })
 

@@ -108,7 +108,7 @@ t.test('of several attempts the best one counts', async t => {
   t.match(status('FAILURE', 'SUCCESS', 'PENDING'), { status: 'confirmed', feeSats: 3, processedAt: 7_000 })
   t.match(status('FAILURE', 'PENDING'), { status: 'processing', processedAt: null })
   t.match(status('FAILURE'), { status: 'failed', feeSats: 0 })
-  t.equal(status(), undefined, 'what came in is no payment of ours')
+  t.equal(status(), undefined, 'an incoming payment is no payout')
 })
 
 t.test('it is called back at an address with a token, since its signature cannot be checked', async t => {

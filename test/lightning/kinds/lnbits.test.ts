@@ -112,7 +112,7 @@ t.test('of an invoice that its own wallet paid the part that came in counts', as
   const refund = refundOf(clock, 40)
   const incoming = { ...refund, destination: { type: 'ln', invoice: charge.invoice } } as const
   fake.wallet.payments.clear()
-  t.equal(await provider.lookUpPayout(key, incoming), null, 'what came in is no payout')
+  t.equal(await provider.lookUpPayout(key, incoming), null, 'an incoming payment is no payout')
 })
 
 t.test('an expired invoice is expired, and its times are UTC', async t => {

@@ -85,7 +85,7 @@ t.test('its webhook is registered with a key that can verify it, and verified ov
   t.notOk(read(headers)?.verify(new Secret('another form of key')))
   t.notOk(read({})?.verify(key))
   t.notOk(read(headers, Buffer.from(`${body.toString()} `))?.verify(key), 'a byte more is another text')
-  t.equal(read({}, Buffer.from('{"type":"channel_opened"}')), null, 'other events are no business of ours')
+  t.equal(read({}, Buffer.from('{"type":"channel_opened"}')), null, 'other events are ignored')
   for (const bytes of ['', 'null', '[]', '"text"', '{"type":"payment_received","paymentHash":"../x"}'])
     t.throws(() => read({}, Buffer.from(bytes)), { status: 400 }, bytes)
 })

@@ -79,7 +79,7 @@ t.test('a key is read once for as long as it is at hand, by each reader for itse
   const first = readKeyForCall(key, 'toy', counting)
   t.equal(readKeyForCall(key, 'toy', counting), first)
   t.equal(readings, 1)
-  t.notOk('nth' in readKeyForCall(key, 'toy', read), 'what another reader made of it is not handed out')
+  t.notOk('nth' in readKeyForCall(key, 'toy', read), "another reader's result is not returned")
   t.equal(readKeyForCall(new Secret('toy+https://host?key=a'), 'toy', counting).nth, 2, 'another copy of its text')
 })
 

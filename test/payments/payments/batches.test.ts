@@ -102,7 +102,7 @@ await eachDatabase(t, 'payments that are written together get each its own verdi
       if (at !== 5) t.same(await store.get(acme.id, payment.invoiceId), payment)
     }
     const rows = await database.sql`select order_id from payment_reservations where order_id like 'good%'`
-    t.ok(rows.length <= 1, 'what was written holds its order id no more')
+    t.ok(rows.length <= 1, 'the written row no longer holds its order id')
     if (said[22] instanceof InvoiceIdTaken)
       t.equal(await store.insert({ ...twin, invoiceId: numericId(systemRandom) }, sameId), 'done', 'drawn again')
   })

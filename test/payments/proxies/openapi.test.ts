@@ -60,7 +60,7 @@ t.test('openapi of a proxy: operations with their prices, while it is listed', a
   t.match(components.schemas['api_Now'], { properties: { celsius: { type: 'number' } } })
   t.match(paths[`${base}/alerts`]?.['post'], { 'x-payment-info': { offers: [{ amount: '9' }] } })
   t.notMatch(answer.text, 'evil.example')
-  t.notOk(`${base}/private/x` in paths, 'what is blocked is not sold')
+  t.notOk(`${base}/private/x` in paths, 'a blocked proxy is not sold')
   t.equal((await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).status, 200)
 
   t.equal((await change({ defaultPriceSats: 6 })).status, 200)

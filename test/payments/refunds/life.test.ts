@@ -503,7 +503,7 @@ void eachDatabase(t, 'the follow-up', async (t: T, database) => {
       'pending'
     ])
     clock.advance(48 * 60 * minutes)
-    t.equal(await refunds.followUp(clock.now()), 1, 'what is settled is not looked up')
+    t.equal(await refunds.followUp(clock.now()), 1, 'a settled refund is not looked up')
     clock.advance(15 * minutes)
     t.equal(await refunds.followUp(clock.now()), 1, 'at least every quarter of an hour')
   })

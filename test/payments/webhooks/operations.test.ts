@@ -247,7 +247,7 @@ await t.test('a failed job that an operator runs again sends once more; one that
   t.equal(await jobs.runOne(last), null)
   t.match(await row(account), { status: 'delivered', attempts: 8, error: null })
   t.equal(await jobs.runOne(last), null)
-  t.equal(endpoint.received.length, 8, 'what is delivered is not sent again by its job')
+  t.equal(endpoint.received.length, 8, 'a delivered event is not sent again by its job')
 })
 
 const TEST = '/api/merchant/webhooks/test'

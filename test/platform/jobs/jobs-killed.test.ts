@@ -40,7 +40,7 @@ await eachDatabase(
     t.strictSame(notes.ran, ['first 1', 'second 2'])
     await first.enqueue(database.sql, 'numbers', { n: 3 })
     await notes.until(3)
-    t.equal(notes.ran[2], 'second 3', 'what a stopped gateway still adds runs elsewhere')
+    t.equal(notes.ran[2], 'second 3', 'jobs that a stopped gateway still adds run elsewhere')
   }
 )
 

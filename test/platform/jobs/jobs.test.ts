@@ -164,7 +164,7 @@ await eachDatabase(
       async () => (await jobs.list({ queue: 'numbers', state: 'done', page: 1, size: 10 })).jobs[0] ?? null
     )
     t.match(done, { id: failed.id, runs: 2 })
-    t.equal(await jobs.retry('numbers', failed.id), false, 'what went well is not run again')
+    t.equal(await jobs.retry('numbers', failed.id), false, 'a successful run is not repeated')
   }
 )
 

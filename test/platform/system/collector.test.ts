@@ -28,7 +28,7 @@ t.test('buffers are collected when 8 MiB more are there than after the last coll
   clock.advance(20)
   t.equal(collections, 1)
   clock.advance(1000)
-  t.equal(collections, 1, 'what survived is not looked at again')
+  t.equal(collections, 1, 'surviving buffers are not checked again')
   used = 50 * MIB
   clock.advance(20)
   used += 8 * MIB

@@ -43,7 +43,7 @@ await t.test('random bytes are handed out once, share no memory, and may be more
   for (let drawn = 0; drawn < 2_000; drawn++) {
     const bytes = systemRandom(1 + (drawn % 70))
     t.equal(bytes.length, 1 + (drawn % 70))
-    t.equal(bytes.buffer.byteLength, bytes.length, 'what is beside them in memory cannot be reached')
+    t.equal(bytes.buffer.byteLength, bytes.length, 'adjacent memory cannot be reached')
     kept.push([bytes, Buffer.from(bytes).toString('hex')])
   }
   for (const [bytes, was] of kept) t.equal(Buffer.from(bytes).toString('hex'), was, 'later draws change nothing')

@@ -51,7 +51,7 @@ await t.test('secrets do not reach the log, by type or by name', async t => {
   t.match(last(), { adminKey: '[redacted]', bound: '[redacted]' })
   const fields = { preimage: 'hidden-value' }
   log.info(fields, 'x')
-  t.equal(fields.preimage, 'hidden-value', 'what was logged is not changed itself')
+  t.equal(fields.preimage, 'hidden-value', 'the logged object itself is not changed')
   log.info({ err: new Error('broken') }, 'x')
   t.match(last(), { err: { message: 'broken', stack: /log\.test/ } })
   log.info({ anything: { at: { any: { depth: new Secret('hidden-value') } } } }, `and ${new Secret('hidden-value')}`)

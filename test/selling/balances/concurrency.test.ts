@@ -40,5 +40,5 @@ t.test('requests of one balance: 429 after 30 seconds, and immediately when 64 w
   clock.advance(30_000)
   t.ok((await late).every(({ status }) => status === 'rejected'))
   inFlight.leave('a', false)
-  t.equal(inFlight.enter('a'), null, 'none of them holds a place')
+  t.equal(inFlight.enter('a'), null, 'no request holds a place')
 })

@@ -113,9 +113,9 @@ void eachDatabase(t, 'a slice is written to a balance as it is once its row is f
       const left = await behind(database, change, id, () => store.write(write(facts)))
       const after = await held()
       t.equal(left, after.left, `${what}, ${JSON.stringify(facts)}: the rest is returned`)
-      t.equal(after.held, after.sliced, 'what is held is what slices have')
+      t.equal(after.held, after.sliced, 'the reserve is the sum of the slices')
       const others = what === 'a deposit' ? 500_000 : what === 'what another slice spent' ? -400_000 : 0
-      t.equal(after.left, before + others - facts.spent, 'what both took is taken')
+      t.equal(after.left, before + others - facts.spent, 'the charge is the sum of both')
     }
   }
 })
@@ -140,7 +140,7 @@ void eachDatabase(t, 'a dead slice is swept of a balance as it has just become',
     )
     t.match(await store.sweep(now, 10), [{ balanceId: id, chargedMsat: 90_000 }], what)
     const after = await held()
-    t.equal(after.held, after.sliced, 'what is held is what slices have')
+    t.equal(after.held, after.sliced, 'the reserve is the sum of the slices')
   }
 })
 

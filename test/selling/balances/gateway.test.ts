@@ -161,7 +161,7 @@ t.test('a request that no balance could cover is refused, without asking for ano
     message: /may use up to 100[0-9]{3} millisatoshis, and a balance here holds 100000/
   })
   t.notOk(beyond.headers['www-authenticate'])
-  t.equal((await shop.chat(key)).status, 200, 'what was paid is not touched')
+  t.equal((await shop.chat(key)).status, 200, 'the payment is not touched')
 
   const dollars = await openShop(t, '{ bundle: $0.01, prices: 1 sat, usage: bytes, estimate: { else: 11 } }')
   t.equal((await dollars.chat(await bundle(dollars, 'payment'))).status, 400, 'a bundle in dollars at its rate of now')

@@ -256,7 +256,7 @@ t.test('keys: many requests spend no more than a budget', async t => {
   t.ok(statuses.every(status => status === 200 || status === 403))
   t.ok(statuses.filter(status => status === 200).length <= 5, 'five requests of 1,000 millisatoshis')
   t.ok(statuses.includes(200))
-  t.match(await standing(key), { reservedMsat: 0, depositedMsat: 1_000_000 }, 'what was refused is free again')
+  t.match(await standing(key), { reservedMsat: 0, depositedMsat: 1_000_000 }, 'the refused amount is free again')
   const spent = (await buy({ amount: 1 })).key
   t.equal((await ask({ 'x-api-key': spent })).status, 200)
   t.equal((await ask({ 'x-api-key': narrowed(spent, 'label=row', 'budget_msat=7777') })).status, 402)

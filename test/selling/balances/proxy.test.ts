@@ -57,7 +57,7 @@ t.test("a merchant's endpoint is metered, and its merchant sees each client's us
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const revoked = await asPerson(gateway, cookie, '/console/tokens', { hash: balance?.id ?? '' })
   t.equal(revoked.status, 303)
-  t.equal((await ask(key)).status, 402, 'what is revoked serves nothing more, though a part of it is in memory')
+  t.equal((await ask(key)).status, 402, 'a revoked key serves nothing more, though a part of it is in memory')
   t.equal(model.calls.length, calls)
   t.match((await gateway.merchantSend('GET', '/api/merchant/balances')).json(), [
     { isRevoked: true, state: 'open', spentMsat: spent }
@@ -110,7 +110,7 @@ t.test(
     t.equal(closed.status, 503)
     t.match(closed.json(), { error: 'Metering unavailable', message: /adds meter to the chain "bare"/ })
     t.equal(closed.headers['www-authenticate'], undefined, 'no client pays for what cannot be used')
-    t.equal((await ask('other')).status, 402, 'what is no balance is sold as ever')
+    t.equal((await ask('other')).status, 402, 'sales without a balance are unchanged')
     for (const [method, path] of [
       ['POST', '/api/proxy'],
       ['PUT', `/api/proxy/${proxyId}`]

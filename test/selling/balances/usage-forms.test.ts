@@ -63,13 +63,13 @@ t.test('a header says it with the head, and what it says badly costs what was re
     ask({ headers: { 'x-usage': usage }, body: '{}', ...more })
   const forged = { 'x-usage': '7', 'x-charged-msat': '1', 'X-Balance-Msat': '1', 'X-LAST-CHARGED-MSAT': '1' }
   const first = await ask({ headers: forged, body: '{}' })
-  t.same(told(first), ['700', '99300'], 'what the upstream says in our headers is dropped')
+  t.same(told(first), ['700', '99300'], 'our headers from the upstream are dropped')
   t.equal(first.headers['x-last-charged-msat'], undefined)
   t.same(told(await saying('2.1')), ['300', '99000'], 'a part of a unit is a unit')
   t.same(told(await saying('0')), ['0', '99000'])
   t.same(told(await saying('5', { status: 500 })), ['0', '99000'], 'a fault of the upstream costs nothing')
   for (const usage of ['-5', 'many', '']) {
-    t.equal((await saying(usage)).headers['x-charged-msat'], undefined, 'what it cost is not known with the head')
+    t.equal((await saying(usage)).headers['x-charged-msat'], undefined, 'its cost is not known with the head')
     const next = await saying('0')
     t.equal(next.headers['x-last-charged-msat'] ?? '900', '900')
   }

@@ -299,7 +299,7 @@ void eachDatabase(
     t.equal(
       await passing(t, clock, database, one.grow(first, 101, 101)),
       'refused',
-      'what the other has reserved is not taken'
+      "the other's reservation is not taken"
     )
     t.equal(first.msat, 3_060)
     t.equal(await passing(t, clock, database, one.grow(first, 100, 100)), 'grown')

@@ -145,7 +145,7 @@ t.test(
       t.match(reply.data, { valid: false, error })
       t.same(Object.keys(reply.data), ['valid', 'error'])
     }
-    t.match(await status(f, merchant, one.hash), { status: 'unpaid' }, 'none of them was a first verification')
+    t.match(await status(f, merchant, one.hash), { status: 'unpaid' }, 'no call was a first verification')
   }
 )
 

@@ -468,7 +468,7 @@ t.test('caps: the price first, as 402 problems without WWW-Authenticate (decisio
   const many = await f.call(merchant, 'POST', CHALLENGES, quote)
   isProblem(t, many, 402, 'plan-monthly-limit', 'Plan monthly limit reached')
   t.match(many.data, { limit: 5, current: 5, requested: 1 })
-  t.equal(f.payee.requests.length, 5, 'what a cap refuses costs no invoice')
+  t.equal(f.payee.requests.length, 5, 'a request over a cap costs no invoice')
 })
 
 t.test('caps: replays are not counted, and a new UTC month begins at zero (decision 87)', async t => {

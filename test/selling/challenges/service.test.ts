@@ -265,7 +265,7 @@ t.test("old rows are deleted when they cannot be used any more, and producers' a
   t.same(await left(), [false, true, true, true, true], 'unpaid, a day after invoice and token ended')
   f.clock.advance(30 * day)
   await f.selling.upkeep.purge()
-  t.same(await left(), [false, false, false, false, true], 'what a dead gateway had leased, too')
+  t.same(await left(), [false, false, false, false, true], 'leases of a dead gateway, too')
 })
 
 t.test('paid answers are kept out of shared caches', async t => {

@@ -166,5 +166,5 @@ t.test('probes and own tests are counted beside demand, and own tests beside sal
     new AdminKey(new Secret('another')).session(clock.now() + MINUTE, 'own tests')
   ])
     await buy(forged)
-  t.match(await earned(), { sales: 4, sats: 36 }, 'what is not signed is a sale')
+  t.match(await earned(), { sales: 4, sats: 36 }, 'a call without a signature is a sale')
 })

@@ -275,5 +275,5 @@ t.test('the first audience that fits sets the price; a browser is one by its hea
   t.equal(await s.price({ headers: { ...browser, accept: 'text/html' } }), 50)
   t.equal(await s.price({ headers: { 'user-agent': 'curl/8' } }), ELSE)
   const script = { 'user-agent': 'Mozilla/5.0', 'sec-fetch-mode': 'cors', accept: 'text/event-stream' }
-  t.equal(await s.price({ headers: script }), 50, 'what its pages fetch has its price')
+  t.equal(await s.price({ headers: script }), 50, 'resources of its pages have their price')
 })

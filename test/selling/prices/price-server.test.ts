@@ -99,7 +99,7 @@ t.test('a price server gets method, path, chosen headers and fields, and its pri
   ])
   const paid = await s.ask({ ...request, headers: { ...request.headers, authorization } })
   t.equal(paid.status, 200)
-  t.equal(server.asked.length, 1, 'what it said is still known')
+  t.equal(server.asked.length, 1, 'its last answer is still known')
   s.f.clock.advance(10_001)
   t.equal((await s.ask({ ...request, headers: { ...request.headers, authorization } })).status, 200)
   t.equal(server.asked.length, 2, 'and retried when it is old')

@@ -112,7 +112,7 @@ t.test('event streams', async t => {
     const message = JSON.parse(event.replace(/^event: message\ndata: /, '')) as Rpc
     t.match(message, { id: 1, result: { content: [], _meta: { [RECEIPT]: { challengeId: credential.challenge.id } } } })
     server.write(progress)
-    t.equal(await client.until('\n\n'), progress, 'and what follows')
+    t.equal(await client.until('\n\n'), progress, 'and later events')
     server.end()
     t.match(await redeem(credential), { error: { code: -32043, data: { failure: { reason: 'redeemed' } } } })
   })
@@ -229,7 +229,7 @@ t.test('an event stream does not depend on where it is split', async t => {
   const text = 'data: 0123456789\n\ndata: a\n\n'
   const pieces = [...text].flatMap(letter => long.feed(Buffer.from(letter)))
   t.equal(Buffer.concat(pieces.map(({ raw }) => raw)).toString(), text)
-  t.equal(pieces.at(-1)?.data, 'a', 'what follows a long event is read again')
+  t.equal(pieces.at(-1)?.data, 'a', 'events after a long one are read again')
 })
 
 t.test('an event with other data keeps its other fields', async t => {

@@ -84,7 +84,7 @@ t.test(
     })
     t.match(await shop.store.find(id), { returnInvoice: other, refundStatus: 'confirmed' })
     const late = await shop.get(close(undefined, { returnInvoice: returnInvoice() }))
-    t.match(late.json(), { refundStatus: 'succeeded' }, 'what was sent goes nowhere else')
+    t.match(late.json(), { refundStatus: 'succeeded' }, 'the sent refund stays where it went')
     t.match(await shop.store.find(id), { returnInvoice: other })
     t.equal(await payouts(shop), 1)
   }

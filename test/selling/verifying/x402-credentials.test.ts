@@ -250,7 +250,7 @@ t.test('x402: on a shared node the provider must confirm the payment', async t =
   status = 'paid'
   t.equal((await s.ask({ headers })).status, 200)
   t.equal((await s.ask({ headers })).status, 402)
-  t.equal(asked, 5, 'what was used up is not looked up')
+  t.equal(asked, 5, 'a used-up credential is not looked up')
   const wrong = paid(s, await s.ask())
   const forged = Buffer.from(wrong[1] ?? '', 'base64')
     .toString()

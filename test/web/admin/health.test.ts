@@ -218,8 +218,8 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
     const check = await one(name, changed)
     t.equal(check?.state, state, `${name}: ${says}`)
     t.match(check?.says, says)
-    t.ok((check?.wayOut ?? '').length > 20, 'and what to do')
-    t.ok((check?.effect ?? '').length > 10, 'what it does to sales')
+    t.ok((check?.wayOut ?? '').length > 20, 'and the fix')
+    t.ok((check?.effect ?? '').length > 10, 'its effect on sales')
     t.ok(Date.parse(check?.since ?? ''), 'and since when')
   }
   t.equal((await checkHealth(parts({ serving: () => false }), new Map())).ready, false)
@@ -251,7 +251,7 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
   t.match(away.checks[0], { name: 'database', state: 'bad' }, 'the worst is first')
   t.notOk(
     away.checks.some(({ name }) => ['jobs', 'refunds', 'clock'].includes(name)),
-    'what only the database knows is left out'
+    'facts from the database are left out'
   )
   const seenAt = new Map()
   const clock = { ...systemClock, now: () => 1_000 }

@@ -117,6 +117,6 @@ await eachDatabase(
       { currentPeriodEnd: 'soon' }
     ])
       t.equal((await send('PUT', path, { name: 'changed', ...body })).status, 400, JSON.stringify(body))
-    t.match(await get(path), { name: 'merchant 91' }, 'what is refused changes nothing')
+    t.match(await get(path), { name: 'merchant 91' }, 'a refused change has no effect')
   }
 )

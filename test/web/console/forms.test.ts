@@ -78,7 +78,7 @@ t.test(
     const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
     const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
     t.equal(wrong.status, 422)
-    t.match(wrong.text, /value="soon"/, 'what was typed stays')
+    t.match(wrong.text, /value="soon"/, 'the fields keep their values')
     t.equal((await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: '' })).status, 303)
     t.match(await now(), { currentPeriodEnd: null })
     t.equal((await asPerson(gateway, cookie, path, { do: 'reactivate', was: 'deactivated' })).status, 422)
@@ -255,7 +255,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   const bad = await asPerson(gateway, cookie, path, { ...set, was: await wasOf(), pathPattern: 're ports' })
   t.equal(bad.status, 422)
   t.match(bad.text, /Must begin with \//)
-  t.match(bad.text, /value="re ports"/, 'what was typed stays')
+  t.match(bad.text, /value="re ports"/, 'the fields keep their values')
   await asPerson(gateway, cookie, path, {
     ...set,
     was: await wasOf(),
@@ -291,7 +291,7 @@ t.test('a further webhook endpoint: of two tabs the second gets a conflict, and 
   const refused = await asPerson(gateway, cookie, '/console/webhooks', add)
   t.equal(refused.status, 422)
   t.match(refused.text, /This plan allows 1 webhook endpoint;/)
-  t.match(refused.text, /value="https:\/\/ledger.example.com\/"/, 'what was typed stays')
+  t.match(refused.text, /value="https:\/\/ledger.example.com\/"/, 'the fields keep their values')
   await gateway.database.sql`update merchants set plan_tier = 'individual'`
   t.match((await asPerson(gateway, cookie, '/console/webhooks', add)).text, /whsec_/)
   const [{ endpointId }] = (await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json() as [
@@ -388,7 +388,7 @@ t.test('the pages of APIs show earnings and requests, over a day and over 30, wi
   await sell(gateway.database, now, { ...proxy, proxyId, amountSats: 1234321 })
   await sell(gateway.database, now, { ...proxy, proxyId: 'other-1', amountSats: 17 })
   const own = (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text
-  t.match(own, /1,234,321 sats/, 'what it earned')
+  t.match(own, /1,234,321 sats/, 'its earnings')
   t.match(own, /Satoshis earned by day/)
   t.notMatch(own, /1,234,338/, 'and not what others did')
   t.match(

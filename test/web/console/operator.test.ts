@@ -40,7 +40,7 @@ await eachDatabase(
     t.match(
       (await store.faults(0, 5)).filter(({ route }) => route === 'free weather'),
       [{ status: 502, message: /connection refused/, times: 1 }],
-      'what it ended with is written as it stops'
+      'its final figures are written as it stops'
     )
     const again = await opened(t, database)
     const routes = await again.get<Array<Record<string, unknown>>>('/api/admin/routes?of=file')

@@ -168,7 +168,7 @@ t.test('an on-chain fallback is offered where the provider supplies one', async 
   const page = await pageOf(world, { onchainAddress: 'bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq' })
   t.match(page, `href="bitcoin:bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq?amount=0.00018342&amp;lightning=${INVOICE}"`)
   t.match(page, '>bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq</code>')
-  t.notMatch(await pageOf(world, { onchainAddress: 'bc1q?amount=21' }), 'bitcoin:', 'what is no address is not offered')
+  t.notMatch(await pageOf(world, { onchainAddress: 'bc1q?amount=21' }), 'bitcoin:', 'an invalid address is not offered')
 })
 
 t.test('in development an invoice of the sandbox says how it is paid, and no other does', async t => {

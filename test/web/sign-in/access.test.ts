@@ -216,7 +216,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     await ask()
     const fresh = await signIn(gateway, email, 2, planted)
     t.not(fresh, planted)
-    t.equal((await as(planted, 'GET', '/api/merchant/me')).status, 401, 'what the browser had before opens nothing')
+    t.equal((await as(planted, 'GET', '/api/merchant/me')).status, 401, "the browser's earlier cookie opens nothing")
     await ask()
     const elsewhere = await signIn(gateway, email, 3)
     const list = (await as(fresh, 'GET', '/api/auth/sessions')).json() as Array<{

@@ -209,7 +209,7 @@ t.test('signing in at a gateway on https', async t => {
     await admin('POST', `/api/admin/merchants/${merchantId}/deactivate`)
     t.equal((await send('GET', '/api/auth/session', { headers: { cookie } })).status, 401)
     await admin('POST', `/api/admin/merchants/${merchantId}/reactivate`)
-    t.equal((await send('GET', '/api/auth/session', { headers: { cookie } })).status, 401, 'for good')
+    t.equal((await send('GET', '/api/auth/session', { headers: { cookie } })).status, 401, 'permanently')
   })
 
   await t.test('decision 155: an approval mails the merchant a link, never the key', async t => {
@@ -247,7 +247,7 @@ t.test('signing in at a gateway on https', async t => {
     await mailedLinks(gateway.data, email, 1)
     const wrong = await form('email=%22%3E%3Cscript%3E')
     t.equal(wrong.status, 400)
-    t.notOk(wrong.text.includes('"><script>'), 'what was typed runs nothing')
+    t.notOk(wrong.text.includes('"><script>'), 'the input runs no script')
     t.equal((await form(JSON.stringify({ email }), 'application/json')).status, 400)
     t.equal((await form(`email=${email}&x=${'y'.repeat(8000)}`)).status, 400)
   })

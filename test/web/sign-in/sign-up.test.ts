@@ -28,7 +28,7 @@ t.test('sign-up: a free account by its owner, whose link and first key work once
 
   const wrong = await send('', 'no address"><script>')
   t.equal(wrong.status, 400)
-  t.match(wrong.text, /value="no address&quot;/, 'what was typed stays, escaped')
+  t.match(wrong.text, /value="no address&quot;/, 'the fields keep their values, escaped')
   t.match(wrong.text, /A name has 1 to 200 characters/)
   t.notMatch(wrong.text, '<script>')
   t.equal((await send('A', 'a@example.com', { origin: 'https://evil.example' })).status, 403)

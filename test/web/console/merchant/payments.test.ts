@@ -179,7 +179,7 @@ t.test('money is formatted by locale, with its cents and every digit, and sent a
   const form = { do: 'settings', was, claimWindowDays: '14' }
   const save = (domesticShippingUsd: string) =>
     asPerson(gateway, cookie, '/console/store', { ...form, domesticShippingUsd })
-  t.match((await save('4.905')).text, /value="4\.905"/, 'what is no amount is shown again')
+  t.match((await save('4.905')).text, /value="4\.905"/, 'an invalid amount is shown again')
   t.equal((await save('7.10')).status, 303)
   t.equal(shown(await page()), '7.10')
   const stored = await gateway.merchantSend('GET', '/api/merchant/storefront')

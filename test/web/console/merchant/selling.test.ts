@@ -136,7 +136,7 @@ t.test(
     t.notMatch((await asPerson(gateway, cookie, '/console/changes')).text, /sk-very-secret/)
     const late = await asPerson(gateway, cookie, path, { ...first, name: 'Other' })
     t.equal(late.status, 422, 'a second tab gets a conflict')
-    t.notMatch(late.text, /sk-very-secret/, 'what was typed as the secret is not shown again')
+    t.notMatch(late.text, /sk-very-secret/, 'the submitted secret is not shown again')
     t.equal((await asPerson(gateway, cookie, path, await form({}))).status, 303)
     t.match(await proxy(), { hasAuthValue: true }, 'an empty value keeps the saved one')
     for (const [name, value] of [

@@ -50,7 +50,7 @@ t.test('till: a payment in satoshis or dollars is shown as a code, and a form se
   t.match(await page('payments'), /table &lt;7>/)
   const taken = await send({ ...form, key: 'third', orderId: 'table <7>' })
   t.equal(taken.status, 422)
-  t.match(taken.text, /value="2500"/, 'what was typed stays')
+  t.match(taken.text, /value="2500"/, 'the fields keep their values')
 })
 
 t.test('till: invalid amounts make no payment and stay in the form', async t => {
@@ -126,7 +126,7 @@ t.test(
     for (const refundAddress of ['shop@127.0.0.1', 'shop@metadata.google.internal', 'a@b@c', 'lnurlp://10.0.0.1/pay']) {
       const refused = await send({ ...refund, key: refundAddress, refundAddress }, path)
       t.equal(refused.status, 422, refundAddress)
-      t.ok(refused.text.includes(`value="${refundAddress}"`), 'what was typed stays')
+      t.ok(refused.text.includes(`value="${refundAddress}"`), 'the fields keep their values')
     }
     t.match((await send({ ...refund, refundAddress: 'hello' }, path)).text, /Enter a Lightning address such as/)
     t.match((await gateway.merchantSend('GET', '/api/refunds')).json(), [{ lightningAddress: null }])
