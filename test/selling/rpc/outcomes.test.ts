@@ -255,7 +255,7 @@ t.test(
     const clock = new ManualClock()
     const shop = await openRpcShop(t, {
       clock,
-      prices: 'tools: { cheap: 2 sats, "d*": 4 sats }',
+      prices: 'tools: { cheap: 2 sats, "co*": 4 sats }',
       route: 'priceGrace: 10m'
     })
     const tokenOf = async (name: string) => {
@@ -266,7 +266,7 @@ t.test(
     }
     const [cheap, costly] = [await shop.buy(toolCall('cheap')), await shop.buy(toolCall('costly'))]
     const token = await tokenOf('cheap')
-    await shop.reprice('tools: { cheap: 3 sats, "d*": 5 sats }')
+    await shop.reprice('tools: { cheap: 3 sats, "co*": 5 sats }')
     t.match(await shop.call(paying(toolCall('cheap'), cheap)), {
       result: { _meta: { [RECEIPT]: { status: 'success' } } }
     })
