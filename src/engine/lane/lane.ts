@@ -9,6 +9,7 @@ import type { Stopping } from '../message/wire.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
 import { IncomingBody, EmptyBody, type WireBody, type BodySource } from '../listener/request-body.ts'
+import { Pieces } from '../message/pieces.ts'
 import { EventEmitter } from 'node:events'
 
 export interface LaneHost extends RefusalHost {
@@ -258,8 +259,7 @@ export class RequestUpload extends EventEmitter implements BodySource {
   destroyed = false
   readonly #valve: UploadValve
   #left: number
-  #waiting: Buffer[] = []
-  #size = 0
+  readonly #waiting = new Pieces()
   #flowing = false
   #scheduled = false
   #holding = false
@@ -281,14 +281,13 @@ export class RequestUpload extends EventEmitter implements BodySource {
     if (count === 0) return 0
     this.#left -= count
     const piece = count === bytes.length ? bytes : bytes.subarray(0, count)
-    if (this.#flowing && !this.#scheduled && this.#waiting.length === 0) {
+    if (this.#flowing && !this.#scheduled && this.#waiting.size === 0) {
       this.emit('data', piece)
       this.#finish()
       return count
     }
-    this.#waiting.push(piece)
-    this.#size += count
-    if (this.#size >= HELD && !this.complete && !this.#holding) {
+    this.#waiting.add(piece)
+    if (this.#waiting.size >= HELD && !this.complete && !this.#holding) {
       this.#holding = true
       this.#valve.hold()
     }
@@ -322,11 +321,10 @@ export class RequestUpload extends EventEmitter implements BodySource {
     this.#scheduled = false
     while (this.#flowing) {
       const piece = this.#waiting.shift()
-      if (piece === undefined) break
-      this.#size -= piece.length
+      if (piece === null) break
       this.emit('data', piece)
     }
-    if (this.#holding && this.#size < HELD) {
+    if (this.#holding && this.#waiting.size < HELD) {
       this.#holding = false
       this.#valve.release()
     }
@@ -334,7 +332,7 @@ export class RequestUpload extends EventEmitter implements BodySource {
   }
 
   #finish(): void {
-    if (!this.complete || this.#ended || !this.#flowing || this.#waiting.length > 0) return
+    if (!this.complete || this.#ended || !this.#flowing || this.#waiting.size > 0) return
     this.#ended = true
     this.emit('end')
   }

@@ -1,8 +1,34 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { Pieces } from '../message/pieces.ts'
 import { WireResponse } from './response-wire.ts'
 
 export type NodeServer = Server<typeof IncomingMessage, typeof WireResponse>
+
+/** A message whose pieces are joined while nothing reads them: Node limits their bytes, not their number. */
+class WireRequest extends IncomingMessage {
+  readonly #waiting = new Pieces()
+
+  override push(piece: Buffer | null): boolean {
+    const waiting = this.#waiting
+    if (piece === null || (this.readableFlowing === true && this.readableLength === 0 && waiting.size === 0)) {
+      this.#deliver()
+      return super.push(piece)
+    }
+    waiting.add(piece)
+    return this.readableLength + waiting.size < this.readableHighWaterMark
+  }
+
+  /** Size 0 asks for more from the socket and takes nothing. */
+  override read(size?: number): unknown {
+    if (size !== 0) this.#deliver()
+    return super.read(size)
+  }
+
+  #deliver(): void {
+    for (let piece = this.#waiting.shift(); piece !== null; piece = this.#waiting.shift()) super.push(piece)
+  }
+}
 
 /** Upgrades to another HTTP version or to TLS, ignored as RFC 9110, section 7.8, allows. */
 const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
@@ -14,6 +40,7 @@ export function nodeServer(
 ): { readonly server: NodeServer; readonly read: (socket: Socket) => void } {
   // Node's timers cover the whole request and would end long uploads. The sweep replaces them.
   const server: NodeServer = createServer<typeof IncomingMessage, typeof WireResponse>({
+    IncomingMessage: WireRequest,
     ServerResponse: WireResponse,
     requireHostHeader: false,
     insecureHTTPParser: false,

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { RequestBody } from '../message/context.ts'
 import { ClientGone, PayloadTooLarge, Unavailable } from '../operations/errors.ts'
 import { keepFor, type Keeping, sizeKept } from './allowance.ts'
+import { Pieces } from '../message/pieces.ts'
 
 const EMPTY = new Uint8Array(0)
 
@@ -243,16 +244,15 @@ export class IncomingBody implements WireBody {
     const early = this.#unread()
     if (early !== null) return Promise.reject(early)
     return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = []
+      const chunks = new Pieces()
       this.#reject = reject
       this.#begin(
         chunk => {
-          chunks.push(chunk)
+          chunks.add(chunk)
           if (this.isAnonymous) this.#countShared(sizeKept(chunk.byteLength))
         },
         () => {
-          const only = chunks.length === 1 ? chunks[0] : undefined
-          this.collected = only ?? Buffer.concat(chunks)
+          this.collected = chunks.joined()
           resolve(this.collected)
         }
       )

@@ -1,12 +1,10 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
+import { Pieces } from '../message/pieces.ts'
 import { RequestRefused, type RequestHead } from './request-head.ts'
 
 /** Bytes that may wait for the loop; a complete body would never yield otherwise. */
 const HELD = 64 * 1024
-
-/** Pieces of fewer bytes are joined. */
-const SMALL = 4096
 
 /** Nothing follows `done` or `failed`. */
 interface UploadEvents {
@@ -27,8 +25,7 @@ export class UpstreamUpload {
   readonly #events: UploadEvents
   #sent = 0
   #over = false
-  #waiting: Uint8Array[] = []
-  #held = 0
+  readonly #waiting = new Pieces()
   #look: NodeJS.Immediate | null = null
   #hasEnded = false
   #hasBegun = false
@@ -79,9 +76,8 @@ export class UpstreamUpload {
       return
     }
     if (this.#hasBegun) {
-      this.#waiting.push(bytes)
-      this.#held += size
-      if (this.#held >= HELD) this.#body.pause()
+      this.#waiting.add(bytes)
+      if (this.#waiting.size >= HELD) this.#body.pause()
       this.#look ??= setImmediate(this.#onLooked)
       return
     }
@@ -103,18 +99,14 @@ export class UpstreamUpload {
 
   readonly #onLooked = (): void => {
     this.#look = null
-    // Each write takes some hundred bytes of memory, so small pieces leave as one.
-    const { length } = this.#waiting
-    const waiting = length > 1 && this.#held < SMALL * length ? [Buffer.concat(this.#waiting)] : this.#waiting
-    this.#waiting = []
     const socket = this.#socket
+    const wasFull = this.#waiting.size >= HELD
     socket.cork()
     let isFree = true
-    for (const bytes of waiting) isFree = this.#write(bytes)
+    for (let bytes = this.#waiting.shift(); bytes !== null; bytes = this.#waiting.shift()) isFree = this.#write(bytes)
     socket.uncork()
     if (!isFree) this.#body.pause()
-    else if (this.#held >= HELD) this.#body.resume()
-    this.#held = 0
+    else if (wasFull) this.#body.resume()
     this.#events.sent()
     if (this.#hasEnded) this.#finish()
   }
@@ -151,7 +143,7 @@ export class UpstreamUpload {
     if (this.#over) return false
     this.#over = true
     if (this.#look !== null) clearImmediate(this.#look)
-    this.#waiting = []
+    this.#waiting.clear()
     this.#body.off('data', this.#onData)
     this.#body.off('end', this.#onEnd)
     this.#body.off('close', this.#onClose)

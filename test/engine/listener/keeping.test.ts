@@ -1,5 +1,8 @@
+import { once } from 'node:events'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { RequestUpload } from '../../../src/engine/lane/lane.ts'
+import { Pieces } from '../../../src/engine/message/pieces.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { DigestOfPieces, contentDigest } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
@@ -104,6 +107,58 @@ for (const fastLane of [true, false]) {
     t.ok(Buffer.concat(pieces).equals(sent), 'the stream starts with earlier bytes')
   })
 }
+
+t.test('an upload in pieces of one byte waits as few pieces, in their order', async t => {
+  const contexts: Array<{ ctx: Context; wire: Wire }> = []
+  const door = await openDoor(t, {
+    handle: (ctx, wire) => {
+      watchWire(wire)
+      contexts.push({ ctx, wire })
+    }
+  })
+  const digits = (length: number): string => Array.from({ length }, (_, at) => at % 10).join('')
+  const client = await door.connect()
+  for (const [at, length] of [10_000, 100_000].entries()) {
+    client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
+    client.send(`${digits(length).replaceAll(/./g, '1\r\n$&\r\n')}0\r\n\r\n`)
+    await until(() => contexts.length > at)
+    const one = contexts[at]
+    if (one === undefined) throw new Error('no request')
+    const { ctx, wire } = one
+    // Node stops reading the longer one until it is read.
+    if (length === 10_000) await until(() => !ctx.body.unfinished)
+    const chunks = (await ctx.body.stream().toArray()) as Buffer[] /* of bytes */
+    t.equal(Buffer.concat(chunks).toString(), digits(length))
+    if (length === 10_000) t.ok(ctx.body.pieces < 10, `${ctx.body.pieces} pieces waited`)
+    reply(wire, 200, 'ok')
+    await client.response()
+  }
+  const upload = new RequestUpload(10_000, { hold: () => undefined, release: () => undefined })
+  for (const digit of digits(10_000)) upload.take(Buffer.from(digit))
+  const read: Buffer[] = []
+  upload.on('data', (piece: Buffer) => read.push(piece))
+  upload.resume()
+  await once(upload, 'end')
+  t.equal(Buffer.concat(read).toString(), digits(10_000))
+  t.ok(read.length < 10, `${read.length} pieces waited on the fast lane`)
+})
+
+t.test('pieces that wait keep their order, whatever their sizes', t => {
+  const pieces = new Pieces()
+  const large = Buffer.alloc(16 * KIB, 'l')
+  const sent = [large, large, Buffer.from('a'), Buffer.from('b'), large, Buffer.from('c'), Buffer.alloc(9 * KIB, 'd')]
+  let read = ''
+  for (const piece of sent) pieces.add(piece)
+  read += String(pieces.shift())
+  for (const piece of sent) pieces.add(piece)
+  const rest = String(pieces.joined())
+  t.equal(pieces.size, rest.length)
+  for (let piece = pieces.shift(); piece !== null; piece = pieces.shift()) read += String(piece)
+  t.equal(read, String(Buffer.concat([...sent, ...sent])))
+  t.equal(read, String(large) + rest)
+  t.equal(pieces.size, 0)
+  t.end()
+})
 
 t.test('300 unpaid uploads of 1 MiB are digested, and nothing of them is kept', async t => {
   const digests: Array<Promise<string | null>> = []
