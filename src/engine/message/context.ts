@@ -161,6 +161,8 @@ export class Context {
   offer: RequestOffer | null
   /** Part of the payment's balance is reserved for this request; set by the plugin `meter`. */
   isReserved: boolean
+  /** An upstream was sent the beginning of the request, so it may act. */
+  isSent: boolean
   /** Its 402 is no lost sale: a directory's crawler that names itself, HEAD, a quote, or the operator's own test. */
   isProbe: boolean
   /** Null for the route's own upstream. */
@@ -202,6 +204,7 @@ export class Context {
     this.idempotency = null
     this.offer = null
     this.isReserved = false
+    this.isSent = false
     this.isProbe = false
     this.upstreamTarget = null
     this.tally = null

@@ -351,6 +351,7 @@ export class Forwarder {
       this.breakers.left(ctx, target)
       return
     }
+    ctx.isSent = true
     await responder.tunnel(
       {
         origin: target.origin,

@@ -157,6 +157,7 @@ export class Sink implements CallHandler, Waiting {
 
   onRequestStart(controller: CallController): void {
     this.#controller = controller
+    this.#ctx.isSent = true
     if (!controller.isStale && this.#attempts === null) this.#request = null
     this.touched = this.#startedAt = this.#deadlines.tick
   }

@@ -119,11 +119,11 @@ export class MeteredCharge {
 
   /**
    * Settles a finished request. Upstream failures are free. If the client left or its response was too large, it pays
-   * once the upstream has the request, except for a HEAD whose body would be billed.
+   * once the upstream was sent the request, except for a HEAD whose body would be billed.
    */
   settleOutcome({ delivered, source, error }: Outcome): void {
     const isOfClient = error instanceof ClientGone || (source !== 'error' && error instanceof ResponseTooLarge)
-    const isAbandoned = isOfClient && this.forwardedAt !== null && !this.#isBodiless
+    const isAbandoned = isOfClient && this.#options.ctx.isSent && !this.#isBodiless
     if (delivered && source !== 'error') void this.settleRead(true)
     else if (isAbandoned || (this.isCounted && this.#received > 0)) void this.settleRead(false)
     else void this.settle(null, 0, 'usage')

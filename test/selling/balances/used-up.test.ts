@@ -1,4 +1,5 @@
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
+import { createServer as createSocketServer } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -331,4 +332,28 @@ t.test('a client that leaves before its upload has come costs nothing: the upstr
   sent.destroy()
   t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
   t.equal(asked, 0)
+})
+
+t.test('a client that leaves before a connection to the upstream is open costs nothing', async t => {
+  // It never answers the handshake of TLS.
+  const port = await serve(
+    t,
+    createSocketServer().on('connection', socket => t.teardown(() => socket.destroy()))
+  )
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "https://127.0.0.1:${port}" }\n    meter: { bundle: 1 sat, prices: 10 msat, usage: requests }\n`
+  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const challenge = challengeOf(await gateway.send('GET', PATH), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const sent = httpRequest(`${gateway.url}${PATH}`, { agent: false, headers: { authorization } })
+  sent.on('error', () => undefined)
+  sent.end()
+  const store = new BalanceStore(gateway.database)
+  const reserved = async (msat: number) => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    return one?.reservedMsat === msat ? one : null
+  }
+  await eventually('it is reserved', () => reserved(10))
+  // A client that only ends its side may still read.
+  sent.socket?.resetAndDestroy()
+  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
 })
