@@ -107,9 +107,9 @@ export class SliceGrants {
       await stored
       return this.#grab(slice, first, false)
     }
-    // It includes our concurrent writes, or their own answers will report them.
-    slice.leftInDatabase = grantedSlice.leftMsat
-    await stored
+    // The write's answer is the later one, or says the same.
+    if (stored === null) slice.leftInDatabase = grantedSlice.leftMsat
+    else await stored
     if (grantedSlice.granted > 0) {
       slice.amount += grantedSlice.granted
       slice.keptUntil = keptUntil
