@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import { hasOwnAuthorization } from '../../engine/message/payment-headers.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -10,8 +9,6 @@ import type { Settlements } from '../holding/settlements.ts'
 import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
 import {
   CRAWLERS,
-  HOLDER_MARK,
-  OWN_FIELD_MARK,
   OWN_TESTS,
   X402_MARK,
   isShareable,
@@ -30,7 +27,7 @@ import { PendingChallenges, type Held, type PendingChallenge } from './pending-c
 import { hourly, isCrawler, isOwnTest } from './probes.ts'
 import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './mint.ts'
 import { offeredSchemes, placeOfSession, UNSOLD, type DepositChallenge } from './replies.ts'
-import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
+import { bindingOf, isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
 import type { RequestBinding } from '../../lightning/codecs/x402.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
 import { meterWords, type SessionsConfig } from '../../engine/checks/meter.ts'
@@ -321,34 +318,6 @@ export class Minting {
 
 /** Of a place. Of the rest, several processes that do not see each other's pending invoices may each make some. */
 const X402_SHARE = 0.75
-
-// Enough bits for one client's open invoices.
-const BINDING_CHARS = 22
-
-/** Short text of what requests that share an invoice have in common (decision 122). */
-function bindingOf(offer: Offer, { digest, holder, inOwnField, x402 = null }: MintRequest): string {
-  const whole = hash(
-    'sha256',
-    JSON.stringify([
-      offer.place,
-      offer.service,
-      offer.tokenPath,
-      offer.method,
-      offer.path,
-      offer.query,
-      offer.amountSats,
-      digest,
-      // Omitted if null, so that invoices open during an upgrade are reused.
-      ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked]),
-      ...(holder === undefined ? [] : ['holder', holder]),
-      ...(offer.deposit === undefined ? [] : [offer.deposit])
-    ]),
-    'base64url'
-  )
-  const ownMark = inOwnField === true ? OWN_FIELD_MARK : ''
-  const mark = holder !== undefined ? HOLDER_MARK : ownMark + (x402 === null ? '' : X402_MARK)
-  return mark + whole.slice(0, BINDING_CHARS - mark.length)
-}
 
 type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>
 

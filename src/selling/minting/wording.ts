@@ -1,10 +1,12 @@
+import { hash } from 'node:crypto'
 import { exactPath, isOfDeposit, issueCaveats } from '../../lightning/l402/caveats.ts'
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../lightning/l402/macaroon.ts'
 import { encodeRequest, matchPaymentId } from '../../lightning/payment-scheme/payment-challenge.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Offer } from '../offers/offer.ts'
 import { payableSeconds } from './invoicing.ts'
-import { OWN_FIELD_MARK } from '../holding/challenge.ts'
+import type { MintRequest } from './minting.ts'
+import { HOLDER_MARK, OWN_FIELD_MARK, X402_MARK } from '../holding/challenge.ts'
 import type { Challenge, NewChallenge, RemadeWording, SentChallenge } from '../holding/challenge.ts'
 import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 
@@ -97,4 +99,32 @@ export function sharedWith(
   const other = { resource: tokenPath, path, method, digest: null, tokenId: Buffer.from(tokenId).toString('hex') }
   const row = { ...challenge, ...other }
   return { ...row, payment: null, macaroon: macaroonOf(row, wordingOf(offer, location), rootKey) }
+}
+
+// Enough bits for one client's open invoices.
+const BINDING_CHARS = 22
+
+/** Short text of what requests that share an invoice have in common (decision 122). */
+export function bindingOf(offer: Offer, { digest, holder, inOwnField, x402 = null }: MintRequest): string {
+  const whole = hash(
+    'sha256',
+    JSON.stringify([
+      offer.place,
+      offer.service,
+      offer.tokenPath,
+      offer.method,
+      offer.path,
+      offer.query,
+      offer.amountSats,
+      digest,
+      // Omitted if null, so that invoices open during an upgrade are reused.
+      ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked]),
+      ...(holder === undefined ? [] : ['holder', holder]),
+      ...(offer.deposit === undefined ? [] : [offer.deposit])
+    ]),
+    'base64url'
+  )
+  const ownMark = inOwnField === true ? OWN_FIELD_MARK : ''
+  const mark = holder !== undefined ? HOLDER_MARK : ownMark + (x402 === null ? '' : X402_MARK)
+  return mark + whole.slice(0, BINDING_CHARS - mark.length)
 }

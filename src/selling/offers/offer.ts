@@ -328,9 +328,8 @@ export class RouteOffers {
  * depends on no request.
  */
 export function depositOffer(offer: Offer, terms: SessionTerms, amountSats: number): Offer {
-  const { sessions: _sessions, ...rest } = offer
   return {
-    ...rest,
+    ...offer,
     sessions: null,
     deposit: terms,
     amountSats,
