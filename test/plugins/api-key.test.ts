@@ -120,7 +120,7 @@ t.test('a keys file is read again after a change, and a bad one changes nothing'
 })
 
 t.test('settings that would admit no client or every client are refused', async t => {
-  await t.rejects(build({}), /needs keys, a file or jwt/)
+  await t.rejects(build({}), /needs keys, a file, jwt or certificates/)
   await t.rejects(build({ keys: [{ name: 'a', sha256: KEY }] }))
   await t.rejects(build({ jwt: { ...JWT, algorithms: ['HS256'] } }))
   await t.rejects(build({ jwt: { ...JWT, algorithms: ['none'] } }))
