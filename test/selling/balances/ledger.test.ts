@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Entries } from '../../../src/selling/balances/entries.ts'
 import { EACH_ENTRY } from '../../../src/selling/balances/statements.ts'
@@ -10,6 +11,7 @@ import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { until } from '../../support/until.ts'
 import { isReserved, killableLedger, newBalance, passing, reserved, settled, use, written } from './fixture.ts'
 
 interface Setting {
@@ -202,6 +204,36 @@ void eachDatabase(
     t.match((await store.entries(balance.id, { skip: 0, take: 1 }))[0], { msat: 10, unpaidMsat: 40 })
   }
 )
+
+void eachDatabase(t, 'what a new slice grants is spent once earlier charges are stored', async (t, database) => {
+  const { clock } = setting(t, database)
+  const store = new BalanceStore(database)
+  const [write, grab] = [store.write.bind(store), store.grab.bind(store)]
+  const busy = Promise.withResolvers<void>()
+  let grants = 0
+  store.write = async given => {
+    await busy.promise
+    return await write(given)
+  }
+  store.grab = async given => {
+    const granted = await grab(given)
+    grants++
+    return granted
+  }
+  const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
+  t.teardown(() => gateway.close())
+  const balance = newBalance(clock, { depositedMsat: 20_000 })
+  await store.open(balance)
+  await settled(gateway, await reserved(gateway, balance.id, 1_000), 1_000)
+  let isServed = false
+  const next = reserved(gateway, balance.id, 1_000).then(() => (isServed = true))
+  await until(() => grants === 2)
+  await setImmediate()
+  t.equal(isServed, false)
+  busy.resolve()
+  await next
+  t.equal((await store.find(balance.id))?.spentMsat, 1_000)
+})
 
 void eachDatabase(t, 'usage beyond the reservation is taken as far as the balance has it', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
