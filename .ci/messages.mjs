@@ -18,6 +18,9 @@ const PRINTED = {
   ApiRefusal: [1]
 }
 const MEMBERS = new Set(['title', 'label', 'hint', 'what'])
+/** Texts of the API that the consoles translate: titles of jobs, and what providers' keys look like and may do. */
+const SHOWN = { periodic: [2], queue: [1] }
+const SHOWN_MEMBERS = new Set(['keyHint', 'purpose'])
 
 function* nodesOf(node) {
   if (Array.isArray(node)) for (const each of node) yield* nodesOf(each)
@@ -41,6 +44,8 @@ function textsOf(node) {
       return [...textsOf(node.consequent), ...textsOf(node.alternate)]
     case 'LogicalExpression':
       return [...textsOf(node.left), ...textsOf(node.right)]
+    case 'ObjectExpression':
+      return node.properties.flatMap(({ key, value }) => (key?.name === 'title' ? textsOf(value) : []))
     default:
       return []
   }
@@ -52,7 +57,7 @@ export function messages(root = new URL('..', import.meta.url)) {
   const files = globSync(['src/**/*.ts', 'src/web/kit/assets/*.js'], { cwd: root })
   for (const file of files.sort()) {
     const text = readFileSync(new URL(file, root), 'utf8')
-    if (!/\bhtml`|\bt[`(]/.test(text)) continue
+    if (!/\bhtml`|\bt[`(]|\b(?:periodic|queue)[<(]|\bkeyHint: /.test(text)) continue
     const add = message => {
       if (/\p{L}/u.test(message.replaceAll(/\{\d+\}/g, ''))) found.set(message, [...(found.get(message) ?? []), file])
       return message
@@ -64,6 +69,12 @@ export function messages(root = new URL('..', import.meta.url)) {
       if (node.type === 'TaggedTemplateExpression' && node.tag.name === 'html') rewritten(textOf(node.quasi), add)
       else if (node.type === 'TaggedTemplateExpression' && node.tag.name === 't') add(textOf(node.quasi))
       else if (node.type === 'CallExpression' && node.callee.name === 't') node.arguments.flatMap(textsOf).forEach(add)
+      else if (node.type === 'CallExpression' && Object.hasOwn(SHOWN, node.callee.name ?? ''))
+        for (const at of SHOWN[node.callee.name]) textsOf(node.arguments[at]).forEach(add)
+      else if (node.type === 'Property' && SHOWN_MEMBERS.has(node.key.name))
+        textsOf(node.value)
+          .filter(value => /^[A-Z]/.test(value))
+          .forEach(add)
       else if (isConsole && (node.type === 'CallExpression' || node.type === 'NewExpression'))
         for (const at of PRINTED[node.callee.name] ?? []) textsOf(node.arguments[at]).forEach(add)
       else if (isConsole && node.type === 'Property' && MEMBERS.has(node.key.name)) textsOf(node.value).forEach(add)

@@ -1,3 +1,4 @@
+import { currentLanguage, t } from '../engine/formats/language.ts'
 import { ShortError } from '../engine/operations/errors.ts'
 import { planNames, type PlanTier } from '../accounts/merchants/plans.ts'
 import { defineError } from '../platform/system/errors.ts'
@@ -67,7 +68,7 @@ export function listedPlans(caps: ListedCaps, trialDays: number): readonly Liste
       priceUsd: 0,
       interval: 'month',
       trialDays: 0,
-      features: ['Lightning payments, L402 challenges and proxies', ...capWords(free), webhookWords(free)]
+      features: [t('Lightning payments, L402 challenges and proxies'), ...capWords(free), webhookWords(free)]
     },
     {
       planTier: 'individual',
@@ -76,9 +77,9 @@ export function listedPlans(caps: ListedCaps, trialDays: number): readonly Liste
       interval: 'month',
       trialDays,
       features: [
-        'Lightning payments, L402 challenges and proxies',
+        t('Lightning payments, L402 challenges and proxies'),
         ...capWords(individual),
-        'Prices in other currencies than bitcoin',
+        t('Prices in other currencies than bitcoin'),
         webhookWords(individual)
       ]
     }
@@ -100,23 +101,23 @@ export type ListedCaps = Readonly<
 
 function capWords(caps: ListedCaps['free']): string[] {
   return [
-    caps.endpoints === undefined ? 'Any number of endpoints' : `Up to ${count(caps.endpoints)} endpoints`,
+    caps.endpoints === undefined ? t('Any number of endpoints') : t`Up to ${count(caps.endpoints)} endpoints`,
     caps.challengesPerMonth === undefined
-      ? 'Any number of challenges a month'
-      : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
+      ? t('Any number of challenges a month')
+      : t`Up to ${count(caps.challengesPerMonth)} challenges a month`,
     caps.maxPriceSats === undefined
-      ? 'Challenges of any price'
-      : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
+      ? t('Challenges of any price')
+      : t`Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
   ]
 }
 
 function webhookWords({ webhookEndpoints }: ListedCaps['free']): string {
   // The webhook URL is one of them and always available (decision 79).
-  return webhookEndpoints > 1 ? `Up to ${count(webhookEndpoints)} webhook endpoints` : '1 webhook endpoint'
+  return webhookEndpoints > 1 ? t`Up to ${count(webhookEndpoints)} webhook endpoints` : t('1 webhook endpoint')
 }
 
 function count(number: number): string {
-  return number.toLocaleString('en-US')
+  return number.toLocaleString(currentLanguage())
 }
 
 /** A plain address: safe in a mail header, and accepted by billing providers. */

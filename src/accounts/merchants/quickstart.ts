@@ -1,4 +1,5 @@
 import { nullableText } from '../../engine/formats/text-patterns.ts'
+import { t } from '../../engine/formats/language.ts'
 import { Type, type Static } from 'typebox'
 import { keyInSlot, providerOf } from '../../lightning/providers/slot-keys.ts'
 import type { Merchant } from './schema.ts'
@@ -78,11 +79,11 @@ function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: st
     isRequired
   })
   return [
-    step(1, 'Create an account', 'The account exists and its API key works.', 'GET /api/merchant/me', null, true),
+    step(1, t('Create an account'), t('The account exists and its API key works.'), 'GET /api/merchant/me', null, true),
     step(
       2,
-      'Save a payment provider key',
-      `Invoices of this account are made by the ${slot} provider, with your own key there. It is stored encrypted and never shown.`,
+      t('Save a payment provider key'),
+      t`Invoices of this account are made by the ${slot} provider, with your own key there. It is stored encrypted and never shown.`,
       `PUT /api/merchant/${slot}-key`,
       { [member]: 'your-provider-key' },
       // Keys in the other slot do not count.
@@ -90,24 +91,24 @@ function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: st
     ),
     step(
       3,
-      'Set a webhook URL',
-      'Payments are reported there, signed with a secret that is shown once.',
+      t('Set a webhook URL'),
+      t('Payments are reported there, signed with a secret that is shown once.'),
       'PUT /api/merchant/webhook-url',
       { webhookUrl: 'https://shop.example.com/webhooks' },
       merchant.webhookUrl !== null
     ),
     step(
       4,
-      'Take a first payment',
-      'Create a payment and have it paid. One with the amount 0 is a demo that confirms itself.',
+      t('Take a first payment'),
+      t('Create a payment and have it paid. One with the amount 0 is a demo that confirms itself.'),
       'POST /api/payments',
       { orderId: 'first-order', amount: 0, currency: 'USD' },
       progress.paid
     ),
     step(
       5,
-      'Sell an API',
-      'Put a price on an API of yours, by a proxy or by challenges that you make.',
+      t('Sell an API'),
+      t('Put a price on an API of yours, by a proxy or by challenges that you make.'),
       'POST /api/proxy',
       { name: 'My API', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 10 },
       progress.sells,

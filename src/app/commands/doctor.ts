@@ -182,14 +182,14 @@ async function gatewayLines(config: GatewayConfig, operations: readonly AnyOpera
       ...proxy,
       line('bad', 'public URL', `${publicUrl}/ready answers ${found.status}, not this gateway.`, wayOut)
     ]
-  const words = `${publicUrl} leads to the gateway`
+  const words = `${publicUrl} leads to the gateway.`
   // No page is loaded by other commands.
   const { expiry } = await import('../../web/admin/platform-checks.ts')
-  const reached = found.until === null ? good('', `${words}.`) : expiry(`${words}; its`, found.until, systemClock.now())
+  const reached = found.until === null ? good('', words) : expiry(found.until, systemClock.now())
   const renew = reached.state === 'good' ? null : tls.length > 0 ? reached.wayOut : "Renew the proxy's certificate."
   return [
     ...proxy,
-    line(reached.state, 'public URL', reached.says, renew),
+    line(reached.state, 'public URL', found.until === null ? words : `${words} ${reached.says}`, renew),
     ...(await headLines(config, operations, here)),
     ...(await directoryLines(config, operations, here))
   ]

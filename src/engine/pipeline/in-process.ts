@@ -1,4 +1,4 @@
-import { speaking } from '../formats/language.ts'
+import { currentLanguage, speaking } from '../formats/language.ts'
 import { Readable } from 'node:stream'
 import { type RequestBody, Context, type Principal, NO_ROUTE } from '../message/context.ts'
 import { HeaderList } from '../message/headers.ts'
@@ -62,11 +62,11 @@ export class InternalContext extends Context {
 }
 
 /**
- * Runs the route's chain and the operation without a connection, in English as for any client. Errors are answered too.
- * Never rejects.
+ * Runs the route's chain and the operation without a connection: reads in the page's language, and changes in English,
+ * whose texts may be stored. Errors are answered too. Never rejects.
  */
 export async function replyInProcess(...request: Parameters<typeof reply>): Promise<WholeReply> {
-  return await speaking('en', () => reply(...request))
+  return await speaking(request[0].method === 'GET' ? currentLanguage() : 'en', () => reply(...request))
 }
 
 async function reply(ctx: Context, { chain, operations }: CompiledRoute, events: ExchangeEvents): Promise<WholeReply> {

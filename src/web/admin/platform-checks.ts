@@ -1,3 +1,4 @@
+import { t } from '../../engine/formats/language.ts'
 import type { Health } from '../../platform/database/database.ts'
 
 /** Known without a running gateway. */
@@ -56,82 +57,91 @@ export const bad = (says: string, wayOut: string, since?: number | null): CheckF
   since
 })
 
-export const UNKNOWN = warning('This check failed.', 'Check the database first, then reload the page.')
+export const unknown = (): CheckFinding =>
+  warning(t('This check failed.'), t('Check the database first, then reload the page.'))
 
-/** Judges the end of validity of the certificate that `whose` begins a sentence with. */
-export function expiry(whose: string, until: Date, now: number): CheckFinding {
+/** Judges the end of validity of a certificate. */
+export function expiry(until: Date, now: number): CheckFinding {
   const days = Math.floor((until.getTime() - now) / DAY)
-  const words = `${whose} certificate ${days < 0 ? 'expired' : 'expires'} on ${until.toISOString().slice(0, 10)}.`
+  const date = until.toISOString().slice(0, 10)
+  const words = days < 0 ? t`The TLS certificate expired on ${date}.` : t`The TLS certificate expires on ${date}.`
   if (days >= CERTIFICATE_SOON) return good(words)
   return (days < CERTIFICATE_LAST ? bad : warning)(
     words,
-    'Renew the files of `server.tls`. The gateway uses them within 30 seconds.'
+    t('Renew the files of `server.tls`. The gateway uses them within 30 seconds.')
   )
 }
 
 /** The checks that need no running gateway. */
 export const PLATFORM_RULES = {
   database({ database: { error, ms, status }, flaws, isEmbedded, version }) {
-    const kind = isEmbedded ? 'The embedded database' : `PostgreSQL${version === null ? '' : ` ${version}`}`
+    const kind = isEmbedded ? t('The embedded database') : `PostgreSQL${version === null ? '' : ` ${version}`}`
     if (status === 'healthy' && flaws.length > 0)
       return warning(
-        `${kind} responds, but ${flaws.join('; ')}.`,
-        'Correct it in postgresql.conf and restart PostgreSQL; workers times database.connections must fit.'
+        t`${kind} responds, but ${flaws.join('; ')}.`,
+        t('Correct it in postgresql.conf and restart PostgreSQL; workers times database.connections must fit.')
       )
-    if (status === 'healthy') return good(`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
+    if (status === 'healthy') return good(t`${kind} responds in ${Math.ceil(ms)} ms and accepts writes.`)
     if (status === 'degraded')
       return warning(
-        `${kind} responds slowly: ${Math.round(ms)} ms.`,
-        'Check its load and disk. Above 3 seconds the gateway responds 503 and sells nothing.'
+        t`${kind} responds slowly: ${Math.round(ms)} ms.`,
+        t('Check its load and disk. Above 3 seconds the gateway responds 503 and sells nothing.')
       )
     return bad(
-      `${kind} is unavailable. ${error ?? ''}`.trim(),
+      `${t`${kind} is unavailable.`} ${error ?? ''}`.trim(),
       isEmbedded
-        ? 'Free disk space for the data folder. If its process has exited, restart the gateway.'
-        : 'Start PostgreSQL or correct database.url. No data is lost; the gateway reconnects automatically.'
+        ? t('Free disk space for the data folder. If its process has exited, restart the gateway.')
+        : t('Start PostgreSQL or correct database.url. No data is lost; the gateway reconnects automatically.')
     )
   },
   state({ redis }) {
-    if (redis === null) return good('Counters and idempotency records are in the memory of this process.')
+    if (redis === null) return good(t('Counters and idempotency records are in the memory of this process.'))
     if (redis === false)
-      return bad('Redis does not respond.', 'Start Redis or correct state.url. The gateway reconnects automatically.')
+      return bad(
+        t('Redis does not respond.'),
+        t('Start Redis or correct state.url. The gateway reconnects automatically.')
+      )
     return redis.policy === 'noeviction'
-      ? good('Redis responds.')
+      ? good(t('Redis responds.'))
       : warning(
-          `maxmemory-policy is ${redis.policy}: a full Redis drops counters and idempotency records.`,
-          'Set maxmemory-policy to noeviction, and enough maxmemory.'
+          t`maxmemory-policy is ${redis.policy}: a full Redis drops counters and idempotency records.`,
+          t('Set maxmemory-policy to noeviction, and enough maxmemory.')
         )
   },
   disk({ free }) {
-    if (free === null) return UNKNOWN
-    const words = `${free >= DISK_LOW ? `${Math.floor(free / (1024 * MiB))} GiB` : `${Math.floor(free / MiB)} MiB`} free on the disk of the data folder.`
+    if (free === null) return unknown()
+    const words = t`${free >= DISK_LOW ? `${Math.floor(free / (1024 * MiB))} GiB` : `${Math.floor(free / MiB)} MiB`} free on the disk of the data folder.`
     if (free >= DISK_LOW) return good(words)
     return (free < DISK_FULL ? bad : warning)(
       words,
-      'Free disk space. Mail and the embedded database, if used, are written there.'
+      t('Free disk space. Mail and the embedded database, if used, are written there.')
     )
   },
   certificate({ certificateUntil, now }) {
     if (certificateUntil === undefined) return null
-    if (certificateUntil === null) return UNKNOWN
-    return expiry('The first TLS', certificateUntil, now)
+    if (certificateUntil === null) return unknown()
+    return expiry(certificateUntil, now)
   },
   files({ openFiles }) {
     if (openFiles === undefined) return null
-    const words = `This process may open ${openFiles} files.`
+    const words = t`This process may open ${openFiles} files.`
     return openFiles >= FILES_FEW
       ? good(words)
-      : warning(words, 'Raise LimitNOFILE of the systemd unit, or the nofile limit of the container, to 65536.')
+      : warning(words, t('Raise LimitNOFILE of the systemd unit, or the nofile limit of the container, to 65536.'))
   },
   clock({ clockOff, redis }) {
-    if (clockOff === null) return UNKNOWN
+    if (clockOff === null) return unknown()
     const ofRedis = redis ? redis.ahead : 0
-    const [off, whose] = Math.abs(ofRedis) > Math.abs(clockOff) ? [ofRedis, 'Redis'] : [clockOff, 'the database']
-    const words = `This machine's clock is ${Math.abs(off)} ms ${off > 0 ? 'behind' : 'ahead of'} ${whose}.`
-    if (Math.abs(off) <= CLOCK_OFF) return good(words)
-    return (Math.abs(off) > CLOCK_BAD ? bad : warning)(
+    const [off, whose] = Math.abs(ofRedis) > Math.abs(clockOff) ? [ofRedis, 'Redis'] : [clockOff, t('the database')]
+    const ms = Math.abs(off)
+    const words =
+      off > 0
+        ? t`This machine's clock is ${ms} ms behind ${whose}.`
+        : t`This machine's clock is ${ms} ms ahead of ${whose}.`
+    if (ms <= CLOCK_OFF) return good(words)
+    return (ms > CLOCK_BAD ? bad : warning)(
       words,
-      'Sync the clocks with NTP. Tokens, invoices and leases expire by them.'
+      t('Sync the clocks with NTP. Tokens, invoices and leases expire by them.')
     )
   }
 } satisfies Record<string, (facts: PlatformFacts) => CheckFinding | null>

@@ -2,6 +2,7 @@ import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { TrafficProcess } from '../../accounts/traffic/store.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
+import { t } from '../../engine/formats/language.ts'
 import { isDown } from '../../lightning/providers/open.ts'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { QueueView } from '../../platform/jobs/jobs.ts'
@@ -9,7 +10,7 @@ import {
   bad,
   good,
   PLATFORM_RULES,
-  UNKNOWN,
+  unknown,
   warning,
   type CheckFinding,
   type PlatformFacts
@@ -21,23 +22,23 @@ import type { Measured } from '../../accounts/traffic/measured.ts'
 
 /** Effect of a check that is not good on sales and buyers. */
 const EFFECTS = {
-  database: 'Sales stop with 503. Clients whose token is known are still served.',
-  state: 'Each process counts limits separately, and requests with an Idempotency-Key may be rejected.',
-  upstreams: 'Buyers get 502, then 503 without a charge. Their payments stay valid.',
-  providers: 'Without an invoice a new sale is answered with 503. Paid credentials keep working.',
-  reload: 'None: the previous configuration stays active.',
-  errors: 'Buyers see these errors.',
-  refunds: 'Buyers wait for their money.',
-  sessions: 'Buyers wait for the rest of their deposit.',
-  orders: 'Buyers have paid and wait for their goods.',
-  subscriptions: 'Buyers of a plan wait for their account.',
-  webhooks: 'Merchants may not know about payments.',
-  jobs: 'Webhooks, refunds and mails may be late.',
-  disk: 'At 16 MiB the embedded database becomes read-only, and sales stop.',
-  certificate: 'Clients refuse to connect once it has expired.',
-  files: 'New connections fail when the limit is reached.',
-  clock: 'Tokens and invoices expire at the wrong time.',
-  processes: 'None on sales.'
+  database: t('Sales stop with 503. Clients whose token is known are still served.'),
+  state: t('Each process counts limits separately, and requests with an Idempotency-Key may be rejected.'),
+  upstreams: t('Buyers get 502, then 503 without a charge. Their payments stay valid.'),
+  providers: t('Without an invoice a new sale is answered with 503. Paid credentials keep working.'),
+  reload: t('None: the previous configuration stays active.'),
+  errors: t('Buyers see these errors.'),
+  refunds: t('Buyers wait for their money.'),
+  sessions: t('Buyers wait for the rest of their deposit.'),
+  orders: t('Buyers have paid and wait for their goods.'),
+  subscriptions: t('Buyers of a plan wait for their account.'),
+  webhooks: t('Merchants may not know about payments.'),
+  jobs: t('Webhooks, refunds and mails may be late.'),
+  disk: t('At 16 MiB the embedded database becomes read-only, and sales stop.'),
+  certificate: t('Clients refuse to connect once it has expired.'),
+  files: t('New connections fail when the limit is reached.'),
+  clock: t('Tokens and invoices expire at the wrong time.'),
+  processes: t('None on sales.')
 } as const
 
 const NAMES = Object.keys(EFFECTS) as ReadonlyArray<keyof typeof EFFECTS> /* its own keys */
@@ -99,7 +100,7 @@ export function judge(
     const seen = before?.state === state ? before : { state, at: facts.now }
     firstSeen.set(name, seen)
     const since = new Date(Number.isFinite(finding.since) ? Number(finding.since) : seen.at).toISOString()
-    const effect = name === 'database' && state === 'warning' ? 'None on sales so far.' : EFFECTS[name]
+    const effect = name === 'database' && state === 'warning' ? t('None on sales so far.') : t(EFFECTS[name])
     return [{ name, state, says, since, effect, wayOut }]
   })
   return checks.toSorted((one, other) => RANK[one.state] - RANK[other.state])
@@ -137,12 +138,10 @@ const NEED_DATABASE: ReadonlySet<CheckName> = new Set<CheckName>([
 const work =
   (name: OpenWorkName, state: 'bad' | 'warning', words: (count: number) => string, wayOut: string) =>
   ({ work: open }: HealthFacts): CheckFinding => {
-    if (open === null) return UNKNOWN
+    if (open === null) return unknown()
     const { count, since } = open[name]
-    return count === 0 ? good('None needs attention.') : { state, says: words(count), wayOut, since }
+    return count === 0 ? good(t('None needs attention.')) : { state, says: words(count), wayOut: t(wayOut), since }
   }
-
-const several = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
 
 const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => CheckFinding | null>> = {
   ...PLATFORM_RULES,
@@ -152,102 +151,104 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => CheckFinding | n
     const shown = down.length > 0 ? down : own
     const [first] = shown.toSorted((one, other) => one.since - other.since)
     if (first !== undefined) {
-      const says = `Failing: ${shown.map(({ failures, origin, route }) => `${route} at ${origin} (last ${several(failures, 'request')})`).join(', ')}.`
-      const wayOut = 'Start the upstream or correct its url; Routes shows the last errors. The next request checks it.'
+      const says = t`Failing: ${shown.map(({ failures, origin, route }) => t`${route} at ${origin} (failed requests in a row: ${failures})`).join(', ')}.`
+      const wayOut = t(
+        'Start the upstream or correct its url; Routes shows the last errors. The next request checks it.'
+      )
       return (down.length > 0 ? bad : warning)(says, wayOut, first.since)
     }
     const merchants = new Set(upstreams.map(({ tenant }) => tenant)).size
     return merchants === 0
-      ? good('No upstream fails.')
-      : warning(`APIs of merchants fail: ${merchants}.`, 'Their consoles say so too. Ask them if it lasts.')
+      ? good(t('No upstream fails.'))
+      : warning(t`APIs of merchants fail: ${merchants}.`, t('Their consoles say so too. Ask them if it lasts.'))
   },
   providers({ providers: all }) {
-    if (all === null) return UNKNOWN
+    if (all === null) return unknown()
     const failing = all.filter(isDown)
     if (failing.length > 0) {
       const hasOther = all.some(one => one.slot === 'primary' && (one.hasKey || one.kind === 'sandbox') && !isDown(one))
       return (hasOther ? warning : bad)(
-        `Failing: ${failing.map(({ failure, kind, slot }) => `${kind} (${slot}) ${failure?.reason ?? 'does not respond'}`).join(', ')}.${hasOther ? ' Another provider creates your invoices.' : ''}`,
-        "Check the provider's status page, your key and inbound capacity. Calls are retried automatically.",
+        `${t`Failing: ${failing.map(({ failure, kind, slot }) => `${kind} (${slot}) ${t(failure?.reason ?? 'does not respond')}`).join(', ')}.`}${hasOther ? ` ${t('Another provider creates your invoices.')}` : ''}`,
+        t("Check the provider's status page, your key and inbound capacity. Calls are retried automatically."),
         Math.min(...failing.map(({ failure }) => (failure === null ? Infinity : Date.parse(failure.since))))
       )
     }
     const hosts = all.flatMap(({ hosts: of }) => of.filter(({ isLeftAlone }) => isLeftAlone))
     if (hosts.length > 0)
       return warning(
-        `Not responding: ${hosts.map(({ host }) => host).join(', ')}.`,
-        'These hosts are named by keys. Only payments with those keys fail; their owners see it in their console.'
+        t`Not responding: ${hosts.map(({ host }) => host).join(', ')}.`,
+        t('These hosts are named by keys. Only payments with those keys fail; their owners see it in their console.')
       )
     const empty = all.filter(({ budgets }) => budgets.some(({ exhausted }) => exhausted))
     if (empty.length > 0)
       return warning(
-        `Call limit reached: ${empty.map(({ kind }) => kind).join(', ')}.`,
-        'It resets within a minute. If it recurs, ask the provider for a higher limit and set callsPerMinute.'
+        t`Call limit reached: ${empty.map(({ kind }) => kind).join(', ')}.`,
+        t('It resets within a minute. If it recurs, ask the provider for a higher limit and set callsPerMinute.')
       )
     const without = all.filter(({ hasKey, kind }) => !hasKey && kind !== 'sandbox')
     return without.length === all.length && all.length > 0
       ? warning(
-          'No provider has your key: only merchants can sell.',
-          'Set lightning.primary.key to sell the configured routes.'
+          t('No provider has your key: only merchants can sell.'),
+          t('Set lightning.primary.key to sell the configured routes.')
         )
-      : good(`${all.map(({ kind, slot }) => `${kind} (${slot})`).join(', ')}: no recent failures.`)
+      : good(t`${all.map(({ kind, slot }) => `${kind} (${slot})`).join(', ')}: no recent failures.`)
   },
   reload({ reload }) {
-    if (reload === null || reload.problem === null) return good('The active configuration is the current file.')
+    if (reload === null || reload.problem === null) return good(t('The active configuration is the current file.'))
     return bad(
-      `The changed file was rejected: ${reload.problem.split('\n', 1)[0]}`,
-      'Fix the file; Configuration shows every error. It is reloaded when it is saved.',
+      t`The changed file was rejected: ${reload.problem.split('\n', 1)[0] ?? ''}`,
+      t('Fix the file; Configuration shows every error. It is reloaded when it is saved.'),
       reload.at
     )
   },
   errors({ traffic }) {
-    if (traffic === null) return UNKNOWN
+    if (traffic === null) return unknown()
     const { requests, serverErrors } = traffic
-    const says = `${serverErrors} of ${several(requests, 'request')} failed in the last 5 minutes.`
+    const says = t`Failed requests in the last 5 minutes: ${serverErrors} of ${requests}.`
     if (requests < ERRORS_OF || serverErrors < requests * ERRORS_SOME) return good(says)
     const judged = serverErrors < requests * ERRORS_MANY ? warning : bad
-    return judged(says, 'Routes shows the last errors of each route, and their lines in the log.')
+    return judged(says, t('Routes shows the last errors of each route, and their lines in the log.'))
   },
   refunds: work(
     'lostRefunds',
     'bad',
-    count => `${several(count, 'refund')} with an unknown outcome.`,
-    "Look it up in the provider's records, then settle it on Refunds."
+    count => t`Refunds with an unknown outcome: ${count}.`,
+    t("Look it up in the provider's records, then settle it on Refunds.")
   ),
   sessions: work(
     'stuckSessions',
     'bad',
-    count => `${several(count, 'session')} whose refund failed or has an unknown outcome.`,
-    'Retry or settle it on Sessions.'
+    count => t`Sessions whose refund failed or has an unknown outcome: ${count}.`,
+    t('Retry or settle it on Sessions.')
   ),
   orders: work(
     'refusedOrders',
     'bad',
-    count => `${several(count, 'paid order')} that the shop rejected.`,
-    'Fix the cause in the shop, then retry on Orders.'
+    count => t`Paid orders that the shop rejected: ${count}.`,
+    t('Fix the cause in the shop, then retry on Orders.')
   ),
   subscriptions: work(
     'pendingSubscriptions',
     'warning',
-    count => `${several(count, 'subscription')} to review.`,
-    'Approve or reject on Subscriptions.'
+    count => t`Subscriptions to review: ${count}.`,
+    t('Approve or reject on Subscriptions.')
   ),
   webhooks: work(
     'failedWebhooks',
     'warning',
-    count => `${several(count, 'webhook')} failed for good in the last 24 hours.`,
-    'Merchants resend them in their console. If many fail together, check outgoing connections.'
+    count => t`Webhooks that failed for good in the last 24 hours: ${count}.`,
+    t('Merchants resend them in their console. If many fail together, check outgoing connections.')
   ),
   jobs({ now, queues }) {
-    if (queues === null) return UNKNOWN
+    if (queues === null) return unknown()
     const late = queues.filter(
       ({ every, lastDone }) =>
         every !== null && lastDone !== null && now - lastDone > Math.max(LATE * every, LATE_AT_LEAST)
     )
     if (late.length > 0)
       return bad(
-        `Overdue: ${late.map(({ title }) => title).join('; ')}.`,
-        'See the Jobs page and the log for the reason. If no process runs jobs, restart the gateway.',
+        t`Overdue: ${late.map(({ title }) => t(title)).join('; ')}.`,
+        t('See the Jobs page and the log for the reason. If no process runs jobs, restart the gateway.'),
         Math.min(...late.map(({ lastDone }) => lastDone ?? now))
       )
     // A later success of a periodic job makes up for its failure.
@@ -255,33 +256,32 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => CheckFinding | n
       ({ every, failed: count, lastDone, lastFailed }) =>
         count > 0 && (every === null || (lastDone ?? 0) < (lastFailed ?? Infinity))
     )
-    if (failed.length === 0) return good(`${several(queues.length, 'queue')}, no failed jobs.`)
-    const count = failed.reduce((sum, queue) => sum + queue.failed, 0)
+    if (failed.length === 0) return good(t`Queues: ${queues.length}. No failed jobs.`)
     return bad(
-      `${several(count, 'failed job')}, which ${count === 1 ? 'is' : 'are'} not retried: ${failed.map(({ title }) => title).join('; ')}.`,
-      'The Jobs page shows the reason. Fix it, then retry them there.',
+      t`Failed jobs, which are not retried: ${failed.map(({ failed: count, title }) => `${t(title)} (${count})`).join('; ')}.`,
+      t('The Jobs page shows the reason. Fix it, then retry them there.'),
       Math.min(...failed.map(({ lastFailed }) => lastFailed ?? now))
     )
   },
   processes({ processes: all }) {
-    if (all === null) return UNKNOWN
+    if (all === null) return unknown()
     const lost = all.reduce((sum, one) => sum + one.lostMinutes, 0)
     const generations = new Set(all.filter(({ host }) => host === all[0]?.host).map(({ generation }) => generation))
     const list = all.map(({ host, pid }) => `${host} ${pid}`).join(', ')
     if (lost > 0)
       return warning(
-        `${lost} minutes of metrics were dropped since the start of ${list}.`,
-        'The database was unavailable for more than an hour. Sales are not affected.'
+        t`Minutes of metrics dropped since the start of ${list}: ${lost}.`,
+        t('The database was unavailable for more than an hour. Sales are not affected.')
       )
     if (generations.size > 1)
       return warning(
-        `Processes have loaded the configuration a different number of times: ${list}.`,
-        'This is normal after one of them was restarted. If a change is not in effect everywhere, send SIGHUP.'
+        t`Processes have loaded the configuration a different number of times: ${list}.`,
+        t('This is normal after one of them was restarted. If a change is not in effect everywhere, send SIGHUP.')
       )
     return good(
       all.length === 0
-        ? 'No recent requests. Only processes with requests are listed.'
-        : `${all.length} with recent requests: ${list}.`
+        ? t('No recent requests. Only processes with requests are listed.')
+        : t`${all.length} with recent requests: ${list}.`
     )
   }
 }

@@ -6,6 +6,7 @@ import { checkHealth, platformFacts, type HealthDependencies } from '../../../sr
 import { judge, judgePlatform } from '../../../src/web/admin/problems.ts'
 import type { ProviderState } from '../../../src/web/admin/overview.ts'
 import { eachDatabase } from '../../support/database.ts'
+import { speaking } from '../../../src/engine/formats/language.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database, Health } from '../../../src/platform/database/database.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
@@ -138,8 +139,13 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
         ]
       }
     ],
-    ['upstreams', 'bad', /weather at http:\/\/127\.0\.0\.1:9 \(last 2 requests\)/, { upstreams: () => [trouble] }],
-    ['upstreams', 'warning', /last 1 request\)/, { upstreams: () => [{ ...trouble, failures: 1 }] }],
+    [
+      'upstreams',
+      'bad',
+      /weather at http:\/\/127\.0\.0\.1:9 \(failed requests in a row: 2\)/,
+      { upstreams: () => [trouble] }
+    ],
+    ['upstreams', 'warning', /in a row: 1\)/, { upstreams: () => [{ ...trouble, failures: 1 }] }],
     ['upstreams', 'warning', /weather/, { upstreams: () => [{ ...trouble, failures: 9, client: '10.0.0.1' }] }],
     [
       'upstreams',
@@ -150,7 +156,7 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
     [
       'errors',
       'bad',
-      /10 of 20 requests failed/,
+      /last 5 minutes: 10 of 20/,
       { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 10 }) } }
     ],
     [
@@ -181,7 +187,7 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
     [
       'jobs',
       'bad',
-      /2 failed jobs.*: Pays/,
+      /Failed jobs.*: Pays \(2\)/,
       { jobs: { queues: async () => [{ ...queue, failed: 2, lastFailed: at }] } }
     ],
     [
@@ -204,7 +210,7 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
     [
       'processes',
       'warning',
-      /4 minutes/,
+      /dropped since .*: 4\./,
       { traffic: { ...traffic, processes: async () => [{ ...seen, lostMinutes: 4 }] } }
     ],
     [
@@ -221,6 +227,9 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
     t.ok((check?.wayOut ?? '').length > 20, 'and the fix')
     t.ok((check?.effect ?? '').length > 10, 'its effect on sales')
     t.ok(Date.parse(check?.since ?? ''), 'and since when')
+    const german = await speaking('de', () => one(name, changed))
+    for (const text of ['says', 'wayOut', 'effect'] as const)
+      t.not(german?.[text], check?.[text], `in German: ${check?.[text]}`)
   }
   t.equal((await checkHealth(parts({ serving: () => false }), new Map())).ready, false)
   for (const [what, changed] of [

@@ -46,7 +46,7 @@ await t.test('the overview is red in each incident that is staged, and green aft
     for (let request = 0; request < 2; request++) t.equal((await gateway.send('GET', '/free/today')).status, 502)
     await isRed(
       t,
-      /Upstreams: Failing: free weather at http:\/\/127\.0\.0\.1:\d+ \(last 2 requests\)/,
+      /Upstreams: Failing: free weather at http:\/\/127\.0\.0\.1:\d+ \(failed requests in a row: 2\)/,
       /Start the upstream/
     )
     const server = http.createServer((_request, response) => response.end('sunny')).listen(port, '127.0.0.1')
@@ -91,7 +91,11 @@ await t.test('the overview is red in each incident that is staged, and green aft
     await database.sql`
       insert into jobs (queue, data, state, next_at, ended_at, reason)
       values ('webhooks', '{}', 'failed', now() + interval '1 day', now(), 'no')`
-    await isRed(t, /Background jobs: 1 failed job, which is not retried: Webhooks to merchants/, /retry them there/)
+    await isRed(
+      t,
+      /Background jobs: Failed jobs, which are not retried: Webhooks to merchants \(1\)/,
+      /retry them there/
+    )
     await database.sql`delete from jobs where state = 'failed'`
     await isGreen(t)
   })
@@ -102,7 +106,7 @@ await t.test('the overview is red in each incident that is staged, and green aft
         provider_kind, created_at, updated_at, next_check_at)
       values (123456789012345, ${gateway.merchant.id}, 'ord_1', 'pending', 'chain', 'bcrt1', 40, 'primary', 'sandbox',
         now() - interval '1 hour', now(), now() + interval '1 year')`
-    await isRed(t, /Refunds: 1 refund with an unknown outcome\. Since/, /settle it on Refunds/)
+    await isRed(t, /Refunds: Refunds with an unknown outcome: 1\. Since/, /settle it on Refunds/)
     await database.sql`delete from refunds`
     await isGreen(t)
   })

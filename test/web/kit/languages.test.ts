@@ -7,6 +7,7 @@ import { catalog, messages } from '../../../.ci/messages.mjs'
 import { readerLanguage, speaking, t as text } from '../../../src/engine/formats/language.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { html, rewritten } from '../../../src/web/kit/document.ts'
+import { sessionOf } from '../console/session.ts'
 import { startGateway } from '../../support/gateway.ts'
 
 t.test('language: the cookie, else the best of Accept-Language, else English', async t => {
@@ -117,6 +118,12 @@ t.test('pages: in the language of the request, which a link changes', async t =>
   })
   await t.test('JSON stays English', async t => {
     t.match((await send('/no-such-page', { accept: '*/*', 'accept-language': 'de' })).text, /Nothing is served/)
+  })
+  await t.test('what a page reads from the API, which answers clients in English', async t => {
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    t.match((await send('/console', { accept, cookie, 'accept-language': 'de' })).text, /Webhook-URL eintragen/)
+    const key = { 'x-api-key': gateway.merchant.apiKey, 'accept-language': 'de' }
+    t.match((await send('/api/merchant/quickstart', key)).text, /Set a webhook URL/)
   })
   await t.test('the home page and a price', async t => {
     t.match((await send('/', { accept, 'accept-language': 'de' })).text, /Zahlen Sie nur, was Sie nutzen/)

@@ -344,8 +344,8 @@ export const btcpay: ProviderKind = {
   },
   scopes: [
     { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
-    { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether they were paid' },
-    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be notified when one is paid' },
+    { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether invoices were paid' },
+    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be notified of payments' },
     { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' },
     { scope: 'btcpay.store.cancreatelightninginvoice', purpose: 'Sell by x402' },
     { scope: 'btcpay.store.canviewlightninginvoice', purpose: 'See whether x402 payments arrived' }

@@ -309,7 +309,7 @@ export const cln: ProviderKind = {
   },
   scopes: [
     { scope: 'method=invoice', purpose: 'Make invoices' },
-    { scope: 'method=listinvoices', purpose: 'See whether one was paid' },
+    { scope: 'method=listinvoices', purpose: 'See whether invoices were paid' },
     { scope: 'method=waitanyinvoice', purpose: 'Find what was paid' },
     { scope: 'method=getinfo', purpose: 'Check the key' },
     { scope: 'method=listpays', purpose: 'See what became of refunds' },

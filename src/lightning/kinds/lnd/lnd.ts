@@ -293,10 +293,10 @@ export const lnd: ProviderKind = {
   },
   scopes: [
     { scope: 'invoices:write', purpose: 'Make invoices' },
-    { scope: 'invoices:read', purpose: 'See whether they were paid' },
+    { scope: 'invoices:read', purpose: 'See whether invoices were paid' },
     { scope: 'offchain:read', purpose: 'See whether the node has announced channels, and what became of refunds' },
     { scope: 'offchain:write', purpose: 'Refunds to Lightning invoices' },
-    { scope: 'onchain:read', purpose: 'See what became of refunds to Bitcoin addresses' },
+    { scope: 'onchain:read', purpose: 'See what became of refunds' },
     { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
   ],
   keyHint: 'lndconnect://host:port?cert=<base64url>&macaroon=<base64url>',

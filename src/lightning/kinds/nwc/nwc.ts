@@ -282,13 +282,13 @@ export const nwc: ProviderKind = {
   },
   scopes: [
     { scope: 'make_invoice', purpose: 'Make invoices' },
-    { scope: 'lookup_invoice', purpose: 'See whether one was paid' },
+    { scope: 'lookup_invoice', purpose: 'See whether invoices were paid' },
     { scope: 'get_info', purpose: 'Check the key' },
     { scope: 'list_transactions', purpose: 'Find what was paid sooner than after a minute' },
     { scope: 'pay_invoice', purpose: 'Refunds' }
   ],
   hashesDescriptions: 'shared',
-  keyHint: 'nostr+walletconnect://…, which your wallet shows for a connection.',
+  keyHint: 'A connection that your wallet shows: nostr+walletconnect://…',
   keyFault: addressKeyFault(readNwcKey),
   open: options => new NwcProvider(options)
 }

@@ -364,11 +364,11 @@ export const strike: ProviderKind = {
   },
   scopes: [
     { scope: 'partner.receive-request.create', purpose: 'Make invoices' },
-    { scope: 'partner.receive-request.read', purpose: 'See whether they were paid' },
+    { scope: 'partner.receive-request.read', purpose: 'See whether invoices were paid' },
     { scope: 'partner.webhooks.manage', purpose: 'Be notified of payments; without it they are polled' },
     { scope: 'partner.payment-quote.lightning.create', purpose: 'Refunds to Lightning invoices' },
     { scope: 'partner.payment-quote.onchain.create', purpose: 'Refunds to Bitcoin addresses' },
-    { scope: 'partner.payment-quote.execute', purpose: 'Send refunds' },
+    { scope: 'partner.payment-quote.execute', purpose: 'Refunds' },
     { scope: 'partner.payment.read', purpose: 'See what became of refunds' }
   ],
   hashesDescriptions: 'shared',

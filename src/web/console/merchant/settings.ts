@@ -121,7 +121,7 @@ function providersSection(asked: PageRequest, { paymentProvider, providers }: Se
             cell: (one: SettingsView['providers'][number]) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
           },
           { title: 'Key', cell: one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet')) },
-          { title: 'Key format', cell: one => one.keyHint },
+          { title: 'Key format', cell: one => t(one.keyHint) },
           { title: 'Required scopes', cell: scopes }
         ],
         providers,
@@ -150,7 +150,7 @@ export function failingProvider(
 ): VNode | null {
   return failing === null
     ? null
-    : html`<p class="notice bad" role="alert">Cannot create invoices: calls to the ${slot} provider have failed (${failing.reason}) since ${timeOf(failing.since)}. <a href=${link('settings#provider')}>Test or replace the key</a>.</p>`
+    : html`<p class="notice bad" role="alert">Cannot create invoices: calls to the ${slot} provider have failed (${t(failing.reason)}) since ${timeOf(failing.since)}. <a href=${link('settings#provider')}>Test or replace the key</a>.</p>`
 }
 
 function keyed(providers: readonly SettingsView['providers'][number][], used: string, slot: string): VNode | null {
@@ -171,7 +171,7 @@ function slotNames(providers: readonly SettingsView['providers'][number][]): Rea
 function scopes({ scopes: needed }: SettingsView['providers'][number]): VNode {
   return needed.length === 0
     ? html`<span class="soft">No scopes.</span>`
-    : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${purpose}</li>`)}</ul>`
+    : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${t(purpose)}</li>`)}</ul>`
 }
 
 function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VNode {

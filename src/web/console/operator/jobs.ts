@@ -1,4 +1,5 @@
 import type { JobsReport } from '../../admin/jobs-operations.ts'
+import { t } from '../../../engine/formats/language.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
@@ -32,7 +33,7 @@ export const operatorJobs: ConsolePage = {
       title: 'Jobs',
       content: html`
         <form method="get" class="filter">
-          ${choice('queue', 'Queue', [['', 'All'], ...queues.map(({ name, title }) => [name, title] as const)], queue)}
+          ${choice('queue', 'Queue', [['', 'All'], ...queues.map(({ name, title }) => [name, t(title)] as const)], queue)}
           ${choice('state', 'Status', STATES, state)}
           <button class="button small second" type="submit">Show</button>
         </form>
@@ -65,7 +66,7 @@ export const operatorJobs: ConsolePage = {
               {
                 title: 'Queue',
                 cell: (one: QueueItem) =>
-                  html`<a href=${link(`jobs${queryOf({ queue: one.name, state })}`)}>${one.title}</a>`
+                  html`<a href=${link(`jobs${queryOf({ queue: one.name, state })}`)}>${t(one.title)}</a>`
               },
               { title: 'Failed', cell: one => count(one.failed), isNumber: true },
               { title: 'Waiting', cell: one => count(one.waiting), isNumber: true },
