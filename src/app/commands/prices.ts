@@ -108,7 +108,8 @@ function changesOfModel(model: string, old: PartPrices, now: PartPrices | undefi
     const [from, to] = [was.get(name) ?? null, is.get(name) ?? null]
     if (from === to) return []
     const isLarge = from === null || to === null ? false : Math.max(from, to) > FACTOR * Math.min(from, to)
-    return [{ line: `${model}: ${name} ${perMillion(from)} → ${perMillion(to)}`, isDoubtful: isLarge }]
+    const shown = name.endsWith('search') ? perThousand : perMillion
+    return [{ line: `${model}: ${name} ${shown(from)} → ${shown(to)}`, isDoubtful: isLarge }]
   })
 }
 
@@ -121,6 +122,11 @@ function dollarsOf(amount: UnitAmount): number {
   return typeof amount === 'number' ? amount : Number(amount.slice(4))
 }
 
-function perMillion(dollars: number | null): string {
-  return dollars === null ? 'none' : `$${Number((dollars * 1e6).toPrecision(12))}`
+function perMillion(dollars: number | null, units = 1e6): string {
+  return dollars === null ? 'none' : `$${Number((dollars * units).toPrecision(12))}`
+}
+
+/** As providers list the fees of searches. */
+function perThousand(dollars: number | null): string {
+  return perMillion(dollars, 1000)
 }

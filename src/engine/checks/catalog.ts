@@ -23,6 +23,8 @@ const FIELDS = {
   audio: 'input_cost_per_audio_token',
   audioOutput: 'output_cost_per_audio_token'
 } as const
+/** Models that search for each request, for a fee beside their tokens. */
+const SEARCHING = /(?:^|[-/])(?:perplexity|sonar|search)(?:[-/]|$)/
 const MODES: readonly unknown[] = [undefined, 'chat', 'completion', 'responses', 'embedding']
 
 type Entry = Readonly<Record<string, unknown>>
@@ -41,7 +43,7 @@ export function catalogPrices(
     if (provider !== undefined && entry['litellm_provider'] !== provider) continue
     const name = provider !== undefined && key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key
     if (name === '' || (models !== undefined && !models.includes(name))) continue
-    const read = MODES.includes(entry['mode']) ? pricesOf(entry) : null
+    const read = MODES.includes(entry['mode']) && !SEARCHING.test(key) ? pricesOf(key, entry) : null
     if (read !== null) prices.set(name, read)
   }
   return prices
@@ -103,26 +105,29 @@ export function readCatalog(
   }
 }
 
+/** A fee by the size of what is read; that of Claude, which alone reports its searches, has one size. */
+function searchPrice(key: string, { search_context_cost_per_query: sizes }: Entry): Pick<PartPrices, 'search'> {
+  const fee = key.includes('claude') && isEntry(sizes) ? amountOf(sizes['search_context_size_medium']) : undefined
+  return fee === undefined ? {} : { search: fee }
+}
+
 /** Null without prices of input and output. A price of 0 for both was never entered. */
-function pricesOf(entry: Entry): PartPrices | null {
-  const base = tierOf(entry, '')
+function pricesOf(key: string, entry: Entry): PartPrices | null {
+  const fees = searchPrice(key, entry)
+  const base = tierOf(entry, '', fees)
   if (base === null || (base.input === 0 && base.output === 0)) return null
   const tiers = [...new Set(Object.keys(entry).flatMap(name => /_above_([0-9]{1,5})k_tokens$/.exec(name)?.[1] ?? []))]
   let above: PartPrices['above']
   for (const thousands of tiers.map(Number).toSorted((a, b) => b - a)) {
-    const prices = tierOf(entry, `_above_${thousands}k_tokens`)
+    const prices = tierOf(entry, `_above_${thousands}k_tokens`, fees)
     if (prices !== null)
       above = { units: thousands * 1000, prices: above === undefined ? prices : { ...prices, above } }
   }
   return above === undefined ? base : { ...base, above }
 }
 
-function tierOf(entry: Entry, suffix: string): PartPrices | null {
-  const amount = (name: string): UnitAmount | undefined => {
-    const value = entry[name + suffix] ?? entry[name]
-    if (typeof value !== 'number' || !(value >= 0 && value <= 1)) return undefined
-    return value === 0 ? 0 : `USD ${value}`
-  }
+function tierOf(entry: Entry, suffix: string, fees: Pick<PartPrices, 'search'>): PartPrices | null {
+  const amount = (name: string): UnitAmount | undefined => amountOf(entry[name + suffix] ?? entry[name])
   const { input: inputField, output: outputField, ...parts } = FIELDS
   const input = amount(inputField)
   const output = amount(outputField) ?? (entry['mode'] === 'embedding' ? 0 : undefined)
@@ -132,7 +137,12 @@ function tierOf(entry: Entry, suffix: string): PartPrices | null {
     return value === undefined ? [] : [[name, value] as const]
   })
   // Audio that comes out has the price of output unless the list has another.
-  return { input, output, audioOutput: output, ...Object.fromEntries(given) }
+  return { input, output, audioOutput: output, ...Object.fromEntries(given), ...fees }
+}
+
+function amountOf(value: unknown): UnitAmount | undefined {
+  if (typeof value !== 'number' || !(value >= 0 && value <= 1)) return undefined
+  return value === 0 ? 0 : `USD ${value}`
 }
 
 function jsonOf(text: string): unknown {

@@ -19,7 +19,8 @@ export type UnitAmount = number | FiatText
 /** Parts of what goes in or comes out with prices of their own. Their counts are inside `input` or `output`. */
 export const INPUT_PARTS = ['cached', 'cacheWrite', 'cacheWrite1h', 'audio'] as const
 export const OUTPUT_PARTS = ['reasoning', 'audioOutput'] as const
-export type UnitPart = (typeof INPUT_PARTS)[number] | (typeof OUTPUT_PARTS)[number]
+/** `search` is beside both: web searches of the provider, priced each. */
+export type UnitPart = (typeof INPUT_PARTS)[number] | (typeof OUTPUT_PARTS)[number] | 'search'
 
 export interface PartPrices extends Readonly<Partial<Record<UnitPart, UnitAmount>>> {
   readonly input: UnitAmount
@@ -44,7 +45,10 @@ const unitPrices = Type.Union([
       cacheWrite1h: partPrice('Input that it wrote for an hour; `cacheWrite` when left out.'),
       reasoning: partPrice('Output that is reasoning; `output` when left out.'),
       audio: partPrice('Audio that goes in, and that comes out unless `audioOutput` says otherwise.'),
-      audioOutput: partPrice('Audio that comes out; `audio` when left out.')
+      audioOutput: partPrice('Audio that comes out; `audio` when left out.'),
+      search: partPrice(
+        'A web search that the upstream reports (`web_search_requests`), whatever `per` says; nothing when left out.'
+      )
     },
     strict
   )

@@ -17,6 +17,7 @@ import type { Maybe } from '../../platform/state/state.ts'
 import { apiForm, memberForm, type UsageForm } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
 import { Tariff, type Rates } from '../usage/tariff.ts'
+import { providerTools, requireListedTier } from './surcharges.ts'
 
 /** Amounts in millisatoshis. */
 export interface Metering {
@@ -51,6 +52,8 @@ export class Meter {
   readonly #fixed: Tariff | null
   readonly #currencies: readonly FiatCurrency[]
   readonly #hasInput: boolean
+  /** Searches and other tools of the provider have to be looked for. */
+  readonly #hasFees: boolean
   readonly #markup: number | null
   /** The tariffs of fallbacks by their models. */
   readonly #fallbacks: ReadonlyMap<string, Chosen<Tariff>>
@@ -68,6 +71,7 @@ export class Meter {
     this.#currencies = [...new Set(all.flatMap(({ currencies }) => currencies))]
     this.#markup = config.catalog === undefined ? null : 1 + Number(config.catalog.markup.slice(0, -1)) / 100
     this.#hasInput = all.some(({ hasInput }) => hasInput)
+    this.#hasFees = config.catalog !== undefined || all.some(({ parts }) => parts.includes('search'))
     const tariffs = pricesByModel(prices) ? this.#tariffs : null
     this.#fallbacks = new Map(
       tariffs === null ? [] : (config.fallbackModels ?? []).map(model => [model, tariffs.of(model)])
@@ -99,8 +103,11 @@ export class Meter {
     const chosen = this.#tariffs === null ? null : await this.#tariffs.choose(ctx)
     const tariff = chosen?.entry ?? this.#fixed
     if (tariff === null) throw new TypeError('a meter has prices')
-    const estimate = await this.#estimate(ctx)
-    return this.#metering(chosen?.value ?? null, tariff, await this.#rates(), estimate, ctx.payment?.limits?.models)
+    const models = ctx.payment?.limits?.models
+    let estimate = await this.#estimate(ctx)
+    if (this.#hasFees)
+      estimate = { ...estimate, search: await this.#searches(ctx, [tariff, ...this.#fallbacksOf(models)]) }
+    return this.#metering(chosen?.value ?? null, tariff, await this.#rates(), estimate, models)
   }
 
   /** `models`: those that a narrowed key allows, which no other serves. */
@@ -109,11 +116,10 @@ export class Meter {
     tariff: Tariff,
     rates: Rates,
     estimate: Usage,
-    models: readonly string[] | null = null
+    models?: readonly string[] | null
   ): Metering {
     const most = (tariffs: readonly Tariff[]): number => Math.max(1, ...tariffs.map(each => each.most(estimate, rates)))
-    const fallbacks = [...this.#fallbacks].filter(([name]) => models === null || models.includes(name))
-    const reservedMsat = most([tariff, ...fallbacks.map(([, { entry }]) => entry)])
+    const reservedMsat = most([tariff, ...this.#fallbacksOf(models)])
     let serving = tariff
     const cost = (usage: Usage): number => {
       const asOutput = serving.cost(usage, rates)
@@ -135,6 +141,23 @@ export class Meter {
     return Object.assign(metering, { serve })
   }
 
+  #fallbacksOf(models: readonly string[] | null | undefined): Tariff[] {
+    return [...this.#fallbacks].flatMap(([name, { entry }]) => (models?.includes(name) === false ? [] : [entry]))
+  }
+
+  /**
+   * Web searches to reserve. With the prices of a list, refuses tools that it has no price for.
+   * @throws LongError 400
+   */
+  async #searches(ctx: Context, tariffs: readonly Tariff[]): Promise<number> {
+    const isListed = this.config.catalog !== undefined
+    const { searches, charged } = await providerTools(ctx, this.config.usage === 'gemini')
+    const isPriced = tariffs.every(({ parts }) => parts.includes('search'))
+    if (isListed && (charged !== null || (searches > 0 && !isPriced)))
+      throw unreadable(`the provider charges for ${charged ?? 'web searches'} beside tokens, at no listed price`)
+    return isPriced ? searches : 0
+  }
+
   async #estimate(ctx: Context): Promise<Usage> {
     const { usage, estimate } = this.config
     if (usage === 'requests' || usage === 'pieces') return { input: 0, output: 1 }
@@ -143,7 +166,7 @@ export class Meter {
       requireReport(ctx)
       await requireMissing(BATCHES, ctx)
     }
-    if (this.config.catalog !== undefined) await requireListed(ctx)
+    if (this.config.catalog !== undefined) await requireListedTier(ctx)
     const lists = await this.#lists(ctx)
     const { limits, others } = outputLimits(this.config, lists.hasInput)
     // The largest, since the upstream may follow any of them.
@@ -262,27 +285,6 @@ function requireReport({ query, headers }: Context): void {
     if (read.kind === 'fault') throw unreadable(read.message)
     if (read.kind === 'value' && !plain.test(read.value)) throw hides(name)
   }
-}
-
-const TIER = /^(?:auto|default|standard|standard_only|flex|on_demand|SERVICE_TIER_(?:STANDARD|FLEX|UNSPECIFIED))$/
-
-/** Members that may multiply the prices of a catalog, with the values that do not. Protocol buffers know two names. */
-const SURCHARGED = [
-  ['service_tier', TIER],
-  ['serviceTier', TIER],
-  ['inference_geo', /^global$/],
-  ['speed', /^(?:standard|[0-9.]+)$/]
-] as const
-const VERTEX_TIER = 'x-vertex-ai-llm-shared-request-type'
-
-async function requireListed(ctx: Context): Promise<void> {
-  for (const [name, listed] of SURCHARGED) {
-    const value = await readField({ json: name }, ctx)
-    if (value !== null && !listed.test(String(value)))
-      throw unreadable(`${JSON.stringify(name)} must be left out, since ${JSON.stringify(value)} may have other prices`)
-  }
-  if (ctx.headers.all(VERTEX_TIER).some(value => !/^(?:standard|flex)$/.test(value)))
-    throw unreadable(`the header ${VERTEX_TIER} must be left out, since it may have other prices`)
 }
 
 /** A limit in the body; null if missing, 0 or -1, which mean unlimited. */

@@ -17,7 +17,7 @@ export interface RequestItems {
   readonly hasIds: boolean
 }
 
-type NothingRead = { readonly kind: 'missing' } | { readonly kind: 'fault'; readonly message: string }
+export type NothingRead = { readonly kind: 'missing' } | { readonly kind: 'fault'; readonly message: string }
 
 const QUOTE = 0x22
 const LIST = 0x5b
@@ -56,9 +56,26 @@ export class JsonText {
     return made
   }
 
-  member(names: readonly string[]): FieldRead {
-    const at = this.#lead(names)
+  /** `from`: the object to look in. */
+  member(names: readonly string[], from: Span = this.#root): FieldRead {
+    const at = this.#lead(names, from)
     return 'kind' in at ? at : this.#scalar(at, names)
+  }
+
+  /** Items of a list, by member name; another value is its own item. */
+  list(name: string): readonly Span[] | NothingRead {
+    const at = this.#lead([name])
+    if ('kind' in at) return at
+    if (this.textOf(at) === 'null') return MISSING
+    const list = orMessage(() => this.#outline(at))
+    if (typeof list === 'string') return fault(`${show([name])} ${list}`)
+    return list.isList ? Array.from({ length: list.size }, (_, index) => list.span(index)) : [at]
+  }
+
+  /** Names of an object's members; none for other values. */
+  namesAt(at: Span): readonly string[] {
+    const object = this.#outline(at)
+    return object.isObject ? Array.from({ length: object.size }, (_, index) => object.nameOf(index)) : []
   }
 
   /** A fault for the first of these names with a value other than null or an empty list or object; null for none. */
@@ -125,8 +142,8 @@ export class JsonText {
     return { kind: 'items', inputs, objects, hasIds }
   }
 
-  #lead(names: readonly string[]): Span | NothingRead {
-    let at: Span = this.#root
+  #lead(names: readonly string[], from: Span = this.#root): Span | NothingRead {
+    let at: Span = from
     for (const [index, name] of names.entries()) {
       const outline = orMessage(() => this.#outline(at))
       if (typeof outline === 'string') return fault(`${show(names.slice(0, index))} ${outline}`)

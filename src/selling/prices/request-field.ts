@@ -63,7 +63,11 @@ function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Sca
   return read === null ? null : taken(read)
 }
 
-function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): Maybe<R | null> {
+/**
+ * Reads a JSON body; null without one. `name`: the member that is looked for.
+ * @throws as `readField`
+ */
+export function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): Maybe<R | null> {
   const { body } = ctx
   if (body.length === 0) return null
   requireJson(ctx.headers)

@@ -152,6 +152,7 @@ const ofOpenAi = (...names: readonly string[]): string => under(OPENAI_USAGE, ..
 const ofInput = (name: string): string => ofOpenAi(`prompt_tokens_details.${name}`, `input_tokens_details.${name}`)
 const ofOutput = (name: string): string =>
   ofOpenAi(`completion_tokens_details.${name}`, `output_tokens_details.${name}`)
+const SEARCHES = 'server_tool_use.web_search_requests'
 
 /**
  * OpenAI: `prompt_tokens` and `completion_tokens`, or the newer `input_tokens` and `output_tokens`, in events under
@@ -177,14 +178,16 @@ const openAi = (parts: Parts): UsageForm =>
         },
         { part: 'audio', paths: ofInput('audio_tokens') },
         { part: 'reasoning', paths: ofOutput('reasoning_tokens') },
-        { part: 'audioOutput', paths: ofOutput('audio_tokens') }
+        { part: 'audioOutput', paths: ofOutput('audio_tokens') },
+        // OpenRouter and LiteLLM; OpenAI reports none.
+        { part: 'search', paths: `${ofOpenAi(SEARCHES)}|${ofInput('web_search_requests')}` }
       ],
       isUnitByEvent: true,
       content: ['choices.*.delta.*', 'choices.*.text', 'delta'],
       // A role comes before any content.
       unread: ['choices.*.delta.role'],
-      usage([prompt, input, completion, output, total, cached, cacheWrite, audio, reasoning, audioOutput]) {
-        const parts = { cached, cacheWrite, audio, reasoning, audioOutput }
+      usage([prompt, input, completion, output, total, cached, cacheWrite, audio, reasoning, audioOutput, search]) {
+        const parts = { cached, cacheWrite, audio, reasoning, audioOutput, search }
         const goesIn = largest(prompt, input)
         const comesOut = largest(completion, output)
         if (goesIn === undefined)
@@ -214,18 +217,20 @@ const anthropic = (parts: Parts): UsageForm =>
         ofMessage('cache_creation_input_tokens'),
         ofMessage('cache_read_input_tokens'),
         ofMessage('output_tokens'),
-        { part: 'cacheWrite1h', paths: ofMessage('cache_creation.ephemeral_1h_input_tokens') }
+        { part: 'cacheWrite1h', paths: ofMessage('cache_creation.ephemeral_1h_input_tokens') },
+        { part: 'search', paths: ofMessage(SEARCHES) }
       ],
       isUnitByEvent: true,
       content: ['delta.text', 'delta.partial_json', 'delta.thinking'],
-      usage([input, written, read, output, hour]) {
+      usage([input, written, read, output, hour, search]) {
         const writes = Math.max(written ?? 0, hour ?? 0)
         return {
           input: typeof input === 'number' ? input + writes + (read ?? 0) : undefined,
           output: output ?? undefined,
           cached: read,
           cacheWrite: writes - (hour ?? 0),
-          cacheWrite1h: hour
+          cacheWrite1h: hour,
+          search
         }
       }
     },

@@ -57,9 +57,10 @@ export class Tariff {
     this.#dearIn = [undefined, ...this.#inputs.filter(name => name !== 'audio' && isMore(parts[name], input))]
     this.#dearOut = [undefined, ...this.#outputs.filter(name => isMore(parts[name], output))]
     this.#above = above === undefined ? null : { units: above.units, tariff: new Tariff(above.prices, per, markup) }
-    this.parts = [...this.#inputs, ...this.#outputs, ...(this.#above?.tariff.parts ?? [])]
+    const fees: readonly UnitPart[] = parts.search === undefined ? [] : ['search']
+    this.parts = [...this.#inputs, ...this.#outputs, ...fees, ...(this.#above?.tariff.parts ?? [])]
     this.currencies = [...this.#fiat.map(({ currency }) => currency), ...(this.#above?.tariff.currencies ?? [])]
-    this.hasInput = amounts.some(([slot, amount]) => slot !== 'output' && amount !== 0)
+    this.hasInput = amounts.some(([slot, amount]) => slot !== 'output' && slot !== 'search' && amount !== 0)
   }
 
   /** Prices as texts with their currency, by input, output and part. */
@@ -73,7 +74,7 @@ export class Tariff {
   /** Millisatoshis. */
   cost(usage: Usage, rates: Rates): number {
     if (this.#above !== null && usage.input > this.#above.units) return this.#above.tariff.cost(usage, rates)
-    const counts = this.#inputs.length + this.#outputs.length === 0 ? usage : this.#split(usage)
+    const counts = this.parts.length === 0 ? usage : this.#split(usage)
     if (this.#fiat.length === 0) {
       let sum = 0
       for (const [slot, amount] of this.#msat) sum += (counts[slot] ?? 0) * amount
@@ -115,6 +116,7 @@ export class Tariff {
     }
     counts.input = take(this.#inputs, usage.input)
     counts.output = take(this.#outputs, usage.output)
+    if (usage.search !== undefined) counts.search = usage.search * this.#per
     return counts
   }
 

@@ -1,6 +1,6 @@
 import type { UnitPart } from '../../engine/checks/meter.ts'
 
-/** Units of a request; `output` counts those with a single price. Parts are inside `input` or `output`. */
+/** Units of a request; `output` counts those with a single price. Parts are inside `input` or `output`, but searches beside them. */
 export interface Usage extends Readonly<Partial<Record<UnitPart, number>>> {
   readonly input: number
   readonly output: number

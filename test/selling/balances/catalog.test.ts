@@ -20,7 +20,7 @@ t.test('a price list: models with prices of tokens, by provider and name', async
   t.same(
     [...(catalogPrices(text, {}) ?? [])].map(([name]) => name),
     ['gpt-5-mini', 'gpt-audio', 'claude-sonnet-4-5', 'gemini/gemini-2.5-flash', 'text-embedding-3-small'],
-    'none of those that are free, broken, or priced by images'
+    'none of those that are free, broken, priced by images, or that search for a fee on each request'
   )
   t.same([...(catalogPrices(text, { provider: 'gemini' }) ?? []).keys()], ['gemini-2.5-flash'])
   t.same([...(catalogPrices(text, { models: ['gpt-5-mini', 'x'] }) ?? []).keys()], ['gpt-5-mini'])
@@ -46,16 +46,17 @@ t.test("a price list: charges are the provider's formula and the markup, to the 
     5001 * 6 + 190_000 * 0.6 + 4000 * 3.75 + 1000 * 6 + 1000 * 22.5,
     'the whole of a request above 200,000 tokens has the prices of that tier'
   )
+  t.equal(cost('claude-sonnet-4-5', { input: 200_001, search: 2 }), 200_001 * 6 + 20_000, 'and searches their own')
   t.equal(cost('gpt-audio', { input: 100, audio: 80, output: 50, audioOutput: 40 }), 50 + 80 * 32 + 100 + 40 * 64)
   t.equal(cost('gemini/gemini-2.5-flash', { input: 0, output: 100, audioOutput: 40 }), 250, 'speech as other output')
 })
 
-async function shop(t: T, prices: string, upstream = '{}') {
+async function shop(t: T, prices: string, upstream = '{}', usage = 'openai', path = '/v1/*') {
   const server = createServer((request, response) => {
     request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end(upstream))
   })
   const port = await serve(t, server)
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: openai, prices: ${prices}, estimate: { else: 50 } }\n`
+  const route = `routes:\n  - match: { path: "${path}" }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: ${usage}, prices: ${prices}, estimate: { else: 50 } }\n`
   return await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
 }
 
@@ -98,6 +99,81 @@ t.test('a model without a price is refused before the 402, in words', async t =>
     t.equal((await send({ model: 'gpt-5-mini', ...same }, { authorization })).status, 200, JSON.stringify(same))
   const next = await send({ model: 'gpt-audio', service_tier: 'auto' }, { authorization })
   t.equal(next.headers['x-last-charged-msat'], String(Math.ceil(1762.5 * 1.05)))
+})
+
+/** A bundle, and how requests with it are answered. */
+async function buyer(t: T, gateway: Awaited<ReturnType<typeof shop>>, path: string, model?: string) {
+  const unpaid = await gateway.send('POST', path, { body: { ...(model === undefined ? {} : { model }) } })
+  t.equal(unpaid.status, 402)
+  const challenge = challengeOf(unpaid, 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  return (body: object) => gateway.send('POST', path, { headers: { authorization }, body: { model, ...body } })
+}
+
+t.test('tools that the provider charges for are refused, those without a fee pass', async t => {
+  const gateway = await shop(
+    t,
+    `{ catalog: "${LIST}", models: [ gpt-5-mini ] }`,
+    '{"usage":{"prompt_tokens":1,"completion_tokens":1}}'
+  )
+  const send = await buyer(t, gateway, '/v1/responses', 'gpt-5-mini')
+  const tools = (...types: readonly string[]) => ({ tools: types.map(type => ({ type, name: 'a', parameters: {} })) })
+  const charged: readonly object[] = [
+    ...[
+      'web_search',
+      'web_search_preview_2025_03_11',
+      'file_search',
+      'code_interpreter',
+      'image_generation',
+      'shell'
+    ].map(type => tools('function', type)),
+    tools('web_search_20250305'),
+    { tools: [{ type: 'function', Type: 'web_search' }] },
+    { tools: { type: 'web_search' } },
+    { tools: ['web_search'] },
+    { web_search_options: {} },
+    { plugins: [{ id: 'web' }] },
+    { search_parameters: { mode: 'on' } },
+    { enable_search: true }
+  ]
+  for (const body of charged) t.equal((await send(body)).status, 400, JSON.stringify(body))
+  t.match((await send(tools('file_search'))).text, 'the provider charges for \\"file_search\\" beside tokens')
+  for (const body of [
+    tools('function', 'custom', 'mcp', 'local_shell', 'apply_patch', 'computer_use_preview'),
+    { tools: [] },
+    { tools: null, plugins: null, enable_search: false },
+    { tools: [{ name: 'a', input_schema: { properties: { type: { enum: ['web_search'] } } } }] }
+  ])
+    t.equal((await send(body)).status, 200, JSON.stringify(body))
+})
+
+t.test('Gemini: tools are members in two spellings, and grounding is refused', async t => {
+  const upstream = JSON.stringify({ usageMetadata: { promptTokenCount: 1, totalTokenCount: 2 } })
+  const prices = `{ catalog: "${LIST}", provider: gemini }`
+  const gateway = await shop(t, prices, upstream, 'gemini', '/v1beta/models/:model')
+  const send = await buyer(t, gateway, '/v1beta/models/gemini-2.5-flash:generateContent')
+  for (const name of ['googleSearch', 'google_search', 'googleMaps', 'google_search_retrieval', 'file_search'])
+    t.equal((await send({ tools: [{ functionDeclarations: [] }, { [name]: {} }] })).status, 400, name)
+  for (const name of ['function_declarations', 'functionDeclarations', 'codeExecution', 'url_context'])
+    t.equal((await send({ tools: [{ [name]: {} }] })).status, 200, name)
+})
+
+t.test('web searches of Claude are reserved by `max_uses` and charged by its count, with the markup', async t => {
+  const usage = { input_tokens: 100, output_tokens: 10, server_tool_use: { web_search_requests: 2 } }
+  const body = JSON.stringify({ type: 'message', usage })
+  const gateway = await shop(t, `{ catalog: "${LIST}", markup: 5%, models: [ claude-sonnet-4-5 ] }`, body, 'anthropic')
+  const send = await buyer(t, gateway, '/v1/messages', 'claude-sonnet-4-5')
+  const search = (max_uses?: number) => ({
+    max_tokens: 10,
+    tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses }]
+  })
+  // A cent is 10,000 millisatoshis, and the bundle 100,000.
+  t.equal((await send(search(9))).status, 200)
+  const next = await send({ max_tokens: 10 })
+  t.equal(next.headers['x-last-charged-msat'], String(Math.ceil((100 * 3 + 10 * 15 + 2 * 10_000) * 1.05)))
+  t.match((await send(search())).text, 'This request may use up to 105385', 'ten are reserved without a limit')
+  t.equal((await send(search(9))).status, 402, 'no longer covered')
+  t.equal((await send({ tools: [{ type: 'code_execution_20250825', name: 'code_execution' }] })).status, 400)
 })
 
 t.test('GET …/models: lists what is sold with prices, for nothing, and without the upstream', async t => {

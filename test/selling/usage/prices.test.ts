@@ -20,9 +20,10 @@ const PRICES = {
   cacheWrite1h: 4001,
   reasoning: 9001,
   audio: 40_009,
-  audioOutput: 80_021
+  audioOutput: 80_021,
+  search: 10_007
 } as const satisfies PartPrices
-const PARTS = new Set<UnitPart>(['cached', 'cacheWrite', 'cacheWrite1h', 'reasoning', 'audio', 'audioOutput'])
+const PARTS = new Set<UnitPart>(['cached', 'cacheWrite', 'cacheWrite1h', 'reasoning', 'audio', 'audioOutput', 'search'])
 const NO_RATES = new Map()
 /** Millisatoshis for a million units, rounded up once. */
 const upPerMillion = (sum: number) => Math.ceil(sum / 1e6)
@@ -186,6 +187,35 @@ for (const cached of [0, 9500]) {
     t.equal(cost(readBody('gemini', [first, last])), wanted, 'a list, as streams are without alt=sse')
   })
 }
+
+t.test(
+  'web searches: Anthropic, OpenRouter and LiteLLM report them, and each has its price whatever `per` says',
+  async t => {
+    const usage = { input_tokens: 105, output_tokens: 640, server_tool_use: { web_search_requests: 0 } }
+    const events = [
+      { type: 'message_start', message: { type: 'message', usage: { ...usage, output_tokens: 3 } } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'server_tool_use', name: 'web_search' } },
+      { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'Hi' } },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'end_turn' },
+        usage: { ...usage, input_tokens: 6039, server_tool_use: { web_search_requests: 3, web_fetch_requests: 1 } }
+      },
+      { type: 'message_stop' }
+    ]
+    const wanted = upPerMillion(6039 * PRICES.input + 640 * PRICES.output) + 3 * PRICES.search
+    t.equal(cost(readStream('anthropic', events)), wanted)
+    const whole = { ...usage, input_tokens: 6039, server_tool_use: { web_search_requests: 3 } }
+    t.equal(cost(readBody('anthropic', { type: 'message', usage: whole })), wanted)
+    t.equal(cost(readBody('openai', { choices: [{}], usage: whole })), wanted, 'OpenRouter')
+    const lite = {
+      prompt_tokens: 6039,
+      completion_tokens: 640,
+      prompt_tokens_details: { web_search_requests: 3 }
+    }
+    t.equal(cost(readBody('openai', { choices: [{}], usage: lite })), wanted, 'LiteLLM')
+  }
+)
 
 t.test('Gemini: a refused prompt costs its input, a failure what was delivered', async t => {
   const usageMetadata = { promptTokenCount: 9, totalTokenCount: 9 }
