@@ -24,6 +24,9 @@ const exposedByDefault = [
   'Mcp-Session-Id'
 ]
 
+/** Set after every plugin. */
+const stamped: ReadonlySet<string> = new Set(['x-correlation-id', 'x-api-version'])
+
 const ALLOW_ORIGIN = 'access-control-allow-origin'
 const EXPOSED = 'access-control-expose-headers'
 const ours: ReadonlySet<string> = new Set([
@@ -59,7 +62,7 @@ function takeUpstreams(headers: HeaderList): { readonly origins: readonly string
 export default definePlugin({
   name: 'cors',
   description:
-    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: put it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. Responses expose the headers of `exposed` and those that the upstream exposes; where `origins` is `*`, an `Access-Control-Allow-Origin` of the upstream that names one origin is kept. Other CORS headers of the upstream are replaced. Requests of origins that are not listed are served without CORS headers, so browsers do not show the response to the page.',
+    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: put it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. Responses expose the headers of `exposed` that they have, and those that the upstream exposes; where `origins` is `*`, an `Access-Control-Allow-Origin` of the upstream that names one origin is kept. Other CORS headers of the upstream are replaced. Requests of origins that are not listed are served without CORS headers, so browsers do not show the response to the page.',
   config: Type.Object(
     {
       origins: List(Type.String({ pattern: '^(\\*|null|[a-z][a-z0-9+.-]*://[^/?#]+)$' }), {
@@ -94,7 +97,7 @@ export default definePlugin({
         'credentials need a list of origins: with "*" any page could act with the cookies of its visitor'
       )
     const origins = new Set(config.origins.map(origin => origin.toLowerCase()))
-    const exposed = config.exposed.join(', ')
+    const exposed = config.exposed.map(name => ({ name, lower: name.toLowerCase() }))
     const preflight = ['Access-Control-Allow-Methods', config.methods.join(', '), 'Access-Control-Max-Age', '3600']
     const refused: Reply = Object.freeze({ status: 204, headers: [], body: null })
     const allowed = (ctx: Context): Reply => {
@@ -139,7 +142,9 @@ export default definePlugin({
           else headers.delete(ALLOW_ORIGIN)
           headers.addToken('Vary', 'Origin')
         }
-        const names = [exposed, theirs?.exposed ?? ''].filter(text => text !== '')
+        // Only what is there: a 402 with three schemes would not fit the buffers of proxies.
+        const present = exposed.filter(({ lower }) => lower === '*' || stamped.has(lower) || headers.has(lower))
+        const names = [...present.map(({ name }) => name), theirs?.exposed ?? ''].filter(text => text !== '')
         if (names.length > 0) headers.set('Access-Control-Expose-Headers', names.join(', '))
       }
     }

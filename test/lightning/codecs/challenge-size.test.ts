@@ -33,6 +33,10 @@ Date: Fri, 27 Nov 2026 13:15:34 GMT
 Connection: keep-alive
 
 `
+/** For a page of another origin. */
+const CORS = `Access-Control-Allow-Origin: *
+Access-Control-Expose-Headers: WWW-Authenticate, PAYMENT-REQUIRED, X-Correlation-Id, X-API-Version
+`
 const DIGEST = `sha-256=:${'A'.repeat(43)}=:`
 
 // The longest ids and names that the schemas allow.
@@ -141,6 +145,7 @@ t.test('challenge size: with two routing hints, two schemes stay below 4 KB and 
   const three =
     two + others + 'PAYMENT-REQUIRED: \r\n'.length + header.length + Math.ceil(((hashed - invoice.length) * 4) / 3)
   t.ok(three < 4900, `${three} bytes`)
+  t.ok(three + CORS.length < 5120, `${three + CORS.length} bytes for a browser`)
 })
 
 t.test('an invoice of ours with a description of its room stays within its share', async t => {

@@ -103,7 +103,7 @@ t.test('a model without a price is refused before the 402, in words', async t =>
 
 /** A bundle, and how requests with it are answered. */
 async function buyer(t: T, gateway: Awaited<ReturnType<typeof shop>>, path: string, model?: string) {
-  const unpaid = await gateway.send('POST', path, { body: { ...(model === undefined ? {} : { model }) } })
+  const unpaid = await gateway.send('POST', path, { body: { model } })
   t.equal(unpaid.status, 402)
   const challenge = challengeOf(unpaid, 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
