@@ -111,7 +111,7 @@ function waysOf(database: Database): readonly Way[] {
         return async () => {
           const key = { paymentHash: rows.next().value ?? '', leaseId: randomUUID() }
           const now = Date.now()
-          if ((await store.lease(database.sql, key, 'g', now + 20_000, now, null, true)) === null)
+          if ((await store.lease(database.sql, { ...key, gateway: 'g', until: now + 20_000, now })) === null)
             throw new Error('no lease was had')
           await spends.add(key)
         }

@@ -60,7 +60,8 @@ async function buyersUntil(until: AbortSignal): Promise<number[]> {
     await store.insert(sql, row)
     const key = { paymentHash: row.paymentHash, leaseId: randomUUID() }
     const now = Date.now()
-    if ((await store.lease(sql, key, 'g', now + 20_000, now, null, true)) === null) throw new Error('no lease was had')
+    const lease = { ...key, gateway: 'g', until: now + 20_000, now }
+    if ((await store.lease(sql, lease)) === null) throw new Error('no lease was had')
     if ((await store.spend([key], now)).length === 0) throw new Error('nothing was spent')
     waits.push(performance.now() - begun)
   }

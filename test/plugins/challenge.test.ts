@@ -132,7 +132,7 @@ t.test('the eleventh open invoice of one client for one request is the newest of
     'another client has its own'
   )
   const [paid] = hashes
-  await s.selling.claims.claim(paid ?? '', 'l402', null, null, s.clock.now())
+  await s.selling.claims.claim(paid ?? '', 'l402', null)
   const fresh = l402Parameters((await s.ask()).headers.all('www-authenticate')).invoice
   t.notOk(invoices.includes(fresh), 'one that was claimed is not handed out, and makes room')
   s.clock.advance(500_000)

@@ -1,6 +1,7 @@
 import { isTest } from '../../engine/operations/operation.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
 import {
@@ -17,6 +18,7 @@ import {
 import type { ChallengeStore } from './store.ts'
 
 interface ClaimsOptions {
+  readonly clock: Clock
   readonly database: Database
   readonly store: ChallengeStore
   readonly leases: Leases
@@ -31,20 +33,10 @@ interface ClaimsOptions {
  * 503 with Retry-After; a 402 would make the payer pay again.
  */
 export class Claims {
-  readonly #database: Database
-  readonly #store: ChallengeStore
-  readonly #leases: Leases
-  readonly #counters: ChallengeCounters
-  readonly #reputation: ClaimsOptions['reputation']
-  readonly #paid: OnPaid | null
+  readonly #options: ClaimsOptions
 
-  constructor({ database, store, leases, counters, reputation, paid }: ClaimsOptions) {
-    this.#database = database
-    this.#store = store
-    this.#leases = leases
-    this.#counters = counters
-    this.#reputation = reputation
-    this.#paid = paid
+  constructor(options: ClaimsOptions) {
+    this.#options = options
   }
 
   /**
@@ -52,14 +44,10 @@ export class Claims {
    * @throws Unavailable
    */
   async find(paymentHash: string): Promise<Challenge | null> {
+    const { leases, store } = this.#options
     // Before the row is read: a spend is either in the row or still known here.
-    const delivered = this.#leases.delivered(paymentHash)
-    let challenge: Challenge | null
-    try {
-      challenge = await this.#store.find(paymentHash)
-    } catch (error) {
-      throw away(error)
-    }
+    const delivered = leases.delivered(paymentHash)
+    const challenge = await store.find(paymentHash).catch(away)
     return delivered && challenge?.state === 'leased' ? { ...challenge, state: 'spent' } : challenge
   }
 
@@ -71,41 +59,22 @@ export class Claims {
   async claim(
     paymentHash: string,
     scheme: ClaimScheme,
-    condition: ClaimCondition | null,
     merchantId: string | null,
-    now: number
+    condition: ClaimCondition | null = null
   ): Promise<Challenge | null> {
-    let claimed: ClaimedChallenge | null
-    try {
-      claimed = await this.#store.claim(this.#where(merchantId), paymentHash, scheme, condition, now)
-    } catch (error) {
-      throw away(error)
-    }
-    if (claimed === null) return null
-    this.count(claimed, scheme)
-    return claimed.challenge
+    const { clock, store } = this.#options
+    const row = { paymentHash, scheme, condition, now: clock.now() }
+    return this.#counted(await store.claim(this.#where(merchantId), row).catch(away), scheme)
   }
 
   /**
    * For an L402 token, without reading the whole row.
    * @throws Unavailable
    */
-  async claimSummary(
-    paymentHash: string,
-    condition: ClaimCondition,
-    merchantId: string | null,
-    now: number
-  ): Promise<Sale | null> {
-    if (this.#isHeard(merchantId)) return this.claim(paymentHash, 'l402', condition, merchantId, now)
-    let claimed: ClaimedChallenge<Sale> | null
-    try {
-      claimed = await this.#store.claim(this.#database.sql, paymentHash, 'l402', condition, now, true)
-    } catch (error) {
-      throw away(error)
-    }
-    if (claimed === null) return null
-    this.count(claimed, 'l402')
-    return claimed.challenge
+  async claimSummary(paymentHash: string, merchantId: string | null, condition: ClaimCondition): Promise<Sale | null> {
+    const { clock, store } = this.#options
+    const row = { paymentHash, scheme: 'l402', condition, now: clock.now() } as const
+    return this.#counted(await store.claimSummary(this.#where(merchantId), row).catch(away), 'l402')
   }
 
   /**
@@ -120,19 +89,11 @@ export class Claims {
     isFinal = false,
     scheme: 'payment' | 'x402' = 'payment'
   ): Promise<{ readonly lease: Lease; readonly challenge: Sale } | null> {
-    let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge<Sale> } | null
-    try {
-      taken = await this.#leases.acquire<Sale>(
-        paymentHash,
-        (key, gateway, until, now) =>
-          this.#isHeard(merchantId)
-            ? this.#store.lease(this.#where(merchantId), { ...key, scheme }, gateway, until, now, bond)
-            : this.#store.lease(this.#database.sql, { ...key, scheme }, gateway, until, now, bond, true),
-        isFinal
-      )
-    } catch (error) {
-      throw away(error)
-    }
+    const { leases, store } = this.#options
+    const where = this.#where(merchantId)
+    const taken = await leases
+      .acquire(paymentHash, row => store.lease(where, { ...row, scheme, bond }), isFinal)
+      .catch(away)
     if (taken === null) return null
     this.count(taken.claimed, scheme)
     return { lease: taken.lease, challenge: taken.claimed.challenge }
@@ -144,46 +105,44 @@ export class Claims {
    * @throws Unavailable
    */
   async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
-    let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge } | null
-    try {
-      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) =>
-        this.#store.consume(this.#where(merchantId), key, gateway, now)
-      )
-    } catch (error) {
-      throw away(error)
-    }
+    const { leases, store } = this.#options
+    const where = this.#where(merchantId)
+    const taken = await leases.acquire(paymentHash, row => store.consume(where, row)).catch(away)
     if (taken === null) return null
     this.count(taken.claimed, 'payment')
     try {
       // Already spent in the database; ends the lease here.
-      await this.#leases.spend(taken.lease)
+      await leases.spend(taken.lease)
     } catch (error) {
-      await this.#leases.release(taken.lease)
+      await leases.release(taken.lease)
       throw error
     }
     return taken.claimed.challenge
   }
 
-  #isHeard(merchantId: string | null): boolean {
-    return this.#paid !== null && merchantId !== null
+  #where(merchantId: string | null): ClaimIn {
+    const { database, paid: onPaid } = this.#options
+    return onPaid === null || merchantId === null ? database.sql : { onPaid }
   }
 
-  #where(merchantId: string | null): ClaimIn {
-    const onPaid = this.#paid
-    return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
+  #counted<C extends Sale>(claimed: ClaimedChallenge<C> | null, scheme: ClaimScheme): C | null {
+    if (claimed === null) return null
+    this.count(claimed, scheme)
+    return claimed.challenge
   }
 
   /** Counts the first claim of a payment, also for callers with their own transaction. */
   count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
-    if (!isTest(claimed.challenge.merchantId) && claimed.challenge.clientKey !== OWN_TESTS)
-      this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
-    this.#reputation.paid(claimed.challenge.clientKey)
+    const { counters, reputation } = this.#options
+    const { merchantId, clientKey, source, amountSats } = claimed.challenge
+    if (!isTest(merchantId) && clientKey !== OWN_TESTS) counters.payment(source, scheme, amountSats)
+    reputation.paid(clientKey)
   }
 }
 
-function away(cause: unknown): Unavailable {
-  return new Unavailable(
+function away(cause: unknown): never {
+  throw new Unavailable(
     'Payment verification unavailable',
     'The payment could not be verified at the moment; nothing was used up. Send the same request again.',
     5,

@@ -4,6 +4,7 @@ import { Unavailable } from '../../engine/operations/errors.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './challenge.ts'
+import type { LeaseRow } from './sql/statements.ts'
 import type { ChallengeStore } from './store.ts'
 
 /**
@@ -27,13 +28,6 @@ interface Held extends NewLease, GivenBack {
   /** Resolves when a release is durable or given up. */
   settled: PromiseWithResolvers<void> | null
 }
-
-export type Take<C extends Sale> = (
-  key: NewLease,
-  gateway: string,
-  until: number,
-  now: number
-) => Promise<ClaimedChallenge<C> | null>
 
 /** `timeout`: maximum milliseconds until a dead gateway's lease is free. */
 interface LeasesOptions {
@@ -119,7 +113,7 @@ export class Leases {
    */
   async acquire<C extends Sale>(
     paymentHash: string,
-    take: Take<C>,
+    take: (row: LeaseRow) => Promise<ClaimedChallenge<C> | null>,
     isFinal = false
   ): Promise<{ readonly lease: Lease; readonly claimed: ClaimedChallenge<C> } | null> {
     // Counts even after lapsing in the database: the response is in flight, or its spend not written.
@@ -138,7 +132,8 @@ export class Leases {
     }
     let claimed: ClaimedChallenge<C> | null
     try {
-      claimed = await take(held, this.gateway, now + this.#kept, now)
+      const { gateway } = this
+      claimed = await take({ paymentHash, leaseId: held.leaseId, isFinal, gateway, until: now + this.#kept, now })
     } catch (error) {
       // It may have been taken and only the answer lost; the payer's retry must not find it in use.
       if (this.#releases.size < MAX_DOUBTFUL) {

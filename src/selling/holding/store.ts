@@ -7,17 +7,13 @@ import {
   REVOCATIONS_CHANNEL,
   X402_MARK,
   type AmbiguousLease,
-  type Bond,
   type Challenge,
-  type ClaimCondition,
   type ClaimIn,
-  type ClaimScheme,
   type ClaimedChallenge,
   type GivenBack,
   type LeaseKey,
   type Listed,
   type NewChallenge,
-  type NewLease,
   type OpenInvoice,
   type Outstanding,
   type OutstandingQuery,
@@ -184,81 +180,26 @@ export class ChallengeStore {
    * credential. Atomic: null if another scheme has it, charge or token are not the row's, or it was issued before the
    * condition allows. `first` is true for exactly one caller ever.
    */
-  async claim(
-    where: ClaimIn,
-    paymentHash: string,
-    scheme: ClaimScheme,
-    condition: ClaimCondition | null,
-    now: number
-  ): Promise<ClaimedChallenge | null>
-  /** Reads only the `Sale`. */
-  async claim(
-    sql: Sql,
-    paymentHash: string,
-    scheme: ClaimScheme,
-    condition: ClaimCondition | null,
-    now: number,
-    brief: true
-  ): Promise<ClaimedChallenge<Sale> | null>
-  async claim(
-    where: ClaimIn,
-    paymentHash: string,
-    scheme: ClaimScheme,
-    condition: ClaimCondition | null,
-    now: number,
-    brief = false
-  ): Promise<ClaimedChallenge<Sale> | null> {
-    const row = { paymentHash, scheme, condition, now }
-    return brief && !('onPaid' in where)
-      ? await this.#claimsInBrief.claim(where, row)
-      : await this.#claims.claimIn(where, row)
+  async claim(where: ClaimIn, row: ClaimRow): Promise<ClaimedChallenge | null> {
+    return await this.#claims.claimIn(where, row)
+  }
+
+  /** Reads the whole row for listeners only. */
+  async claimSummary(where: ClaimIn, row: ClaimRow): Promise<ClaimedChallenge<Sale> | null> {
+    return 'onPaid' in where ? await this.#claims.claimIn(where, row) : await this.#claimsInBrief.claim(where, row)
   }
 
   /**
    * Leases for one modern credential. Atomic: null unless it is unspent or the earlier lease has lapsed, and no other
    * scheme has claimed it. With a `bond` the row must also match it and be bound to no body.
    */
-  async lease(
-    where: ClaimIn,
-    key: NewLease,
-    gateway: string,
-    until: number,
-    now: number,
-    bond?: Bond | null
-  ): Promise<ClaimedChallenge | null>
-  /** Reads only the `Sale`. */
-  async lease(
-    sql: Sql,
-    key: NewLease,
-    gateway: string,
-    until: number,
-    now: number,
-    bond: Bond | null,
-    brief: true
-  ): Promise<ClaimedChallenge<Sale> | null>
-  async lease(
-    where: ClaimIn,
-    { paymentHash, leaseId, isFinal = false, scheme = 'payment' }: NewLease,
-    gateway: string,
-    until: number,
-    now: number,
-    bond: Bond | null = null,
-    brief = false
-  ): Promise<ClaimedChallenge<Sale> | null> {
-    const row = { paymentHash, leaseId, isFinal, scheme, gateway, until, now, bond }
-    return brief && !('onPaid' in where)
-      ? await this.#leasesInBrief.claim(where, row)
-      : await this.#leases.claimIn(where, row)
+  async lease(where: ClaimIn, row: LeaseRow): Promise<ClaimedChallenge<Sale> | null> {
+    return 'onPaid' in where ? await this.#leases.claimIn(where, row) : await this.#leasesInBrief.claim(where, row)
   }
 
   /** Spends for one modern credential immediately: as `lease`, but final under the lease id. */
-  async consume(
-    where: ClaimIn,
-    { paymentHash, leaseId }: LeaseKey,
-    gateway: string,
-    now: number
-  ): Promise<ClaimedChallenge | null> {
-    return await this.#consumptions.claimIn(where, { paymentHash, leaseId, gateway, now })
+  async consume(where: ClaimIn, row: ConsumeRow): Promise<ClaimedChallenge | null> {
+    return await this.#consumptions.claimIn(where, row)
   }
 
   /** Extends one gateway's leases; returns those still its own. */

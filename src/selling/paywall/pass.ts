@@ -99,7 +99,7 @@ function cookiePath({ passPath, tokenPath, wildcard }: Offer): string {
   return sayable === path ? path : path.slice(0, sayable.lastIndexOf('/') + 1) || '/'
 }
 
-type PassClaimsOptions = Pick<VerifierOptions, 'claims' | 'clock' | 'counters' | 'revocations' | 'settings'>
+type PassClaimsOptions = Pick<VerifierOptions, 'claims' | 'counters' | 'revocations' | 'settings'>
 
 export class PassClaims {
   readonly #options: PassClaimsOptions
@@ -139,7 +139,7 @@ export class PassClaims {
    * @throws Unavailable
    */
   async claim(challenge: Challenge, offer: Offer): Promise<Paid | null> {
-    const { claims, clock, counters, revocations } = this.#options
+    const { claims, counters, revocations } = this.#options
     const { paymentHash, merchantId, amountSats, chargeId, tokenId, price } = challenge
     const isToken = this.#options.settings().schemes.includes('l402')
     const scheme = isToken ? 'l402' : 'payment'
@@ -155,16 +155,11 @@ export class PassClaims {
     }
     if (isToken) {
       const issuedAfter = revocations.until(offer.proxyId, merchantId)
-      const claimed = await claims.claimSummary(
-        paymentHash,
-        { chargeId, tokenId, price, issuedAfter },
-        merchantId,
-        clock.now()
-      )
+      const claimed = await claims.claimSummary(paymentHash, merchantId, { chargeId, tokenId, price, issuedAfter })
       return claimed === null ? null : paid(null)
     }
     if (offer.meter !== null)
-      return (await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())) === null ? null : paid(null)
+      return (await claims.claim(paymentHash, 'payment', merchantId)) === null ? null : paid(null)
     if (challenge.method !== offer.method || challenge.state === 'spent') return null
     const taken = await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer))
     return taken === null ? null : paid(taken.lease)

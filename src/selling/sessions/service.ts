@@ -190,7 +190,7 @@ export class PrepaidSessions {
     const life = expiresAt * 1000 - now
     const claimed = await database
       .transaction(async sql => {
-        const claim = await challengeStore.claim(sql, id, 'payment', null, now)
+        const claim = await challengeStore.claim(sql, { paymentHash: id, scheme: 'payment', now })
         const isNew =
           claim !== null &&
           (await balanceStore.open(
@@ -336,7 +336,7 @@ export class PrepaidSessions {
     this.#refuseRevoked(id)
     const claimed = await database.transaction(async sql => {
       const now = clock.now()
-      const claim = await challengeStore.claim(sql, paymentHash, 'payment', null, now)
+      const claim = await challengeStore.claim(sql, { paymentHash, scheme: 'payment', now })
       const isIn = paymentHash !== id && (await balanceStore.topUp(id, paymentHash, amountSats * 1000, now, sql))
       if (claim === null || !isIn)
         throw (await store.find(id, sql))?.closedAt === null ? usedRefusal() : closedRefusal()

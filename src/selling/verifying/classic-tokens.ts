@@ -149,19 +149,15 @@ export class ClassicTokens {
   }
 
   async #claim(token: GenuineToken, offer: Offer, remember: Remember): Promise<Paid | ClassicRefused> {
-    const { claims, clock } = this.#options
+    const { claims } = this.#options
     if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
       // A former price depends on the issuance, which the row has.
       const challenge = await claims.find(token.paymentHash)
       const refused = challenge === null ? null : this.unfit(token.grant, challenge.asked, offer, challenge.createdAt)
       if (refused !== null) return refused
     }
-    const claimed = await claims.claimSummary(
-      token.paymentHash,
-      this.#conditionOf(token, offer.proxyId),
-      token.grant.merchantId,
-      clock.now()
-    )
+    const condition = this.#conditionOf(token, offer.proxyId)
+    const claimed = await claims.claimSummary(token.paymentHash, token.grant.merchantId, condition)
     if (claimed === null) return this.#unclaimed(token)
     const paid: Paid = Object.freeze({
       kind: 'paid',
@@ -193,16 +189,10 @@ export class ClassicTokens {
    * @throws Unavailable
    */
   async claim(token: GenuineToken): Promise<Challenge | ClassicRefused> {
-    const { claims, clock } = this.#options
-    return (
-      (await claims.claim(
-        token.paymentHash,
-        'l402',
-        this.#conditionOf(token, null),
-        token.grant.merchantId,
-        clock.now()
-      )) ?? this.#unclaimed(token)
-    )
+    const { paymentHash, grant } = token
+    const condition = this.#conditionOf(token, null)
+    const claimed = await this.#options.claims.claim(paymentHash, 'l402', grant.merchantId, condition)
+    return claimed ?? this.#unclaimed(token)
   }
 
   async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {

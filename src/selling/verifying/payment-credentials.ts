@@ -87,8 +87,8 @@ export class PaymentCredentials {
     const { paymentHash, merchantId, amountSats } = genuine.challenge
     const refused = this.#fit.unbound(genuine.challenge, offer)
     if (refused !== null) return refused
-    const { claims, clock } = this.#options
-    const challenge = await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())
+    const { claims } = this.#options
+    const challenge = await claims.claim(paymentHash, 'payment', merchantId)
     if (challenge === null) return this.#fit.taken(await claims.find(paymentHash))
     const paid: Paid = Object.freeze({
       kind: 'paid',
@@ -191,7 +191,7 @@ export class PaymentCredentials {
   async legacy(ctx: Context, offer: Offer, preimage: string, remember: Remember): Promise<Paid | LegacyRefused> {
     const off = this.off()
     if (off !== null) return legacyRefused(off)
-    const { claims, clock } = this.#options
+    const { claims } = this.#options
     const paymentHash = paymentHashOf(preimage)
     const challenge = await claims.find(paymentHash)
     // Its credential counts in Payment-Authorization only, which takes no bare preimage.
@@ -199,7 +199,7 @@ export class PaymentCredentials {
       return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
     const refused = this.#fit.unbound(challenge, offer) ?? (await this.#fit.wrongBody(challenge, ctx, offer))
     if (refused !== null) return legacyRefused(refused)
-    const claimed = await claims.claim(paymentHash, 'payment-legacy', null, challenge.merchantId, clock.now())
+    const claimed = await claims.claim(paymentHash, 'payment-legacy', challenge.merchantId)
     if (claimed === null)
       return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
     const paid: Paid = Object.freeze({

@@ -165,8 +165,8 @@ await t.test(
             tokenId: paymentHash,
             idempotencyKey: null
           })
-          t.ok(await shop.selling.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
-          t.ok(await shop.selling.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
+          t.ok(await shop.selling.claims.claim(paymentHash, 'l402', change.merchantId))
+          t.ok(await shop.selling.claims.claim(paymentHash, 'l402', change.merchantId))
         }
         t.same(await rows(silent), [])
         const bodies = (await rows(account)).map(one => JSON.parse(one.body) as Record<string, unknown>)

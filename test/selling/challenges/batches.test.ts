@@ -18,13 +18,7 @@ type Operation =
       readonly charge: string
       readonly brief: boolean
     }
-  | {
-      readonly kind: 'lease'
-      readonly lease: string
-      readonly path: string
-      readonly now: number
-      readonly brief: boolean
-    }
+  | { readonly kind: 'lease'; readonly lease: string; readonly path: string; readonly now: number }
   | { readonly kind: 'consume'; readonly lease: string; readonly now: number }
   | { readonly kind: 'spend' | 'release'; readonly lease: string }
 
@@ -117,17 +111,16 @@ function numbers(seed: number) {
 function anyOperation(random: () => number): Operation {
   const lease = pick(random, ['l1', 'l2', 'l3'])
   const now = NOW + pick(random, [0, 0, UNTIL + 1])
-  const brief = random() < 0.5
   switch (pick(random, ['claim', 'lease', 'lease', 'consume', 'spend', 'release'] as const)) {
     case 'claim':
       return {
         kind: 'claim',
         scheme: pick(random, ['l402', 'payment-legacy'] as const),
         charge: pick(random, ['c', 'c', 'another']),
-        brief
+        brief: random() < 0.5
       }
     case 'lease':
-      return { kind: 'lease', lease, now, path: pick(random, ['/a', '/a', '/b']), brief }
+      return { kind: 'lease', lease, now, path: pick(random, ['/a', '/a', '/b']) }
     case 'consume':
       return { kind: 'consume', lease, now }
     case 'spend':
@@ -171,17 +164,18 @@ async function told(t: T, work: Promise<string>): Promise<Told> {
   }
 }
 
+function leaseOf(paymentHash: string, leaseId: string, now = NOW) {
+  return { paymentHash, leaseId, gateway: 'g', until: now + UNTIL, now }
+}
+
 function run(store: ChallengeStore, sql: Sql, paymentHash: string, operation: Operation): Promise<string> {
   switch (operation.kind) {
     case 'claim': {
-      const condition = { chargeId: operation.charge, tokenId: '0'.repeat(64), price: null, issuedAfter: null }
-      return operation.brief
-        ? store.claim(sql, paymentHash, operation.scheme, condition, NOW, true).then(verdict)
-        : store.claim(sql, paymentHash, operation.scheme, condition, NOW).then(verdict)
+      const { scheme, charge, brief } = operation
+      const condition = { chargeId: charge, tokenId: '0'.repeat(64), price: null, issuedAfter: null }
+      return store[brief ? 'claimSummary' : 'claim'](sql, { paymentHash, scheme, condition, now: NOW }).then(verdict)
     }
     case 'lease': {
-      const { now } = operation
-      const key = { paymentHash, leaseId: operation.lease }
       const bond = {
         paymentId: 'id',
         merchantId: null,
@@ -192,12 +186,10 @@ function run(store: ChallengeStore, sql: Sql, paymentHash: string, operation: Op
         amountSats: 10,
         issuedAfter: null
       }
-      return operation.brief
-        ? store.lease(sql, key, 'g', now + UNTIL, now, bond, true).then(verdict)
-        : store.lease(sql, key, 'g', now + UNTIL, now, bond).then(verdict)
+      return store.lease(sql, { ...leaseOf(paymentHash, operation.lease, operation.now), bond }).then(verdict)
     }
     case 'consume':
-      return store.consume(sql, { paymentHash, leaseId: operation.lease }, 'g', operation.now).then(verdict)
+      return store.consume(sql, leaseOf(paymentHash, operation.lease, operation.now)).then(verdict)
     case 'spend':
       return store
         .spend([{ paymentHash, leaseId: operation.lease }], NOW)
@@ -264,11 +256,8 @@ await eachDatabase(
     for (const row of rows) await store.insert(database.sql, row)
     // PostgreSQL has no text with this character in it.
     const isBad = (at: number) => at % 13 === 5
-    const lease = (at: number, paymentHash: string) => ({ paymentHash, leaseId: isBad(at) ? 'l\0' : `l${at}` })
     const leased = await Promise.allSettled(
-      rows.map(({ paymentHash }, at) =>
-        store.lease(database.sql, lease(at, paymentHash), 'g', NOW + UNTIL, NOW, null, true)
-      )
+      rows.map(({ paymentHash }, at) => store.lease(database.sql, leaseOf(paymentHash, isBad(at) ? 'l\0' : `l${at}`)))
     )
     t.same(
       leased.map(one => one.status === 'fulfilled' && one.value !== null),
@@ -286,7 +275,7 @@ await eachDatabase(
     }
     const claimed = await Promise.allSettled(
       fresh.map(async ({ paymentHash }) => {
-        const told = await store.claim({ onPaid }, paymentHash, 'l402', null, NOW)
+        const told = await store.claim({ onPaid }, { paymentHash, scheme: 'l402', now: NOW })
         return [paymentHash, told?.first]
       })
     )
@@ -323,9 +312,7 @@ await eachDatabase(
     const store = new ChallengeStore(withSql(database, sql))
     for (const [at, row] of rows.entries()) await store.insert(sql, { ...row, clientKey: `client ${at}` })
     const leased = await Promise.allSettled(
-      rows.map(({ paymentHash }, at) =>
-        store.lease(sql, { paymentHash, leaseId: `l${at}` }, 'g', NOW + UNTIL, NOW, null, true)
-      )
+      rows.map(({ paymentHash }, at) => store.lease(sql, leaseOf(paymentHash, `l${at}`)))
     )
     t.same(
       leased.map(one => (one.status === 'fulfilled' ? verdict(one.value) : 'failed')),
@@ -344,9 +331,9 @@ await eachDatabase(
     const rows = Array.from({ length: 12 }, () => challenge('7'))
     for (const row of rows) await store.insert(database.sql, row)
     const locked = rows[7]?.paymentHash ?? ''
-    const claim = (paymentHash: string) => store.claim({ onPaid: async () => {} }, paymentHash, 'l402', null, NOW)
-    const lease = (paymentHash: string) =>
-      store.lease(database.sql, { paymentHash, leaseId: 'l' }, 'g', NOW + UNTIL, NOW, null, true)
+    const claim = (paymentHash: string) =>
+      store.claim({ onPaid: async () => {} }, { paymentHash, scheme: 'l402', now: NOW })
+    const lease = (paymentHash: string) => store.lease(database.sql, leaseOf(paymentHash, 'l'))
     const spoilt: Array<Promise<unknown>> = []
     await database.transaction(async tx => {
       await tx`select 1 from challenges where payment_hash = ${locked} for update`
@@ -377,8 +364,7 @@ await eachDatabase(t, 'concurrent operations share statements, and a single one 
   const store = new ChallengeStore(withSql(database, sql))
   const rows = Array.from({ length: 33 }, () => challenge(null))
   for (const row of rows) await store.insert(database.sql, row)
-  const lease = ({ paymentHash }: NewChallenge, at: number) =>
-    store.lease(sql, { paymentHash, leaseId: `l${at}` }, 'g', NOW + UNTIL, NOW, null, true)
+  const lease = ({ paymentHash }: NewChallenge, at: number) => store.lease(sql, leaseOf(paymentHash, `l${at}`))
   for (const row of rows.slice(0, 1)) await lease(row, 0)
   await Promise.all(rows.map(lease))
   t.same(sizes, [1, 33])
@@ -464,7 +450,7 @@ await eachDatabase(
     const rows = Array.from({ length: 6 }, () => challenge(null))
     for (const row of rows) {
       await store.insert(database.sql, row)
-      await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: 'l' }, 'g', NOW + UNTIL, NOW)
+      await store.lease(database.sql, leaseOf(row.paymentHash, 'l'))
     }
     const locked = rows[2]?.paymentHash ?? ''
     const later = new Date(NOW + 2 * UNTIL)

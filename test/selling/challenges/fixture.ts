@@ -3,7 +3,8 @@ import tap, { type Test as T } from 'tap'
 import type { ChallengeCounters } from '../../../src/selling/holding/counters.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { ChallengePayee } from '../../../src/selling/minting/payee.ts'
-import type { NewChallenge, OnPaid } from '../../../src/selling/holding/challenge.ts'
+import type { NewChallenge, OnPaid, SentChallenge } from '../../../src/selling/holding/challenge.ts'
+import type { MintRequest } from '../../../src/selling/minting/minting.ts'
 import { openSelling, type Selling, type SellingOptions } from '../../../src/selling/challenges/open.ts'
 import type { Challenges } from '../../../src/selling/challenges/service.ts'
 import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
@@ -342,6 +343,16 @@ export function offer(changes: Partial<Offer> = {}): Offer {
     errorMembers: {},
     ...changes
   }
+}
+
+/** A challenge of a client of its own. */
+export async function minted(
+  { selling }: Pick<Fixture, 'selling'>,
+  changes: Partial<Offer> = {},
+  request: Partial<MintRequest> = {}
+): Promise<SentChallenge> {
+  const asked = { clientKey: freshAddress(), digest: null, ...request }
+  return (await selling.minting.mint(offer(changes), asked)).challenge
 }
 
 /** The parameters of the Payment line among the values of WWW-Authenticate. */

@@ -27,7 +27,7 @@ await eachDatabase(
           Array.from({ length: 3 }, () => ({ ...open, payableUntil: NOW }))
         )
         await FIND_CHALLENGES.one(tx, [HASH])
-        await claimRows(WHOLE_ROW).one(tx, [{ paymentHash: HASH, scheme: 'l402', condition: null, now: NOW }])
+        await claimRows(WHOLE_ROW).one(tx, [{ paymentHash: HASH, scheme: 'l402', now: NOW }])
       }
       await tx`set local plan_cache_mode = force_generic_plan`
       const kept = await tx<Array<{ name: string; statement: string; parameters: number }>>`

@@ -1,8 +1,13 @@
 import t from 'tap'
-import type { Bond } from '../../../src/selling/holding/challenge.ts'
+import type { Bond, SentChallenge } from '../../../src/selling/holding/challenge.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { fixtureOn, freshAddress, offer } from '../challenges/fixture.ts'
+import { fixtureOn, minted } from '../challenges/fixture.ts'
+
+function bondOf({ payment, merchantId, query }: SentChallenge): Bond {
+  const sold = { service: 'boltgate:0', method: 'GET', path: '/v1/quote', amountSats: 10, issuedAfter: null }
+  return { paymentId: payment?.id ?? '', merchantId, query, ...sold }
+}
 
 await eachDatabase(
   t,
@@ -10,77 +15,36 @@ await eachDatabase(
   async (t, database) => {
     const f = fixtureOn(t, database, new ManualClock())
     const { challengeStore: store } = f.selling
-    for (const merchantId of [null, '7']) {
-      const { challenge } = await f.selling.minting.mint(offer({ query: 'a=1', merchantId }), {
-        clientKey: freshAddress(),
-        digest: null
-      })
+    const now = f.clock.now()
+    const digest = `sha-256=:${'A'.repeat(43)}=:`
+    const bound = await minted(f, {}, { digest })
+    for (const challenge of [await minted(f, { query: 'a=1' }), await minted(f, { merchantId: '7' }), bound]) {
+      const { paymentHash, merchantId } = challenge
       // Its texts are not kept: it is compared as its row has it.
-      const made = await store.find(challenge.paymentHash)
-      const bond: Bond = {
-        paymentId: challenge.payment?.id ?? '',
-        merchantId,
-        service: 'boltgate:0',
-        method: 'GET',
-        path: '/v1/quote',
-        query: challenge.query,
-        amountSats: 10,
-        issuedAfter: null
+      const made = await store.find(paymentHash)
+      const lease = (changed: Partial<Bond>, leaseId = 'wrong') => {
+        const bond = { ...bondOf(challenge), ...changed }
+        return store.lease(database.sql, { paymentHash, leaseId, gateway: 'g', until: now + 20_000, now, bond })
       }
-      const lease = (changed: Partial<Bond>, leaseId = 'wrong') =>
-        store.lease(
-          database.sql,
-          { paymentHash: challenge.paymentHash, leaseId },
-          'gateway',
-          f.clock.now() + 20_000,
-          f.clock.now(),
-          { ...bond, ...changed }
-        )
       const others: Array<Partial<Bond>> = [
-        { paymentId: `${bond.paymentId}x` },
+        { paymentId: 'x' },
         { merchantId: '8' },
         { merchantId: merchantId === null ? '7' : null },
         { service: 'other:0' },
         { method: 'POST' },
         { path: '/v1/quote/' },
-        { query: '' },
+        { query: 'b' },
         { amountSats: 11 }
       ]
       for (const changed of others)
         t.equal(await lease(changed), null, `${merchantId ?? 'operator'}: ${JSON.stringify(changed)}`)
-      t.same(await store.find(challenge.paymentHash), made, 'still unchanged')
-      t.match(await lease({}, 'right'), {
-        first: true,
-        challenge: { state: 'leased', leaseId: 'right', scheme: 'payment' }
-      })
+      if (challenge === bound) t.equal(await lease({}), null, 'the body was not read')
+      t.same(await store.find(paymentHash), made, 'still unchanged')
+      if (challenge === bound) continue
+      t.match(await lease({}, 'right'), { first: true })
+      t.match(await store.find(paymentHash), { state: 'leased', leaseId: 'right', scheme: 'payment' })
       t.equal(await lease({}, 'second'), null, 'leased already')
     }
-    const digest = `sha-256=:${'A'.repeat(43)}=:`
-    const { challenge: bound } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest })
-    const made = await store.find(bound.paymentHash)
-    const bond: Bond = {
-      paymentId: bound.payment?.id ?? '',
-      merchantId: null,
-      service: 'boltgate:0',
-      method: 'GET',
-      path: '/v1/quote',
-      query: '',
-      amountSats: 10,
-      issuedAfter: null
-    }
-    t.equal(
-      await store.lease(
-        database.sql,
-        { paymentHash: bound.paymentHash, leaseId: 'x' },
-        'gateway',
-        f.clock.now() + 20_000,
-        f.clock.now(),
-        bond
-      ),
-      null,
-      'the body was not read'
-    )
-    t.same(await store.find(bound.paymentHash), made)
   }
 )
 
@@ -90,22 +54,14 @@ await eachDatabase(
   async (t, database) => {
     const f = fixtureOn(t, database, new ManualClock())
     const other = f.another('gateway-2').selling
-    const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
-    const bond: Bond = {
-      paymentId: challenge.payment?.id ?? '',
-      merchantId: null,
-      service: 'boltgate:0',
-      method: 'GET',
-      path: '/v1/quote',
-      query: '',
-      amountSats: 10,
-      issuedAfter: null
-    }
+    const challenge = await minted(f)
     const taken = await Promise.all(
-      Array.from({ length: 300 }, (_none, index) =>
-        (index % 2 === 0 ? f.selling : other).claims.lease(challenge.paymentHash, null, index % 3 === 0 ? null : bond)
-      )
+      Array.from({ length: 300 }, (_none, index) => {
+        const bond = index % 3 === 0 ? null : bondOf(challenge)
+        return (index % 2 === 0 ? f.selling : other).claims.lease(challenge.paymentHash, null, bond)
+      })
     )
     t.equal(taken.filter(lease => lease !== null).length, 1)
+    t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
   }
 )

@@ -5,22 +5,13 @@ import type { Challenge } from '../../../src/selling/holding/challenge.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { Clock } from '../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { fixture, freshAddress, offer, WatchedStore, type Fixture } from '../challenges/fixture.ts'
+import { fixture, minted, WatchedStore, type Fixture } from '../challenges/fixture.ts'
 import { until } from '../../support/until.ts'
 
 interface Gateway {
   readonly leases: Leases
   readonly watched: WatchedStore
   take(challenge: Challenge): Promise<Lease | null>
-}
-
-async function paid(f: Fixture) {
-  return (
-    await f.selling.minting.mint(offer({ place: `place ${freshAddress()}` }), {
-      clientKey: freshAddress(),
-      digest: null
-    })
-  ).challenge
 }
 
 function gateway(t: T, f: Fixture, name: string, clock: Clock = f.clock): Gateway {
@@ -30,10 +21,8 @@ function gateway(t: T, f: Fixture, name: string, clock: Clock = f.clock): Gatewa
   return {
     leases,
     watched,
-    take: async challenge => {
-      const taken = await leases.acquire(challenge.paymentHash, (key, by, until, now) =>
-        watched.store.lease(f.database.sql, key, by, until, now)
-      )
+    take: async ({ paymentHash }) => {
+      const taken = await leases.acquire(paymentHash, row => watched.store.lease(f.database.sql, row))
       return taken?.lease ?? null
     }
   }
@@ -47,10 +36,26 @@ function held(lease: Lease | null) {
 const stateOf = async (f: Fixture, challenge: Challenge) =>
   (await f.selling.challengeStore.find(challenge.paymentHash))?.state
 
+/** A gateway that holds the lease of a challenge. */
+async function holder(t: T) {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'holder')
+  const challenge = await minted(f)
+  const lease = held(await g.take(challenge))
+  const isSpent = async () => {
+    await until(() => {
+      f.clock.advance(5_000)
+      return lease.state === 'spent'
+    })
+    t.equal(await stateOf(f, challenge), 'spent')
+  }
+  return { f, g, challenge, lease, isSpent }
+}
+
 t.test('a lease belongs to one gateway until it is released, and to none after it is spent', async t => {
   const f = await fixture(t)
   const [one, two] = [gateway(t, f, 'one'), gateway(t, f, 'two')]
-  const challenge = await paid(f)
+  const challenge = await minted(f)
   const first = held(await one.take(challenge))
   t.equal(await two.take(challenge), null)
   t.equal(await one.take(challenge), null)
@@ -69,7 +74,7 @@ t.test("the lease of a gateway that died is free again within 30 seconds, and no
   const f = await fixture(t)
   const living = gateway(t, f, 'living')
   const dead = gateway(t, f, 'dead')
-  const [mine, lost] = [await paid(f), await paid(f)]
+  const [mine, lost] = [await minted(f), await minted(f)]
   const kept = held(await living.take(mine))
   held(await dead.take(lost))
   dead.watched.broken.add('extend')
@@ -89,32 +94,24 @@ t.test("the lease of a gateway that died is free again within 30 seconds, and no
 })
 
 t.test('a gateway whose clock is ahead cannot take a lease that its holder still trusts', async t => {
-  const f = await fixture(t)
-  const holder = gateway(t, f, 'holder')
-  holder.watched.broken.add('extend')
+  const { f, g, challenge, lease, isSpent } = await holder(t)
+  g.watched.broken.add('extend')
   const ahead: Clock = {
     now: () => f.clock.now() + 4_900,
     monotonic: () => f.clock.monotonic(),
     after: (ms, run) => f.clock.after(ms, run),
     every: (ms, run) => f.clock.every(ms, run)
   }
-  const thief = gateway(t, f, 'ahead', ahead)
-  const challenge = await paid(f)
-  const lease = held(await holder.take(challenge))
   f.clock.advance(19_999)
-  t.equal(await thief.take(challenge), null, 'or both would deliver')
-  t.equal(holder.leases.spend(lease), undefined, 'the holder does not ask')
-  await until(() => lease.state === 'spent')
+  t.equal(await gateway(t, f, 'ahead', ahead).take(challenge), null, 'or both would deliver')
+  t.equal(g.leases.spend(lease), undefined, 'the holder does not ask')
+  await isSpent()
 })
 
 t.test('all held leases are extended with one statement', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'busy')
-  const leases = [
-    held(await g.take(await paid(f))),
-    held(await g.take(await paid(f))),
-    held(await g.take(await paid(f)))
-  ]
+  const leases = [held(await g.take(await minted(f))), held(await g.take(await minted(f)))]
   g.watched.calls.length = 0
   f.clock.advance(5_000)
   t.same(g.watched.calls, ['extend'])
@@ -126,10 +123,7 @@ t.test('all held leases are extended with one statement', async t => {
 t.test(
   'a lease is kept while its response is in flight, and spent at its end however late that is written',
   async t => {
-    const f = await fixture(t)
-    const [g, other] = [gateway(t, f, 'streams'), gateway(t, f, 'elsewhere')]
-    const challenge = await paid(f)
-    const lease = held(await g.take(challenge))
+    const { f, g, challenge, lease, isSpent } = await holder(t)
     t.equal(g.leases.confirm(lease), undefined, 'the head waits for nothing')
     for (let seconds = 0; seconds < 120; seconds += 5) {
       f.clock.advance(5_000)
@@ -137,7 +131,7 @@ t.test(
       t.equal(await stateOf(f, challenge), 'leased')
       await setImmediate()
     }
-    t.equal(await other.take(challenge), null)
+    t.equal(await gateway(t, f, 'elsewhere').take(challenge), null)
     t.notOk(g.watched.calls.includes('spend'))
     g.watched.broken.add('extend').add('spend')
     f.clock.advance(26_000)
@@ -145,19 +139,12 @@ t.test(
     g.leases.settle(lease)
     await until(() => g.watched.calls.includes('spend'))
     g.watched.broken.clear()
-    await until(() => {
-      f.clock.advance(5_000)
-      return lease.state === 'spent'
-    })
-    t.equal(await stateOf(f, challenge), 'spent')
+    await isSpent()
   }
 )
 
 t.test('a spend that cannot be written is repeated until it is, and counts meanwhile', async t => {
-  const f = await fixture(t)
-  const g = gateway(t, f, 'stubborn')
-  const challenge = await paid(f)
-  const lease = held(await g.take(challenge))
+  const { f, g, challenge, lease, isSpent } = await holder(t)
   g.watched.broken.add('spend').add('extend')
   t.equal(g.leases.spend(lease), undefined)
   // Longer than its lease, which others could take then.
@@ -170,11 +157,7 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
   }
   t.equal(await stateOf(f, challenge), 'leased')
   g.watched.broken.clear()
-  await until(() => {
-    f.clock.advance(5_000)
-    return lease.state === 'spent'
-  })
-  t.equal(await stateOf(f, challenge), 'spent')
+  await isSpent()
   t.equal(g.leases.open, 0)
   t.notOk(g.leases.delivered(challenge.paymentHash), 'the row says so')
 })
@@ -182,7 +165,7 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
 t.test('writes are retried after pauses that double, and soon once another write succeeds', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'patient')
-  const [one, two, other, last] = [await paid(f), await paid(f), await paid(f), await paid(f)]
+  const [one, two, other, last] = [await minted(f), await minted(f), await minted(f), await minted(f)]
   const leases = [held(await g.take(one)), held(await g.take(two))] as const
   const attempts = async () => {
     for (let turn = 0; turn < 10; turn++) await setImmediate()
@@ -216,27 +199,18 @@ t.test('writes are retried after pauses that double, and soon once another write
 })
 
 t.test('a spend whose response is lost is idempotent', async t => {
-  const f = await fixture(t)
-  const g = gateway(t, f, 'deaf')
-  const challenge = await paid(f)
-  const lease = held(await g.take(challenge))
+  const { f, g, challenge, lease, isSpent } = await holder(t)
   g.watched.deaf.add('spend')
   void g.leases.spend(lease)
   await until(() => g.watched.calls.includes('spend'))
   await until(async () => (await stateOf(f, challenge)) === 'spent')
   t.equal(lease.state, 'spending')
   g.watched.deaf.clear()
-  await until(() => {
-    f.clock.advance(1_000)
-    return lease.state === 'spent'
-  })
+  await isSpent()
 })
 
 t.test('a credential spent for a head that was never sent is given back, in any state of the write', async t => {
-  const f = await fixture(t)
-  const g = gateway(t, f, 'sorry')
-  const challenge = await paid(f)
-  const inFlight = held(await g.take(challenge))
+  const { f, g, challenge, lease: inFlight } = await holder(t)
   void g.leases.spend(inFlight)
   await g.leases.release(inFlight)
   t.equal(await stateOf(f, challenge), 'unspent', 'released while the spend was being written')
@@ -264,7 +238,7 @@ t.test('a lease that lapsed here is confirmed before the head, or the answer is 
   const f = await fixture(t)
   const g = gateway(t, f, 'slow')
   g.watched.broken.add('extend')
-  const [mine, taken, unsure] = [await paid(f), await paid(f), await paid(f)]
+  const [mine, taken, unsure] = [await minted(f), await minted(f), await minted(f)]
   const leases = [held(await g.take(mine)), held(await g.take(taken)), held(await g.take(unsure))] as const
   f.clock.advance(25_001)
   const thief = gateway(t, f, 'thief')
@@ -283,10 +257,7 @@ t.test('a lease that lapsed here is confirmed before the head, or the answer is 
 })
 
 t.test('a lease that the heartbeat finds taken over cannot be spent', async t => {
-  const f = await fixture(t)
-  const g = gateway(t, f, 'robbed')
-  const challenge = await paid(f)
-  const lease = held(await g.take(challenge))
+  const { f, g, challenge, lease } = await holder(t)
   await f.database
     .sql`update challenges set lease_id = 'another', lease_gateway = 'another' where payment_hash = ${challenge.paymentHash}`
   f.clock.advance(5_000)
@@ -297,7 +268,7 @@ t.test('a lease that the heartbeat finds taken over cannot be spent', async t =>
 t.test('a lease whose answer is lost does not keep the payer waiting', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'unheard')
-  const challenge = await paid(f)
+  const challenge = await minted(f)
   g.watched.deaf.add('lease')
   await t.rejects(g.take(challenge))
   g.watched.deaf.clear()
@@ -308,7 +279,7 @@ t.test('a lease whose answer is lost does not keep the payer waiting', async t =
 t.test('closing writes what is still on its way', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'closing')
-  const challenges = [await paid(f), await paid(f), await paid(f)]
+  const challenges = [await minted(f), await minted(f), await minted(f)]
   for (const challenge of challenges) void g.leases.spend(held(await g.take(challenge)))
   await g.leases.close()
   t.same(await Promise.all(challenges.map(challenge => stateOf(f, challenge))), ['spent', 'spent', 'spent'])

@@ -10,8 +10,7 @@ import {
 } from '../../../src/selling/holding/sql/statements.ts'
 import { isUniqueViolation } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
-import { fixtureOn, MADE_AT as NOW, newChallenge, offer } from '../challenges/fixture.ts'
+import { MADE_AT as NOW, newChallenge } from '../challenges/fixture.ts'
 
 /** Runs what another request would run, while a transaction of the test is open. */
 const outside = AsyncLocalStorage.snapshot()
@@ -19,6 +18,14 @@ const outside = AsyncLocalStorage.snapshot()
 function challenge(changes: Partial<NewChallenge> = {}) {
   return newChallenge({ amountSats: 1_000_000_000, ...changes })
 }
+
+const leaseOf = ({ paymentHash }: NewChallenge) => ({
+  paymentHash,
+  leaseId: 'l',
+  gateway: 'g',
+  until: NOW + 20_000,
+  now: NOW
+})
 
 await eachDatabase(t, 'a row reads as written, and its payment hash is unique', async (t, database) => {
   const store = new ChallengeStore(database)
@@ -71,7 +78,7 @@ await eachDatabase(t, 'several are found by their hashes before any statistics a
       found.map(row => row?.['payment_hash']),
       asked.map(({ paymentHash }) => paymentHash)
     )
-    const claims = asked.map(({ paymentHash }) => ({ paymentHash, scheme: 'l402' as const, condition: null, now: NOW }))
+    const claims = asked.map(({ paymentHash }) => ({ paymentHash, scheme: 'l402' as const, now: NOW }))
     t.notOk((await claimRows(WHOLE_ROW).one(tx, claims)).includes(null))
     t.equal(await scans(), before, 'the whole table was read')
   })
@@ -148,84 +155,20 @@ await eachDatabase(
   }
 )
 
-await eachDatabase(
-  t,
-  'of any number of concurrent claims and leases one scheme wins, and one lease, and one of all is the first',
-  async (t, database) => {
-    const store = new ChallengeStore(database)
-    const row = challenge()
-    await store.insert(database.sql, row)
-    const attempts = await Promise.all(
-      Array.from({ length: 60 }, async (_none, index) => {
-        const claimed =
-          index % 2 === 0
-            ? await store.lease(
-                database.sql,
-                { paymentHash: row.paymentHash, leaseId: `lease-${index}` },
-                'gateway',
-                NOW + 20_000,
-                NOW
-              )
-            : await store.claim(database.sql, row.paymentHash, index % 4 === 1 ? 'l402' : 'payment-legacy', null, NOW)
-        return claimed
-      })
-    )
-    const won = attempts.filter(attempt => attempt !== null)
-    t.equal(new Set(won.map(attempt => attempt.challenge.scheme)).size, 1)
-    t.equal(won.filter(attempt => attempt.first).length, 1)
-    const stored = await store.find(row.paymentHash)
-    if (stored?.scheme === 'payment') t.equal(won.length, 1, 'one lease')
-    else t.ok(won.length > 1, 'a scheme that may be repeated')
-  }
-)
-
-await eachDatabase(t, 'two gateways redeem one credential once', async (t, database) => {
-  const f = fixtureOn(t, database, new ManualClock())
-  const other = f.another('gateway-2').selling
-  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: 'c', digest: null })
-  const taken = await Promise.all(
-    Array.from({ length: 500 }, (_none, index) =>
-      (index % 2 === 0 ? f.selling : other).claims.lease(challenge.paymentHash, null)
-    )
-  )
-  t.equal(taken.filter(lease => lease !== null).length, 1)
-  t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
-})
-
-await eachDatabase(t, 'spending and releasing touch exactly the leases that are named', async (t, database) => {
+await eachDatabase(t, 'only the named leases of a gateway are extended', async (t, database) => {
   const store = new ChallengeStore(database)
-  const rows = [challenge(), challenge(), challenge()] as const
-  for (const [index, row] of rows.entries()) {
+  const rows = [challenge(), challenge()]
+  for (const row of rows) {
     await store.insert(database.sql, row)
-    await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `l${index}` }, 'g', NOW + 20_000, NOW)
+    await store.lease(database.sql, leaseOf(row))
   }
-  const key = (index: 0 | 1 | 2, leaseId = `l${index}`) => ({
-    paymentHash: rows[index].paymentHash,
-    leaseId
-  })
-  t.same(await store.spend([key(0), key(1, 'not mine')], NOW), ['l0'])
-  t.same(await store.spend([key(0)], NOW), ['l0'], 'repeating is harmless')
-  t.same((await store.extend('g', [key(0), key(1), key(2)], NOW + 40_000)).sort(), ['l1', 'l2'])
-  t.same(await store.extend('another', [key(1)], NOW + 40_000), [])
-  t.same(await store.extend('g', [key(1, 'not mine')], NOW + 40_000), [])
-  await store.release([key(1), key(2, 'not mine')])
-  const states = await Promise.all(rows.map(async row => (await store.find(row.paymentHash))?.state))
-  t.same(states, ['spent', 'unspent', 'leased'])
-  t.equal(
-    await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_000),
-    null,
-    'not before it has lapsed'
-  )
-  t.match(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_001), {
-    first: false,
-    challenge: { leaseId: 'next' }
-  })
-  await store.release([key(2)])
-  t.match(
-    await store.find(rows[2].paymentHash),
-    { state: 'leased', leaseId: 'next' },
-    'the former holder cannot release it'
-  )
+  const keys = rows.map(({ paymentHash }) => ({ paymentHash, leaseId: 'l' }))
+  await store.spend(keys.slice(0, 1), NOW)
+  t.same(await store.extend('g', keys, NOW + 40_000), ['l'], 'not what is spent')
+  t.same(await store.extend('another', keys, NOW + 60_000), [])
+  const others = keys.map(key => ({ ...key, leaseId: 'not mine' }))
+  t.same(await store.extend('g', others, NOW + 60_000), [])
+  t.match(await store.find(keys[1]?.paymentHash ?? ''), { leaseUntil: NOW + 40_000 })
 })
 
 await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', async (t, database) => {
@@ -250,8 +193,8 @@ await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', as
     challenge({ place: 'route:b' })
   ])
     await store.insert(database.sql, row)
-  await store.claim(database.sql, paid.paymentHash, 'l402', null, NOW)
-  await store.lease(database.sql, { paymentHash: leased.paymentHash, leaseId: 'l' }, 'g', NOW + 1, NOW)
+  await store.claim(database.sql, { paymentHash: paid.paymentHash, scheme: 'l402', now: NOW })
+  await store.lease(database.sql, leaseOf(leased))
   await store.release([{ paymentHash: leased.paymentHash, leaseId: 'l' }])
   const query = {
     clientKey: '203.0.113.1',

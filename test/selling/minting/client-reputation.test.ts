@@ -99,7 +99,7 @@ t.test('a buyer that has paid comes before anonymous clients', async t => {
   const s = await scene(t, 'strike')
   const buyer = freshAddress()
   const bought = await s.selling.minting.mint(offer({ place: `${s.place}:other` }), { clientKey: buyer, digest: null })
-  await s.selling.claims.claim(bought.challenge.paymentHash, 'l402', null, null, s.clock.now())
+  await s.selling.claims.claim(bought.challenge.paymentHash, 'l402', null)
   await until(async () => (await s.ask(freshAddress(), '')) !== 'made')
   t.equal(await s.ask(buyer, '', `${s.place}:other`), 'made')
   t.equal(

@@ -15,8 +15,8 @@ export async function sell(
   await store.insert(database.sql, challenge)
   const { paymentHash } = challenge
   if (scheme === null) await store.settled(paymentHash, at)
-  else if (scheme === 'l402') await store.claim(database.sql, paymentHash, scheme, null, at)
-  else await store.consume(database.sql, { paymentHash, leaseId: paymentHash.slice(0, 8) }, 'gateway', at)
+  else if (scheme === 'l402') await store.claim(database.sql, { paymentHash, scheme, now: at })
+  else await store.consume(database.sql, { paymentHash, leaseId: paymentHash.slice(0, 8), gateway: 'g', now: at })
   await store.close()
   return paymentHash
 }

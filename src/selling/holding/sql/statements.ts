@@ -23,7 +23,7 @@ import { challengeRows, claimCounts } from './rows.ts'
 export interface ClaimRow {
   readonly paymentHash: string
   readonly scheme: ClaimScheme
-  readonly condition: ClaimCondition | null
+  readonly condition?: ClaimCondition | null
   readonly now: number
 }
 
@@ -31,7 +31,7 @@ export interface LeaseRow extends NewLease {
   readonly gateway: string
   readonly until: number
   readonly now: number
-  readonly bond: Bond | null
+  readonly bond?: Bond | null
 }
 
 export interface ConsumeRow extends LeaseKey {
