@@ -142,6 +142,20 @@ export async function producer(
   return made
 }
 
+/** The producer API as one merchant calls it. */
+export async function merchantApi(t: T, tier?: PlanTier, ...more: ProducerOptions) {
+  const f = await producer(t, ...more)
+  const merchant = await f.merchant(tier)
+  const call = async (method: string, target: string, body?: unknown, request?: HarnessRequest): Promise<Reply> =>
+    await f.call(merchant, method, target, body, request)
+  const create = (body: unknown, request?: HarnessRequest) => call('POST', CHALLENGES, body, request)
+  return { f, merchant, call, create }
+}
+
+type ProducerOptions = Parameters<typeof producer> extends [T, ...infer Rest] ? Rest : never
+
+export const CHALLENGES = '/api/l402/challenges'
+
 /** Base of the producer's problem types. */
 export const PROBLEMS = 'https://gateway.example/problems'
 
