@@ -83,15 +83,15 @@ function configuration(folder: string, port: number, upstream: string, options: 
     [
       'routes:\n',
       `routes:\n${[
-        `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
-        `  - { match: { path: /metered/* }, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+        `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 8000 } }`,
+        `  - { match: { path: /metered/* }, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 8000 } }`,
         ...(options.keyed === true
           ? [
-              `  - { match: { path: /keyed/* }, keys: true, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`
+              `  - { match: { path: /keyed/* }, keys: true, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 8000 } }`
             ]
           : []),
-        `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
-        `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+        `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 8000 } }`,
+        `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 8000 } }`,
         `  - { match: { path: /shared/* }, chain: passed, upstream: { url: "${upstream}" } }`
       ].join('\n')}\n`
     ]

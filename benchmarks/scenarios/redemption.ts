@@ -28,7 +28,6 @@ const AT_ONCE = 32
 const settings: ChallengeSettings = {
   publicHost: 'api.example.com',
   serviceName: 'boltgate',
-  defaultPrice: 10,
   tokenValidity: 3_600_000,
   invoiceExpiry: 3_600_000,
   realm: 'api.example.com',

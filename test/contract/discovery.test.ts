@@ -165,7 +165,7 @@ t.test('the short document prices what is for sale, and the whole one everything
 t.test('a gateway without a merchant API names nothing of it, and shows requests that work', async t => {
   const yaml = `
 use: [service, sandbox]
-pages: { name: Weather }
+discovery: { name: Weather }
 routes:
   - match: { path: /v1/*, method: [GET, POST] }
     price: 10 sats

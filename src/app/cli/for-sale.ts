@@ -5,6 +5,7 @@ import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { nameAndValue } from '../../engine/sections/when.ts'
 import { exampleOf } from '../../engine/openapi/paid.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
+import { DEFAULT_PRICE } from '../../engine/sections/payment.ts'
 
 /** Slug of the initial store. */
 export const FIRST_STORE = 'demo'
@@ -37,7 +38,7 @@ export function forSale(config: GatewayConfig, publicUrl: string, operations: re
 export function soldRoutes(config: GatewayConfig) {
   return config.routes.flatMap(route => {
     const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
-    const price = route.price ?? (asks ? config.payment.defaultPrice : 0)
+    const price = route.price ?? (asks ? DEFAULT_PRICE : 0)
     return route.upstream.kind === 'proxy' || route.invoices === false || isFree(price) ? [] : [{ route, price }]
   })
 }

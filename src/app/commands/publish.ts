@@ -8,8 +8,9 @@ import { DirectoryCalls } from './directory-calls.ts'
 import { CONFIG_FLAG, type Help } from '../cli/help.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 import { addressOption } from '../cli/request-options.ts'
-import { soldServices, titleOf } from '../discovery/manifests.ts'
+import { soldServices } from '../discovery/manifests.ts'
 import { walletOf } from './pay.ts'
+import { titleOf } from '../../engine/sections/suite.ts'
 
 const NAMES = Object.keys(DIRECTORIES)
 /** Satoshis that a listing may cost. */

@@ -4,7 +4,8 @@ import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/op
 import type { PublishedApi } from '../../payments/proxies/open.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import examples from './examples.json' with { type: 'json' }
-import { aboutOf, titleOf } from './manifests.ts'
+import { aboutOf } from './manifests.ts'
+import { titleOf } from '../../engine/sections/suite.ts'
 
 interface WrittenFacts {
   readonly config: Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages'>

@@ -53,11 +53,6 @@ export function l402Manifest(facts: ManifestFacts): string {
   })
 }
 
-/** Name of the service in directories. */
-export function titleOf({ discovery, pages, payment }: Pick<GatewayConfig, 'discovery' | 'pages' | 'payment'>): string {
-  return discovery.name || pages.name || payment.serviceName
-}
-
 const PAYMENT =
   'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
 const X402 = 'Single requests are sold by x402 version 2 too, scheme exact on lnbtc, for the same invoice.'

@@ -11,7 +11,8 @@ import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { aboutOf, l402Manifest, l402Services, titleOf } from './manifests.ts'
+import { aboutOf, l402Manifest, l402Services } from './manifests.ts'
+import { titleOf } from '../../engine/sections/suite.ts'
 
 /** Lazy document, rebuilt when `version` changes. Compressed for clients that accept gzip. */
 class PublishedDocument {
@@ -82,7 +83,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const manifest = async (): Promise<string> => {
     const config = facts.config()
     return l402Manifest({
-      serviceName: config.discovery.name || config.payment.serviceName,
+      serviceName: titleOf(config),
       description: aboutOf(config),
       publicUrl: facts.publicUrl(),
       categories: config.discovery.categories,
@@ -138,7 +139,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       },
       async handle({ ctx }) {
         const config = facts.config()
-        const { home, name, colour } = config.pages
+        const { home, colour } = config.pages
         if (home === false) throw notFound()
         if (typeof home === 'string') return { status: 302, body: null, headers: ['Location', home] }
         if (prefersJson(ctx.headers.all('accept').join(',')))
@@ -151,7 +152,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         // Lazy: gateways for programs need no pages.
         const { homePage } = await import('../../web/pay/home-page.ts')
         const { body, headers } = homePage({
-          seller: name === '' ? config.payment.serviceName : name,
+          seller: titleOf(config),
           colour,
           routes: await offers(config),
           stores: await facts.stores(),

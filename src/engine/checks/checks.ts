@@ -30,6 +30,7 @@ import {
   checkWorkers
 } from './settings-checks.ts'
 import { checkDoublePath, checkFallbacks, checkOwnAddress } from './upstream-checks.ts'
+import { DEFAULT_PRICE } from '../sections/payment.ts'
 
 /** A file as checks see it: read by its schema, with chains, upstreams and routes resolved. */
 interface ReadFile {
@@ -48,14 +49,13 @@ interface ReadFile {
 }
 
 function checkUnpriced(file: ReadFile, findings: Findings): void {
-  if (writtenMember(writtenMember(file.written, 'payment'), 'defaultPrice') !== undefined) return
   for (const placed of file.routes) {
     const { route, index } = placed
     if (route.price !== undefined || sellsCalls(file.chains.get(route.chain) ?? []) || !isSold(placed, file)) continue
     findings.warn(
       'BG_CHAIN_SALE',
       ['routes', index, 'chain'],
-      `found no price beside the chain ${quote(route.chain)}, which asks for one: the route costs ${formatUnit('price', file.config.payment.defaultPrice)}, the default; allowed, but better written as price`
+      `found no price beside the chain ${quote(route.chain)}, which asks for one: the route costs ${formatUnit('price', DEFAULT_PRICE)}, the default; allowed, but better written as price`
     )
   }
 }

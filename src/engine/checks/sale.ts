@@ -3,6 +3,7 @@ import type { ReadEntry } from './chains.ts'
 import { isFree, type PriceConfig } from './price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 import type { WhenConfig } from '../sections/when.ts'
+import { DEFAULT_PRICE } from '../sections/payment.ts'
 
 /** Facts of plugins that sell: one asks for money, takes it, or sets the price. */
 type SaleFact = 'challenge' | 'payment' | 'target'
@@ -38,14 +39,11 @@ export function alwaysHolds(
 export type Priced = Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
 
 /** An operator's price, 0 when free; null where the chain asks for no payment, or merchants set the prices. */
-export function routePrice(
-  { payment, chains }: Pick<Priced, 'payment' | 'chains'>,
-  route: RouteConfig
-): PriceConfig | null {
+export function routePrice({ chains }: Pick<Priced, 'chains'>, route: RouteConfig): PriceConfig | null {
   if (route.upstream.kind === 'proxy') return null
   // A route without a price has the default one, where its chain asks for payment at all.
   const asks = chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
-  return route.price ?? (asks ? payment.defaultPrice : null)
+  return route.price ?? (asks ? DEFAULT_PRICE : null)
 }
 
 export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean {

@@ -125,11 +125,6 @@ const formats: Readonly<Record<string, TextFormat>> = {
     check: text => text === '' || parseSender(text) !== undefined,
     allowed: 'an address, or a name and an address, such as Example <no-reply@example.com>'
   },
-  realm: {
-    // Some clients split on commas even inside quotes, and a challenge id joins its slots by "|".
-    check: text => /^[\x20-\x7e]{0,128}$/.test(text) && !/[|"\\,]/.test(text),
-    allowed: 'printable ASCII without | " \\ and comma, at most 128 characters'
-  },
   method: {
     check: text => METHOD_NAMES.includes(text),
     allowed: `a method in capitals: ${COMMON_METHODS.join(', ')}`,

@@ -120,8 +120,6 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
     config.server.publicUrl === ''
       ? defaultPublicUrl(listen, tls.length > 0 && !isPlain ? 'https' : 'http')
       : new URL(config.server.publicUrl).origin
-  const realm =
-    config.payment.realm !== '' ? config.payment.realm : publicUrl === '' ? listen.host : new URL(publicUrl).hostname
   const compiled: Record<string, readonly ChainEntryConfig[]> = {}
   for (const [name, entries] of chains) compiled[name] = entries.map(({ entry }) => entry)
   return {
@@ -139,7 +137,6 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
       publicUrl,
       proxyUrl: config.server.proxyUrl === '' ? '' : new URL(config.server.proxyUrl).origin
     },
-    payment: { ...config.payment, realm },
     plans: plansOf(config.plans),
     policies: { ...builtInPolicies, ...config.policies },
     chains: compiled,

@@ -253,7 +253,6 @@ export interface UpstreamTarget {
   readonly timeout: number
   /** Bytes of response body; Infinity for no limit (decision 96). */
   readonly responseLimit: number
-  readonly underscoreHeaders?: boolean
   /** What its health checks say; null without. */
   readonly health?: {
     readonly isHealthy: boolean

@@ -1,14 +1,12 @@
 import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
-import { Duration, Price } from '../config/units.ts'
+import { Duration } from '../config/units.ts'
+
+/** Satoshis, where a route with a challenge names no price. */
+export const DEFAULT_PRICE = 10
 
 export const PaymentSchema = Type.Object(
   {
-    realm: Type.String({
-      default: '',
-      'x-format': 'realm',
-      description: 'Realm of Payment challenges. The host name of publicUrl when empty.'
-    }),
     schemes: Type.Array(Type.Union([Type.Literal('l402'), Type.Literal('payment'), Type.Literal('x402')]), {
       default: ['l402', 'payment'],
       minItems: 1,
@@ -35,12 +33,6 @@ export const PaymentSchema = Type.Object(
       minimum: '1m',
       maximum: '1d',
       description: 'How long an invoice can be paid.'
-    }),
-    defaultPrice: Price({
-      default: '10 sats',
-      minimum: 1,
-      maximum: 1_000_000_000,
-      description: 'Price where a route with a challenge names none.'
     }),
     maxOutstanding: Type.Object(
       {
@@ -72,16 +64,10 @@ export const PaymentSchema = Type.Object(
   described('How payments are asked for and checked.')
 )
 
-const SOURCES = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'] as const
+const SOURCES = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']
 
 export const PricesSchema = Type.Object(
   {
-    sources: Type.Array(Type.Enum([...SOURCES]), {
-      default: [...SOURCES],
-      minItems: 2,
-      uniqueItems: true,
-      description: 'Who is asked what a bitcoin costs. The price is the median of at least two answers.'
-    }),
     urls: Type.Record(
       Type.String({ pattern: `^(${SOURCES.join('|')})$` }),
       Type.String({ 'x-format': 'upstream-url' }),
@@ -93,6 +79,6 @@ export const PricesSchema = Type.Object(
     )
   },
   described(
-    'What a bitcoin costs, for amounts in USD, EUR and GBP. With the sandbox on both sides the prices are fixed and no source is called.'
+    'What a bitcoin costs, for amounts in USD, EUR and GBP: the median of at least two answers of Coinbase, its exchange, Kraken and CoinGecko. With the sandbox on both sides the prices are fixed and no source is called.'
   )
 )

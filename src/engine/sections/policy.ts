@@ -7,13 +7,6 @@ export const PolicySchema = Type.Object(
   {
     limit: Type.Integer({ minimum: 1, description: 'Requests allowed in one window.' }),
     window: Duration({ minimum: '1s', maximum: '1d', description: 'Length of the window.' }),
-    sliding: Type.Optional(
-      Type.Integer({
-        minimum: 2,
-        maximum: 60,
-        description: 'Slide the window in this many segments. A fixed window when left out.'
-      })
-    ),
     by: Type.Union([Type.Literal('principal'), Type.Literal('address'), Type.Literal('token')], {
       default: 'principal',
       description:
@@ -23,8 +16,11 @@ export const PolicySchema = Type.Object(
   described('A rate limit.')
 )
 
-/** `limit` requests in `window` milliseconds, in `sliding` segments where given (decisions 32 to 34). */
-export type PolicyConfig = DeepReadonly<Static<typeof PolicySchema>>
+/** `limit` requests in `window` milliseconds (decisions 32 to 34). */
+export type PolicyConfig = DeepReadonly<Static<typeof PolicySchema>> & {
+  /** Segments of a sliding window; a fixed one without. */
+  readonly sliding?: number
+}
 
 /** The contract's rate limits (contract, Limits); the file may replace each by its name. */
 export const builtInPolicies: Readonly<Record<string, PolicyConfig>> = Object.freeze({

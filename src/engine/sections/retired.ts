@@ -1,5 +1,10 @@
 import type { Path } from '../config/diagnose.ts'
 
+const SHARE = 'one client address gets a quarter of `connections`; delete the line'
+const HOST =
+  "the upstream gets its own name as Host and the client's as X-Forwarded-Host; to send another, set `headers`"
+const UNDERSCORES = 'request headers whose names have an underscore are never passed on; delete the line'
+
 /**
  * Removed settings and what replaced them. Paths leave out list indexes; `*` is a name that the operator chose.
  */
@@ -46,6 +51,19 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'chains.*.idempotency.lock': 'a key is free 10 seconds after the worker of its request died; delete the line',
   'chains.*.idempotency.largest': 'responses of up to 1 MiB are given again; delete the line',
   'chains.*.mcp.messageLimit': 'messages of up to 4 MiB are read for their receipt; delete the line',
+  'upstreams.*.connectionsPerClient': SHARE,
+  'routes.upstream.connectionsPerClient': SHARE,
+  'upstreams.*.preserveHost': HOST,
+  'routes.upstream.preserveHost': HOST,
+  'upstreams.*.underscoreHeaders': UNDERSCORES,
+  'routes.upstream.underscoreHeaders': UNDERSCORES,
+  'policies.*.sliding': 'limits of the file have fixed windows; delete the line',
+  'prices.sources': 'boltgate asks all its sources, and needs two answers; delete the line',
+  'pages.name': 'write `discovery.name`, which names the seller on pages too',
+  'payment.realm': 'the realm of payment challenges is the host name of server.publicUrl; delete the line',
+  'payment.defaultPrice': 'a route with a challenge and no price costs 10 sats; write `price` on it',
+  'plans.*.webhookEndpoints':
+    'an account may have 5 webhook endpoints, on the plan free 1; set the `limits` of an account that needs more',
   'payment.maxOutstanding.proxy':
     'it counted the invoices of all clients together, which anonymous clients could fill; `place` caps those of one client address'
 }

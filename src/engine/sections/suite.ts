@@ -45,8 +45,7 @@ const CapsSchema = Type.Object(
   {
     endpoints: most('Most distinct endpoints. 3 on free, else unlimited when left out.'),
     challengesPerMonth: most('Most challenges in a UTC month. 200 on free, else unlimited when left out.'),
-    maxPriceSats: most('Highest price of one challenge, in satoshis. 1000 on free, else unlimited when left out.'),
-    webhookEndpoints: most('Most webhook endpoints. 1 on free, else 5 when left out.')
+    maxPriceSats: most('Highest price of one challenge, in satoshis. 1000 on free, else unlimited when left out.')
   },
   strict
 )
@@ -61,8 +60,8 @@ export const PlansSchema = Type.Record(Type.String({ pattern: '^(free|individual
 export function plansOf({ free, individual, l402 }: Static<typeof PlansSchema>) {
   return {
     free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1, ...free },
-    individual: { webhookEndpoints: 5, ...individual },
-    l402: { webhookEndpoints: 5, ...l402 }
+    individual: { ...individual, webhookEndpoints: 5 },
+    l402: { ...l402, webhookEndpoints: 5 }
   } satisfies Record<string, Caps>
 }
 
@@ -114,11 +113,6 @@ export const PagesSchema = Type.Object(
       description:
         'Whether visitors can open a free account at `/sign-up`, three from an address in 15 minutes. Needs `merchant-api` and `pages` in `use`, and mail.'
     }),
-    name: Type.String({
-      default: '',
-      maxLength: 200,
-      description: 'Who sells, on the pages for people. `payment.serviceName` when empty.'
-    }),
     colour: Type.String({
       default: '',
       pattern: '^$|^#[0-9a-fA-F]{6}$',
@@ -129,6 +123,14 @@ export const PagesSchema = Type.Object(
   },
   described('Pages for people.')
 )
+
+/** Who sells, on pages for people and in directories. */
+export function titleOf(config: {
+  readonly discovery: { readonly name: string }
+  readonly payment: { readonly serviceName: string }
+}): string {
+  return config.discovery.name || config.payment.serviceName
+}
 
 export const DiscoverySchema = Type.Object(
   {
@@ -143,7 +145,7 @@ export const DiscoverySchema = Type.Object(
     name: Type.String({
       default: '',
       maxLength: 100,
-      description: 'Name of the service in directories. `pages.name` or `payment.serviceName` when empty.'
+      description: 'Name of the service, on pages for people and in directories. `payment.serviceName` when empty.'
     }),
     description: Type.String({
       default: '',

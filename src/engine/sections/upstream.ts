@@ -60,21 +60,8 @@ const upstreamUrl = {
     default: 256,
     minimum: 1,
     maximum: 65535,
-    description: 'Most connections to this upstream from one worker.'
-  }),
-  connectionsPerClient: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 65535,
-      description:
-        'Most of them for requests of one client address (IPv6 by /64); what it asks beyond waits. A quarter of `connections` when left out.'
-    })
-  ),
-  preserveHost: Type.Boolean({ default: false, description: "Send the client's Host instead of the upstream's own." }),
-  underscoreHeaders: Type.Boolean({
-    default: false,
     description:
-      'Pass on request headers whose names have an underscore. CGI and WSGI take them for the ones with a dash, such as X-Forwarded-For.'
+      'Most connections to this upstream from one worker. One client address (IPv6 by /64) gets a quarter of them; its further requests wait.'
   }),
   stripPrefix: Type.Optional(
     Type.String({

@@ -148,7 +148,7 @@ export class Forwarder {
       tls: own.tls,
       health: own.health,
       connections: config.connections,
-      perClient: config.connectionsPerClient ?? shareOf(config.connections),
+      perClient: shareOf(config.connections),
       ...TIMES
     }
     const upstream = this.#pools.hold(settings, this.#deadlines.tick)
@@ -161,7 +161,6 @@ export class Forwarder {
       responseLimit: config.responseLimit ?? Infinity,
       tenant: '',
       untrusted: null,
-      underscoreHeaders: config.underscoreHeaders,
       health: upstream.health,
       isPooled: own.isPooled,
       tls: own.tls,
@@ -170,8 +169,6 @@ export class Forwarder {
     return {
       target,
       upstream,
-      // A fallback is another service.
-      preserveHost: config.preserveHost && own.says.length === 0,
       basePath: withoutSlash(url.pathname),
       stripPrefix: withoutSlash(config.stripPrefix ?? ''),
       model: own.model
@@ -207,16 +204,7 @@ export class Forwarder {
     body: Uint8Array | null,
     attempts: Attempts | null
   ): void | Promise<void> {
-    return this.#send(
-      ctx,
-      responder,
-      entry.target,
-      entry.upstream,
-      routePath(ctx, entry),
-      entry.preserveHost && ctx.host !== '' ? ctx.host : entry.upstream.authority,
-      body,
-      attempts
-    )
+    return this.#send(ctx, responder, entry.target, entry.upstream, routePath(ctx, entry), body, attempts)
   }
 
   /** Forwards to a target that was looked up for this request, such as a merchant's. */
@@ -233,7 +221,7 @@ export class Forwarder {
       },
       this.#deadlines.tick
     )
-    return this.#send(ctx, responder, target, upstream, target.path, upstream.authority)
+    return this.#send(ctx, responder, target, upstream, target.path)
   }
 
   async close(): Promise<void> {
@@ -247,14 +235,11 @@ export class Forwarder {
     target: UpstreamTarget,
     upstream: Upstream,
     wanted: string,
-    host: string,
     body: Uint8Array | null = null,
     attempts: Attempts | null = null
   ): void | Promise<void> {
     if (responder.gone) return
-    const headers = new HeaderList(
-      requestHeaders(ctx, host, target.untrusted, target.requestHeaders, target.underscoreHeaders)
-    )
+    const headers = new HeaderList(requestHeaders(ctx, upstream.authority, target.untrusted, target.requestHeaders))
     if (circular(headers.get('via')))
       throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
     if (body !== null) describe(body, headers)

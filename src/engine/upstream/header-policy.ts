@@ -28,7 +28,6 @@ type HeaderFate =
   | 'cookie'
   | 'encoding'
   | 'length'
-  | 'underscore'
   | 'operator'
   | 'keep'
 
@@ -125,16 +124,10 @@ const REQUEST_NAMES = fatesOf({
   referer: ['referer'],
   cookie: ['cookie']
 })
-/**
- * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18). A spelling of a name above
- * is never passed on; other underscores only where the upstream accepts them.
- */
-const REQUEST = new NameTable<HeaderFate>(name => {
-  const dashed = name.replaceAll('_', '-')
-  if (PAID_NAMES.has(dashed.toLowerCase())) return 'strip'
-  if (dashed === name) return REQUEST_NAMES.of(name)
-  return REQUEST_NAMES.of(dashed) === 'keep' ? 'underscore' : 'strip'
-})
+/** Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18), so names with "_" end here. */
+const REQUEST = new NameTable<HeaderFate>(name =>
+  name.includes('_') || PAID_NAMES.has(name.toLowerCase()) ? 'strip' : REQUEST_NAMES.of(name)
+)
 
 /** Fields that a Connection list cannot remove: they frame the message. */
 const FRAMING = new Set(['content-length', 'host'])
@@ -183,15 +176,13 @@ function asksForTrailers(te: string): boolean {
 /**
  * The flat list of the upstream's request headers, starting with Host. `untrusted`: the scope of a merchant's proxy,
  * which gets no credentials of the gateway's clients (decision 100); null for an operator's upstream. `set` replaces
- * the client's fields. A paid request names its payment, amount and scheme. `underscores` passes names with an
- * underscore on.
+ * the client's fields. A paid request names its payment, amount and scheme.
  */
 export function requestHeaders(
   ctx: Context,
   host: string,
   untrusted: ProxyScope | null,
-  set: readonly string[],
-  underscores = false
+  set: readonly string[]
 ): string[] {
   const from = ctx.headers.pairs
   const out: string[] = ['Host', host]
@@ -210,9 +201,6 @@ export function requestHeaders(
     switch (REQUEST.of(name)) {
       case 'keep':
         out.push(name, value)
-        break
-      case 'underscore':
-        if (underscores) out.push(name, value)
         break
       case 'connection':
         listed = listed === '' ? value : `${listed},${value}`

@@ -3,13 +3,13 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { type FiatCurrency, atPrice, pricesUnavailable, type Quote, type Quotes } from './prices.ts'
 import { knownDecimal, type Decimal } from './decimal.ts'
-import { SourceFault, type PriceSource, type SourceName } from './sources.ts'
+import { SourceFault, type PriceSource } from './sources.ts'
 
 /** Fetches the text of a 200. Rejects on any other status and when `signal` aborts. */
 export type AskSource = (url: string, signal: AbortSignal) => Promise<string>
 
-export interface FeedSource {
-  readonly name: SourceName
+interface FeedSource {
+  readonly name: string
   readonly url: string
   /** May hold a key. */
   readonly source: Pick<PriceSource, 'path' | 'read'>
@@ -24,7 +24,7 @@ interface FeedDependencies {
 }
 
 interface Answer {
-  readonly name: SourceName
+  readonly name: string
   readonly price: Decimal
   readonly at: number
 }
@@ -157,7 +157,7 @@ export class PriceFeed implements Quotes {
     }
   }
 
-  #note(name: SourceName, currency: FiatCurrency, result: Result, reason: string): void {
+  #note(name: string, currency: FiatCurrency, result: Result, reason: string): void {
     const { log } = this.#dependencies
     this.#answers.inc({ source: name, result })
     const key = `${name} ${currency}`

@@ -2,7 +2,7 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import { PriceFeed, type AskSource, type FeedSource } from './feed.ts'
+import { PriceFeed, type AskSource } from './feed.ts'
 import { FixedPrices, type Quotes } from './prices.ts'
 import { PRICE_SOURCES, SourceFault } from './sources.ts'
 import { Agent, buildConnector, request } from 'undici'
@@ -32,10 +32,10 @@ export function openPrices(config: Pick<GatewayConfig, 'lightning' | 'prices'>, 
     log: around.log,
     metrics: around.metrics,
     ask: around.ask ?? calls.ask,
-    sources: prices.sources.map((name): FeedSource => ({
+    sources: Object.entries(PRICE_SOURCES).map(([name, source]) => ({
       name,
-      url: (prices.urls[name] ?? PRICE_SOURCES[name].url).replace(/(?<!\/)\/+$/, ''),
-      source: PRICE_SOURCES[name]
+      url: (prices.urls[name] ?? source.url).replace(/(?<!\/)\/+$/, ''),
+      source
     }))
   })
   return Object.assign(feed, { close: () => calls.close() })

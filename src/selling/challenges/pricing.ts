@@ -13,6 +13,7 @@ import { routePrice, type Priced } from '../../engine/checks/sale.ts'
 import { routePlace } from '../offers/offer.ts'
 import { choicePlace } from '../offers/request-price.ts'
 import type { PriceList } from './schema.ts'
+import { DEFAULT_PRICE } from '../../engine/sections/payment.ts'
 
 const PROXIES = '/l402/proxy/*'
 
@@ -81,7 +82,7 @@ export function priceList(config: Priced): PriceList {
       description: proxies.description ?? 'APIs of merchants'
     })
   return {
-    defaultPriceSats: payment.defaultPrice,
+    defaultPriceSats: DEFAULT_PRICE,
     serviceName: payment.serviceName,
     endpoints,
     tokenValiditySeconds: Math.floor(payment.tokenValidity / 1000)

@@ -18,6 +18,7 @@ import type { OfferedPrices } from './offered-prices.ts'
 import type { PriceGrace } from './price-grace.ts'
 import { audiencePricer, ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
 import { defineError } from '../../platform/system/errors.ts'
+import { DEFAULT_PRICE } from '../../engine/sections/payment.ts'
 
 export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
   status: 503,
@@ -119,8 +120,6 @@ export const UNROUTED = {
 export interface RouteDefaults {
   readonly serviceName: string
   readonly publicHost: string
-  /** Satoshis, for routes without a price. */
-  readonly defaultPrice: number
   /** Milliseconds, as `invoiceExpiry`. */
   readonly tokenValidity: number
   readonly invoiceExpiry: number
@@ -191,7 +190,7 @@ export class RouteOffers {
     this.#place = routePlace(route)
     this.#pattern = route.service !== undefined ? '/*' : route.tokenPath === 'pattern' ? patternOf(route) : null
     this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
-    const price = requestPricer(route.price ?? defaults.defaultPrice, {
+    const price = requestPricer(route.price ?? DEFAULT_PRICE, {
       grace: this.#grace,
       priceGrace: route.priceGrace,
       place: this.#place,

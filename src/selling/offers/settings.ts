@@ -24,12 +24,12 @@ export interface ChallengeSettings extends RouteDefaults {
   readonly leaseTimeout: number
 }
 
-/** @throws Error if the realm, configured or from publicUrl, is invalid in the Payment scheme */
+/** @throws Error if the host of publicUrl is no realm of the Payment scheme */
 export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'server'>): ChallengeSettings {
   const { payment, server } = config
-  const realm = payment.realm === '' ? hostOf(server.publicUrl, server.listen.host) : payment.realm
+  const realm = hostOf(server.publicUrl, server.listen.host)
   const fault = checkRealm(realm)
-  if (fault !== null) throw new Error(`payment.realm: ${fault}`)
+  if (fault !== null) throw new Error(`server.publicUrl: ${fault}`)
   const schemes = inOrder(
     [...new Set(payment.schemes)].filter(scheme => scheme !== 'x402'),
     payment.order === 'payment-first' ? 'payment-first' : 'l402-first'
@@ -48,13 +48,12 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
     leaseTimeout: payment.leaseTimeout,
     serviceName: payment.serviceName,
     publicHost: URL.canParse(server.publicUrl) ? new URL(server.publicUrl).host : '',
-    defaultPrice: payment.defaultPrice,
     tokenValidity: payment.tokenValidity,
     invoiceExpiry: payment.invoiceExpiry
   })
 }
 
-/** Default realm: the host of publicUrl, or of the listening address (decision 118). */
+/** The host of publicUrl, or of the listening address (decision 118). */
 function hostOf(publicUrl: string, listenHost: string): string {
   if (URL.canParse(publicUrl)) return new URL(publicUrl).hostname
   return listenHost

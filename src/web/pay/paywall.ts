@@ -17,6 +17,7 @@ import { merchantLine, pictures } from '../kit/pictures.ts'
 import { qrContent } from '../kit/qr-code.ts'
 import { randomUUID } from 'node:crypto'
 import type { KeyPages } from '../../selling/balances/key-operations.ts'
+import { titleOf } from '../../engine/sections/suite.ts'
 
 interface PaywallFacts {
   readonly seller: string
@@ -134,7 +135,7 @@ export function openPaywall({
   readonly merchants: {
     byId(id: number): Promise<{ readonly name: string; readonly colour: string | null } | null>
   }
-  config(): Pick<GatewayConfig, 'pages' | 'payment'>
+  config(): Pick<GatewayConfig, 'pages' | 'discovery' | 'payment'>
   publicUrl(): string
 }): ChallengePages {
   const style = assetText('css', 'tokens', 'base', 'pay', 'paywall')
@@ -154,8 +155,7 @@ export function openPaywall({
 
   const seller = async (merchantId: string | null) => {
     const own = config()
-    if (merchantId === null)
-      return { name: own.pages.name === '' ? own.payment.serviceName : own.pages.name, colour: own.pages.colour }
+    if (merchantId === null) return { name: titleOf(own), colour: own.pages.colour }
     const merchant = await merchants.byId(Number(merchantId))
     return { name: merchant?.name ?? '', colour: merchant?.colour ?? '' }
   }
@@ -216,15 +216,15 @@ export function openKeyPages({
   config,
   publicUrl
 }: {
-  config(): Pick<GatewayConfig, 'pages' | 'payment'>
+  config(): Pick<GatewayConfig, 'pages' | 'discovery' | 'payment'>
   publicUrl(): string
 }): KeyPages {
   const style = assetText('css', 'tokens', 'base', 'pay')
   const script = assetText('js', 'invoice')
   return sale => {
-    const { pages, payment } = config()
-    const assets: InlineAssets = { inline: true, style: style + accentStyle(pages.colour), script }
-    const seller = pages.name === '' ? payment.serviceName : pages.name
+    const own = config()
+    const assets: InlineAssets = { inline: true, style: style + accentStyle(own.pages.colour), script }
+    const seller = titleOf(own)
     const body = document({
       title: `API key · ${seller}`,
       assets,

@@ -12,7 +12,7 @@ t.test(
       ['billing:    { kind: sandbox }', 'billing:    { kind: none }', ['billing']],
       [
         'mode: development',
-        'mode: development\nprices: { sources: [kraken, coingecko] }\nlog: { level: debug }',
+        'mode: development\nprices: { urls: { kraken: "https://mirror.example" } }\nlog: { level: debug }',
         ['prices', 'log']
       ],
       ['mode: development', 'mode: development\npayment: { schemes: [l402] }', []]

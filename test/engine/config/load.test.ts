@@ -37,9 +37,9 @@ data:      "\${BOLTGATE_DATA:-./data}"
 database:  { url: "\${DATABASE_URL:-pglite:}" }
 state:     { url: "\${REDIS_URL:-memory:}" }
 lightning: { primary: { kind: sandbox }, alternate: { kind: sandbox } }
-payment:   { realm: boltgate.local, schemes: [l402, payment] }
+payment:   { schemes: [l402, payment] }
 plans:     { free: { endpoints: 4 } }
-policies:  { global: { limit: 50, window: 1m }, burst: { limit: 10, window: 1m, sliding: 4, by: address } }
+policies:  { global: { limit: 50, window: 1m }, burst: { limit: 10, window: 1m, by: address } }
 chains:
   merchant-read: [ correlation, { auth: { as: merchant } }, { throttle: { policy: read } }, internal ]
   paid:
@@ -75,7 +75,6 @@ t.test('a file with every kind of setting loads with its defaults', async t => {
   t.equal(config.state.url, 'memory:')
   t.equal(config.payment.tokenValidity, 3_600_000)
   t.equal(config.payment.invoiceExpiry, 600_000)
-  t.equal(config.payment.defaultPrice, 10)
   t.same(config.plans.free, { endpoints: 4, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 })
   t.same(config.plans.l402, { webhookEndpoints: 5 }, 'paid plans are unlimited (decision 88)')
 })
@@ -83,7 +82,7 @@ t.test('a file with every kind of setting loads with its defaults', async t => {
 t.test('the policies of the contract are built in, and the file may replace one and add others', async t => {
   const { policies } = await load(example)
   t.same(policies['global'], { limit: 50, window: 60_000, by: 'principal' })
-  t.same(policies['burst'], { limit: 10, window: 60_000, sliding: 4, by: 'address' })
+  t.same(policies['burst'], { limit: 10, window: 60_000, by: 'address' })
   const builtIn = (await load('mode: development')).policies
   t.same(
     Object.fromEntries(
@@ -174,14 +173,14 @@ t.test('everything is frozen, all the way down', async t => {
 t.test('the environment fills texts, numbers and truth values', async t => {
   const config = await load(
     `server: { listen: "\${HOST:-127.0.0.1}:\${PORT}", workers: "\${WORKERS}" }
-payment: { l402Lsat: "\${LSAT}", defaultPrice: "\${PRICE}", tokenValidity: "\${VALID}" }
+payment: { l402Lsat: "\${LSAT}", tokenValidity: "\${VALID}" }
 `,
-    { PORT: '0', WORKERS: '1', LSAT: 'true', PRICE: '25', VALID: '2h' }
+    { PORT: '0', WORKERS: '1', LSAT: 'true', VALID: '2h' }
   )
   t.same(config.server.listen, { host: '127.0.0.1', port: 0 })
   t.equal(config.server.publicUrl, '', 'port 0 is known only once the listener is open')
   t.equal(config.server.workers, 1)
-  t.match(config.payment, { l402Lsat: true, defaultPrice: 25, tokenValidity: 7_200_000 })
+  t.match(config.payment, { l402Lsat: true, tokenValidity: 7_200_000 })
 })
 
 t.test('text in quotes stays text where no variable was put in', async t => {
@@ -615,14 +614,6 @@ t.test('addresses to listen on', async t => {
   ]) {
     t.equal((await linesOf(`server: { listen: "${listen}" }`)).length, 1, listen)
   }
-})
-
-t.test('the realm is the host name of publicUrl where none is set (decision 118)', async t => {
-  t.equal((await load('server: { publicUrl: "https://api.example.com:8443/" }')).payment.realm, 'api.example.com')
-  t.equal(
-    (await load('server: { publicUrl: "https://api.example.com" }\npayment: { realm: other }')).payment.realm,
-    'other'
-  )
 })
 
 t.test('trusted proxies are addresses and ranges', async t => {

@@ -12,7 +12,7 @@ server:
   publicUrl: "\${PUBLIC_URL:-}"
   workers: 1
 secrets: { master: "\${BOLTGATE_SECRET:-}" }
-payment: { realm: boltgate.local, tokenValidity: 1h }
+payment: { serviceName: boltgate, tokenValidity: 1h }
 policies:
   burst: { limit: 5, window: 10s }
 chains:
@@ -158,9 +158,9 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'a quote that is not closed',
-    from: 'realm: boltgate.local',
-    to: 'realm: "boltgate.local',
-    line: 'gateway.yaml:7:19: found a text that begins with a quote and has no closing one; allowed: a quote at both ends [BG_CONFIG_SYNTAX]'
+    from: 'serviceName: boltgate',
+    to: 'serviceName: "boltgate',
+    line: 'gateway.yaml:7:25: found a text that begins with a quote and has no closing one; allowed: a quote at both ends [BG_CONFIG_SYNTAX]'
   },
   {
     name: 'a text with a colon and without quotes',
@@ -284,9 +284,9 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'a list where a mapping belongs',
-    from: 'payment: { realm: boltgate.local, tokenValidity: 1h }',
-    to: 'payment: [boltgate.local]',
-    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys realm, schemes, order, serviceName, l402Lsat, tokenValidity, invoiceExpiry, defaultPrice, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
+    from: 'payment: { serviceName: boltgate, tokenValidity: 1h }',
+    to: 'payment: [boltgate]',
+    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys schemes, order, serviceName, l402Lsat, tokenValidity, invoiceExpiry, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
   },
   {
     name: 'a value that is not one of the choices',
@@ -543,12 +543,6 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:6:20: secrets.master: found a secret of 7 characters; allowed: at least 32 characters, such as the output of `openssl rand -base64 48` [BG_CONFIG_VALUE]'
   },
   {
-    name: 'a realm that clients would split',
-    from: 'realm: boltgate.local',
-    to: 'realm: "a, b"',
-    line: 'gateway.yaml:7:19: payment.realm: found "a, b"; allowed: printable ASCII without | " \\ and comma, at most 128 characters [BG_CONFIG_VALUE]'
-  },
-  {
     name: 'a publicUrl with a path',
     from: '"${PUBLIC_URL:-}"',
     to: 'https://example.com/api',
@@ -751,11 +745,6 @@ const settings: readonly (readonly [name: string, text: string, line: string])[]
     'gateway.yaml:1:20: server.workers: found "2"; allowed: a whole number from 1 to 1024. Did you mean 2, without quotes? [BG_CONFIG_VALUE]'
   ],
   [
-    'a price in quotes without its unit',
-    'payment: { defaultPrice: "10" }',
-    'gateway.yaml:1:26: payment.defaultPrice: found "10"; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 1 sat to 1000000000 sats. Did you mean "10 sats"? [BG_CONFIG_VALUE]'
-  ],
-  [
     'a time without its unit',
     'payment: { tokenValidity: 30 }',
     'gateway.yaml:1:27: payment.tokenValidity: found 30; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s. Did you mean "30s"? [BG_CONFIG_VALUE]'
@@ -779,11 +768,6 @@ const settings: readonly (readonly [name: string, text: string, line: string])[]
     'an upstream that is the gateway',
     'server: { listen: "0.0.0.0:8080" }\nchains: { c: [ forward ] }\nroutes: [ { match: { path: /a }, chain: c, upstream: { url: "http://localhost:8080/b" } } ]',
     'gateway.yaml:3:61: routes[0].upstream.url: found "http://localhost:8080/b", where the gateway itself listens (0.0.0.0:8080); allowed: the address of the server behind it, or another server.listen [BG_CONFIG_CONFLICT]'
-  ],
-  [
-    'a single source of prices',
-    'prices: { sources: [kraken] }',
-    'gateway.yaml:1:20: prices.sources: found a list of 1; allowed: a list of at least 2 [BG_CONFIG_VALUE]'
   ],
   [
     'stripe without its key',

@@ -22,7 +22,7 @@ t.test('the published schema accepts what the loader accepts', async t => {
   for (const text of [
     'mode: development',
     'server: { listen: "${HOST:-127.0.0.1}:${PORT:-8080}", workers: "${WORKERS}" }',
-    'payment: { tokenValidity: 1h, defaultPrice: 5, schemes: [l402] }',
+    'payment: { tokenValidity: 1h, schemes: [l402] }',
     'policies: { burst: { limit: 3, window: 15m } }',
     'chains: { a: [correlation, { throttle: { policy: read }, mode: observe }, { auth: { as: merchant } }, { idempotency: }, ./own.ts, { ./own.ts: { x: 1 } }, forward], b: [internal] }',
     'routes: [{ match: { path: [/a, /b/*], method: POST }, chain: a, price: 10 sats, upstream: { internal: api } }, { match: { path: /c }, chain: a, upstream: shared }]'
@@ -75,7 +75,7 @@ t.test('the reference page has every key, its type and its default', async t => 
   for (const row of [
     '| `mode` | `development`, `production` | `development` |',
     '| `server.limits.drainTimeout` | duration | `30s` |',
-    '| `payment.defaultPrice` | price | `10 sats` |',
+    '| `payment.invoiceExpiry` | duration | `10m` |',
     '| `secrets.master` | text (secret) | empty |',
     '| `policies.<name>.limit` | a whole number of at least 1 | *required* |',
     '| `routes[].match.path` |',

@@ -11,7 +11,7 @@ function fileWith(path: string) {
   const [part] = steps
   const file = steps.reduceRight<unknown>((value, step, at) => {
     const inList = (part === 'routes' && at === 0) || (part === 'chains' && at === 1)
-    return { [step === '*' ? 'any' : step]: inList ? [value] : value }
+    return { [step === '*' ? 'free' : step]: inList ? [value] : value }
   }, 1)
   return stringify(file)
 }

@@ -209,7 +209,7 @@ t.test('never more connections than allowed, in first-come order', async t => {
     },
     { connections: 3 }
   )
-  const responders = Array.from({ length: 20 }, (_, at) => send(`/${at}`))
+  const responders = Array.from({ length: 20 }, (_, at) => send(`/${at}`, { clientAddress: `203.0.113.${at}` }))
   let answered = 0
   while (answered < 20) {
     const connection = waiting.shift()

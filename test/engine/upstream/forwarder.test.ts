@@ -518,7 +518,8 @@ t.test('twice as many refused requests as connections cost no slot', async t => 
     }
   }
   const responders = Array.from({ length: 8 }, () => new RecordingResponder())
-  for (const responder of responders) void forwarder.forwardTo(contextOf(), responder, route)
+  for (const [at, responder] of responders.entries())
+    void forwarder.forwardTo(contextOf({ clientAddress: `203.0.113.${at}` }), responder, route)
   await Promise.all(
     responders.map(async responder => {
       await responder.done

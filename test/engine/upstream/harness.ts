@@ -196,9 +196,6 @@ export function upstreamConfig(
     url,
     timeout: 30_000,
     connections: 256,
-    connectionsPerClient: more.connections ?? 256,
-    underscoreHeaders: false,
-    preserveHost: false,
     headers: {},
     ...more
   }

@@ -60,9 +60,7 @@ t.test("the upstream's own name is the one that is requested and verified, whate
     await forwarder.close()
     await rm(folder, { recursive: true })
   })
-  const route = await forwarder.open(
-    upstreamConfig(origin, { tls: { ca, servername: 'upstream.test' }, preserveHost: true })
-  )
+  const route = await forwarder.open(upstreamConfig(origin, { tls: { ca, servername: 'upstream.test' } }))
   for (const host of ['a.test', 'b.test', 'a.test', '10.0.0.1']) {
     const responder = new RecordingResponder()
     void forwarder.forwardTo(contextOf({ host }), responder, route)

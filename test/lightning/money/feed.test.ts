@@ -220,7 +220,8 @@ t.test('while no source answers the last price is used for five minutes, and the
 })
 
 t.test('an old response counts by its own time', async t => {
-  const { prices, fake, clock } = await openFeed(t, '  sources: [ coinbase-exchange, coingecko ]')
+  const { prices, fake, clock } = await openFeed(t)
+  for (const name of ['coinbase', 'kraken'] as const) fake.faults.set(name, 'server error')
   const asked = clock.now()
   // Its seconds are whole, so that it is up to one second older.
   clock.advance(500)

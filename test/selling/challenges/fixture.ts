@@ -158,7 +158,6 @@ export class Counted implements ChallengeCounters {
 export const settings: ChallengeSettings = {
   serviceName: 'boltgate',
   publicHost: 'api.example.com',
-  defaultPrice: 10,
   tokenValidity: 3_600_000,
   invoiceExpiry: 600_000,
   realm: 'api.example.com',

@@ -276,16 +276,14 @@ t.test(
   }
 )
 
-t.test('settings come from the configuration, the default realm from publicUrl', async t => {
+t.test('settings come from the configuration, the realm from publicUrl', async t => {
   const payment = {
-    realm: '',
     schemes: ['payment', 'l402'],
     order: 'auto',
     serviceName: 'svc',
     l402Lsat: false,
     tokenValidity: 1,
     invoiceExpiry: 2,
-    defaultPrice: 3,
     maxOutstanding: { address: 4, place: 5 },
     leaseTimeout: 6
   } as const
@@ -300,12 +298,12 @@ t.test('settings come from the configuration, the default realm from publicUrl',
     maxPerClient: 4,
     maxPerPlace: 5
   })
-  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first', realm: 'r' }, server }), {
-    realm: 'r',
+  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first' }, server }), {
     schemes: ['payment', 'l402'],
     orderByClient: false
   })
-  t.throws(() => challengeSettings({ payment: { ...payment, realm: 'a|b' }, server }), /payment\.realm/)
+  const comma = { ...server, publicUrl: 'https://a,b.example' }
+  t.throws(() => challengeSettings({ payment, server: comma }), /server\.publicUrl/)
 })
 
 t.test("a route's pattern is sold only where a caveat can say it", async t => {

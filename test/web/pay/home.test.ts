@@ -9,7 +9,9 @@ const browser = { headers: { accept: BROWSER_ACCEPT } }
 t.test('the front page shows people what is sold, and returns the manifest to programs that ask for JSON', async t => {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({
-      replace: [['mode: development', 'pages: { name: "Ada & <Co>", colour: "#1d4ed8" }\nmode: development']]
+      replace: [
+        ['mode: development', 'pages: { colour: "#1d4ed8" }\ndiscovery: { name: "Ada & <Co>" }\nmode: development']
+      ]
     })
   })
   const page = await gateway.send('GET', '/', browser)
