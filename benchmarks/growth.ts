@@ -5,7 +5,7 @@ import type { LeaseKey } from '../src/selling/holding/challenge.ts'
 import { Batch } from '../src/platform/database/batch.ts'
 import type { Database } from '../src/platform/database/database.ts'
 import type { Payment } from '../src/payments/payments/schema.ts'
-import { SqlPaymentStore } from '../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../src/payments/payments/store-sql.ts'
 import { challengeOf, filledDatabase, hex } from './growth/filled.ts'
 import { LISTED, MERCHANTS } from './growth/rows.ts'
 import { spreadOf } from './measure/statistics.ts'
@@ -67,7 +67,7 @@ let clients = 0
 
 function waysOf(database: Database): readonly Way[] {
   const store = new ChallengeStore(database)
-  const payments = new SqlPaymentStore(database)
+  const payments = new PaymentStore(database)
   const producer = new ProducerStore(database)
   const spends = new Batch<LeaseKey, null>({
     key: row => row.paymentHash,

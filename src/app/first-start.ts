@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../engine/config/schema.ts'
 import { firstRunMerchant } from '../accounts/merchants/first-run.ts'
 import { Merchants } from '../accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../accounts/merchants/store.ts'
+import { MerchantStore } from '../accounts/merchants/store.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Database } from '../platform/database/database.ts'
 import { readKeys, writeKeys } from '../platform/keys/keyfile.ts'
@@ -37,7 +37,7 @@ export async function prepare(dependencies: Preparation): Promise<void> {
   if (config.mode === 'production' || !dependencies.firstMerchant) return
   const keys = readKeys(config.data)
   const known = keys?.merchant ?? null
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => config.plans })
+  const merchants = new Merchants({ store: new MerchantStore(database), sealer, clock, plans: () => config.plans })
   const merchant = await firstRunMerchant(
     merchants,
     known,

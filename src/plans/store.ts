@@ -1,42 +1,26 @@
 import type { PlanTier } from '../accounts/merchants/plans.ts'
 import type { Database, Sql, TransactionSql } from '../platform/database/database.ts'
-import { dateOrNull, integer, optional, records, text, moment, type Records } from '../platform/database/rows.ts'
+import { dateOrNull, integer, optional, records, text, moment, type RecordOf } from '../platform/database/rows.ts'
 import type { BilledSubscription } from './provider.ts'
 import type { Merchant } from '../accounts/merchants/schema.ts'
 
-export interface CardSubscription {
-  readonly subscriptionId: string
-  readonly customerId: string | null
-  readonly plan: PlanTier | null
-  /** The provider's spelling. */
-  readonly status: string
-  readonly currentPeriodEnd: number | null
-  readonly startedAt: number
-}
-
-export interface BeforeLookup {
-  /** Null: never written. */
-  readonly plan: PlanTier | null
-  readonly merchantId: number | null
-}
-
-interface PendingPlan {
-  readonly merchantId: number | null
-}
-
-const cardRows: Records<CardSubscription> = records({
+const cardColumns = {
   subscriptionId: text(),
   customerId: optional(text()),
   plan: optional(text<PlanTier>('plan_tier')),
+  /** The provider's spelling. */
   status: text(),
   currentPeriodEnd: optional(moment()),
   startedAt: moment()
-})
-const beforeRows: Records<BeforeLookup> = records({
-  plan: optional(text<PlanTier>('plan_tier')),
-  merchantId: optional(integer())
-})
-const pendingRows: Records<PendingPlan> = records({ merchantId: optional(integer('linked_merchant_id')) })
+}
+export type CardSubscription = RecordOf<typeof cardColumns>
+const cardRows = records(cardColumns)
+
+/** `plan` null: never written. */
+const beforeColumns = { plan: optional(text<PlanTier>('plan_tier')), merchantId: optional(integer()) }
+export type BeforeLookup = RecordOf<typeof beforeColumns>
+const beforeRows = records(beforeColumns)
+const pendingRows = records({ merchantId: optional(integer('linked_merchant_id')) })
 
 /**
  * Stores card subscriptions. Each lookup at the provider takes a ticket first, and writes only if no later ticket was
@@ -81,7 +65,10 @@ export class CardSubscriptionStore {
   }
 
   /** Null when it never waited for approval. */
-  async pendingPlan(tx: TransactionSql, subscriptionId: string): Promise<PendingPlan | null> {
+  async pendingPlan(
+    tx: TransactionSql,
+    subscriptionId: string
+  ): Promise<{ readonly merchantId: number | null } | null> {
     return await pendingRows.one(
       tx`select linked_merchant_id from pending_subscriptions where billing_subscription_id = ${subscriptionId}`
     )

@@ -1,5 +1,17 @@
 import { Type } from 'typebox'
-import type { SealedValue } from '../lightning/providers/slot-keys.ts'
+import {
+  amount,
+  flag,
+  group,
+  integer,
+  json,
+  moment,
+  optional,
+  sealed,
+  text,
+  together,
+  type RecordOf
+} from '../platform/database/rows.ts'
 import type { StorePlatformKind } from './platform.ts'
 import { inUnits, jsonNumber, readDecimal, type RawJson } from '../lightning/money/decimal.ts'
 
@@ -13,50 +25,47 @@ export const ORDER_STATUSES = [
 ] as const
 export type OrderStatus = (typeof ORDER_STATUSES)[number]
 
-/** Shipping of a store (decision 141), in cents of US dollars. */
-export interface ShippingRules {
-  readonly domesticCents: number
-  /** Decision 140. */
-  readonly domesticOnly: boolean
-  readonly freeEnabled: boolean
-  /** Smallest subtotal that ships free; null for any. Only with `freeEnabled`. */
-  readonly freeThresholdCents: number | null
-}
-
-/** Credentials of a store's platform; sealed for the store's row and column. */
-export interface StoreCredentials {
-  /** `client`: id and secret of the merchant's app, for a token that lasts a day; `token`: a permanent one. */
-  readonly clientId: string | null
-  readonly clientSecret: SealedValue | null
-  readonly adminApiToken: SealedValue | null
-}
-
 /** A merchant's store: one each (decision 143). */
-export interface Integration extends StoreCredentials {
-  readonly id: number
-  readonly merchantId: number
-  readonly slug: string
-  readonly platform: StorePlatformKind
+export const integrationColumns = {
+  id: integer(),
+  merchantId: integer(),
+  slug: text(),
+  platform: text<StorePlatformKind>(),
   /** The merchant's input, or the canonical host name once the platform was asked. */
-  readonly storefrontDomain: string
+  storefrontDomain: text(),
   /** Such as `example` of example.myshopify.com; null until the platform was asked. */
-  readonly shopHandle: string | null
-  readonly shopName: string | null
+  shopHandle: optional(text()),
+  shopName: optional(text()),
   /** Null until the platform was asked. */
-  readonly shopCountry: string | null
-  readonly shipping: ShippingRules
+  shopCountry: optional(text()),
+  /** With the secret, of the merchant's app, for a token that lasts a day; else there is a permanent one. */
+  clientId: optional(text()),
+  clientSecret: sealed('storefronts', 'client_secret'),
+  adminApiToken: sealed('storefronts', 'admin_api_token'),
+  /** Decision 141. */
+  shipping: group({
+    domesticCents: amount('domestic_shipping_cents'),
+    /** Decision 140. */
+    domesticOnly: flag(),
+    freeEnabled: flag('free_shipping_enabled'),
+    /** Smallest subtotal that ships free; null for any. Only with `freeEnabled`. */
+    freeThresholdCents: optional(amount('free_shipping_threshold_cents'))
+  }),
   /** Stored and shown, otherwise unused (decision 145). */
-  readonly defaultTaxLocation: string | null
-  readonly listInRegistry: boolean
-  readonly registryCategories: string | null
-  readonly registryDescription: string | null
+  defaultTaxLocation: optional(text()),
+  listInRegistry: flag(),
+  registryCategories: optional(text()),
+  registryDescription: optional(text()),
   /** 1 to 365. */
-  readonly claimWindowDays: number
-  readonly isActive: boolean
-  readonly createdAt: number
+  claimWindowDays: integer(),
+  isActive: flag(),
+  createdAt: moment(),
   /** Grows with every write, whatever the clock says: older catalogs are stale in every process. */
-  readonly updatedAt: number
+  updatedAt: moment()
 }
+export type Integration = RecordOf<typeof integrationColumns>
+export type ShippingRules = Integration['shipping']
+export type StoreCredentials = Pick<Integration, 'clientId' | 'clientSecret' | 'adminApiToken'>
 
 export interface OrderItem {
   readonly variantId: number
@@ -103,66 +112,69 @@ export interface ShippingAddress {
   readonly phone: string | null
 }
 
-export interface Tracking {
-  readonly number: string | null
-  readonly carrier: string | null
-  readonly url: string | null
-}
-
 /** Why a shop did not make a paid order. Transient faults are not among them. */
 export type FailureReason = 'sold_out' | 'refused' | 'store_access' | 'store_closed'
 
-export interface OrderFailure {
-  readonly reason: FailureReason
-  /** The platform's words, for the merchant and the operator. */
-  readonly message: string
-  readonly at: number
-}
-
-export interface RefundRequest {
-  /** A Bitcoin address or a BOLT 11 invoice. */
-  readonly address: string
-  readonly type: 'chain' | 'ln'
-  readonly at: number
-}
-
 /** Amounts in cents of US dollars unless they say satoshis. */
-export interface Order {
+export const orderColumns = {
   /** `ord_` and 16 hex characters; older ones are UUIDs. */
-  readonly id: string
-  readonly storefrontId: number
-  readonly merchantId: number
-  readonly paymentHash: string
-  readonly status: OrderStatus
-  readonly items: readonly OrderItem[]
-  readonly location: BuyerLocation
-  readonly subtotalCents: number
-  readonly shippingCents: number
+  id: text(),
+  storefrontId: integer(),
+  merchantId: integer(),
+  paymentHash: text(),
+  status: text<OrderStatus>(),
+  // Older orders lack it and were all shipped.
+  items: json(
+    (
+      stored: ReadonlyArray<Omit<OrderItem, 'requiresShipping'> & { readonly requiresShipping?: boolean }>
+    ): readonly OrderItem[] => stored.map(item => ({ ...item, requiresShipping: item.requiresShipping ?? true }))
+  ),
+  location: group({ country: text(), state: text(), zip: text() }),
+  subtotalCents: amount(),
+  shippingCents: amount(),
   /** 0 where prices include it. */
-  readonly taxCents: number
-  readonly tax: OrderTax
-  readonly totalCents: number
+  taxCents: amount(),
+  tax: group({ lines: json((stored: readonly TaxLine[]) => stored, 'tax_lines'), isIncluded: flag('taxes_included') }),
+  totalCents: amount(),
   /** The total at the price of that moment, rounded up. */
-  readonly totalSats: number
+  totalSats: amount(),
   /** From the checkout, for the mail with the claim page. */
-  readonly email: string | null
+  email: optional(text()),
   /** Made on entering PaidAwaitingDetails (decision 134); null before, and once the order is unreadable. */
-  readonly claimToken: SealedValue | null
-  readonly claimExpiresAt: number
-  readonly claimedAt: number | null
+  claimToken: sealed('storefront_orders', 'claim_token'),
+  claimExpiresAt: moment(),
+  claimedAt: optional(moment()),
   /** The platform's id and the number for buyers, once its order exists. */
-  readonly platformOrderId: string | null
-  readonly orderNumber: string | null
-  readonly tracking: Tracking
-  readonly createdAt: number
-  readonly paidAt: number | null
-  readonly fulfilledAt: number | null
-  readonly shippedAt: number | null
-  readonly failure: OrderFailure | null
-  readonly canceledAt: number | null
-  readonly refundRequest: RefundRequest | null
-  readonly refundedAt: number | null
+  platformOrderId: optional(text()),
+  orderNumber: optional(text()),
+  tracking: group({
+    number: optional(text('tracking_number')),
+    carrier: optional(text('tracking_carrier')),
+    url: optional(text('tracking_url'))
+  }),
+  createdAt: moment(),
+  paidAt: optional(moment()),
+  fulfilledAt: optional(moment()),
+  shippedAt: optional(moment()),
+  failure: together({
+    reason: text<FailureReason>('failure_code'),
+    /** The platform's words, for the merchant and the operator. */
+    message: text('failure_message'),
+    at: moment('failed_at')
+  }),
+  canceledAt: optional(moment()),
+  refundRequest: together({
+    /** A Bitcoin address or a BOLT 11 invoice. */
+    address: text('refund_address'),
+    type: text<'chain' | 'ln'>('refund_type'),
+    at: moment('refund_asked_at')
+  }),
+  refundedAt: optional(moment())
 }
+export type Order = RecordOf<typeof orderColumns>
+export type OrderFailure = NonNullable<Order['failure']>
+export type RefundRequest = NonNullable<Order['refundRequest']>
+export type Tracking = Order['tracking']
 
 /** Untyped, because the serializer would print a number of a schema through a double (decision 8). */
 export const dollars = (description = 'A number of US dollars.') =>

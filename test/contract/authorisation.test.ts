@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
 import { readChallengeLine } from '../../src/app/commands/mint.ts'
 import { Merchants } from '../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import {
   type Access,
   type AnyOperation,
@@ -701,7 +701,7 @@ async function open(t: Test, database?: Database): Promise<Opened> {
     ...(database === undefined ? {} : { database })
   })
   const merchants = new Merchants({
-    store: new SqlMerchantStore(gateway.database),
+    store: new MerchantStore(gateway.database),
     sealer: new Sealer(new KeyRing(new Secret(master), [])),
     clock: systemClock,
     plans: () => {

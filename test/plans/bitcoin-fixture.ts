@@ -7,7 +7,7 @@ import type { BitcoinSubscriptionInput, BitcoinSubscriptionView } from '../../sr
 import { PlanReminders } from '../../src/plans/reminders.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import { FixedPrices } from '../../src/lightning/money/prices.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
@@ -54,7 +54,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
   const database = await (shared ??= openAnyDatabase(tap))
   const clock = new ManualClock(start)
   const { selling, payee } = fixtureOn(t, database, clock)
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => caps })
+  const merchants = new Merchants({ store: new MerchantStore(database), sealer, clock, plans: () => caps })
   const store = new BitcoinStore(database)
   const prices = new FixedPrices({ USD: '100000', EUR: '90000', GBP: '80000' }, clock)
   const invoices = new PlanInvoices({ ...selling, store, database, prices, clock, random: systemRandom })

@@ -5,7 +5,7 @@ import { CardSubscriptionStore } from '../../src/plans/store.ts'
 import { CardSubscriptions } from '../../src/plans/subscriptions.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
@@ -56,7 +56,7 @@ export function subId(): string {
 export function fixture(database: Database): Fixture {
   const clock = new ManualClock()
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
     clock,
     plans: () => plans

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { Test as T } from 'tap'
 import { Merchants } from '../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import { TokenKeyRing } from '../../src/lightning/l402/root-key.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
@@ -94,7 +94,7 @@ export async function openShop(
     env: { BOLTGATE_SECRET: master, ...options.env }
   })
   const merchants = new Merchants({
-    store: new SqlMerchantStore(gateway.database),
+    store: new MerchantStore(gateway.database),
     sealer: new Sealer(new KeyRing(new Secret(master), [])),
     clock: options.clock ?? systemClock,
     plans: () => ({

@@ -2,12 +2,12 @@
 import t from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { Payees } from '../../src/lightning/providers/payees.ts'
 import { StorePlatformError } from '../../src/shop/platform.ts'
 import { Refunds } from '../../src/payments/refunds/service.ts'
-import { SqlRefundStore } from '../../src/payments/refunds/store.ts'
+import { RefundStore } from '../../src/payments/refunds/store.ts'
 import type { Refund } from '../../src/payments/refunds/schema.ts'
 import { FakeProvider } from '../payments/refunds/fake-provider.ts'
 import { addressOf, invoiceOf } from '../payments/refunds/fixture.ts'
@@ -33,11 +33,11 @@ async function refunding(shop: Shop): Promise<{
     ciphertext: sealer.seal('key', { table: 'merchants', column: `${slot}_key`, row: String(id) }),
     place: { table: 'merchants', column: `${slot}_key`, row: String(id) }
   })
-  const stored = await new SqlMerchantStore(shop.database).byId(shop.integration.merchantId)
+  const stored = await new MerchantStore(shop.database).byId(shop.integration.merchantId)
   if (stored === null) throw new Error('no merchant')
   const merchant = { ...stored, primaryKey: key('primary', stored.id), alternateKey: key('alternate', stored.id) }
   const refunds = new Refunds({
-    store: new SqlRefundStore(shop.database),
+    store: new RefundStore(shop.database),
     database: shop.database,
     clock: shop.clock,
     random: systemRandom,

@@ -6,7 +6,7 @@ import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { gate } from '../../src/accounts/merchants/gate.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import { FixedPrices, pricesUnavailable, type Quotes } from '../../src/lightning/money/prices.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
@@ -143,7 +143,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
   const clock = new ManualClock()
   const { selling, payee, another } = fixtureOn(t, database, clock, changes)
   stores++
-  const merchants = new SqlMerchantStore(database)
+  const merchants = new MerchantStore(database)
   const { id: merchantId } = await merchants.insert({
     id: await merchants.nextId(),
     name: 'Corner',

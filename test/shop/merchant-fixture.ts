@@ -1,6 +1,6 @@
 import type { Test as T } from 'tap'
 import { Merchants } from '../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
@@ -65,7 +65,7 @@ export async function openStores(t: T): Promise<StoresFixture> {
   const sealer = new Sealer(new KeyRing(new Secret('a'.repeat(64))))
   const platform = new ScriptedPlatform(openSandboxShop({ database, clock }))
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer,
     clock,
     plans: () => {

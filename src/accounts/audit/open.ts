@@ -1,6 +1,6 @@
 import type { Database } from '../../platform/database/database.ts'
 import { periodic } from '../../platform/jobs/jobs.ts'
-import { auditOperations, SqlAuditStore, type ActorKind, type AuditEntry } from './operations.ts'
+import { auditOperations, AuditStore, type ActorKind, type AuditEntry } from './operations.ts'
 import type { Principal } from '../../engine/message/context.ts'
 import type { Change, Trail } from '../../engine/operations/trail.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -11,7 +11,7 @@ const DAY = 24 * 3_600_000
 const KEPT = 366 * DAY
 
 export function openAudit(dependencies: Omit<AuditTrailDependencies, 'store'> & { readonly database: Database }) {
-  const store = new SqlAuditStore(dependencies.database)
+  const store = new AuditStore(dependencies.database)
   return {
     trail: new AuditTrail({ ...dependencies, store }),
     operations: auditOperations(store),
@@ -25,7 +25,7 @@ export function openAudit(dependencies: Omit<AuditTrailDependencies, 'store'> & 
 }
 
 export interface AuditTrailDependencies {
-  readonly store: SqlAuditStore
+  readonly store: AuditStore
   readonly clock: Clock
   readonly random: Random
   readonly log: Log

@@ -15,7 +15,7 @@ import {
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import type { Database } from '../../platform/database/database.ts'
-import { integer, json, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { integer, json, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 
 const Entry = Type.Object(
   {
@@ -69,7 +69,7 @@ const columns: CsvColumns<AuditEntry> = {
   id: ({ id }) => id
 }
 
-export function auditOperations(store: SqlAuditStore): AnyOperation[] {
+export function auditOperations(store: AuditStore): AnyOperation[] {
   const page = (ctx: Context, merchantId: number | null, asked: Query): Promise<Result> => {
     const filter = { merchantId, text: asked.text ?? '', ...periodOf(asked) }
     return listed(ctx, asked, {
@@ -129,20 +129,22 @@ function view({ id, at, merchantId, actorKind, actor, operation, target, change,
  */
 export type ActorKind = 'key' | 'member' | 'admin' | 'operator' | 'unknown'
 
-export interface AuditEntry {
-  readonly id: string
-  readonly at: number
+const entryColumns = {
+  id: text(),
+  at: moment(),
   /** Null outside accounts. */
-  readonly merchantId: number | null
-  readonly actorKind: ActorKind
-  readonly actor: string
-  readonly operation: string
+  merchantId: optional(integer()),
+  actorKind: text<ActorKind>(),
+  actor: text(),
+  operation: text(),
   /** Path parameters and created ids. */
-  readonly target: Readonly<Record<string, string | number>>
-  readonly change: unknown
+  target: json((stored: Readonly<Record<string, string | number>>) => stored),
+  change: json((stored: unknown) => stored),
   /** Response status; null while running, or when the end could not be written. */
-  readonly status: number | null
+  status: optional(integer())
 }
+export type AuditEntry = RecordOf<typeof entryColumns>
+const rows = records(entryColumns)
 
 interface AuditFilter extends TimeSpan {
   /** Null: all accounts. */
@@ -151,19 +153,7 @@ interface AuditFilter extends TimeSpan {
   readonly text: string
 }
 
-const rows: Records<AuditEntry> = records({
-  id: text(),
-  at: moment(),
-  merchantId: optional(integer()),
-  actorKind: text<ActorKind>(),
-  actor: text(),
-  operation: text(),
-  target: json<AuditEntry['target']>(stored => stored),
-  change: json<unknown>(stored => stored),
-  status: optional(integer())
-})
-
-export class SqlAuditStore {
+export class AuditStore {
   readonly #database: Pick<Database, 'sql'>
 
   constructor(database: Pick<Database, 'sql'>) {

@@ -4,7 +4,8 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { planCaps, planFeatures, planNames, subscriptionLimits } from './plans.ts'
-import type { Merchant } from './schema.ts'
+import type { RecordOf } from '../../platform/database/rows.ts'
+import type { headColumns, Merchant } from './schema.ts'
 
 const planTier = Type.String({
   description: 'free, individual or l402; retired ids are resolved. Take an unknown value for free.'
@@ -48,11 +49,7 @@ export const AccountHead = Type.Object({
   createdAt: isoTime()
 })
 
-/** What `accountHead` reads of an account; its columns are `headColumns` of `store.ts`. */
-export type HeadFields = Pick<
-  Merchant,
-  'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'
->
+export type HeadFields = RecordOf<typeof headColumns>
 
 export function accountHead(merchant: HeadFields): Static<typeof AccountHead> {
   return {

@@ -1,7 +1,7 @@
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
-import { flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { flag, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 import { CONFLICT, LIMIT_REACHED, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { generateApiKey, type NewApiKey } from '../../platform/keys/api-key.ts'
@@ -12,17 +12,19 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { endReplacedKeys, merchantsChannel } from './store.ts'
 
 /** An API key without its secret. */
-export interface ApiKeyFacts {
-  readonly keyId: string
-  readonly name: string
+const keyColumns = {
+  keyId: text(),
+  name: text(),
   /** The contract's one key per account. */
-  readonly isFirst: boolean
-  readonly isReadOnly: boolean
-  readonly createdAt: number
+  isFirst: flag(),
+  isReadOnly: flag(),
+  createdAt: moment(),
   /** Rounded to a minute; null: never. */
-  readonly usedAt: number | null
-  readonly endsAt: number | null
+  usedAt: optional(moment()),
+  endsAt: optional(moment())
 }
+export type ApiKeyFacts = RecordOf<typeof keyColumns>
+const keyRows = records(keyColumns)
 
 /** A key with its secret, shown only once. */
 export interface IssuedKey {
@@ -36,16 +38,6 @@ export const MAX_KEYS = 20
 export const MAX_OVERLAP = 7 * 86_400
 /** Milliseconds between two records of a key's use. */
 const NOTED = 60_000
-
-const keyRows: Records<ApiKeyFacts> = records({
-  keyId: text(),
-  name: text(),
-  isFirst: flag(),
-  isReadOnly: flag(),
-  createdAt: moment(),
-  usedAt: optional(moment()),
-  endsAt: optional(moment())
-})
 
 const NOTE = overRows<{ readonly keyId: string; readonly at: number }>(
   { key_id: ['text', row => row.keyId], used_at: ['timestamptz', row => row.at] },

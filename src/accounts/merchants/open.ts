@@ -15,7 +15,7 @@ import { merchantOperations, type MerchantOperationDependencies } from './operat
 import { providerKeyOperations } from './provider-operations.ts'
 import { Merchants } from './service.ts'
 import { settingsOperation, type SettingsDependencies } from './settings-operation.ts'
-import { SqlMerchantStore } from './store.ts'
+import { MerchantStore } from './store.ts'
 import { usageOperation } from './plans.ts'
 
 export function openMerchants(
@@ -37,7 +37,7 @@ export function openMerchants(
   const uses = new KeyUses(dependencies)
   const apiKeys = new ApiKeys({ database, clock })
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer,
     clock,
     plans,

@@ -1,54 +1,79 @@
-import type { ProviderSlot, SealedValue } from '../../lightning/providers/slot-keys.ts'
-import type { PlanCaps, PlanTier } from './plans.ts'
+import {
+  column,
+  flag,
+  group,
+  integer,
+  json,
+  moment,
+  optional,
+  sealed,
+  text,
+  type RecordOf
+} from '../../platform/database/rows.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
+import { resolveTier, type PlanCaps } from './plans.ts'
 
-/** Flags of an account, set by events and never derived from the plan afterward (decision 77). */
-export interface MerchantFlags {
-  readonly refundsEnabled: boolean
-  readonly multiCurrencyEnabled: boolean
-  readonly l402Enabled: boolean
-}
-
-/** Contains no API key or hash; sealed values stay sealed. */
-export interface Merchant {
-  readonly id: number
-  readonly name: string
+/** Columns that the administrator's list reads too: nothing sealed. */
+export const headColumns = {
+  id: integer(),
+  name: text(),
   /** Lower case, unique. */
-  readonly email: string
-  /** Public part of the API key, shown as a hint (decision 65). */
-  readonly keyId: string
-  readonly keyCreatedAt: number
-  /** Null: never. */
-  readonly keyRotatedAt: number | null
-  /** As stored, including retired and unknown ids; null when missing. */
-  readonly storedTier: string | null
-  /** Resolved from `storedTier`. */
-  readonly tier: PlanTier
+  email: text(),
+  /** Retired ids are resolved; missing and unknown ones are free. */
+  tier: column('plan_tier', resolveTier, tier => tier),
   /** As stored; null when missing. */
-  readonly subscriptionStatus: string | null
-  readonly currentPeriodEnd: number | null
-  readonly billingCustomerId: string | null
-  readonly billingSubscriptionId: string | null
-  readonly isActive: boolean
-  /** Effective flags: `l402Enabled` is false for an inactive account (contract, Merchant account). */
-  readonly flags: MerchantFlags
-  /** Explicit choice or null; `providerOf` resolves it. */
-  readonly providerChoice: ProviderSlot | null
-  readonly primaryKey: SealedValue | null
-  readonly alternateKey: SealedValue | null
-  readonly webhookUrl: string | null
-  readonly webhookSecret: SealedValue | null
-  readonly colour: string | null
-  /** Seller's details on receipts, one line; null: none. */
-  readonly receiptNote: string | null
-  /** Limits that the operator set instead of the plan's; null: none. */
-  readonly caps: Partial<PlanCaps> | null
-  readonly createdAt: number
+  subscriptionStatus: optional(text()),
+  isActive: flag(),
+  createdAt: moment()
 }
+
+/** Columns that change independently of the others. */
+export const changingColumns = {
+  name: text(),
+  email: text(),
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(moment()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  colour: optional(text()),
+  /** Seller's details on receipts, one line; null: none. */
+  receiptNote: optional(text()),
+  /** Limits that the operator set instead of the plan's; null: none. */
+  caps: optional(json((stored: Partial<PlanCaps>) => stored))
+}
+
+/** An account. Contains no API key or hash; sealed values stay sealed. */
+export const merchantColumns = {
+  ...headColumns,
+  ...changingColumns,
+  /** Public part of the API key, shown as a hint (decision 65). */
+  keyId: text(),
+  keyCreatedAt: moment(),
+  /** Null: never. */
+  keyRotatedAt: optional(moment()),
+  /** As stored, including retired and unknown ids; null when missing. */
+  storedTier: optional(text('plan_tier')),
+  /**
+   * Set by events and never derived from the plan afterward (decision 77). `l402Enabled` is false for an inactive
+   * account (contract, Merchant account).
+   */
+  flags: group({
+    refundsEnabled: flag(),
+    multiCurrencyEnabled: flag(),
+    l402Enabled: { ...flag(), read: (row, name) => row[name] === true && row['is_active'] === true }
+  }),
+  /** Explicit choice or null; `providerOf` resolves it. */
+  providerChoice: optional(text<ProviderSlot>()),
+  primaryKey: sealed('merchants', 'primary_key'),
+  alternateKey: sealed('merchants', 'alternate_key'),
+  webhookUrl: optional(text()),
+  webhookSecret: sealed('merchants', 'webhook_secret')
+}
+export type Merchant = RecordOf<typeof merchantColumns>
+export type MerchantFlags = Merchant['flags']
 
 /** Billing's view of a subscription. */
-export interface SubscriptionFacts {
-  readonly subscriptionStatus: string | null
-  readonly currentPeriodEnd: number | null
-  readonly billingCustomerId: string | null
-  readonly billingSubscriptionId: string | null
-}
+export type SubscriptionFacts = Pick<
+  Merchant,
+  'subscriptionStatus' | 'currentPeriodEnd' | 'billingCustomerId' | 'billingSubscriptionId'
+>

@@ -10,14 +10,7 @@ import { choiceAfterSaving, type ProviderSlot } from '../../lightning/providers/
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { flagsOfTier, planCaps, type PlanCaps, type PlanTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
-import {
-  EmailTaken,
-  sealedMerchantColumn,
-  type MerchantChanges,
-  type MerchantStore,
-  type MerchantSealedColumn,
-  type StoredMerchant
-} from './store.ts'
+import { EmailTaken, type MerchantChanges, type MerchantStore, type StoredMerchant } from './store.ts'
 
 declare module '../../engine/pipeline/plugin.ts' {
   interface Services {
@@ -78,6 +71,8 @@ interface ChangedWebhook {
   readonly issued: Secret<string> | null
 }
 
+type SealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
+
 // Compared with unknown key ids, for constant time. No known key hashes to it.
 const NO_DIGEST = Buffer.alloc(32)
 
@@ -120,7 +115,7 @@ export class Merchants {
     const tier = wanted.tier ?? 'free'
     const key = generateApiKey(this.#random)
     const id = testOf === null ? await this.#store.nextId() : -testOf
-    const sealKey = (column: MerchantSealedColumn, secret: Secret<string> | undefined): string | null =>
+    const sealKey = (column: SealedColumn, secret: Secret<string> | undefined): string | null =>
       secret === undefined ? null : this.#seal(id, column, providerKey(secret))
     const primaryKey = sealKey('primary_key', wanted.primaryApiKey)
     const merchant = await conflicting(
@@ -320,9 +315,8 @@ export class Merchants {
     return conflicting(this.#store.update(id, changes, this.#clock.now()))
   }
 
-  #seal(id: number, column: MerchantSealedColumn, text: string): string {
-    const { place } = sealedMerchantColumn(id, column, '')
-    return this.#sealer.seal(text, place)
+  #seal(id: number, column: SealedColumn, text: string): string {
+    return this.#sealer.seal(text, { table: 'merchants', column, row: String(id) })
   }
 }
 

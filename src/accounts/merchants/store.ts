@@ -2,27 +2,25 @@ import {
   isRowId,
   sharedLookup,
   bytes,
-  column,
   dateOrNull,
   flag,
-  group,
-  integer,
-  json,
-  ofRow,
   optional,
   records,
   text,
   moment,
-  type Column,
   type RecordOf,
-  type Records,
   type Row
 } from '../../platform/database/rows.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
-import type { ProviderSlot, SealedValue } from '../../lightning/providers/slot-keys.ts'
-import { resolveTier, type PlanCaps } from './plans.ts'
-import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
+import {
+  changingColumns,
+  merchantColumns,
+  type Merchant,
+  type MerchantFlags,
+  type SubscriptionFacts
+} from './schema.ts'
 
 export class EmailTaken extends Error {
   override name = 'EmailTaken'
@@ -67,38 +65,6 @@ export interface StoredMerchant {
   readonly endsAt: number | null
 }
 
-/**
- * Stores accounts. Methods are atomic and uncached: every node's next request sees the result. Writes notify
- * `merchantsChannel`. Mutations return null for an unknown id.
- */
-export interface MerchantStore {
-  /** The same on a caller's transaction. */
-  within(sql: TransactionSql): MerchantStore
-  /** A fresh id, so that ciphertexts can be sealed before the insert. */
-  nextId(): Promise<number>
-  /** @throws EmailTaken; of concurrent inserts of an address exactly one succeeds */
-  insert(merchant: NewMerchant): Promise<Merchant>
-  byId(id: number): Promise<Merchant | null>
-  byIds(ids: readonly number[]): Promise<Merchant[]>
-  byEmail(email: string): Promise<Merchant | null>
-  /** Account of a key id; the caller verifies the key. */
-  byKeyId(keyId: string): Promise<StoredMerchant | null>
-  /**
-   * Replaces the first key and ends all overlaps (contract, Authentication 1). Old keys are invalid once this resolves;
-   * the later of two concurrent calls wins.
-   */
-  replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
-  /** Saves a sealed key. `choose` makes the slot the explicit choice if unset, atomically. */
-  setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
-  clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
-  /**
-   * Writes URL and secret, or the spare secret when a URL lacks one; atomic, so that concurrent calls see one secret.
-   */
-  setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
-  /** @throws EmailTaken */
-  update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
-}
-
 export async function endReplacedKeys(tx: TransactionSql, merchantId: number): Promise<void> {
   await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at is not null`
 }
@@ -106,60 +72,7 @@ export async function endReplacedKeys(tx: TransactionSql, merchantId: number): P
 /** Channel that carries the ids of written accounts. */
 export const merchantsChannel = 'boltgate_merchants'
 
-export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
-
-export function sealedMerchantColumn(id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
-  return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
-}
-
-const sealed = (name: MerchantSealedColumn): Column<SealedValue | null> =>
-  ofRow(
-    name,
-    (ciphertext, id: number) => sealedMerchantColumn(id, name, ciphertext),
-    ({ ciphertext }) => ciphertext
-  )
-
-/** Columns that the administrator's list reads too: nothing sealed. */
-export const headColumns = {
-  id: integer(),
-  name: text(),
-  email: text(),
-  tier: column('plan_tier', resolveTier, tier => tier),
-  subscriptionStatus: optional(text()),
-  isActive: flag(),
-  createdAt: moment()
-}
-
-const changingColumns = {
-  name: text(),
-  email: text(),
-  subscriptionStatus: optional(text()),
-  currentPeriodEnd: optional(moment()),
-  billingCustomerId: optional(text()),
-  billingSubscriptionId: optional(text()),
-  colour: optional(text()),
-  receiptNote: optional(text()),
-  caps: optional(json((stored: Partial<PlanCaps>) => stored))
-}
-
-const merchantRows: Records<Merchant> = records({
-  ...headColumns,
-  ...changingColumns,
-  keyId: text(),
-  keyCreatedAt: moment(),
-  keyRotatedAt: optional(moment()),
-  storedTier: optional(text('plan_tier')),
-  flags: group({
-    refundsEnabled: flag(),
-    multiCurrencyEnabled: flag(),
-    l402Enabled: { ...flag(), read: (row, name) => row[name] === true && row['is_active'] === true }
-  }),
-  providerChoice: optional(text<ProviderSlot>()),
-  primaryKey: sealed('primary_key'),
-  alternateKey: sealed('alternate_key'),
-  webhookUrl: optional(text()),
-  webhookSecret: sealed('webhook_secret')
-})
+const merchantRows = records(merchantColumns)
 
 const changeColumns = {
   planTier: text(),
@@ -188,7 +101,11 @@ const BY_KEY_ID = overRows<string>(
     from asked join api_keys on api_keys.key_id = asked.wanted join merchants on merchants.id = api_keys.merchant_id`
 )
 
-export class SqlMerchantStore implements MerchantStore {
+/**
+ * Stores accounts. Methods are atomic and uncached: every node's next request sees the result. Writes notify
+ * `merchantsChannel`. Mutations return null for an unknown id.
+ */
+export class MerchantStore {
   readonly #sql: Sql
   readonly #byKeyId: (keyId: string) => Promise<StoredMerchant | null>
 
@@ -204,16 +121,19 @@ export class SqlMerchantStore implements MerchantStore {
     })
   }
 
+  /** The same on a caller's transaction. */
   within(sql: TransactionSql): MerchantStore {
-    return new SqlMerchantStore({ sql, transaction: run => run(sql) })
+    return new MerchantStore({ sql, transaction: run => run(sql) })
   }
 
+  /** A fresh id, so that ciphertexts can be sealed before the insert. */
   async nextId(): Promise<number> {
     const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
     // A select without a table returns one row.
     return Number(row!.id)
   }
 
+  /** @throws EmailTaken; of concurrent inserts of an address exactly one succeeds */
   async insert(merchant: NewMerchant): Promise<Merchant> {
     const now = new Date(merchant.now)
     const { subscription, flags } = merchant
@@ -247,10 +167,15 @@ export class SqlMerchantStore implements MerchantStore {
     return await merchantRows.one(this.#sql`select * from merchants where email = ${email}`)
   }
 
+  /** Account of a key id; the caller verifies the key. */
   byKeyId(keyId: string): Promise<StoredMerchant | null> {
     return this.#byKeyId(keyId)
   }
 
+  /**
+   * Replaces the first key and ends all overlaps (contract, Authentication 1). Old keys are invalid once this resolves;
+   * the later of two concurrent calls wins.
+   */
   async replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
     if (!isRowId(Math.abs(id))) return null
     return this.#transaction(async tx => {
@@ -263,6 +188,7 @@ export class SqlMerchantStore implements MerchantStore {
     })
   }
 
+  /** Saves a sealed key. `choose` makes the slot the explicit choice if unset, atomically. */
   async setKey(
     id: number,
     slot: ProviderSlot,
@@ -288,6 +214,9 @@ export class SqlMerchantStore implements MerchantStore {
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
+  /**
+   * Writes URL and secret, or the spare secret when a URL lacks one; atomic, so that concurrent calls see one secret.
+   */
   async setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
     if (!isRowId(Math.abs(id))) return null
     const sql = this.#sql
@@ -301,6 +230,7 @@ export class SqlMerchantStore implements MerchantStore {
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
+  /** @throws EmailTaken */
   async update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
     if (!isRowId(Math.abs(id))) return null
     const columns = {

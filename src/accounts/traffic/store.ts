@@ -1,5 +1,14 @@
 import type { Database } from '../../platform/database/database.ts'
-import { amount, column, integer, moment, records, text, type Column } from '../../platform/database/rows.ts'
+import {
+  amount,
+  column,
+  integer,
+  moment,
+  records,
+  text,
+  type Column,
+  type RecordOf
+} from '../../platform/database/rows.ts'
 import type { FaultSum } from '../../platform/telemetry/tallies.ts'
 import { summed, type MeasuredStep } from './measured.ts'
 
@@ -13,18 +22,19 @@ export const GRAINS = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: D
 export type Grain = keyof typeof GRAINS
 
 /** A recording process. */
-export interface TrafficProcess {
-  readonly id: string
-  readonly pid: number
-  readonly host: string
+const processColumns = {
+  id: text(),
+  pid: integer(),
+  host: text(),
   /** Of its configuration; incremented by each reload. */
-  readonly generation: number
-  readonly startedAt: number
-  readonly seenAt: number
+  generation: integer(),
+  startedAt: moment(),
+  seenAt: moment(),
   /** Sequence number that deduplicates its writes. */
-  readonly written: number
-  readonly lostMinutes: number
+  written: amount(),
+  lostMinutes: integer()
 }
+export type TrafficProcess = RecordOf<typeof processColumns>
 
 export interface TrafficBatch {
   readonly process: TrafficProcess
@@ -56,16 +66,7 @@ export interface TrafficQuery {
   readonly route: string | { readonly each: true }
 }
 
-const processRows = records({
-  id: text(),
-  pid: integer(),
-  host: text(),
-  generation: integer(),
-  startedAt: moment(),
-  seenAt: moment(),
-  written: amount(),
-  lostMinutes: integer()
-})
+const processRows = records(processColumns)
 
 const faultRows = records({
   route: text(),

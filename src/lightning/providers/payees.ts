@@ -1,6 +1,6 @@
 import { ConfigurationMissing } from '../../engine/operations/errors.ts'
 import { isTest } from '../../engine/operations/operation.ts'
-import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
+import { Secret, type SealedValue, type Sealer } from '../../platform/keys/secrets.ts'
 import { createHash } from 'node:crypto'
 import { quietly, type State } from '../../platform/state/state.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
@@ -10,7 +10,6 @@ import {
   providerOf,
   type ProviderAccount,
   type ProviderSlot,
-  type SealedValue,
   readSlotKeys,
   SlotKeysError,
   type SlotKey

@@ -1,5 +1,5 @@
 import type { KindName } from '../provider-calls/provider.ts'
-import type { SealedPlace } from '../../platform/keys/secrets.ts'
+import type { SealedValue } from '../../platform/keys/secrets.ts'
 
 export interface KeyedSeat {
   readonly name: string
@@ -68,12 +68,6 @@ function readOne<Seat extends KeyedSeat>(token: string, number: number, kinds: r
 
 /** The two provider slots (contract, Naming convention); configuration sets the kind. */
 export type ProviderSlot = 'primary' | 'alternate'
-
-/** A ciphertext and its location, authenticated together. */
-export interface SealedValue {
-  readonly ciphertext: string
-  readonly place: SealedPlace
-}
 
 /** Inputs of provider resolution (contract, What the service does 4). */
 export interface AccountFacts {

@@ -14,9 +14,9 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { Charges } from './charges.ts'
 import { notificationOperations } from './operations.ts'
-import { PollMemory, SqlPollStore } from './poll-store.ts'
+import { PollMemory } from './poll-store.ts'
 import { pollRules, Poller } from './poller.ts'
-import { Registration, SqlSubscriptionStore } from './registration.ts'
+import { Registration, SubscriptionStore } from './registration.ts'
 import { Notifications } from './service.ts'
 import { Streams } from './streams.ts'
 
@@ -39,7 +39,7 @@ export function openNotifications(dependencies: {
     dependencies
   const { random, sealer } = dependencies
   const registration = new Registration({
-    store: new SqlSubscriptionStore(database),
+    store: new SubscriptionStore(database),
     payees,
     sealer,
     clock,
@@ -47,14 +47,13 @@ export function openNotifications(dependencies: {
     log,
     publicUrl
   })
-  const store = new SqlPollStore(database)
   const memories = (['primary', 'alternate'] as const).flatMap(slot =>
     payees
       .inOrder(slot)
       .flatMap(({ polling, ...seat }) =>
         polling === null
           ? []
-          : [{ seat, slot, polling, memory: new PollMemory({ slot, kind: seat.name, store, clock }) }]
+          : [{ seat, slot, polling, memory: new PollMemory({ slot, kind: seat.name, database, clock }) }]
       )
   )
   metrics.sampled(

@@ -6,16 +6,11 @@ import { FIRST_STATE, type PollState, recovered, resting, woken } from './poll-p
 import type { Clock } from '../../platform/system/clock.ts'
 import { accountName, type Owner } from './registration.ts'
 
-export interface Remembered {
-  readonly state: PollState
-  readonly version: number
-}
-
-/** Stores poller state in the database, since each run may be another process's. */
-export interface PollStore {
-  /** The first state when nothing is stored. */
-  load(slot: ProviderSlot, kind: KindName): Promise<Remembered>
-  save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null>
+interface PollMemoryDependencies {
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+  readonly database: Database
+  readonly clock: Clock
 }
 
 interface Kept {
@@ -23,46 +18,10 @@ interface Kept {
   readonly state: PollState
 }
 
-export class SqlPollStore implements PollStore {
-  readonly #database: Database
-
-  constructor(database: Database) {
-    this.#database = database
-  }
-
-  async load(slot: ProviderSlot, kind: KindName): Promise<Remembered> {
-    const [row] = await this.#database.sql<
-      Array<{ version: number; state: Kept }>
-    >`select version, state from provider_polls where slot = ${slot} and kind = ${kind}`
-    if (row === undefined) return { state: FIRST_STATE, version: 0 }
-    // Only save writes it.
-    return { state: row.state.state, version: row.version }
-  }
-
-  async save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null> {
-    const { sql } = this.#database
-    const kept: Kept = { kind, state }
-    // Plain data; interfaces lack the index signature.
-    const json = sql.json(kept as unknown as Extract<JsonValue, object>)
-    const version = over + 1
-    const written =
-      over === 0
-        ? await sql`insert into provider_polls (slot, kind, version, state) values (${slot}, ${kind}, ${version}, ${json}) on conflict do nothing`
-        : await sql`update provider_polls set version = ${version}, state = ${json} where slot = ${slot} and kind = ${kind} and version = ${over}`
-    return written.count === 1 ? { state, version } : null
-  }
-}
-
-interface PollMemoryDependencies {
-  readonly slot: ProviderSlot
-  readonly kind: KindName
-  readonly store: PollStore
-  readonly clock: Clock
-}
-
 /** Attempts of an optimistic write. */
 const SAVES = 8
 
+/** State of a poller in the database, since each run may be another process's. */
 export class PollMemory {
   readonly #dependencies: PollMemoryDependencies
 
@@ -84,21 +43,36 @@ export class PollMemory {
     return resting((await this.load()).state, this.#dependencies.clock.now())
   }
 
-  load(): Promise<Remembered> {
-    const { slot, kind, store } = this.#dependencies
-    return store.load(slot, kind)
+  /** The first state when nothing is stored. */
+  async load(): Promise<{ readonly state: PollState; readonly version: number }> {
+    const { slot, kind, database } = this.#dependencies
+    const [row] = await database.sql<
+      Array<{ version: number; state: Kept }>
+    >`select version, state from provider_polls where slot = ${slot} and kind = ${kind}`
+    // Only save writes it.
+    return row === undefined ? { state: FIRST_STATE, version: 0 } : { state: row.state.state, version: row.version }
   }
 
-  save(state: PollState, over: number): Promise<Remembered | null> {
-    const { slot, kind, store } = this.#dependencies
-    return store.save(slot, kind, state, over)
+  /** False when another run has saved since version `over` was loaded. */
+  async save(state: PollState, over: number): Promise<boolean> {
+    const { slot, kind, database } = this.#dependencies
+    const { sql } = database
+    const kept: Kept = { kind, state }
+    // Plain data; interfaces lack the index signature.
+    const json = sql.json(kept as unknown as Extract<JsonValue, object>)
+    const version = over + 1
+    const written =
+      over === 0
+        ? await sql`insert into provider_polls (slot, kind, version, state) values (${slot}, ${kind}, ${version}, ${json}) on conflict do nothing`
+        : await sql`update provider_polls set version = ${version}, state = ${json} where slot = ${slot} and kind = ${kind} and version = ${over}`
+    return written.count === 1
   }
 
   async change(change: (before: PollState) => PollState): Promise<void> {
     for (let attempt = 0; attempt < SAVES; attempt++) {
       const { state, version } = await this.load()
       const after = change(state)
-      if (after === state || (await this.save(after, version)) !== null) return
+      if (after === state || (await this.save(after, version))) return
     }
   }
 }

@@ -68,9 +68,9 @@ export class Poller {
     const now = clock.now()
     const { polls, state } = nextPolls(before.state, candidates, rules, now)
     if (JSON.stringify(state) === JSON.stringify(before.state)) return
-    const planned = await memory.save(state, before.version)
+    const isPlanned = await memory.save(state, before.version)
     // Another run overtook this one and makes its own requests.
-    if (planned === null || polls.length === 0) return
+    if (!isPlanned || polls.length === 0) return
     const ends: Array<readonly [Poll, PollOutcome]> = []
     let isLimited = false
     const queue = [...polls]

@@ -9,7 +9,7 @@ import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Provider, KindName } from '../../lightning/provider-calls/provider.ts'
 import type { Database } from '../../platform/database/database.ts'
-import { integer, optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
+import { integer, optional, records, text, moment, type RecordOf } from '../../platform/database/rows.ts'
 
 interface RegisteredSeat {
   readonly slot: ProviderSlot
@@ -174,49 +174,28 @@ export function ownerOfName(name: string): Owner | undefined {
 }
 
 /** Our receiver at a provider, as last registered or attempted. */
-export interface Subscription {
-  readonly owner: Owner
-  readonly slot: ProviderSlot
-  readonly kind: KindName
-  readonly url: string
+const subscriptionColumns = {
+  owner: optional(integer('merchant_id')),
+  slot: text<ProviderSlot>(),
+  kind: text<KindName>(),
+  url: text(),
   /** Sealed signing secret. */
-  readonly secret: string
-  readonly keyMark: string
-  readonly attemptId: string
-  readonly attemptedAt: number
+  secret: text(),
+  keyMark: text(),
+  attemptId: text(),
+  attemptedAt: moment(),
   /** The provider's id; null until it answered. */
-  readonly subscriptionId: string | null
+  subscriptionId: optional(text())
 }
-
-export interface SubscriptionStore {
-  find(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Subscription | null>
-  /** Replaces the attempt that the caller has read (null: none). Of concurrent callers exactly one gets true. */
-  begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
-  /** A no-op when a newer attempt has begun. */
-  registered(
-    attempt: Pick<Subscription, 'owner' | 'slot' | 'kind' | 'attemptId'>,
-    subscriptionId: string,
-    now: number
-  ): Promise<void>
-}
+type Subscription = RecordOf<typeof subscriptionColumns>
+type Attempt = Omit<Subscription, 'subscriptionId'>
+const subscriptionRows = records(subscriptionColumns)
 
 export function secretPlace(owner: Owner, slot: ProviderSlot): SealedPlace {
   return { table: 'provider_subscriptions', column: 'secret', row: `${accountName(owner)} ${slot}` }
 }
 
-const subscriptionRows: Records<Subscription> = records({
-  owner: optional(integer('merchant_id')),
-  slot: text<ProviderSlot>(),
-  kind: text<KindName>(),
-  url: text(),
-  secret: text(),
-  keyMark: text(),
-  attemptId: text(),
-  attemptedAt: moment(),
-  subscriptionId: optional(text())
-})
-
-export class SqlSubscriptionStore implements SubscriptionStore {
+export class SubscriptionStore {
   readonly #database: Database
 
   constructor(database: Database) {
@@ -229,29 +208,22 @@ export class SqlSubscriptionStore implements SubscriptionStore {
       where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and kind = ${kind}`)
   }
 
-  async begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean> {
-    const { owner, slot, kind, url, secret, keyMark, attemptId, attemptedAt } = attempt
+  /** Replaces the attempt that the caller has read (null: none). Of concurrent callers exactly one gets true. */
+  async begin(attempt: Attempt, seen: string | null): Promise<boolean> {
+    const { owner, slot, kind } = attempt
     const { sql } = this.#database
-    const at = new Date(attemptedAt)
+    const row = subscriptionRows.write(sql, attempt)
     const written =
       seen === null
-        ? await sql`
-          insert into provider_subscriptions (merchant_id, slot, kind, url, secret, key_mark, attempt_id, attempted_at)
-          values (${owner}, ${slot}, ${kind}, ${url}, ${secret}, ${keyMark}, ${attemptId}, ${at})
-          on conflict do nothing`
+        ? await sql`insert into provider_subscriptions ${sql(row)} on conflict do nothing`
         : await sql`
-          update provider_subscriptions
-          set url = ${url}, secret = ${secret}, key_mark = ${keyMark}, attempt_id = ${attemptId}, attempted_at = ${at},
-            subscription_id = null, registered_at = null
+          update provider_subscriptions set ${sql({ ...row, subscription_id: null, registered_at: null })}
           where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and kind = ${kind} and attempt_id = ${seen}`
     return written.count === 1
   }
 
-  async registered(
-    { owner, slot, kind, attemptId }: Pick<Subscription, 'owner' | 'slot' | 'kind' | 'attemptId'>,
-    subscriptionId: string,
-    now: number
-  ): Promise<void> {
+  /** A no-op when a newer attempt has begun. */
+  async registered({ owner, slot, kind, attemptId }: Attempt, subscriptionId: string, now: number): Promise<void> {
     await this.#database.sql`
       update provider_subscriptions set subscription_id = ${subscriptionId}, registered_at = ${new Date(now)}
       where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and kind = ${kind} and attempt_id = ${attemptId}`

@@ -3,18 +3,14 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import type { ChargeState } from '../../lightning/provider-calls/provider.ts'
 import type { OnPaymentChange, Payment, PaymentStatus } from './schema.ts'
-import type { PaymentStore } from './store.ts'
+import type { PaymentKey } from './store.ts'
+import type { PaymentStore } from './store-sql.ts'
 import { PAYMENT_CHANNEL } from './watch.ts'
 
 export interface ChangeFacts {
   /** Defaults to now. Used only for the change to `paid`. */
   readonly paidAt?: number | null
   readonly receivedSats?: number | null
-}
-
-export interface PaymentKey {
-  readonly merchantId: number
-  readonly invoiceId: string
 }
 
 export interface ChangeDependencies {

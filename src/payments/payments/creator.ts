@@ -18,7 +18,8 @@ import { byFirst } from '../../lightning/providers/payee.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Charge } from '../../lightning/provider-calls/provider.ts'
 import { type Payment, type PaymentInput, METADATA_LIMITS } from './schema.ts'
-import { InvoiceIdTaken, type CreateOutcome, type PaymentKeyUse, type Reservation, type PaymentStore } from './store.ts'
+import { InvoiceIdTaken, type CreateOutcome, type PaymentKeyUse, type Reservation } from './store.ts'
+import type { PaymentStore } from './store-sql.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
 import { hash, randomUUID } from 'node:crypto'
@@ -217,11 +218,6 @@ function plain(text: string): string {
 /** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
 const DEMO_EXPIRY_SECONDS = 600
 
-/** Makes unpayable invoices for demo payments of amount 0 (decision 43). */
-export interface DemoInvoices {
-  create(description: string): Charge
-}
-
 interface DemoOptions {
   readonly nodeKey: Uint8Array
   readonly clock: Clock
@@ -229,10 +225,10 @@ interface DemoOptions {
 }
 
 /**
- * Regtest invoices without an amount, signed by a key of their own: no wallet with money pays them. The preimage is
- * discarded.
+ * Unpayable invoices for demo payments of amount 0 (decision 43): for regtest, without an amount, signed by a key of
+ * their own, so that no wallet with money pays them. The preimage is discarded.
  */
-export class SignedDemoInvoices implements DemoInvoices {
+export class DemoInvoices {
   readonly #nodeKey: Uint8Array
   readonly #clock: Clock
   readonly #random: Random
@@ -275,8 +271,8 @@ export class SignedDemoInvoices implements DemoInvoices {
  * Uses or creates `<dataDir>/demo-node.key`.
  * @throws CodedError
  */
-export function openDemoInvoices(dataDir: string, clock: Clock): SignedDemoInvoices {
-  return new SignedDemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
+export function openDemoInvoices(dataDir: string, clock: Clock): DemoInvoices {
+  return new DemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
 }
 
 export type PaymentDetails = Pick<

@@ -12,7 +12,7 @@ import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Currency } from '../../lightning/money/prices.ts'
 import { readDecimal } from '../../lightning/money/decimal.ts'
 import type { Database } from '../../platform/database/database.ts'
-import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { integer, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import { checkInput } from './creator.ts'
@@ -20,21 +20,23 @@ import { type Payment, PaymentInput } from './schema.ts'
 import type { Payments } from './service.ts'
 import { Type, type Static } from 'typebox'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 
 /** An address at which each payer gets a payment of their own. */
-export interface PaymentLink {
+const linkColumns = {
   /** 22 random characters; anyone who has it may pay. */
-  readonly linkId: string
-  readonly merchantId: number
+  linkId: text(),
+  merchantId: integer(),
   /** Null where the payer chooses it. */
-  readonly amount: string | null
-  readonly currency: Currency
-  readonly description: string | null
-  readonly createdAt: number
+  amount: optional(text()),
+  currency: text<Currency>(),
+  description: optional(text()),
+  createdAt: moment()
 }
+export type PaymentLink = RecordOf<typeof linkColumns>
+const linkRows = records(linkColumns)
 
 interface PaymentLinkDependencies {
   readonly clock: Clock
@@ -55,15 +57,6 @@ const WAIT = 100
  */
 const MOST_OPEN = 200
 const MOST_OF_CLIENT = 10
-
-const linkRows: Records<PaymentLink> = records({
-  linkId: text(),
-  merchantId: integer(),
-  amount: optional(text()),
-  currency: text<Currency>(),
-  description: optional(text()),
-  createdAt: moment()
-})
 
 export class PaymentLinks {
   readonly #dependencies: PaymentLinkDependencies
@@ -231,7 +224,7 @@ export function linkOperations(links: PaymentLinks, publicUrl: () => string): An
     amount,
     currency,
     description,
-    createdAt: new Date(createdAt).toISOString()
+    createdAt: iso(createdAt)
   })
   const common = { tag: 'Payments', access: 'merchant' } as const
   return [

@@ -8,7 +8,7 @@ import { openDemoInvoices } from './creator.ts'
 import { paymentListOperations, customerOperations } from './listing.ts'
 import { linkOperations, PaymentLinks } from './links.ts'
 import { Payments, type PaymentsDependencies } from './service.ts'
-import { SqlPaymentStore } from './store-sql.ts'
+import { PaymentStore } from './store-sql.ts'
 import type { ProviderSeatName } from './store.ts'
 import { PaymentWatch } from './watch.ts'
 
@@ -32,7 +32,7 @@ export function openPayments(
       .inOrder(slot)
       .flatMap(({ polling, name }): ProviderSeatName[] => (polling === null ? [] : [`${slot} ${name}`]))
   )
-  const store = new SqlPaymentStore(database)
+  const store = new PaymentStore(database)
   const payments = new Payments({
     ...dependencies,
     store,

@@ -2,53 +2,64 @@ import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { WEB_ADDRESS } from '../../engine/openapi/schemas.ts'
 import { isTest } from '../../engine/operations/operation.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import { CURRENCIES, type Currency } from '../../lightning/money/prices.ts'
 import { jsonNumber, type RawJson } from '../../lightning/money/decimal.ts'
+import { amount, column, integer, moment, optional, text, type RecordOf } from '../../platform/database/rows.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
-export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
+export const PAYMENT_STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
+export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
-export interface Payment {
+/** A payment as stored. */
+export const paymentColumns = {
   /** 15 random digits (decision 10). */
-  readonly invoiceId: string
-  readonly merchantId: number
+  invoiceId: text(),
+  merchantId: integer(),
   /** Unique per merchant. */
-  readonly orderId: string
+  orderId: text(),
   /** As last written; use `statusAt` for the current status. */
-  readonly status: PaymentStatus
+  status: text<PaymentStatus>(),
   /** Decimal in `currency`; `0` for a demo payment. */
-  readonly amount: string
-  readonly currency: Currency
-  readonly description: string | null
-  readonly customerEmail: string | null
-  readonly customerName: string | null
-  readonly successUrl: string | null
-  readonly metadata: Readonly<Record<string, string>> | null
+  amount: text(),
+  currency: text<Currency>(),
+  description: optional(text()),
+  customerEmail: optional(text()),
+  customerName: optional(text()),
+  successUrl: optional(text()),
+  // Only compact JSON of such an object is written.
+  metadata: optional(
+    column(
+      null,
+      (stored: string) => JSON.parse(stored) as Readonly<Record<string, string>>,
+      value => JSON.stringify(value)
+    )
+  ),
   /** Random; the only secret of the pay page. */
-  readonly payToken: string
-  readonly slot: ProviderSlot
-  readonly kind: KindName | 'demo'
-  readonly chargeId: string
-  readonly invoice: string
-  readonly paymentHash: string
-  readonly network: InvoiceNetwork
-  readonly onchainAddress: string | null
-  readonly checkoutUrl: string | null
+  payToken: text(),
+  slot: text<ProviderSlot>('provider_slot'),
+  kind: text<KindName | 'demo'>('provider_kind'),
+  chargeId: text(),
+  invoice: text(),
+  paymentHash: text(),
+  network: text<InvoiceNetwork>(),
+  onchainAddress: optional(text()),
+  checkoutUrl: optional(text()),
   /** Satoshis of the invoice; null for a demo payment. */
-  readonly amountSats: number | null
+  amountSats: optional(amount()),
   /** Satoshis that the provider reports; null before its first report. */
-  readonly receivedSats: number | null
-  readonly createdAt: number
-  readonly expiresAt: number
+  receivedSats: optional(amount()),
+  createdAt: moment(),
+  expiresAt: moment(),
   /** When a demo payment confirms itself; null otherwise. */
-  readonly confirmsAt: number | null
-  readonly paidAt: number | null
+  confirmsAt: optional(moment()),
+  paidAt: optional(moment())
 }
+export type Payment = RecordOf<typeof paymentColumns>
 
 export interface PaymentChange {
   readonly payment: Payment
@@ -111,15 +122,6 @@ export const PaymentInput = Type.Object(
 )
 export type PaymentInput = Static<typeof PaymentInput>
 
-export const PAYMENT_STATUSES = [
-  'unpaid',
-  'processing',
-  'paid',
-  'underpaid',
-  'expired',
-  'refunded'
-] as const satisfies readonly PaymentStatus[]
-
 /** Refundable states (contract, States and transitions: Refund). */
 export const REFUNDABLE_STATUSES: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
 
@@ -178,9 +180,9 @@ export function paymentView(payment: Payment, publicUrl: string): PaymentView {
     payUrl: `${publicUrl}/pay/${payment.payToken}`,
     providerChargeId: payment.chargeId,
     alternateChargeId: payment.chargeId,
-    createdAt: new Date(payment.createdAt).toISOString(),
-    expiresAt: new Date(payment.expiresAt).toISOString(),
-    ...(payment.paidAt === null ? {} : { paidAt: new Date(payment.paidAt).toISOString() }),
+    createdAt: iso(payment.createdAt),
+    expiresAt: iso(payment.expiresAt),
+    ...(payment.paidAt === null ? {} : { paidAt: iso(payment.paidAt) }),
     ...(isTest(payment.merchantId) ? { isTest: true } : {}),
     description: payment.description,
     customerEmail: payment.customerEmail,

@@ -8,13 +8,14 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'
-import { PaymentChanges, type ChangeFacts, type ChangeDependencies, type PaymentKey, asOf, due } from './changes.ts'
+import { PaymentChanges, type ChangeFacts, type ChangeDependencies, asOf, due } from './changes.ts'
 import { RESERVED_FOR, PaymentCreator, type CreatorDependencies } from './creator.ts'
 import { paymentView, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import {
   isInvoiceId,
   type DuePayment,
   type PaymentFilter,
+  type PaymentKey,
   type PaymentKeyUse,
   type PaymentMaker,
   type ProviderSeatName

@@ -1,78 +1,26 @@
 import type { KeysetPage, ListTotal } from '../../engine/operations/keyset.ts'
 import { IdempotencyKeyTaken, KEY_LIFETIME, type Kept } from '../../engine/message/idempotency.ts'
-import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
-import type { Currency } from '../../lightning/money/prices.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows, type GivenColumn } from '../../platform/database/given-rows.ts'
-import {
-  sharedLookup,
-  amount,
-  column,
-  containing,
-  integer,
-  optional,
-  records,
-  text,
-  moment,
-  type Records,
-  type Row
-} from '../../platform/database/rows.ts'
-import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
-import type { KindName } from '../../lightning/provider-calls/provider.ts'
-import type { PaymentKey } from './changes.ts'
-import type { Payment, PaymentStatus } from './schema.ts'
+import { sharedLookup, containing, integer, records, text, moment, type Row } from '../../platform/database/rows.ts'
+import { paymentColumns, type Payment } from './schema.ts'
 import {
   InvoiceIdTaken,
   type CreateOutcome,
   type DuePayment,
   type PaymentFilter,
+  type PaymentKey,
   type PaymentKeyUse,
   type PaymentMaker,
-  type PaymentStore,
   type ProviderSeatName,
   type Reservation,
   type Unexpired
 } from './store.ts'
 
-const paymentRows: Records<Payment> = records({
-  invoiceId: text(),
-  merchantId: integer(),
-  orderId: text(),
-  status: text<PaymentStatus>(),
-  amount: text(),
-  currency: text<Currency>(),
-  description: optional(text()),
-  customerEmail: optional(text()),
-  customerName: optional(text()),
-  successUrl: optional(text()),
-  // Only compact JSON of such an object is written.
-  metadata: optional(
-    column(
-      null,
-      (stored: string) => JSON.parse(stored) as Record<string, string>,
-      value => JSON.stringify(value)
-    )
-  ),
-  payToken: text(),
-  slot: text<ProviderSlot>('provider_slot'),
-  kind: text<KindName | 'demo'>('provider_kind'),
-  chargeId: text(),
-  invoice: text(),
-  paymentHash: text(),
-  network: text<InvoiceNetwork>(),
-  onchainAddress: optional(text()),
-  checkoutUrl: optional(text()),
-  amountSats: optional(amount()),
-  receivedSats: optional(amount()),
-  createdAt: moment(),
-  expiresAt: moment(),
-  confirmsAt: optional(moment()),
-  paidAt: optional(moment())
-})
-
-const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: moment() })
+const paymentRows = records(paymentColumns)
+const dueRows = records({ invoiceId: text(), merchantId: integer(), at: moment() })
 
 const keyColumns = {
   idempotency_operation: ['text', ({ idempotency }) => idempotency?.operation ?? null],
@@ -178,7 +126,7 @@ const FIND = overRows<PaymentKey>(
     join payments on payments.invoice_id = given.id and payments.merchant_id = given.merchant`
 )
 
-export class SqlPaymentStore implements PaymentStore {
+export class PaymentStore {
   readonly #database: Database
   readonly #reservations: Batch<Reservation & { readonly now: number }, boolean>
   readonly #inserts: Batch<NewPayment, CreateOutcome>
@@ -209,6 +157,10 @@ export class SqlPaymentStore implements PaymentStore {
     })
   }
 
+  /**
+   * Holds an unused order id; of concurrent creates at most one holds it. An expired hold is replaced. Never call
+   * inside a transaction; the same for `insert`.
+   */
   async reserve(reservation: Reservation, now: number): Promise<CreateOutcome> {
     if (await this.#hold(reservation, now)) return 'done'
     const { merchantId, idempotency = null } = reservation
@@ -245,6 +197,10 @@ export class SqlPaymentStore implements PaymentStore {
       delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
   }
 
+  /**
+   * Writes a payment and drops its reservation atomically; `taken` when another create took the reservation.
+   * @throws InvoiceIdTaken, which keeps the reservation; IdempotencyKeyTaken
+   */
   async insert(payment: Payment, reservation: Reservation): Promise<CreateOutcome> {
     const { reservationId, idempotency = null } = reservation
     try {
@@ -267,6 +223,7 @@ export class SqlPaymentStore implements PaymentStore {
     )
   }
 
+  /** Writes status, `paidAt` and `receivedSats` of a locked payment. */
   async update(sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
     // Sums use the time of writing; rows of older versions have the provider's.
     const sold = paidAt === null ? sql`` : sql`, sold_at = coalesce(sold_at, paid_at, ${new Date(now)}::timestamptz)`
@@ -287,10 +244,12 @@ export class SqlPaymentStore implements PaymentStore {
     return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
   }
 
+  /** Newest first. */
   async list(filter: PaymentFilter, page: KeysetPage): Promise<Payment[]> {
     return await withOwnPlan(this.#database, sql => paymentRows.all(listed(sql, filter, page)))
   }
 
+  /** Count of at most `MOST_SUMMED`, and what came in for them. */
   async sum(filter: PaymentFilter): Promise<ListTotal> {
     return await sumOf(
       this.#database,
@@ -332,6 +291,7 @@ export class SqlPaymentStore implements PaymentStore {
       order by confirms_at, invoice_id limit ${limit}`)
   }
 
+  /** Matching payments still stored as unpaid, first expired first, after `after`; without demo payments. */
   async unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
     const { sql } = this.#database
     const whose =
@@ -345,6 +305,7 @@ export class SqlPaymentStore implements PaymentStore {
       order by expires_at, invoice_id limit ${limit}`)
   }
 
+  /** Deletes at most `limit` reservations that ended before this time; returns their number. */
   async purgeReservations(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       delete from payment_reservations where (merchant_id, order_id) in (
@@ -353,6 +314,10 @@ export class SqlPaymentStore implements PaymentStore {
     return gone.count
   }
 
+  /**
+   * When the next payment falls due after `now` and by `until`: a demo, or an expiry outside the `polled` seats. Null
+   * for none.
+   */
   async nextDue(now: number, until: number, polled: readonly ProviderSeatName[]): Promise<number | null> {
     const [from, to] = [new Date(now), new Date(until)]
     const [row] = await this.#database.sql<Array<{ at: Date | null }>>`

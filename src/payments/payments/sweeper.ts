@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { PaymentKey } from './changes.ts'
-import type { DuePayment, PaymentStore, ProviderSeatName } from './store.ts'
+import type { DuePayment, PaymentKey, ProviderSeatName } from './store.ts'
+import type { PaymentStore } from './store-sql.ts'
 
 /** Longest sleep: another process may have made a payment. */
 const REGULARLY = 30_000

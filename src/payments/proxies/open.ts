@@ -15,7 +15,7 @@ import { ProxyDirectory } from './directory.ts'
 import { proxyOperations } from './operations.ts'
 import { MAX_TIMEOUT_SECONDS, type ProbeView } from './schema.ts'
 import { openAuthValue, ProxyService, type ProxyServiceDependencies, type Probe } from './service.ts'
-import { SqlProxyStore, type ProxyRow, type ProxyStore } from './store.ts'
+import { ProxyStore, type ProxyRow } from './store.ts'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import { exampleOf, type PricedRoute } from '../../engine/openapi/paid.ts'
 import type { ApiFile } from '../../engine/checks/api-file.ts'
@@ -39,7 +39,7 @@ export function openProxies(
   }
 ) {
   const { call, clock, config, database, log, merchants, metrics, sealer, settings } = dependencies
-  const store = new SqlProxyStore(database)
+  const store = new ProxyStore(database)
   const directory = new ProxyDirectory({
     store,
     database,

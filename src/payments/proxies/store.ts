@@ -11,7 +11,7 @@ import {
   text,
   texts,
   moment,
-  type Records,
+  type RecordOf,
   type Row
 } from '../../platform/database/rows.ts'
 import type { ApiFile } from '../../engine/checks/api-file.ts'
@@ -20,74 +20,15 @@ import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, ProxyExample, PreviousPrices } from './schema.ts'
 import type { Random } from '../../platform/system/ids.ts'
 
-export interface ProxyRow {
-  readonly proxyId: string
-  readonly merchantId: number
-  readonly name: string
-  readonly description: string | null
-  readonly targetBaseUrl: string
-  readonly defaultPriceSats: number
-  /** Null where satoshis are the price. */
-  readonly defaultPrice: ProxyPriceText | null
-  readonly endpoints: readonly ProxyEndpoint[]
-  readonly tokenValiditySeconds: number
-  readonly timeoutSeconds: number
-  readonly renewal: 'default' | Renewal
-  readonly priceGraceSeconds: number
-  /** Latest first. */
-  readonly formerPrices: readonly PreviousPrices[]
-  readonly allowedMethods: readonly string[]
-  readonly allowedPaths: readonly string[]
-  readonly blockedPaths: readonly string[]
-  readonly authHeader: string | null
-  /** Ciphertext; AAD is table proxies, column auth_value, row proxyId. */
-  readonly authValue: string | null
-  readonly isActive: boolean
-  /** Published in the gateway's documents for buyers. */
-  readonly isListed: boolean
-  readonly examples: readonly ProxyExample[]
-  readonly createdAt: number
-  readonly updatedAt: number
-}
-
-export interface ProxyStore {
-  /**
-   * Adds a proxy when the merchant has fewer than `limit` endpoints. Locks the merchant's row, so that concurrent
-   * creates respect the limit. Returns the count on refusal, null when added.
-   */
-  insert(
-    row: ProxyRow,
-    limit: number | null,
-    countOthers: (sql: Sql, merchantId: number) => Promise<number>
-  ): Promise<number | null>
-  /**
-   * Changes the merchant's proxy under a row lock. Returns the row, or null when it is missing; throwing in `change`
-   * rolls back. `api`: its OpenAPI document from now on; undefined leaves it.
-   */
-  update(
-    merchantId: number,
-    proxyId: string,
-    change: (row: ProxyRow) => ProxyRow,
-    api?: ApiFile | null
-  ): Promise<ProxyRow | null>
-  /** Marks the proxy as deleted; false when missing. The id is never reused. */
-  delete(merchantId: number, proxyId: string, now: number): Promise<boolean>
-  list(merchantId: number): Promise<ProxyRow[]>
-  get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
-  /** Proxies of any merchant, without deleted ones. */
-  byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
-  listed(limit: number): Promise<ProxyRow[]>
-  /** One of these with its OpenAPI document, which others are read without. */
-  listedApi(proxyId: string): Promise<{ readonly row: ProxyRow; readonly api: ApiFile | null } | null>
-}
-
-const proxyRows: Records<ProxyRow> = records({
+/** A proxy as stored. */
+const proxyColumns = {
   proxyId: text(),
   merchantId: integer(),
   name: text(),
   description: optional(text()),
   targetBaseUrl: text(),
   defaultPriceSats: amount(),
+  /** Null where satoshis are the price. */
   defaultPrice: optional(json((stored: ProxyPriceText) => stored)),
   // Rows of older versions lack members.
   endpoints: json(
@@ -102,32 +43,41 @@ const proxyRows: Records<ProxyRow> = records({
   timeoutSeconds: integer(),
   renewal: column(
     null,
-    (stored: 'default' | 'contract' | '402'): ProxyRow['renewal'] => (stored === '402' ? 402 : stored),
+    (stored: 'default' | 'contract' | '402'): 'default' | Renewal => (stored === '402' ? 402 : stored),
     String
   ),
   priceGraceSeconds: integer(),
+  /** Latest first. */
   formerPrices: json((stored: readonly PreviousPrices[]) => stored),
   allowedMethods: texts(),
   allowedPaths: texts(),
   blockedPaths: texts(),
   authHeader: optional(text()),
+  /** Ciphertext; AAD is table proxies, column auth_value, row proxyId. */
   authValue: optional(text()),
   isActive: flag(),
+  /** Published in the gateway's documents for buyers. */
   isListed: flag(),
   examples: json((stored: readonly ProxyExample[]) => stored),
   createdAt: moment(),
   updatedAt: moment()
-})
+}
+export type ProxyRow = RecordOf<typeof proxyColumns>
+const proxyRows = records(proxyColumns)
 
 export const PROXY_CHANNEL = 'boltgate_proxies'
 
-export class SqlProxyStore implements ProxyStore {
+export class ProxyStore {
   readonly #database: Database
 
   constructor(database: Database) {
     this.#database = database
   }
 
+  /**
+   * Adds a proxy when the merchant has fewer than `limit` endpoints. Locks the merchant's row, so that concurrent
+   * creates respect the limit. Returns the count on refusal, null when added.
+   */
   async insert(
     row: ProxyRow,
     limit: number | null,
@@ -144,6 +94,10 @@ export class SqlProxyStore implements ProxyStore {
     })
   }
 
+  /**
+   * Changes the merchant's proxy under a row lock. Returns the row, or null when it is missing; throwing in `change`
+   * rolls back. `api`: its OpenAPI document from now on; undefined leaves it.
+   */
   async update(
     merchantId: number,
     proxyId: string,
@@ -163,6 +117,7 @@ export class SqlProxyStore implements ProxyStore {
     })
   }
 
+  /** Marks the proxy as deleted; false when missing. The id is never reused. */
   async delete(merchantId: number, proxyId: string, now: number): Promise<boolean> {
     return await this.#database.transaction(async tx => {
       const changed = await tx`
@@ -184,6 +139,7 @@ export class SqlProxyStore implements ProxyStore {
       select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`)
   }
 
+  /** Proxies of any merchant, without deleted ones. */
   async byIds(proxyIds: readonly string[]): Promise<ProxyRow[]> {
     return await proxyRows.all(
       this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`
@@ -195,6 +151,7 @@ export class SqlProxyStore implements ProxyStore {
       select * from proxies where merchant_id > 0 and is_listed and is_active and deleted_at is null order by created_at, proxy_id limit ${limit}`)
   }
 
+  /** A listed proxy with its OpenAPI document, which others are read without. */
   async listedApi(proxyId: string): Promise<{ readonly row: ProxyRow; readonly api: ApiFile | null } | null> {
     const [found] = await this.#database.sql<Array<Row & { openapi: string | null }>>`
       select * from proxies where proxy_id = ${proxyId} and merchant_id > 0 and is_listed and is_active and deleted_at is null`

@@ -1,11 +1,11 @@
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Payments } from '../payments/service.ts'
-import type { PaymentStore } from '../payments/store.ts'
+import type { PaymentStore } from '../payments/store-sql.ts'
 import { refundAdminOperations, refundOperations } from './operations.ts'
 import { Refunds, type RefundsDependencies } from './service.ts'
 import { RefundSettlements } from './settlement.ts'
 import { allSources, paymentSources, type RefundSources } from './destination.ts'
-import { SqlRefundStore } from './store.ts'
+import { RefundStore } from './store.ts'
 
 export function openRefunds(
   dependencies: Omit<RefundsDependencies, 'merchant' | 'sources' | 'store'> & {
@@ -16,7 +16,7 @@ export function openRefunds(
   }
 ) {
   const { clock, database, log, merchants, onConfirmed, others, payments } = dependencies
-  const store = new SqlRefundStore(database)
+  const store = new RefundStore(database)
   const sources = allSources(
     paymentSources({
       refundable: (merchantId, invoiceId) => payments.payments.refundable(merchantId, invoiceId),

@@ -1,35 +1,48 @@
 import { pageQuery } from '../../engine/operations/keyset.ts'
 import { PLAIN_EMAIL } from '../payments/creator.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import {
   REFUND_STATUSES,
   REFUND_TYPES,
-  type PaidOut,
-  isUnknownToProvider
+  isUnknownToProvider,
+  type RefundStatus,
+  type RefundType
 } from '../../lightning/providers/payout-states.ts'
+import { amount, integer, moment, optional, text, type RecordOf } from '../../platform/database/rows.ts'
 import { LINE, TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 
-/** Times in milliseconds since the epoch, amounts in satoshis. */
-export interface Refund extends PaidOut {
+/** A refund as stored. */
+export const refundColumns = {
   /** 15 random digits (decision 10); also our reference at the provider. */
-  readonly refundId: string
-  readonly merchantId: number
-  readonly invoiceId: string
-  readonly address: string
+  refundId: text(),
+  merchantId: integer(),
+  invoiceId: text(),
+  status: text<RefundStatus>(),
+  type: text<RefundType>('refund_type'),
+  address: text('refund_address'),
   /** Lightning address that gave the invoice; null for none. */
-  readonly lightningAddress: string | null
+  lightningAddress: optional(text()),
   /** Null on-chain. */
-  readonly paymentHash: string | null
-  readonly amountSats: number
+  paymentHash: optional(text()),
+  amountSats: amount(),
+  /** 0 while unknown (decision 61). */
+  feeSats: amount(),
   /** Slot of the payment, which sends the refund (decision 54). */
-  readonly slot: ProviderSlot
-  readonly kind: KindName
-  readonly email: string | null
-  readonly reason: string | null
+  slot: text<ProviderSlot>('provider_slot'),
+  kind: text<KindName>('provider_kind'),
+  /** Null while it is unknown whether the provider accepted it. */
+  providerRefundId: optional(text()),
+  transactionHash: optional(text()),
+  email: optional(text()),
+  reason: optional(text()),
+  createdAt: moment(),
+  /** When confirmed or failed; null before. */
+  processedAt: optional(moment())
 }
+export type Refund = RecordOf<typeof refundColumns>
 
 /** All satoshis that can exist. */
 const MAX_SATS = 2_100_000_000_000_000
@@ -145,7 +158,7 @@ export function refundView(refund: Refund, now: number): RefundView {
     ...(refund.lightningAddress === null ? {} : { lightningAddress: refund.lightningAddress }),
     refundType: refund.type,
     transactionHash: refund.transactionHash,
-    createdAt: new Date(refund.createdAt).toISOString(),
+    createdAt: iso(refund.createdAt),
     ...(message === null ? {} : { message })
   }
 }
@@ -153,7 +166,7 @@ export function refundView(refund: Refund, now: number): RefundView {
 export function refundDetails(refund: Refund, now: number): RefundDetails {
   return {
     ...refundView(refund, now),
-    processedAt: refund.processedAt === null ? null : new Date(refund.processedAt).toISOString(),
+    processedAt: iso(refund.processedAt),
     reason: refund.reason
   }
 }
@@ -174,7 +187,7 @@ export function adviceOn(refund: Refund, now: number): string | null {
   if (!isUnknownToProvider(refund)) return null
   const search =
     now < refund.createdAt + LOOKED_UP_FOR
-      ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
+      ? `it is looked up until ${iso(refund.createdAt + LOOKED_UP_FOR)}`
       : 'it is no longer looked up automatically'
   return (
     `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +

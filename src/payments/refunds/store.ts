@@ -2,24 +2,10 @@ import type { PageRange, ListTotal } from '../../engine/operations/keyset.ts'
 import { KEY_LIFETIME, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
 import { sumOf } from '../../platform/database/own-plan.ts'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
-import {
-  amount,
-  containing,
-  dateOrNull,
-  integer,
-  optional,
-  records,
-  text,
-  moment,
-  together,
-  type Records,
-  type Row
-} from '../../platform/database/rows.ts'
-import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
-import type { KindName } from '../../lightning/provider-calls/provider.ts'
+import { containing, dateOrNull, records, text, moment, together, type Row } from '../../platform/database/rows.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
-import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'
-import type { RefundQuery, Refund } from './schema.ts'
+import { isOpen } from '../../lightning/providers/payout-states.ts'
+import { refundColumns, type RefundQuery, type Refund } from './schema.ts'
 
 type RefundFilter = Pick<RefundQuery, 'status' | 'text'>
 
@@ -34,68 +20,7 @@ export const LIGHTNING_INVOICE_INDEX = 'refunds_of_lightning_invoice'
 /** Unique index: refunds of a merchant share no idempotency key. */
 export const IDEMPOTENCY_KEY_INDEX = 'refunds_of_idempotency_key'
 
-export interface RefundStore {
-  /** Sums of one payment's refunds, stable while the caller holds the payment's row lock. */
-  sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
-  /**
-   * Adds a refund. Takes over the idempotency key of a final refund with another body after a day.
-   * @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX`
-   */
-  insert(sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
-  byKey(merchantId: number, key: string): Promise<Kept<Refund> | null>
-  /** Frees the idempotency key of a refund that its client never learned of. */
-  forgetKey(sql: TransactionSql, refundId: string): Promise<void>
-  lock(sql: TransactionSql, refundId: string): Promise<Refund | null>
-  write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
-  get(merchantId: number, refundId: string): Promise<Refund | null>
-  /** Newest first, ties by id descending. */
-  list(merchantId: number, filter: RefundFilter, page: PageRange): Promise<Refund[]>
-  sum(merchantId: number, filter: RefundFilter): Promise<ListTotal>
-  /** Newest first. */
-  ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
-  /**
-   * Takes at most `limit` due open refunds, longest due first, and postpones them by `pause` milliseconds in one
-   * statement: only one process gets each. Skips those older than `oldest` milliseconds.
-   */
-  takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
-  /** Refunds of one payment whose acceptance by the provider is unknown. */
-  lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]>
-  forAdmin(refundId: string): Promise<SettledRefund | null>
-  /** Oldest first, `settled` newest first; of `lost` only those made by `madeBefore`. */
-  listForAdmin(view: RefundViewName, madeBefore: number, page: PageRange): Promise<SettledRefund[]>
-  /**
-   * Settles an open refund atomically with its audit data. `not-sent` requires no acknowledgment and a creation by
-   * `madeBefore`. Null, and nothing written, otherwise.
-   */
-  settle(
-    sql: TransactionSql,
-    refundId: string,
-    settlement: RefundSettlement,
-    madeBefore: number
-  ): Promise<Refund | null>
-  checkAt(refundId: string, nextCheckAt: number): Promise<void>
-}
-
-const refundRows: Records<Refund> = records({
-  refundId: text(),
-  merchantId: integer(),
-  invoiceId: text(),
-  status: text<RefundStatus>(),
-  type: text<RefundType>('refund_type'),
-  address: text('refund_address'),
-  lightningAddress: optional(text()),
-  paymentHash: optional(text()),
-  amountSats: amount(),
-  feeSats: amount(),
-  slot: text<ProviderSlot>('provider_slot'),
-  kind: text<KindName>('provider_kind'),
-  providerRefundId: optional(text()),
-  transactionHash: optional(text()),
-  email: optional(text()),
-  reason: optional(text()),
-  createdAt: moment(),
-  processedAt: optional(moment())
-})
+const refundRows = records(refundColumns)
 
 const settlementRows = records({
   settlement: together({
@@ -119,17 +44,22 @@ async function sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSum
   return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
 }
 
-export class SqlRefundStore implements RefundStore {
+export class RefundStore {
   readonly #database: Database
 
   constructor(database: Database) {
     this.#database = database
   }
 
+  /** Sums of one payment's refunds, stable while the caller holds the payment's row lock. */
   sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
     return sums(sql, invoiceId)
   }
 
+  /**
+   * Adds a refund. Takes over the idempotency key of a final refund with another body after a day.
+   * @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX`
+   */
   async insert(
     sql: TransactionSql,
     refund: Refund,
@@ -161,6 +91,7 @@ export class SqlRefundStore implements RefundStore {
     return { made, fingerprint: row.idempotency_fingerprint, freeAt }
   }
 
+  /** Frees the idempotency key of a refund that its client never learned of. */
   async forgetKey(sql: TransactionSql, refundId: string): Promise<void> {
     await sql`update refunds set idempotency_key = null, idempotency_fingerprint = null where refund_id = ${refundId}`
   }
@@ -182,6 +113,7 @@ export class SqlRefundStore implements RefundStore {
     )
   }
 
+  /** Newest first, ties by id descending. */
   async list(merchantId: number, filter: RefundFilter, page: PageRange): Promise<Refund[]> {
     const sql = this.#database.sql
     return await refundRows.all(sql`
@@ -197,11 +129,16 @@ export class SqlRefundStore implements RefundStore {
     )
   }
 
+  /** Newest first. */
   async ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]> {
     return await refundRows.all(this.#database.sql`
       select * from refunds where merchant_id = ${merchantId} and invoice_id = ${invoiceId} order by created_at desc, refund_id desc`)
   }
 
+  /**
+   * Takes at most `limit` due open refunds, longest due first, and postpones them by `pause` milliseconds in one
+   * statement: only one process gets each. Skips those older than `oldest` milliseconds.
+   */
   async takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]> {
     return await refundRows.all(this.#database.sql`
       update refunds set next_check_at = ${new Date(now + pause)} where refund_id in (
@@ -210,6 +147,7 @@ export class SqlRefundStore implements RefundStore {
       returning *`)
   }
 
+  /** Refunds of one payment whose acceptance by the provider is unknown. */
   async lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]> {
     return await refundRows.all(sql`
       select * from refunds where invoice_id = ${invoiceId} and status = 'pending' and provider_refund_id is null order by created_at`)
@@ -223,6 +161,7 @@ export class SqlRefundStore implements RefundStore {
     return row === undefined ? null : readSettled(row)
   }
 
+  /** Oldest first, `settled` newest first; of `lost` only those made by `madeBefore`. */
   async listForAdmin(view: RefundViewName, madeBefore: number, page: PageRange): Promise<SettledRefund[]> {
     const { sql } = this.#database
     const which =
@@ -238,6 +177,10 @@ export class SqlRefundStore implements RefundStore {
     return rows.map(readSettled)
   }
 
+  /**
+   * Settles an open refund atomically with its audit data. `not-sent` requires no acknowledgment and a creation by
+   * `madeBefore`. Null, and nothing written, otherwise.
+   */
   async settle(
     sql: TransactionSql,
     refundId: string,

@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
-import { column, flag, integer, moment, records, text, type Records } from '../../platform/database/rows.ts'
+import { column, flag, integer, moment, records, text, type RecordOf } from '../../platform/database/rows.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import type { Secret, SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
@@ -12,17 +12,23 @@ import { rowId, type Random } from '../../platform/system/ids.ts'
 import type { WebhookEvent } from './schema.ts'
 import { isWebhookId, type WebhookStore } from './store.ts'
 
-/** A webhook endpoint beside the account's first. Time in milliseconds since the epoch. */
-export interface WebhookEndpoint {
-  readonly id: string
-  readonly merchantId: number
-  readonly url: string
+/** A webhook endpoint beside the account's first. */
+const endpointColumns = {
+  id: text(),
+  merchantId: integer(),
+  url: text(),
   /** Sealed signing secret. */
-  readonly secret: string
-  readonly events: readonly WebhookEvent[] | null
-  readonly isActive: boolean
-  readonly createdAt: number
+  secret: text(),
+  events: column(
+    null,
+    (stored: readonly WebhookEvent[] | null) => stored,
+    chosen => (chosen === null ? null : [...chosen])
+  ),
+  isActive: flag(),
+  createdAt: moment()
 }
+export type WebhookEndpoint = RecordOf<typeof endpointColumns>
+const endpointRows = records(endpointColumns)
 
 /** An endpoint with its secret, shown only once. */
 interface IssuedEndpoint {
@@ -45,20 +51,6 @@ export interface WebhookEndpointsDependencies {
 
 export const REMOVED = 'The webhook endpoint was removed.'
 export const PAUSED = 'The webhook endpoint was paused.'
-
-const endpointRows: Records<WebhookEndpoint> = records({
-  id: text(),
-  merchantId: integer(),
-  url: text(),
-  secret: text(),
-  events: column(
-    null,
-    (stored: readonly WebhookEvent[] | null) => stored,
-    chosen => (chosen === null ? null : [...chosen])
-  ),
-  isActive: flag(),
-  createdAt: moment()
-})
 
 /**
  * Webhook endpoints beside the contract's webhook URL. Deliveries use the address and secret at the time of sending.

@@ -1,13 +1,13 @@
 import { sentWebhooks, webhookOperations, endpointOperations } from './operations.ts'
 import { WebhookEndpoints, type WebhookEndpointsDependencies } from './endpoints.ts'
 import { Webhooks, type WebhooksDependencies } from './service.ts'
-import { SqlWebhookStore } from './store.ts'
+import { WebhookStore } from './store.ts'
 
 export function openWebhooks(
   dependencies: Omit<WebhooksDependencies, 'store' | 'endpoints' | 'times'> &
     Omit<WebhookEndpointsDependencies, 'store'>
 ) {
-  const store = new SqlWebhookStore(dependencies.database)
+  const store = new WebhookStore(dependencies.database)
   const endpoints = new WebhookEndpoints({ ...dependencies, store })
   const webhooks = new Webhooks({ ...dependencies, store, endpoints })
   return {

@@ -1,9 +1,11 @@
 import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
+import { integer, moment, optional, text, type RecordOf } from '../../platform/database/rows.ts'
 import { isoTime, isoTimeOrNull, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 
 /** An attempt is due or running, the last one got 2xx, or the last one failed without a retry. */
-export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
+const DELIVERY_STATUSES = ['pending', 'delivered', 'failed'] as const
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
 /** Event names. Payment events differ by status, the others by name. */
 export const WEBHOOK_EVENTS = Object.freeze([
@@ -18,29 +20,30 @@ export const WEBHOOK_EVENTS = Object.freeze([
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 /** An event for one merchant with its delivery state. */
-export interface Delivery {
-  readonly id: string
-  readonly merchantId: number
-  readonly endpointId: string | null
-  readonly event: WebhookEvent
-  readonly invoiceId: string | null
-  readonly paymentHash: string | null
-  readonly status: DeliveryStatus
+export const deliveryColumns = {
+  id: text(),
+  merchantId: integer(),
+  endpointId: optional(text()),
+  event: text<WebhookEvent>(),
+  invoiceId: optional(text()),
+  paymentHash: optional(text()),
+  status: text<DeliveryStatus>(),
   /** Address of the last attempt; before the first, the address at the event. Null when none was set. */
-  readonly url: string | null
-  readonly attempts: number
+  url: optional(text()),
+  attempts: integer(),
   /** Of the last attempt; null without a response. */
-  readonly responseStatus: number | null
+  responseStatus: optional(integer()),
   /** First KiB of the last response. */
-  readonly responseBody: string | null
-  readonly error: string | null
-  readonly createdAt: number
-  readonly lastAttemptAt: number | null
+  responseBody: optional(text()),
+  error: optional(text()),
+  createdAt: moment(),
+  lastAttemptAt: optional(moment()),
   /** Null when no retry is scheduled. */
-  readonly nextAttemptAt: number | null
+  nextAttemptAt: optional(moment()),
   /** First successful delivery; kept when a later resend fails. */
-  readonly deliveredAt: number | null
+  deliveredAt: optional(moment())
 }
+export type Delivery = RecordOf<typeof deliveryColumns>
 
 /** Response for the merchant (decision 161). */
 export const DeliveryView = Type.Object(
@@ -52,7 +55,7 @@ export const DeliveryView = Type.Object(
     event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
     invoiceId: nullableText('Of a payment.'),
     paymentHash: nullableText('64 lower-case hex characters.'),
-    status: Type.Enum(['pending', 'delivered', 'failed'], {
+    status: Type.Enum([...DELIVERY_STATUSES], {
       description: 'failed: the last attempt failed, and no other is scheduled.'
     }),
     url: nullableText(
@@ -83,7 +86,7 @@ export type DeliverySentView = Static<typeof DeliverySentView>
 /** As for challenges (decision 161). */
 export const DeliveryQuery = Type.Object({
   endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),
-  status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
+  status: Type.Optional(Type.Enum([...DELIVERY_STATUSES])),
   invoiceId: Type.Optional(Type.String({ maxLength: 64, description: 'Only events of this payment.' })),
   since: Type.Optional(isoTimeQuery('ISO 8601; only events of then or later.')),
   limit: Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' })),
@@ -116,22 +119,11 @@ export const TestView = Type.Object(
 )
 export type TestView = Static<typeof TestView>
 
-export function deliveryView(delivery: Delivery): DeliveryView {
-  const { id, endpointId, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } =
-    delivery
+export function deliveryView({ merchantId: _merchantId, ...delivery }: Delivery): DeliveryView {
   return {
-    id,
-    endpointId: endpointId ?? 'first',
-    event,
-    invoiceId,
-    paymentHash,
-    status,
-    url,
-    attempts,
-    responseStatus,
-    responseBody,
-    error,
-    createdAt: new Date(delivery.createdAt).toISOString(),
+    ...delivery,
+    endpointId: delivery.endpointId ?? 'first',
+    createdAt: iso(delivery.createdAt),
     lastAttemptAt: iso(delivery.lastAttemptAt),
     nextAttemptAt: iso(delivery.nextAttemptAt),
     deliveredAt: iso(delivery.deliveredAt)

@@ -12,7 +12,7 @@ import {
   type Row
 } from '../../platform/database/rows.ts'
 import type { EndpointTimes } from './delivery.ts'
-import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
+import { deliveryColumns, type Delivery, type DeliveryStatus, type WebhookEvent } from './schema.ts'
 
 export interface NewDelivery {
   readonly id: string
@@ -92,60 +92,12 @@ export interface Overdue extends PacedDelivery {
   readonly attempt: number
 }
 
-export interface WebhookStore {
-  /** Writes events in the causing transaction, a delivery per subscribed endpoint. Returns only new ones. */
-  add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly PacedDelivery[]>
-  /**
-   * Claims an attempt: one process at a time, and none after that number has ended. Null otherwise. A failed delivery's
-   * own job gets a further attempt.
-   */
-  claim(claim: Claim): Promise<ClaimedAttempt | null>
-  /** A pending attempt that another process has claimed, and may never finish. */
-  claimedByOther(id: string, attempt: number): Promise<ClaimedDelivery | null>
-  unclaim(id: string, attempt: number): Promise<void>
-  /** Writes the outcome of a claimed attempt. False, and nothing written, when that number had ended. */
-  finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
-  /**
-   * Makes one attempt due now: the scheduled one if pending, else a single further one. Null for an unknown delivery
-   * and another merchant's. Concurrent calls are serialized.
-   */
-  resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null>
-  /** Fails an endpoint's waiting deliveries with the reason, except those being sent. */
-  abandon(sql: TransactionSql, endpointId: string, error: string, now: number): Promise<void>
-  list(
-    merchantId: number,
-    filter: DeliveryFilter
-  ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
-  sent(merchantId: number, id: string): Promise<{ readonly delivery: Delivery; readonly body: string } | null>
-  /** Unclaimed only, oldest first. */
-  overdue(due: number, now: number, limit: number): Promise<Overdue[]>
-  /** Returns the number of deleted events; pending ones stay. */
-  purge(before: number, limit: number): Promise<number>
-}
-
 /** Whether a text can be a delivery or endpoint id; the database rejects queries with others. */
 export function isWebhookId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 }
 
-const deliveryRows: Records<Delivery> = records({
-  id: text(),
-  merchantId: integer(),
-  endpointId: optional(text()),
-  event: text<WebhookEvent>(),
-  invoiceId: optional(text()),
-  paymentHash: optional(text()),
-  status: text<DeliveryStatus>(),
-  url: optional(text()),
-  attempts: integer(),
-  responseStatus: optional(integer()),
-  responseBody: optional(text()),
-  error: optional(text()),
-  createdAt: moment(),
-  lastAttemptAt: optional(moment()),
-  nextAttemptAt: optional(moment()),
-  deliveredAt: optional(moment())
-})
+const deliveryRows = records(deliveryColumns)
 
 const paceColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
 const claimRows = records({
@@ -192,17 +144,22 @@ const ADD = overRows<NewDelivery>(
     left join webhook_paces on endpoint = coalesce(endpoint_id::text, merchant_id::text)`
 )
 
-export class SqlWebhookStore implements WebhookStore {
+export class WebhookStore {
   readonly #database: Database
 
   constructor(database: Database) {
     this.#database = database
   }
 
+  /** Writes events in the causing transaction, a delivery per subscribed endpoint. Returns only new ones. */
   async add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly PacedDelivery[]> {
     return await addedRows.all(ADD.run(sql, deliveries))
   }
 
+  /**
+   * Claims an attempt: one process at a time, and none after that number has ended. Null otherwise. A failed delivery's
+   * own job gets a further attempt.
+   */
   async claim({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
     const claimed = await claimRows.one(this.#database.sql`
       update webhook_deliveries set claimed_until = ${new Date(until)}
@@ -214,6 +171,7 @@ export class SqlWebhookStore implements WebhookStore {
     return { ...rest, attempt: attempts + 1, retries: retries && status === 'pending' }
   }
 
+  /** A pending attempt that another process has claimed, and may never finish. */
   async claimedByOther(id: string, attempt: number): Promise<ClaimedDelivery | null> {
     return await claimedRows.one(this.#database.sql`
       select id, merchant_id, endpoint_id, claimed_until,
@@ -227,6 +185,7 @@ export class SqlWebhookStore implements WebhookStore {
       .sql`update webhook_deliveries set claimed_until = null where id = ${id} and attempts = ${attempt - 1}`
   }
 
+  /** Writes the outcome of a claimed attempt. False, and nothing written, when that number had ended. */
   async finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean> {
     const ended = new Date(outcome.endedAt)
     const rows = await sql`
@@ -241,6 +200,10 @@ export class SqlWebhookStore implements WebhookStore {
     return rows.length === 1
   }
 
+  /**
+   * Makes one attempt due now: the scheduled one if pending, else a single further one. Null for an unknown delivery
+   * and another merchant's. Concurrent calls are serialized.
+   */
   async resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
     const [row] = await sql<
       Array<
@@ -258,6 +221,7 @@ export class SqlWebhookStore implements WebhookStore {
     return { ...times, delivery, attempt: delivery.attempts + 1 }
   }
 
+  /** Fails an endpoint's waiting deliveries with the reason, except those being sent. */
   async abandon(sql: TransactionSql, endpointId: string, error: string, now: number): Promise<void> {
     await sql`
       update webhook_deliveries set status = 'failed', error = ${error}, next_attempt_at = null, failed_job = null
@@ -289,6 +253,7 @@ export class SqlWebhookStore implements WebhookStore {
     return row === undefined ? null : { delivery: deliveryRows.read(row), body: row.body }
   }
 
+  /** Unclaimed only, oldest first. */
   async overdue(due: number, now: number, limit: number): Promise<Overdue[]> {
     return await overdueRows.all(this.#database.sql`
       select id, merchant_id, endpoint_id, attempts + 1 as attempt,
@@ -298,6 +263,7 @@ export class SqlWebhookStore implements WebhookStore {
       order by next_attempt_at limit ${limit}`)
   }
 
+  /** Returns the number of deleted events; pending ones stay. */
   async purge(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       delete from webhook_deliveries where id in (

@@ -233,8 +233,10 @@ export class BitcoinPlans {
         ...subscription,
         id: BITCOIN_PREFIX + randomToken(16, random),
         merchantId: null,
+        state: 'incomplete',
         currentPeriodEnd: null,
         anchorDay: null,
+        reminded: null,
         createdAt: now
       }
       await store.insertSubscription(sql, renewed)

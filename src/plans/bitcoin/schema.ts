@@ -1,3 +1,4 @@
+import { amount, integer, moment, optional, text, type RecordOf } from '../../platform/database/rows.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
@@ -7,40 +8,42 @@ import { type SoldPlan, buyer, PlanView } from '../plans.ts'
 /** `incomplete`: not paid yet; `replaced`: the account has a newer one. */
 export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
 
-export interface BitcoinSubscription {
-  readonly id: string
-  readonly email: string
-  readonly customerName: string | null
-  readonly plan: SoldPlan
+export const subscriptionColumns = {
+  id: text(),
+  email: text(),
+  customerName: optional(text()),
+  plan: text<SoldPlan>('plan_tier'),
   /** Null until known: buyers without a key are matched by address once they paid. */
-  readonly merchantId: number | null
-  readonly state: BitcoinState
+  merchantId: optional(integer()),
+  state: text<BitcoinState>(),
   /** Null before the first payment. */
-  readonly currentPeriodEnd: number | null
+  currentPeriodEnd: optional(moment()),
   /** Day of the month on which periods end; null before the first payment. */
-  readonly anchorDay: number | null
+  anchorDay: optional(integer()),
   /** The last mail sent about the current period's end. */
-  readonly reminded: RenewalStep | null
-  readonly createdAt: number
+  reminded: optional(text<RenewalStep>()),
+  createdAt: moment()
 }
+export type BitcoinSubscription = RecordOf<typeof subscriptionColumns>
 
-export interface BitcoinInvoice {
+export const invoiceColumns = {
   /** 15 random digits (decision 10). */
-  readonly invoiceId: string
-  readonly subscriptionId: string
-  readonly paymentHash: string
+  invoiceId: text(),
+  subscriptionId: text(),
+  paymentHash: text(),
   /** Random; sufficient to open the pay page. */
-  readonly payToken: string
+  payToken: text(),
   /** Whole US dollars. */
-  readonly priceUsd: number
-  readonly amountSats: number
-  readonly description: string
-  readonly invoice: string
-  readonly kind: KindName
-  readonly createdAt: number
-  readonly expiresAt: number
-  readonly paidAt: number | null
+  priceUsd: integer(),
+  amountSats: amount(),
+  description: text(),
+  invoice: text(),
+  kind: text<KindName>('provider_kind'),
+  createdAt: moment(),
+  expiresAt: moment(),
+  paidAt: optional(moment())
 }
+export type BitcoinInvoice = RecordOf<typeof invoiceColumns>
 
 const BitcoinPlanView = Type.Object(
   {

@@ -1,63 +1,28 @@
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
-import {
-  amount,
-  dateOrNull,
-  flag,
-  integer,
-  optional,
-  records,
-  text,
-  moment,
-  type Records
-} from '../../platform/database/rows.ts'
+import { dateOrNull, flag, integer, records, text, moment, type RecordOf } from '../../platform/database/rows.ts'
 import { isUniqueViolation } from '../../platform/database/database.ts'
-import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import { FIRST_NOTICE, type Period, type RenewalStep } from './period.ts'
 import { InvoiceIdTaken } from '../../payments/payments/store.ts'
-import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'
+import { invoiceColumns, subscriptionColumns, type BitcoinInvoice, type BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
 
-/** A subscription whose period is ending or has ended, with its account. */
-export interface EndingSubscription {
-  readonly subscription: BitcoinSubscription
-  readonly merchant: { readonly id: number; readonly name: string; readonly email: string; readonly isActive: boolean }
-}
-
-const subscriptionRows: Records<BitcoinSubscription> = records({
-  id: text(),
-  email: text(),
-  customerName: optional(text()),
-  plan: text<SoldPlan>('plan_tier'),
-  merchantId: optional(integer()),
-  state: text<BitcoinState>(),
-  currentPeriodEnd: optional(moment()),
-  anchorDay: optional(integer()),
-  reminded: optional(text<RenewalStep>()),
-  createdAt: moment()
-})
-
-const invoiceRows: Records<BitcoinInvoice> = records({
-  invoiceId: text(),
-  subscriptionId: text(),
-  paymentHash: text(),
-  payToken: text(),
-  priceUsd: integer(),
-  amountSats: amount(),
-  description: text(),
-  invoice: text(),
-  kind: text<KindName>('provider_kind'),
-  createdAt: moment(),
-  expiresAt: moment(),
-  paidAt: optional(moment())
-})
-
-const periodRows: Records<Period> = records({ end: moment(), anchorDay: integer() })
-const merchantRows: Records<EndingSubscription['merchant']> = records({
+const endingMerchantColumns = {
   id: integer('merchant_id'),
   name: text('merchant_name'),
   email: text('merchant_email'),
   isActive: flag('merchant_active')
-})
+}
+
+/** A subscription whose period is ending or has ended, with its account. */
+export interface EndingSubscription {
+  readonly subscription: BitcoinSubscription
+  readonly merchant: RecordOf<typeof endingMerchantColumns>
+}
+
+const subscriptionRows = records(subscriptionColumns)
+const invoiceRows = records(invoiceColumns)
+const periodRows = records({ end: moment(), anchorDay: integer() })
+const merchantRows = records(endingMerchantColumns)
 
 /** Key of the advisory lock, unique in boltgate. */
 const LOCK = 7_301_325_013
@@ -71,20 +36,13 @@ export class BitcoinStore {
   }
 
   async insertSubscription(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
-    await sql`
-      insert into bitcoin_subscriptions (id, email, customer_name, plan_tier, merchant_id, created_at)
-      values (${subscription.id}, ${subscription.email}, ${subscription.customerName}, ${subscription.plan}, ${subscription.merchantId}, ${new Date(subscription.createdAt)})`
+    await sql`insert into bitcoin_subscriptions ${sql(subscriptionRows.write(sql, subscription))}`
   }
 
   /** @throws InvoiceIdTaken, which aborts the transaction */
   async insertInvoice(sql: TransactionSql, invoice: BitcoinInvoice): Promise<void> {
     try {
-      await sql`
-        insert into bitcoin_invoices (
-          invoice_id, subscription_id, payment_hash, pay_token, price_usd, amount_sats, description, invoice, provider_kind, created_at, expires_at)
-        values (
-          ${invoice.invoiceId}, ${invoice.subscriptionId}, ${invoice.paymentHash}, ${invoice.payToken}, ${invoice.priceUsd}, ${invoice.amountSats},
-          ${invoice.description}, ${invoice.invoice}, ${invoice.kind}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`
+      await sql`insert into bitcoin_invoices ${sql(invoiceRows.write(sql, invoice))}`
     } catch (error) {
       if (isUniqueViolation(error, 'bitcoin_invoices_pkey'))
         throw new InvoiceIdTaken('the invoice id is taken', { cause: error })

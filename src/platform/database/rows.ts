@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts'
+import type { SealedValue } from '../keys/secrets.ts'
 import { Batch } from './batch.ts'
 
 export type Row = Readonly<Record<string, unknown>>
@@ -145,18 +146,13 @@ export function optional<T>(inner: Column<T>): Column<T | null> {
   }
 }
 
-/** A nullable column whose text depends on its row's `id`, such as a ciphertext sealed for it. */
-export function ofRow<I extends string | number, T>(
-  name: string,
-  read: (stored: string, id: I) => T,
-  send: (value: T) => string
-): Column<T | null> {
+/** A nullable ciphertext, sealed for this column of its row's `id`. */
+export function sealed(table: string, column: string): Column<SealedValue | null> {
   return optional({
-    name,
-    // `I` is the type of the table's id.
-    read: (row, own) => read(row[own] as string, row['id'] as I),
-    write: (_sql, value, own, sent) => {
-      sent[own] = send(value)
+    name: column,
+    read: row => ({ ciphertext: String(row[column]), place: { table, column, row: String(row['id']) } }),
+    write: (_sql, { ciphertext }, name, sent) => {
+      sent[name] = ciphertext
     }
   })
 }

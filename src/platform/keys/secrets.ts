@@ -55,6 +55,12 @@ export interface SealedPlace {
   row: string
 }
 
+/** A ciphertext and its location, authenticated together. */
+export interface SealedValue {
+  readonly ciphertext: string
+  readonly place: SealedPlace
+}
+
 /** A ciphertext that cannot be opened. The message names the failed step, never the content. */
 export class UnsealError extends Error {
   override name = 'UnsealError'

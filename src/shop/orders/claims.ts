@@ -2,7 +2,7 @@ import { INVALID_STATE, UNAUTHORIZED, REQUEST_MALFORMED } from '../../engine/ope
 import { LongError } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
-import { equalBytes, Secret, type SealedPlace, type Sealer } from '../../platform/keys/secrets.ts'
+import { equalBytes, type Sealer } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { notShippedTo, shipsTo } from '../cart.ts'
 import { countryCode } from '../countries.ts'
@@ -221,28 +221,16 @@ export class ClaimStore {
   }
 }
 
-interface NewClaimToken {
-  readonly token: Secret<string>
-  /** The lookup key. A slow hash would add nothing: the token has 256 random bits. */
-  readonly digest: Buffer
-  /** Sealed, to show it again. */
-  readonly ciphertext: string
-}
-
-/** Makes a claim token (decision 134): 32 random bytes in base64url. */
-export function newClaimToken(orderId: string, sealer: Sealer, random: Random): NewClaimToken {
+/**
+ * Makes a claim token (decision 134): 32 random bytes in base64url. `digest` is the lookup key: a slow hash would add
+ * nothing to 256 random bits. `ciphertext` shows it again.
+ */
+export function newClaimToken(orderId: string, sealer: Sealer, random: Random) {
   const token = randomToken(32, random)
-  return {
-    token: new Secret(token),
-    digest: claimDigest(token),
-    ciphertext: sealer.seal(token, claimTokenPlace(orderId))
-  }
+  const place = { table: 'storefront_orders', column: 'claim_token', row: orderId }
+  return { digest: claimDigest(token), ciphertext: sealer.seal(token, place) }
 }
 
 export function claimDigest(token: string): Buffer {
   return hash('sha256', token, 'buffer')
-}
-
-export function claimTokenPlace(orderId: string): SealedPlace {
-  return { table: 'storefront_orders', column: 'claim_token', row: orderId }
 }

@@ -4,7 +4,7 @@ import { LongError } from '../../engine/operations/errors.ts'
 import { equalBytes } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { type ClaimStore, claimDigest } from './claims.ts'
-import { isOrderId, type OrderStore, type OrderRecord } from './store.ts'
+import { isOrderId, type OrderRecord, type OrderStore, type OrderSums } from './store.ts'
 import type { OrderPlacement } from './placement.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
@@ -18,19 +18,9 @@ interface OrderQuery {
   readonly pageSize: number
 }
 
-/** Totals of a merchant's store, purged orders included (decision 149). */
-export interface StoreStats {
-  readonly totalCheckouts: number
-  readonly paidOrders: number
+export interface StoreStats extends OrderSums {
   /** Paid orders per checkout, 0 to 1 with four decimals. */
   readonly conversionRate: number
-  /** Of paid orders only. */
-  readonly totalPaidSats: number
-  readonly totalPaidCents: number
-  readonly fulfilled: number
-  readonly shipped: number
-  readonly firstOrderAt: number | null
-  readonly lastOrderAt: number | null
 }
 
 interface OrdersOptions {
@@ -93,17 +83,9 @@ export class Orders {
 
   async stats(merchantId: number): Promise<StoreStats> {
     const sums = await this.#options.store.sums(merchantId)
-    return {
-      totalCheckouts: sums.checkouts,
-      paidOrders: sums.paidOrders,
-      conversionRate: sums.checkouts === 0 ? 0 : Math.round((sums.paidOrders * 10_000) / sums.checkouts) / 10_000,
-      totalPaidSats: sums.paidSats,
-      totalPaidCents: sums.paidCents,
-      fulfilled: sums.fulfilled,
-      shipped: sums.shipped,
-      firstOrderAt: sums.firstOrderAt,
-      lastOrderAt: sums.lastOrderAt
-    }
+    const { totalCheckouts, paidOrders } = sums
+    const conversionRate = totalCheckouts === 0 ? 0 : Math.round((paidOrders * 10_000) / totalCheckouts) / 10_000
+    return { ...sums, conversionRate }
   }
 
   /**

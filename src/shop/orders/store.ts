@@ -1,14 +1,12 @@
 import type { Sql, TransactionSql, Database } from '../../platform/database/database.ts'
 import {
+  orderColumns,
   storable,
   storableOrNull,
   type Order,
   type OrderFailure,
   type OrderStatus,
-  type RefundRequest,
-  type FailureReason,
-  type OrderItem,
-  type TaxLine
+  type RefundRequest
 } from '../schema.ts'
 import type { Random } from '../../platform/system/ids.ts'
 import {
@@ -16,27 +14,12 @@ import {
   bytes,
   containing,
   dateOrNull,
-  flag,
-  group,
-  integer,
-  json,
-  ofRow,
+  moment,
   optional,
   records,
   text,
-  moment,
-  together,
-  type Records
+  type RecordOf
 } from '../../platform/database/rows.ts'
-import type { SealedValue } from '../../lightning/providers/slot-keys.ts'
-import { claimTokenPlace } from './claims.ts'
-
-export interface OrderRecord extends Order {
-  /** SHA-256; null before payment. */
-  readonly claimDigest: Uint8Array | null
-  readonly holdId: string | null
-  readonly mailedAt: number | null
-}
 
 interface PaidFacts {
   readonly paidAt: number
@@ -49,17 +32,6 @@ interface ClaimedFacts {
   readonly platformOrderId: string
   readonly orderNumber: string
   readonly nextCheckAt: number
-}
-
-interface OrderSums {
-  readonly checkouts: number
-  readonly paidOrders: number
-  readonly paidSats: number
-  readonly paidCents: number
-  readonly fulfilled: number
-  readonly shipped: number
-  readonly firstOrderAt: number | null
-  readonly lastOrderAt: number | null
 }
 
 export interface Rows {
@@ -87,71 +59,29 @@ export function isOrderId(text: string): boolean {
   return ORDER_ID.test(text)
 }
 
-const orderRows: Records<OrderRecord> = records({
-  id: text(),
-  storefrontId: integer(),
-  merchantId: integer(),
-  paymentHash: text(),
-  status: text<OrderStatus>(),
-  // Older orders lack it and were all shipped.
-  items: json(
-    (
-      stored: ReadonlyArray<Omit<OrderItem, 'requiresShipping'> & { readonly requiresShipping?: boolean }>
-    ): readonly OrderItem[] => stored.map(item => ({ ...item, requiresShipping: item.requiresShipping ?? true }))
-  ),
-  location: group({ country: text(), state: text(), zip: text() }),
-  subtotalCents: amount(),
-  shippingCents: amount(),
-  taxCents: amount(),
-  tax: group({ lines: json((stored: readonly TaxLine[]) => stored, 'tax_lines'), isIncluded: flag('taxes_included') }),
-  totalCents: amount(),
-  totalSats: amount(),
-  email: optional(text()),
-  claimToken: ofRow(
-    'claim_token',
-    (ciphertext, id: string): SealedValue => ({ ciphertext, place: claimTokenPlace(id) }),
-    ({ ciphertext }) => ciphertext
-  ),
-  claimExpiresAt: moment(),
-  claimedAt: optional(moment()),
-  platformOrderId: optional(text()),
-  orderNumber: optional(text()),
-  tracking: group({
-    number: optional(text('tracking_number')),
-    carrier: optional(text('tracking_carrier')),
-    url: optional(text('tracking_url'))
-  }),
-  createdAt: moment(),
-  paidAt: optional(moment()),
-  fulfilledAt: optional(moment()),
-  shippedAt: optional(moment()),
-  failure: together({
-    reason: text<FailureReason>('failure_code'),
-    message: text('failure_message'),
-    at: moment('failed_at')
-  }),
-  canceledAt: optional(moment()),
-  refundRequest: together({
-    address: text('refund_address'),
-    type: text<RefundRequest['type']>('refund_type'),
-    at: moment('refund_asked_at')
-  }),
-  refundedAt: optional(moment()),
+const recordColumns = {
+  ...orderColumns,
+  /** SHA-256; null before payment. */
   claimDigest: optional(bytes()),
   holdId: optional(text()),
   mailedAt: optional(moment())
-})
+}
+export type OrderRecord = RecordOf<typeof recordColumns>
+const orderRows = records(recordColumns)
 
-const sumRows: Records<OrderSums> = records({
-  checkouts: amount(),
+/** Totals of a merchant's store, purged orders included (decision 149). Satoshis and cents are of paid orders only. */
+const sumColumns = {
+  totalCheckouts: amount('checkouts'),
   paidOrders: amount(),
-  paidSats: amount(),
-  paidCents: amount(),
+  totalPaidSats: amount('paid_sats'),
+  totalPaidCents: amount('paid_cents'),
   fulfilled: amount(),
   shipped: amount(),
   firstOrderAt: optional(moment()),
   lastOrderAt: optional(moment())
-})
+}
+export type OrderSums = RecordOf<typeof sumColumns>
+const sumRows = records(sumColumns)
 
 /**
  * Stores orders. Methods with a transaction need the row locked by `lock`, so that concurrent changes see each other.

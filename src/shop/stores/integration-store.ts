@@ -1,22 +1,6 @@
-import {
-  isRowId,
-  amount,
-  flag,
-  group,
-  integer,
-  ofRow,
-  optional,
-  records,
-  text,
-  moment,
-  type Column,
-  type Records,
-  type Row
-} from '../../platform/database/rows.ts'
+import { isRowId, records, type Row } from '../../platform/database/rows.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
-import type { SealedValue } from '../../lightning/providers/slot-keys.ts'
-import type { StorePlatformKind } from '../platform.ts'
-import type { Integration } from '../schema.ts'
+import { integrationColumns, type Integration } from '../schema.ts'
 
 export class SlugTaken extends Error {
   override name = 'SlugTaken'
@@ -30,46 +14,7 @@ export class StoreExists extends Error {
 /** Runs in the transaction that writes a store. */
 export type Also = (tx: TransactionSql, integration: Integration) => Promise<void>
 
-export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
-
-export function sealedStoreColumn(id: number, column: StoreSealedColumn, ciphertext: string): SealedValue {
-  return { ciphertext, place: { table: 'storefronts', column, row: String(id) } }
-}
-
-const sealed = (name: StoreSealedColumn): Column<SealedValue | null> =>
-  ofRow(
-    name,
-    (ciphertext, id: number) => sealedStoreColumn(id, name, ciphertext),
-    ({ ciphertext }) => ciphertext
-  )
-
-const integrationRows: Records<Integration> = records({
-  id: integer(),
-  merchantId: integer(),
-  slug: text(),
-  platform: text<StorePlatformKind>(),
-  storefrontDomain: text(),
-  shopHandle: optional(text()),
-  shopName: optional(text()),
-  shopCountry: optional(text()),
-  clientId: optional(text()),
-  clientSecret: sealed('client_secret'),
-  adminApiToken: sealed('admin_api_token'),
-  shipping: group({
-    domesticCents: amount('domestic_shipping_cents'),
-    domesticOnly: flag(),
-    freeEnabled: flag('free_shipping_enabled'),
-    freeThresholdCents: optional(amount('free_shipping_threshold_cents'))
-  }),
-  defaultTaxLocation: optional(text()),
-  listInRegistry: flag(),
-  registryCategories: optional(text()),
-  registryDescription: optional(text()),
-  claimWindowDays: integer(),
-  isActive: flag(),
-  createdAt: moment(),
-  updatedAt: moment()
-})
+const integrationRows = records(integrationColumns)
 
 const SLUG = /^[a-z0-9-]{1,63}$/
 

@@ -7,14 +7,7 @@ import { queue, type JobDeclaration, type Jobs } from '../../platform/jobs/jobs.
 import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
 import { hasCredentials, type IntegrationChange, type IntegrationInput } from './integration-schema.ts'
-import {
-  sealedStoreColumn,
-  SlugTaken,
-  StoreExists,
-  type Also,
-  type IntegrationStore,
-  type StoreSealedColumn
-} from './integration-store.ts'
+import { SlugTaken, StoreExists, type Also, type IntegrationStore } from './integration-store.ts'
 import type { ShopInfo, StoreAccess, StorePlatform } from '../platform.ts'
 import { type Integration, type ShippingRules, type StoreCredentials, centsOf } from '../schema.ts'
 import { platformFailure, slugTaken, STORE_NOT_CONNECTED, storeExists } from '../store-errors.ts'
@@ -221,9 +214,9 @@ export class Storefronts {
   }
 
   #sealed(id: number, opening: Opening): StoreCredentials {
-    const seal = (column: StoreSealedColumn, secret: Secret<string> | null) => {
+    const seal = (column: 'client_secret' | 'admin_api_token', secret: Secret<string> | null) => {
       if (secret === null) return null
-      const { place } = sealedStoreColumn(id, column, '')
+      const place = { table: 'storefronts', column, row: String(id) }
       return { ciphertext: this.#options.sealer.seal(secret.reveal(), place), place }
     }
     return {

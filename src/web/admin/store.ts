@@ -12,7 +12,7 @@ import {
 } from '../../platform/database/rows.ts'
 import type { HeadFields } from '../../accounts/merchants/account.ts'
 import { resolveTier, storedTiers, type PlanTier } from '../../accounts/merchants/plans.ts'
-import { headColumns } from '../../accounts/merchants/store.ts'
+import { headColumns } from '../../accounts/merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
 
 export type Review =

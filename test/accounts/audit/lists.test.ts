@@ -1,6 +1,6 @@
 /** The audit trail as a list: by who, what and when, page by page, and as CSV. */
 import t from 'tap'
-import { SqlAuditStore, type AuditEntry } from '../../../src/accounts/audit/operations.ts'
+import { AuditStore, type AuditEntry } from '../../../src/accounts/audit/operations.ts'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
 import { startGateway } from '../../support/gateway.ts'
 
@@ -11,7 +11,7 @@ t.test(
   'the audit trail is filtered by actor, action, an id and the time, of one account or all, also as CSV',
   async t => {
     const gateway = await startGateway(t)
-    const store = new SqlAuditStore(gateway.database)
+    const store = new AuditStore(gateway.database)
     const { id: merchantId } = gateway.merchant
     const entry = (id: string, at: number, changes: Partial<AuditEntry>): AuditEntry => ({
       id,

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { accountView, licenseView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import type { SealedValue } from '../../../src/lightning/providers/slot-keys.ts'
+import type { SealedValue } from '../../../src/platform/keys/secrets.ts'
 import { aMerchant } from './a-merchant.ts'
 
 const plans = {

@@ -1,5 +1,5 @@
 import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import type { Answer, TestGateway } from '../../support/gateway.ts'
@@ -28,7 +28,7 @@ export async function newAccount(
   const { database } = gateway
   const sealer = new Sealer(new KeyRing(new Secret('seals nothing that the gateway opens')))
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer,
     clock,
     plans: () => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ApiKeys, KeyUses, MAX_KEYS } from '../../../src/accounts/merchants/api-keys.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -14,7 +14,7 @@ async function opened(database: Database) {
   const clock = new ManualClock()
   const uses = new KeyUses({ database, clock, log: silentLog })
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
     clock,
     plans: () => {

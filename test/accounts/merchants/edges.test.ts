@@ -4,7 +4,7 @@ import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { merchantOperations } from '../../../src/accounts/merchants/operations.ts'
 import { providerKeyOperations } from '../../../src/accounts/merchants/provider-operations.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import type { KeyVerdict } from '../../../src/lightning/provider-calls/provider.ts'
@@ -49,7 +49,7 @@ function setUp(merchants: Merchants, production: boolean, validate: () => Promis
 void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer,
     clock: new ManualClock(),
     plans: () => plans

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { quickstart } from '../../../src/accounts/merchants/quickstart.ts'
-import type { SealedValue } from '../../../src/lightning/providers/slot-keys.ts'
+import type { SealedValue } from '../../../src/platform/keys/secrets.ts'
 import { aMerchant } from './a-merchant.ts'
 
 const url = 'https://gw.example'

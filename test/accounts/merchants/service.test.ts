@@ -4,7 +4,7 @@ import { firstRunMerchant } from '../../../src/accounts/merchants/first-run.ts'
 import { gate, subscriptionGate } from '../../../src/accounts/merchants/gate.ts'
 import type { SubscriptionFacts } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { merchantsChannel, SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { merchantsChannel, MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { generateApiKey } from '../../../src/platform/keys/api-key.ts'
 import { DatabaseStopped, type Database } from '../../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
@@ -23,7 +23,7 @@ const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or
 function setUp(database: Database) {
   const clock = new ManualClock()
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer,
     clock,
     plans: () => plans
@@ -299,7 +299,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
 t.test('an unavailable database is 503 with Retry-After, never "no such key"', async t => {
   const away = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
   // Only the methods that this test calls.
-  const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore
+  const store = { byKeyId: away, byId: away } as unknown as MerchantStore
   const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
   await t.rejects(answered(merchants.holderOf(generateApiKey().key.reveal())), {
     status: 503,

@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -13,7 +13,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
   }
   let told = 0
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
     clock: new ManualClock(),
     plans: () => plans,

@@ -9,7 +9,7 @@ import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Charges } from '../../../src/payments/notifications/charges.ts'
 import { notificationOperations } from '../../../src/payments/notifications/operations.ts'
-import { Registration, SqlSubscriptionStore } from '../../../src/payments/notifications/registration.ts'
+import { Registration, SubscriptionStore } from '../../../src/payments/notifications/registration.ts'
 import { Notifications } from '../../../src/payments/notifications/service.ts'
 import { PaymentCharges } from '../../../src/payments/payments/charges.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
@@ -199,7 +199,7 @@ export async function fixture(
     sealer
   )
   const registration = new Registration({
-    store: new SqlSubscriptionStore(database),
+    store: new SubscriptionStore(database),
     payees,
     sealer,
     clock,

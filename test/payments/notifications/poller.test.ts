@@ -1,7 +1,8 @@
 import t, { type Test as T } from 'tap'
 import { Poller, pollRules, type PollRules } from '../../../src/payments/notifications/poller.ts'
 import { FIRST_STATE } from '../../../src/payments/notifications/poll-plan.ts'
-import { PollMemory, SqlPollStore } from '../../../src/payments/notifications/poll-store.ts'
+import { PollMemory } from '../../../src/payments/notifications/poll-store.ts'
+import type { KindName } from '../../../src/lightning/provider-calls/provider.ts'
 import type { ProviderSlot } from '../../../src/lightning/providers/slot-keys.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
@@ -30,8 +31,7 @@ const rules: PollRules = {
 }
 
 interface Polling extends Fixture {
-  readonly store: SqlPollStore
-  memory(slot: ProviderSlot): PollMemory
+  memory(slot: ProviderSlot, kind?: KindName): PollMemory
   poller(slot?: ProviderSlot, different?: Partial<PollRules>, looks?: Pick<ChallengeCharges, 'open'>): Poller
   /** Lets a minute pass and runs the poller, as its job does. */
   minute(poller: Poller): Promise<void>
@@ -44,11 +44,11 @@ async function polling(
 ): Promise<Polling> {
   const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
   const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
-  const store = new SqlPollStore(made.database)
-  const memory = (slot: ProviderSlot) => new PollMemory({ slot, kind: only(payees.inOrder(slot)).name, store, clock })
+  const { database } = made
+  const memory = (slot: ProviderSlot, kind = only(payees.inOrder(slot)).name) =>
+    new PollMemory({ slot, kind, database, clock })
   return {
     ...made,
-    store,
     memory,
     poller: (slot = 'primary', different = {}, looks = ofChallenges) =>
       new Poller({
@@ -644,7 +644,7 @@ void t.test(
 
 void t.test('a plan is saved before any call, and of two concurrent runs one calls', async t => {
   const made = await polling(t)
-  const { primary, clock, poller, store } = made
+  const { primary, clock, memory, poller } = made
   await made.pay(await made.merchant())
   await run(poller())
   clock.advance(MINUTE)
@@ -658,12 +658,12 @@ void t.test('a plan is saved before any call, and of two concurrent runs one cal
   }
   const slow = run(poller())
   await asking.promise
-  t.match((await store.load('primary', 'strike')).state.budgets, { all: { calls: [[clock.now(), 1]] } })
+  t.match((await memory('primary').load()).state.budgets, { all: { calls: [[clock.now(), 1]] } })
   await run(poller())
   resolve()
   await slow
   t.equal(primary.listings.length, 1)
-  t.same((await store.load('primary', 'lnd')).state, FIRST_STATE, 'another kind of provider starts over')
+  t.same((await memory('primary', 'lnd').load()).state, FIRST_STATE, 'another kind of provider starts over')
 })
 
 void t.test(

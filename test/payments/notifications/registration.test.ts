@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Registration, SqlSubscriptionStore } from '../../../src/payments/notifications/registration.ts'
+import { Registration, SubscriptionStore } from '../../../src/payments/notifications/registration.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused } from '../../../src/lightning/provider-calls/errors.ts'
@@ -15,7 +15,7 @@ async function settled({ log }: Fixture, lines: number) {
 function another(made: Fixture) {
   const { database, payees, sealer, clock, log } = made
   return new Registration({
-    store: new SqlSubscriptionStore(database),
+    store: new SubscriptionStore(database),
     payees,
     sealer,
     clock,
@@ -135,7 +135,7 @@ void t.test(
     t.equal(primary.subscriptions[0]?.secret, primary.subscriptions[1]?.secret)
     const { database, payees, sealer, clock } = made
     const moved = new Registration({
-      store: new SqlSubscriptionStore(database),
+      store: new SubscriptionStore(database),
       payees,
       sealer,
       clock,

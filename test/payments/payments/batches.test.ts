@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { IdempotencyKeyTaken } from '../../../src/engine/message/idempotency.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { InvoiceIdTaken, type Reservation } from '../../../src/payments/payments/store.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { numericId, systemRandom } from '../../../src/platform/system/ids.ts'
@@ -11,7 +11,7 @@ import { aPayment, fixture } from './fixture.ts'
 await eachDatabase(t, 'payments that are written together get each its own verdict', async (t, database) => {
   const { merchants, merchant, clock } = await fixture(t, { database })
   const [acme, gone] = [await merchant(), await merchant()]
-  const store = new SqlPaymentStore(database)
+  const store = new PaymentStore(database)
   const now = clock.now()
   const held = (orderId: string, different: Partial<Reservation> = {}) => ({
     merchantId: acme.id,

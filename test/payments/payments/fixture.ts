@@ -6,13 +6,13 @@ import { encodeInvoice, shortDescription } from '../../../src/lightning/codecs/b
 import { gate } from '../../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { FixedPrices, type Prices } from '../../../src/lightning/money/prices.ts'
-import { SignedDemoInvoices } from '../../../src/payments/payments/creator.ts'
+import { DemoInvoices } from '../../../src/payments/payments/creator.ts'
 import { paymentOperations } from '../../../src/payments/payments/operations.ts'
 import type { OnPaymentChange, Payment, PaymentChange, PaymentInput } from '../../../src/payments/payments/schema.ts'
 import { Payments, type PaymentsDependencies } from '../../../src/payments/payments/service.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { PaymentWatch } from '../../../src/payments/payments/watch.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
@@ -135,7 +135,7 @@ export interface Fixture {
   readonly primary: FakeProvider
   readonly alternate: FakeProvider
   readonly payments: Payments
-  readonly store: SqlPaymentStore
+  readonly store: PaymentStore
   /** Reported changes, in order. */
   readonly changes: PaymentChange[]
   /** Listener for changes in their transactions; keeps them in `changes` unless a test sets another. */
@@ -170,10 +170,10 @@ export interface FixtureOptions {
 export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixture> {
   const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const clock = new ManualClock()
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans })
+  const merchants = new Merchants({ store: new MerchantStore(database), sealer, clock, plans: () => plans })
   const primary = new FakeProvider('sandbox', clock)
   const alternate = new FakeProvider('opennode', clock)
-  const store = new SqlPaymentStore(database)
+  const store = new PaymentStore(database)
   const changes: PaymentChange[] = []
   const told: Fixture['told'] = {
     changed: async (_sql, change) => {
@@ -192,7 +192,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
         sealer
       ),
       prices: options.prices ?? new FixedPrices({ USD: '50000', EUR: '40000', GBP: '30000' }),
-      demo: new SignedDemoInvoices({ nodeKey, clock }),
+      demo: new DemoInvoices({ nodeKey, clock }),
       watch: new PaymentWatch(database, options.log ?? silentLog),
       publicUrl: () => 'https://pay.example.com',
       merchant: id => merchants.byId(id),

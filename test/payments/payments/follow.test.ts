@@ -4,7 +4,7 @@ import { PAYMENT_CHANNEL, PaymentWatch } from '../../../src/payments/payments/wa
 import { loadNodeKey } from '../../../src/lightning/kinds/sandbox/node-key.ts'
 import { openDemoInvoices } from '../../../src/payments/payments/creator.ts'
 import { hasPaidPayment } from '../../../src/accounts/merchants/holdings.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase, openAnyDatabase, temporaryFolder } from '../../support/database.ts'
@@ -207,8 +207,8 @@ void t.test('the sweeper', async t => {
   await t.test('one run at a time', async t => {
     let running = 0
     let most = 0
-    const slow = new (class extends SqlPaymentStore {
-      override async unconfirmed(...args: Parameters<SqlPaymentStore['unconfirmed']>) {
+    const slow = new (class extends PaymentStore {
+      override async unconfirmed(...args: Parameters<PaymentStore['unconfirmed']>) {
         most = Math.max(most, ++running)
         const found = await super.unconfirmed(...args)
         running--
@@ -223,8 +223,8 @@ void t.test('the sweeper', async t => {
   await t.test('survives a database outage, and rests between tries', async t => {
     let tries = 0
     let away = true
-    const flaky = new (class extends SqlPaymentStore {
-      override async unconfirmed(...args: Parameters<SqlPaymentStore['unconfirmed']>) {
+    const flaky = new (class extends PaymentStore {
+      override async unconfirmed(...args: Parameters<PaymentStore['unconfirmed']>) {
         tries++
         if (away) throw Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
         return await super.unconfirmed(...args)

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { merchantsChannel, SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { merchantsChannel, MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
@@ -9,7 +9,7 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Tallies } from '../../../src/platform/telemetry/tallies.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProxyDirectory, type ListedProxy } from '../../../src/payments/proxies/directory.ts'
-import { PROXY_CHANNEL, SqlProxyStore, type ProxyRow, type ProxyStore } from '../../../src/payments/proxies/store.ts'
+import { PROXY_CHANNEL, ProxyStore, type ProxyRow } from '../../../src/payments/proxies/store.ts'
 import { aMerchant } from '../../accounts/merchants/a-merchant.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/gateway-process.ts'
@@ -49,14 +49,14 @@ t.test(
   async t => {
     await eachDatabase(t, 'by notification', async (t, database) => {
       const merchants = new Merchants({
-        store: new SqlMerchantStore(database),
+        store: new MerchantStore(database),
         sealer: new Sealer(new KeyRing(new Secret('a'.repeat(64)), [])),
         clock: systemClock,
         plans: () => {
           throw new Error('plans are not asked for')
         }
       })
-      const store = new SqlProxyStore(database)
+      const store = new ProxyStore(database)
       const { merchant } = await merchants.create({ name: 'a', email: 'a@example.com' })
       const { merchant: other } = await merchants.create({ name: 'b', email: 'b@example.com' })
       for (const [id, owner] of [

@@ -4,10 +4,10 @@ import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import type { Payment, PaymentChange } from '../../../src/payments/payments/schema.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { numericId, systemRandom } from '../../../src/platform/system/ids.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -18,7 +18,7 @@ import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { Refunds } from '../../../src/payments/refunds/service.ts'
 import { RefundSettlements } from '../../../src/payments/refunds/settlement.ts'
 import { paymentSources } from '../../../src/payments/refunds/destination.ts'
-import { SqlRefundStore, type RefundStore } from '../../../src/payments/refunds/store.ts'
+import { RefundStore } from '../../../src/payments/refunds/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
@@ -73,9 +73,9 @@ let count = 0
 export async function fixtureOn(database: Database): Promise<Fixture> {
   const clock = new ManualClock()
   const provider = new FakeProvider(clock)
-  const merchants = new SqlMerchantStore(database)
-  const payments = new SqlPaymentStore(database)
-  const store = new SqlRefundStore(database)
+  const merchants = new MerchantStore(database)
+  const payments = new PaymentStore(database)
+  const store = new RefundStore(database)
   const payees = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer)
   const changes: PaymentChange[] = []
   const accounts = new Map<number, Merchant>()

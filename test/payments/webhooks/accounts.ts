@@ -1,12 +1,12 @@
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Clock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
-import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
 
 /** What signs the webhooks of `anAccount`. */
 export const secretText = 'a secret that the merchant chose'
@@ -16,7 +16,7 @@ let accounts = 0
 /** The accounts, as webhooks ask for them. */
 export function accountsOf(database: Database, clock: Clock): Merchants {
   return new Merchants({
-    store: new SqlMerchantStore(database),
+    store: new MerchantStore(database),
     sealer,
     clock,
     plans: () => {
@@ -29,7 +29,7 @@ export function accountsOf(database: Database, clock: Clock): Merchants {
 export function endpointsOf(database: Database, clock: Clock, production = false): WebhookEndpoints {
   return new WebhookEndpoints({
     database,
-    store: new SqlWebhookStore(database),
+    store: new WebhookStore(database),
     merchants: {
       caps: () => ({ endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
     },

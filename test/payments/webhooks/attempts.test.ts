@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
 import { isAuthentic, type Received } from '../../fakes/receiver.ts'
 import { secretText } from './accounts.ts'
 import { fixture } from './fixture.ts'
@@ -269,7 +269,7 @@ await t.test('a job that comes twice, and a process that died between sending an
     await paid(other)
     const [job] = await jobs.waiting()
     if (job === undefined) throw new Error('no job')
-    const store = new SqlWebhookStore(database)
+    const store = new WebhookStore(database)
     const dying = another({
       store: new Proxy(store, {
         get: (target, name) =>

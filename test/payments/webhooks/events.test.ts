@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { OnPaid } from '../../../src/selling/holding/challenge.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { modern } from '../../selling/challenges/fixture.ts'
 import { producer, text } from '../../selling/challenges/producer-fixture.ts'
 import { openAnyDatabase } from '../../support/database.ts'
@@ -76,7 +76,7 @@ await t.test('event and job commit or roll back with the change', async t => {
   const account = await merchant('http://127.0.0.1:1234/')
   const made = await payment(account)
   const failing = new PaymentChanges({
-    store: new SqlPaymentStore(database),
+    store: new PaymentStore(database),
     database,
     clock,
     changed: async (sql, change) => {

@@ -5,7 +5,7 @@ import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import type { Merchants } from '../../../src/accounts/merchants/service.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { numericId, systemRandom } from '../../../src/platform/system/ids.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -15,7 +15,7 @@ import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { endpointOperations, webhookOperations } from '../../../src/payments/webhooks/operations.ts'
 import type { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
 import { Webhooks, type WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
-import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
 import { aPayment } from '../payments/fixture.ts'
 import { openAnyDatabase } from '../../support/database.ts'
@@ -31,7 +31,7 @@ export async function insertPayment(
   now: number,
   different: Partial<Payment> = {}
 ): Promise<Payment> {
-  const store = new SqlPaymentStore(database)
+  const store = new PaymentStore(database)
   const invoiceId = numericId()
   const payment = aPayment({
     invoiceId,
@@ -120,7 +120,7 @@ export async function fixture(
   const endpoints = endpointsOf(database, clock, options.production)
   const another = (different: Partial<WebhooksDependencies>) =>
     new Webhooks({
-      store: new SqlWebhookStore(database),
+      store: new WebhookStore(database),
       endpoints,
       database,
       jobs,
@@ -135,7 +135,7 @@ export async function fixture(
   const webhooks = another({})
   jobs.declare(webhooks.jobs)
   const changes = new PaymentChanges({
-    store: new SqlPaymentStore(database),
+    store: new PaymentStore(database),
     database,
     clock,
     changed: (sql, change) => webhooks.paymentChanged(sql, change)

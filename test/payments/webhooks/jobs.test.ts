@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
@@ -11,7 +11,7 @@ import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { Webhooks, type WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
-import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/gateway-process.ts'
@@ -38,7 +38,7 @@ async function running(t: T, database: Database, times?: WebhooksDependencies['t
   const merchants = accountsOf(database, clock)
   const jobs = new DatabaseJobs({ database, clock, log: silentLog, metrics, patience: 50 })
   const webhooks = new Webhooks({
-    store: new SqlWebhookStore(database),
+    store: new WebhookStore(database),
     endpoints: endpointsOf(database, clock),
     database,
     jobs,
@@ -54,7 +54,7 @@ async function running(t: T, database: Database, times?: WebhooksDependencies['t
   await jobs.start()
   t.teardown(() => jobs.close())
   const changes = new PaymentChanges({
-    store: new SqlPaymentStore(database),
+    store: new PaymentStore(database),
     database,
     clock,
     changed: (sql, change) => webhooks.paymentChanged(sql, change)

@@ -5,7 +5,7 @@
  */
 import { setTimeout } from 'node:timers/promises'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
-import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock as clock } from '../../../src/platform/system/clock.ts'
 import { openDatabase } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
@@ -15,16 +15,16 @@ import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { Webhooks } from '../../../src/payments/webhooks/service.ts'
-import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
 import { accountsOf, endpointsOf } from './accounts.ts'
 
 const [url = '', dataDir = ''] = process.argv.slice(2)
 const database = await openDatabase({ url, dataDir, log, clock })
 const metrics = new Metrics()
 const jobs = new DatabaseJobs({ database, clock, log, metrics })
-const store = new SqlPaymentStore(database)
+const store = new PaymentStore(database)
 const webhooks = new Webhooks({
-  store: new SqlWebhookStore(database),
+  store: new WebhookStore(database),
   endpoints: endpointsOf(database, clock),
   database,
   jobs,

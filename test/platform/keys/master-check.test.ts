@@ -5,7 +5,7 @@ import t from 'tap'
 import { checkMaster } from '../../../src/app/master-check.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { createLog, silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { rootFolder } from '../../support/gateway.ts'
@@ -58,7 +58,7 @@ await eachDatabase(
     const clock = new ManualClock()
     const saveKey = async (letter: string, email: string) => {
       const merchants = new Merchants({
-        store: new SqlMerchantStore(database),
+        store: new MerchantStore(database),
         sealer: sealer(letter),
         clock,
         plans: () => {

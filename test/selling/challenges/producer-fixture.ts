@@ -8,7 +8,7 @@ import { harness, type HarnessRequest, type HarnessResult } from '../../../src/e
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { PlanTier } from '../../../src/accounts/merchants/plans.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { pluginFacts } from '../../engine/config/plugin-facts.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -82,7 +82,7 @@ export async function producer(
   const base =
     database === undefined ? await fixture(t, changes, paid) : fixtureOn(t, database, new ManualClock(), changes, paid)
   const config = await configuration()
-  const store = new SqlMerchantStore(base.database)
+  const store = new MerchantStore(base.database)
   const caller = async (selling: Fixture['selling']): Promise<Caller> => {
     const upstream = new InternalUpstream(
       challengeOperations({

@@ -7,7 +7,7 @@ import {
   ProviderRefused,
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { fixture } from './fixture.ts'
@@ -610,6 +610,6 @@ t.test("list: holds the producer's challenges only (decision 108)", async t => {
 
 t.test("a merchant's missing row cannot be locked, so nothing is issued", async t => {
   const { f, merchant } = await merchantApi(t)
-  t.ok(await new SqlMerchantStore(f.database).byId(merchant.id))
+  t.ok(await new MerchantStore(f.database).byId(merchant.id))
   isProblem(t, await f.call({ ...merchant, id: 999_999 }, 'POST', CHALLENGES, quote), 503, 'challenge-not-recorded')
 })

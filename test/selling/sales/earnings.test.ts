@@ -144,8 +144,8 @@ await eachDatabase(t, 'a sale that is reported twice, or refunded, is earned onc
   t.same(await told(database, { merchantId: 1 }, 'source'), ['2026-11-20T00:00:00.000Z route 1 10'])
 
   await paidPayment(database, 1, { paidAt: NOON, soldAt: null, sats: 7 })
-  const { SqlPaymentStore } = await import('../../../src/payments/payments/store-sql.ts')
-  const payments = new SqlPaymentStore(database)
+  const { PaymentStore } = await import('../../../src/payments/payments/store-sql.ts')
+  const payments = new PaymentStore(database)
   const [made] = await payments.list(
     { merchantId: 1, status: null, period: { from: null, to: null }, text: null, now: NOON },
     { after: null, limit: 1 }

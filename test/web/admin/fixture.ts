@@ -8,7 +8,7 @@ import { accountView } from '../../../src/accounts/merchants/account.ts'
 import type { ProxyCounts } from '../../../src/accounts/merchants/holdings.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore, type MerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -65,7 +65,7 @@ export async function administration(
   const clock = new ManualClock()
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const merchants = new Merchants({
-    store: options.accounts ?? new SqlMerchantStore(database),
+    store: options.accounts ?? new MerchantStore(database),
     sealer,
     clock,
     plans: () => plans

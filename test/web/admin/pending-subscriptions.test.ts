@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import type { ApprovedSubscription } from '../../../src/web/admin/schema.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { TransactionSql } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { administration, sameKeys, type Json } from './fixture.ts'
@@ -26,7 +26,7 @@ const createdFields = ['merchantId', 'name', 'email', 'apiKey', 'createdAt']
 const linkedFields = ['merchantId', 'name', 'email', 'linked', 'message']
 const canaries = { primaryApiKey: 'canary-primary-key', alternateApiKey: 'canary-alternate-key' }
 /** Accounts of which one that has just been made is not seen at the first look-up, as in a race. */
-class LateAccounts extends SqlMerchantStore {
+class LateAccounts extends MerchantStore {
   static late = 0
 
   override within(sql: TransactionSql): LateAccounts {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { Outbox } from '../../../src/web/mail/outbox.ts'
 import { receiptFor, receipts } from '../../../src/web/mail/notices.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
@@ -126,7 +126,7 @@ t.test('only becoming paid has a receipt, and only with an address', async t => 
 async function withReceipts(t: T) {
   const fixed = await fixture(t)
   const queued: Array<{ mail: Mail; about: string }> = []
-  const store = new SqlMerchantStore(fixed.database)
+  const store = new MerchantStore(fixed.database)
   fixed.told.changed = receipts({
     // Read inside the transaction, as a job would be added there.
     outbox: {
@@ -204,7 +204,7 @@ t.test('from the change of the status to the file: the receipt goes through the 
   const mailer = new FolderMailer({ folder, from: { name: '', address: 'no-reply@example.com' }, clock })
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
   jobs.declare(outbox.jobs)
-  const store = new SqlMerchantStore(database)
+  const store = new MerchantStore(database)
   told.changed = receipts({
     outbox,
     merchant: (sql, id) => store.within(sql).byId(id)

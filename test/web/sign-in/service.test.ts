@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import type { JsonObject } from '../../../src/platform/jobs/jobs.ts'
@@ -26,7 +26,7 @@ async function fixture() {
   const clock = new ManualClock()
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const merchants = new Merchants({
-    store: new SqlMerchantStore(db),
+    store: new MerchantStore(db),
     sealer,
     clock,
     plans: () => {
