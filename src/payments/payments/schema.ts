@@ -16,7 +16,7 @@ export const PAYMENT_STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'e
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
 /** A payment as stored. */
-export const paymentColumns = {
+export const paymentFields = {
   /** 15 random digits (decision 10). */
   invoiceId: text(),
   merchantId: integer(),
@@ -59,7 +59,7 @@ export const paymentColumns = {
   confirmsAt: optional(moment()),
   paidAt: optional(moment())
 }
-export type Payment = RecordOf<typeof paymentColumns>
+export type Payment = RecordOf<typeof paymentFields>
 
 export interface PaymentChange {
   readonly payment: Payment

@@ -5,7 +5,7 @@ import { sumOf, withOwnPlan } from '../../platform/database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows, type GivenColumn } from '../../platform/database/given-rows.ts'
 import { sharedLookup, containing, integer, records, text, moment, type Row } from '../../platform/database/rows.ts'
-import { paymentColumns, type Payment } from './schema.ts'
+import { paymentFields, type Payment } from './schema.ts'
 import {
   InvoiceIdTaken,
   type CreateOutcome,
@@ -19,7 +19,7 @@ import {
   type Unexpired
 } from './store.ts'
 
-const paymentRows = records(paymentColumns)
+const paymentRows = records(paymentFields)
 const dueRows = records({ invoiceId: text(), merchantId: integer(), at: moment() })
 
 const keyColumns = {

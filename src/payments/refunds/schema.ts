@@ -15,7 +15,7 @@ import { amount, integer, moment, optional, text, type RecordOf } from '../../pl
 import { LINE, TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 
 /** A refund as stored. */
-export const refundColumns = {
+export const refundFields = {
   /** 15 random digits (decision 10); also our reference at the provider. */
   refundId: text(),
   merchantId: integer(),
@@ -42,7 +42,7 @@ export const refundColumns = {
   /** When confirmed or failed; null before. */
   processedAt: optional(moment())
 }
-export type Refund = RecordOf<typeof refundColumns>
+export type Refund = RecordOf<typeof refundFields>
 
 /** All satoshis that can exist. */
 const MAX_SATS = 2_100_000_000_000_000

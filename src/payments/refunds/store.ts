@@ -5,7 +5,7 @@ import type { Database, Sql, TransactionSql } from '../../platform/database/data
 import { containing, dateOrNull, records, text, moment, together, type Row } from '../../platform/database/rows.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import { isOpen } from '../../lightning/providers/payout-states.ts'
-import { refundColumns, type RefundQuery, type Refund } from './schema.ts'
+import { refundFields, type RefundQuery, type Refund } from './schema.ts'
 
 type RefundFilter = Pick<RefundQuery, 'status' | 'text'>
 
@@ -20,7 +20,7 @@ export const LIGHTNING_INVOICE_INDEX = 'refunds_of_lightning_invoice'
 /** Unique index: refunds of a merchant share no idempotency key. */
 export const IDEMPOTENCY_KEY_INDEX = 'refunds_of_idempotency_key'
 
-const refundRows = records(refundColumns)
+const refundRows = records(refundFields)
 
 const settlementRows = records({
   settlement: together({

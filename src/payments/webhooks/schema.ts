@@ -20,7 +20,7 @@ export const WEBHOOK_EVENTS = Object.freeze([
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 /** An event for one merchant with its delivery state. */
-export const deliveryColumns = {
+export const deliveryFields = {
   id: text(),
   merchantId: integer(),
   endpointId: optional(text()),
@@ -43,7 +43,7 @@ export const deliveryColumns = {
   /** First successful delivery; kept when a later resend fails. */
   deliveredAt: optional(moment())
 }
-export type Delivery = RecordOf<typeof deliveryColumns>
+export type Delivery = RecordOf<typeof deliveryFields>
 
 /** Response for the merchant (decision 161). */
 export const DeliveryView = Type.Object(

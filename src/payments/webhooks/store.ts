@@ -12,7 +12,7 @@ import {
   type Row
 } from '../../platform/database/rows.ts'
 import type { EndpointTimes } from './delivery.ts'
-import { deliveryColumns, type Delivery, type DeliveryStatus, type WebhookEvent } from './schema.ts'
+import { deliveryFields, type Delivery, type DeliveryStatus, type WebhookEvent } from './schema.ts'
 
 export interface NewDelivery {
   readonly id: string
@@ -97,7 +97,7 @@ export function isWebhookId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 }
 
-const deliveryRows = records(deliveryColumns)
+const deliveryRows = records(deliveryFields)
 
 const paceColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
 const claimRows = records({
