@@ -11,27 +11,58 @@ export type ValueRead =
 /** Servers such as PHP, Django and Express commonly read this many parameters, and ignore or refuse the rest. */
 const MAX_PARAMETERS = 1000
 
+interface Key {
+  readonly text: string
+  readonly folded: string
+  readonly spelled: string
+}
+
+interface Parameter {
+  readonly key: Key
+  /** Undecoded. */
+  readonly value: string
+  /** Keys between semicolons, if there are any. */
+  readonly pieces: readonly Key[]
+}
+
+/** The last query, since a request's conditions and prices read one after the other. Null beyond the limit. */
+let latest: { readonly query: string; readonly parameters: readonly Parameter[] | null } = { query: '', parameters: [] }
+
+function parametersOf(query: string): readonly Parameter[] | null {
+  if (latest.query !== query) latest = { query, parameters: split(query) }
+  return latest.parameters
+}
+
+function split(query: string): readonly Parameter[] | null {
+  if (query.split(/[&;]/, MAX_PARAMETERS + 1).length > MAX_PARAMETERS) return null
+  return query.split('&').map(part => ({
+    key: keyOf(part),
+    value: part.slice(rawKey(part).length + 1),
+    pieces: part.includes(';') ? part.split(';').map(keyOf) : []
+  }))
+}
+
 /**
  * One parameter of a raw query. A fault if repeated, spelled as some servers treat alike, a list (`name[]`), or behind
  * a semicolon, which some servers take for an ampersand.
  */
 export function queryParameter(query: string, name: string): ValueRead {
   const called = JSON.stringify(name)
-  if (query.split(/[&;]/, MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
-    return { kind: 'fault', message: `the query has more than ${MAX_PARAMETERS} parameters` }
+  const parameters = parametersOf(query)
+  if (parameters === null) return { kind: 'fault', message: `the query has more than ${MAX_PARAMETERS} parameters` }
+  const wanted = spellings(name)
   let raw: string | null = null
-  for (const part of query.split('&')) {
-    if (part.includes(';') && part.split(';').some(piece => names(piece, name)))
+  for (const { key, value, pieces } of parameters) {
+    if (pieces.some(piece => isAlike(piece, wanted)))
       return { kind: 'fault', message: `the query has a semicolon beside ${called}; write it as %3B` }
-    if (!names(part, name)) continue
-    const key = keyOf(part)
-    if (key !== name)
+    if (!isAlike(key, wanted)) continue
+    if (key.text !== name)
       return {
         kind: 'fault',
-        message: `the query has ${JSON.stringify(key)}; write ${called} exactly as here`
+        message: `the query has ${JSON.stringify(key.text)}; write ${called} exactly as here`
       }
     if (raw !== null) return { kind: 'fault', message: `the query has ${called} twice` }
-    raw = part.slice(rawKey(part).length + 1)
+    raw = value
   }
   if (raw === null) return { kind: 'missing' }
   const value = decoded(raw)
@@ -40,9 +71,14 @@ export function queryParameter(query: string, name: string): ValueRead {
     : { kind: 'value', value }
 }
 
+/** Whether a parameter has exactly this name, with or without a value. False beyond the limit of parameters. */
+export function hasParameter(query: string, name: string): boolean {
+  return parametersOf(query)?.some(({ key }) => key.text === name) === true
+}
+
 /** Decoded as lenient servers do: `size%00%zz` is `size` to PHP. */
-function keyOf(part: string): string {
-  return unescape(rawKey(part).replaceAll('+', ' '))
+function keyOf(part: string): Key {
+  return spellings(unescape(rawKey(part).replaceAll('+', ' ')))
 }
 
 function rawKey(part: string): string {
@@ -50,22 +86,18 @@ function rawKey(part: string): string {
   return equals < 0 ? part : part.slice(0, equals)
 }
 
-/** Some server may read this part as the parameter. */
-function names(part: string, name: string): boolean {
-  const key = keyOf(part)
-  return folded(key) === folded(name) || (!name.includes('[') && spelling(key) === spelling(name))
+/** Some server may read one as the other. */
+function isAlike(key: Key, wanted: Key): boolean {
+  return key.folded === wanted.folded || (!wanted.text.includes('[') && key.spelled === wanted.spelled)
 }
 
-/**
- * PHP's canonical name: it ends at a bracket or NUL, with underscores for dots and spaces (php.net/variables.external).
- */
-function spelling(name: string): string {
-  return folded(
-    name
-      .trim()
-      .replace(/[[\0].*$/s, '')
-      .replaceAll(/[. ]/g, '_')
-  )
+/** `spelled` is PHP's: it ends at a bracket or NUL, with underscores for dots and spaces (php.net/variables.external). */
+function spellings(text: string): Key {
+  const spelled = text
+    .trim()
+    .replace(/[[\0].*$/s, '')
+    .replaceAll(/[. ]/g, '_')
+  return { text, folded: folded(text), spelled: folded(spelled) }
 }
 
 function decoded(text: string): string | null {
@@ -85,17 +117,25 @@ export function headerValue(headers: ReadonlyHeaders, name: string): ValueRead {
   const wanted = name.toLowerCase()
   let value: string | null = null
   for (let at = 0; at < headers.pairs.length; at += 2) {
-    const given = (headers.pairs[at] ?? '').toLowerCase()
-    if (given === 'connection' && listed(headers.pairs[at + 1] ?? '', wanted))
+    const given = headers.pairs[at] ?? ''
+    const isConnection = given.length === CONNECTION.length && given.toLowerCase() === CONNECTION
+    if (isConnection && listed(headers.pairs[at + 1] ?? '', wanted))
       return { kind: 'fault', message: `Connection names the header ${name}, so that it would not be sent on` }
-    if (given.replaceAll('_', '-') !== wanted.replaceAll('_', '-')) continue
-    if (value !== null || given !== wanted)
+    if (given.length !== name.length || dashed(given) !== dashed(wanted)) continue
+    if (value !== null || given.toLowerCase() !== wanted)
       return { kind: 'fault', message: `the header ${name} is there twice, or in another spelling` }
     value = headers.pairs[at + 1] ?? ''
   }
   return value === null ? { kind: 'missing' } : { kind: 'value', value: trimmed(value) }
 }
 
+const CONNECTION = 'connection'
+
+function dashed(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-')
+}
+
+/** Searches before it splits: a field of commas would cost a millisecond. */
 function listed(field: string, name: string): boolean {
-  return field.split(',').some(token => trimmed(token).toLowerCase() === name)
+  return field.toLowerCase().includes(name) && field.split(',').some(token => trimmed(token).toLowerCase() === name)
 }

@@ -5,7 +5,7 @@ import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
 import { asGatewayError, LongError } from '../operations/errors.ts'
 import { HeaderList } from '../message/headers.ts'
 import { routedPath } from '../message/path.ts'
-import { headerValue, queryParameter, type ValueRead } from '../message/request-values.ts'
+import { hasParameter, headerValue, queryParameter, type ValueRead } from '../message/request-values.ts'
 import type { Hooks, HookResult } from './plugin.ts'
 import type { Reply } from '../message/reply.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -50,7 +50,7 @@ export function valueTests({ header = [], query = [] }: ValueConfig): Array<(req
       return (value === null && headers.has(name.toLowerCase())) || isSaid(headerValue(headers, name), value)
     }),
     ...query.map(nameAndValue).map(([name, value]) => (request: RequestValues) => {
-      const isThere = value === null && new URLSearchParams(request.query).has(name)
+      const isThere = value === null && hasParameter(request.query, name)
       return isThere || isSaid(queryParameter(request.query, name), value)
     })
   ]

@@ -1,3 +1,5 @@
+import { syncBuiltinESMExports } from 'node:module'
+import querystring from 'node:querystring'
 import t from 'tap'
 import { Money } from '../../../src/engine/config/units.ts'
 import { TableBy } from '../../../src/engine/checks/price.ts'
@@ -29,6 +31,24 @@ t.test('a query: more parameters than servers commonly read are a fault', async 
       [35_000, 'fault']
     ] as const)
       t.equal(queryParameter(`${other.repeat(count)}&size=small`, 'size').kind, kind, `${count} times ${other}`)
+})
+
+t.test('a query: all parameters of a request are decoded once, however many of them are compared', async t => {
+  let decoded = 0
+  const { unescape } = querystring
+  querystring.unescape = text => {
+    decoded++
+    return unescape(text)
+  }
+  syncBuiltinESMExports()
+  t.teardown(() => {
+    querystring.unescape = unescape
+    syncBuiltinESMExports()
+  })
+  const query = `${'a=1&'.repeat(900)}size=small`
+  for (let at = 0; at < 20; at++) t.equal(queryParameter(query, `other-${at}`).kind, 'missing')
+  t.strictSame(queryParameter(query, 'size'), { kind: 'value', value: 'small' })
+  t.equal(decoded, 901)
 })
 
 t.test('a parameter that another parser may read differently is a fault', async t => {
