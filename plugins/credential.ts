@@ -66,12 +66,11 @@ export default definePlugin({
       observe: ctx => decide(ctx, true),
       response(ctx, head) {
         const paid = ctx.get(paidSlot)
-        if (paid !== undefined && ctx.offer !== null)
-          return challenges.paidResponses.head(head, paid, ctx.offer.releaseOn)
+        if (paid !== undefined && ctx.offer !== null) return challenges.paidResponses.head(ctx, head, paid, ctx.offer)
       },
       done(ctx, outcome) {
         const lease = ctx.get(paidSlot)?.lease ?? null
-        if (lease !== null && ctx.offer !== null) challenges.paidResponses.end(lease, ctx.offer, outcome)
+        if (lease !== null && ctx.offer !== null) challenges.paidResponses.end(ctx, lease, ctx.offer, outcome)
       }
     }
   }

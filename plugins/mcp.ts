@@ -36,7 +36,7 @@ export default definePlugin({
         },
         done(ctx, outcome) {
           const begun = ctx.get(inFlight)
-          if (begun !== undefined) endRpc(begun, outcome)
+          if (begun !== undefined) endRpc(ctx, begun, outcome)
         },
         close() {
           own.release()

@@ -168,6 +168,7 @@ function isFlat(headers: Readonly<Record<string, string>> | readonly string[]): 
 }
 
 function answer(given: HarnessAnswer, ctx: Context, responder: Responder, records: Records): HookResult {
+  ctx.isSent = true
   const out: UpstreamRequest = { method: ctx.method, path: ctx.target, headers: new HeaderList([...ctx.headers.pairs]) }
   records.sent.set(ctx, out)
   if (typeof given === 'function') return given(ctx, responder)

@@ -1,7 +1,7 @@
 import type { Attributes } from '@opentelemetry/api'
 import type { UsageConfig } from '../../engine/checks/meter.ts'
 import type { Context } from '../../engine/message/context.ts'
-import { ClientGone, ResponseTooLarge, LongError } from '../../engine/operations/errors.ts'
+import { GatewayError, ResponseTooLarge, LongError } from '../../engine/operations/errors.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -118,11 +118,12 @@ export class MeteredCharge {
   }
 
   /**
-   * Settles a finished request. Upstream failures are free. If the client left or its response was too large, it pays
-   * once the upstream was sent the request, except for a HEAD whose body would be billed.
+   * Settles a finished request. Upstream failures are free. If the client left, its upload broke off or its response
+   * was too large, it pays once the upstream was sent the request, except for a HEAD whose body would be billed.
    */
   settleOutcome({ delivered, source, error }: Outcome): void {
-    const isOfClient = error instanceof ClientGone || (source !== 'error' && error instanceof ResponseTooLarge)
+    const isOfClient =
+      (error instanceof GatewayError && error.status < 500) || (source !== 'error' && error instanceof ResponseTooLarge)
     const isAbandoned = isOfClient && this.#options.ctx.isSent && !this.#isBodiless
     if (delivered && source !== 'error') void this.settleRead(true)
     else if (isAbandoned || (this.isCounted && this.#received > 0)) void this.settleRead(false)

@@ -6,6 +6,7 @@ import type { Timer } from '../../platform/system/clock.ts'
 import { askingForUsage } from '../usage/asking.ts'
 import type { Usage } from '../usage/usage.ts'
 import { MeteredCharge, type MeteredChargeOptions, HeldStream } from './metered-charge.ts'
+import { isBrokenUpload } from '../holding/paid-responses.ts'
 import type { GrowthResult, Settled } from './ledger.ts'
 import {
   BALANCE_HEADER,
@@ -83,6 +84,8 @@ export class MeteredRequest {
   head(head: Head): void | Promise<void> {
     const { ctx, usage, reservation, ledger, metering } = this.#options
     dropOurHeaders(head)
+    // Settled with the outcome.
+    if (isBrokenUpload(ctx, head)) return
     const last = ledger.lastCharged(reservation.balanceId)
     const isSold = this.#charge.forwardedAt !== null ? head.source === 'upstream' : head.source !== 'error'
     const known = !isSold || head.status >= 400 ? null : usageOfHead(head, usage, ctx.method)

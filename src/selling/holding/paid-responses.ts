@@ -1,5 +1,5 @@
 import { ClientGone, GatewayError, ResponseTooLarge } from '../../engine/operations/errors.ts'
-import type { RequestOffer, RequestPayment } from '../../engine/message/context.ts'
+import type { Context, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
 import { NameTable } from '../../engine/message/header-names.ts'
 import { trimmed, type HeaderList } from '../../engine/message/headers.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
@@ -96,6 +96,17 @@ export function keepPrivate(headers: HeaderList): void {
 
 const MOST_TOO_LARGE = 3
 
+/**
+ * The client's upload broke off or was too large after the upstream had its beginning and may have acted. Later
+ * failures are the upstream's, with 5xx.
+ */
+export function isBrokenUpload(
+  { isSent }: Pick<Context, 'isSent'>,
+  { source, status }: Pick<Head, 'source' | 'status'>
+): boolean {
+  return isSent && source === 'error' && status < 500
+}
+
 /** Spends or releases a payment by its response (decisions 124, 183 and 184). */
 export class PaidResponses {
   readonly #leases: Leases
@@ -112,7 +123,7 @@ export class PaidResponses {
    * Prepares the head of a paid response: receipt and Cache-Control. Returns a promise if the head must wait for a
    * release, or for the confirmation of a lapsed lease, which may reject with 503.
    */
-  head(head: Head, paid: Paid, releaseOn: RequestOffer['releaseOn']): void | Promise<void> {
+  head(ctx: Context, head: Head, paid: Paid, offer: RequestOffer): void | Promise<void> {
     // Gateway errors are `no-store` already.
     if (head.source !== 'error') keepPrivate(head.headers)
     if (paid.isByPass === true) head.headers.addToken('Vary', 'Cookie')
@@ -121,7 +132,8 @@ export class PaidResponses {
       this.#receipt(head, paid)
       return
     }
-    if (!isDelivered(head, releaseOn)) return this.#leases.release(lease)
+    if (!isDelivered(head, offer.releaseOn))
+      return isBrokenUpload(ctx, head) ? this.#takeBack(lease, offer) : this.#leases.release(lease)
     // An upgrade is sold with its 101; a tunnel has no end that proves delivery.
     const confirmed = head.status === 101 ? this.#leases.spend(lease) : this.#leases.confirm(lease)
     if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
@@ -132,8 +144,9 @@ export class PaidResponses {
    * Ends the lease of a finished request. Releases it if the response was not fully delivered through no fault of the
    * client (contract, Pay-per-request challenge); else spends it.
    */
-  end(lease: Lease, offer: RequestOffer, outcome: Outcome): void {
-    if (!outcome.headSent && outcome.error instanceof ClientGone) this.clientGone(lease, offer)
+  end(ctx: Context, lease: Lease, offer: RequestOffer, outcome: Outcome): void {
+    if (!outcome.headSent && outcome.error instanceof ClientGone) this.clientGone(ctx, lease, offer)
+    else if (isBrokenUpload(ctx, outcome)) void this.#takeBack(lease, offer)
     else if (outcome.headSent && outcome.error instanceof ResponseTooLarge && outcome.source !== 'error') {
       // The client has what was passed on, and could ask for a large response repeatedly.
       if (lease.returns < MOST_TOO_LARGE) void this.#leases.release(lease, true)
@@ -143,12 +156,22 @@ export class PaidResponses {
     else this.#leases.settle(lease)
   }
 
-  /** Ends a lease whose client left before the head. The upstream may have acted, so `comesBack` limits the returns. */
-  clientGone(lease: Lease, offer: RequestOffer): void {
-    const isReturned = comesBack(offer, lease.returns)
-    this.#counters.clientGone(isReturned ? 'returned' : 'spent')
-    if (isReturned) void this.#leases.release(lease, !isSafe(offer.method))
-    else this.#leases.settle(lease)
+  /** Ends a lease whose client left before the head. What was sent to no upstream is released. */
+  clientGone({ isSent, route }: Context, lease: Lease, offer: RequestOffer): void {
+    // An operation of the gateway may have acted too.
+    if (!isSent && route.config?.upstream.kind !== 'internal') {
+      this.#counters.clientGone('returned')
+      void this.#leases.release(lease)
+      return
+    }
+    this.#counters.clientGone(comesBack(offer, lease.returns) ? 'returned' : 'spent')
+    void this.#takeBack(lease, offer)
+  }
+
+  /** The upstream may have acted, so `comesBack` limits the returns. */
+  #takeBack(lease: Lease, offer: RequestOffer): void | Promise<void> {
+    if (comesBack(offer, lease.returns)) return this.#leases.release(lease, !isSafe(offer.method))
+    this.#leases.settle(lease)
   }
 
   async #confirmed(confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {

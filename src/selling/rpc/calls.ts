@@ -1,7 +1,7 @@
 import type { Offer } from '../offers/offer.ts'
 import { isBrokenByUs, type Paid } from '../holding/paid-responses.ts'
 import type { Challenges } from '../challenges/service.ts'
-import type { RequestPayment } from '../../engine/message/context.ts'
+import type { Context, RequestPayment } from '../../engine/message/context.ts'
 import { asGatewayError, ClientGone } from '../../engine/operations/errors.ts'
 import type { Outcome } from '../../engine/message/reply.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -186,7 +186,7 @@ export class CallsUnderWay {
   }
 
   /** The request ended in any way: decides what is open. */
-  over(outcome: Outcome, isResumable: boolean): void {
+  over(ctx: Context, outcome: Outcome, isResumable: boolean): void {
     const { leases, paidResponses } = this.#rules.challenges
     for (const held of this.#held.values()) {
       const { lease } = held.paid
@@ -196,7 +196,7 @@ export class CallsUnderWay {
       const isSoldElsewhere = held.state === 'open' && isResumable
       held.state = isSoldElsewhere ? 'sold' : 'returned'
       if (isSoldElsewhere) leases.settle(lease)
-      else if (outcome.error instanceof ClientGone) paidResponses.clientGone(lease, held.offer)
+      else if (outcome.error instanceof ClientGone) paidResponses.clientGone(ctx, lease, held.offer)
       else void leases.release(lease)
     }
   }

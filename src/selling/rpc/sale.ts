@@ -201,10 +201,10 @@ export class RpcSale {
   }
 }
 
-export function endRpc({ calls, responder }: RpcUnderWay, outcome: Outcome): void {
+export function endRpc(ctx: Context, { calls, responder }: RpcUnderWay, outcome: Outcome): void {
   // Nothing was forwarded yet.
   if (responder === null) void calls.returnAll()
-  else calls.over(outcome, responder.isResumable)
+  else calls.over(ctx, outcome, responder.isResumable)
 }
 
 /** What a call would buy: the path with the operation as a fragment, which no request path has. */

@@ -10,6 +10,7 @@ import { Ledger } from '../../../src/selling/balances/ledger.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passTime } from '../../support/passing-time.ts'
 import { answered, newBalance, passing, reserved, settled, use } from './fixture.ts'
+import { RawClient } from '../../support/raw-client.ts'
 import { serve } from '../../support/serve.ts'
 
 const PATH = '/v1/stream'
@@ -332,6 +333,30 @@ t.test('a client that leaves before its upload has come costs nothing: the upstr
   sent.destroy()
   t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
   t.equal(asked, 0)
+})
+
+t.test('an upload that its client breaks is paid for once the upstream had its beginning', async t => {
+  const { promise: arrived, resolve } = Promise.withResolvers<void>()
+  const shop = await openShop(t, 'bytes', () => {
+    resolve()
+  })
+  const client = await RawClient.connect(Number(new URL(shop.gateway.url).port))
+  t.teardown(() => {
+    client.close()
+  })
+  client.send(
+    `POST ${PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: ${shop.authorization}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n`
+  )
+  await arrived
+  const store = new BalanceStore(shop.gateway.database)
+  const reserved = async (msat: number) => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    return one?.reservedMsat === msat ? one : null
+  }
+  await eventually('it is reserved', () => reserved(10))
+  client.send('no chunk\r\n')
+  t.equal((await client.response('POST')).status, 400)
+  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 10 })
 })
 
 t.test('a client that leaves before a connection to the upstream is open costs nothing', async t => {
