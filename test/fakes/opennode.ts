@@ -85,6 +85,7 @@ export class FakeOpenNode {
   permissionStatus: 401 | 403 = 403
   /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void = () => {}
+  readonly #key: string
   readonly #keys = new Map<string, Key>()
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
@@ -95,11 +96,17 @@ export class FakeOpenNode {
   constructor(options: FakeOpenNodeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#network = options.network ?? 'regtest'
-    this.account = this.addKey(options.key ?? 'opennode-test-key')
+    this.#key = options.key ?? 'opennode-test-key'
+    this.account = this.addKey(this.#key)
     this.#server = createServer((request, response) => {
       void this.#serve(request, response)
     })
     this.#routes = this.#table()
+  }
+
+  /** The key of the first account. */
+  key(): string {
+    return this.#key
   }
 
   async listen(port: number): Promise<this> {

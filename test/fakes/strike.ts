@@ -119,6 +119,7 @@ export class FakeStrike {
   isOldestFirst = false
   /** The real one wants https; tests have receivers on loopback. */
   takesPlainWebhooks = true
+  readonly #key: string
   readonly #keys = new Map<string, Key>()
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
@@ -133,11 +134,17 @@ export class FakeStrike {
   constructor(options: FakeStrikeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#network = options.network ?? 'regtest'
-    this.account = this.addKey(options.key ?? 'strike-test-key')
+    this.#key = options.key ?? 'strike-test-key'
+    this.account = this.addKey(this.#key)
     this.#server = createServer((request, response) => {
       void this.#serve(request, response)
     })
     this.#routes = this.#table()
+  }
+
+  /** The key of the first account. */
+  key(): string {
+    return this.#key
   }
 
   async listen(port: number): Promise<this> {

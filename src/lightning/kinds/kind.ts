@@ -3,7 +3,9 @@ import type { Secret } from '../../platform/keys/secrets.ts'
 import type { JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { AddressGuard } from '../../engine/upstream/guard.ts'
-import type { CallBudget, CallLimits } from '../provider-calls/budgets.ts'
+import type { Bucket } from '../../platform/state/state.ts'
+import { addressKeyFault, keyOrNull } from '../provider-calls/address-key.ts'
+import { accountLimits, type CallBudget, type CallLimits } from '../provider-calls/budgets.ts'
 import type { KindName, Provider } from '../provider-calls/provider.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -134,4 +136,30 @@ export interface KindOptions {
   receiver(): string | null
   /** Reports an invoice paid within this process. Looks the payment up before it resolves; never rejects. */
   settled(paymentHash: string): Promise<void>
+}
+
+/** A kind whose keys name their host and are counted alone. */
+export function addressKeyKind(
+  read: (text: string) => { readonly origin: string },
+  {
+    limits,
+    polling,
+    ...kind
+  }: Omit<ProviderKind, 'isSandbox' | 'calls' | 'keyFault'> & {
+    readonly limits: Bucket
+    readonly polling: Omit<Polling, 'isShared'>
+  }
+): ProviderKind {
+  return {
+    ...kind,
+    isSandbox: false,
+    keyFault: addressKeyFault(read),
+    calls: {
+      address: null,
+      counted: 'key',
+      limits: accountLimits(limits),
+      polling: () => ({ ...polling, isShared: false }),
+      hostOf: key => keyOrNull(key, kind.name, read)?.origin ?? ''
+    }
+  }
 }

@@ -7,7 +7,7 @@ import { lnd } from './lnd/lnd.ts'
 import { lnurl } from './lnurl/lnurl.ts'
 import { nwc } from './nwc/nwc.ts'
 import { phoenixd } from './phoenixd/phoenixd.ts'
-import { opennode } from './opennode/kind.ts'
+import { opennode } from './opennode/opennode.ts'
 import { sandbox } from './sandbox/sandbox.ts'
 import { strike } from './strike/strike.ts'
 

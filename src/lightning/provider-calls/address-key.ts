@@ -217,18 +217,16 @@ export function readKeyForCall<K extends object>(
   }
 }
 
-/** For `KindCalls.hostOf`: the host for breakers, empty for an invalid key. */
-export function addressKeyHost(
+export function keyOrNull<K extends object>(
+  key: Secret<string> | null,
   kind: string,
-  read: (text: string) => { readonly origin: string }
-): (key: Secret<string> | null) => string {
-  return key => {
-    try {
-      return readKeyForCall(key, kind, read).origin
-    } catch (error) {
-      if (error instanceof ProviderRefused) return ''
-      throw error
-    }
+  read: (text: string) => K
+): K | null {
+  try {
+    return readKeyForCall(key, kind, read)
+  } catch (error) {
+    if (error instanceof ProviderRefused) return null
+    throw error
   }
 }
 

@@ -45,7 +45,7 @@ export type KeyedCall<Server> = readonly [
   elsewhere: (origin: string) => CallProvider
 ]
 
-interface KeyedStream<Server> {
+export interface KeyedStream<Server> {
   readonly server: Server
   /** Calls the server may hold open. */
   readonly call: CallProvider

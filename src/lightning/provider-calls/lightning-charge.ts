@@ -25,16 +25,22 @@ export function invoiceOrNull(text: string, signature: 'none' | 'named' = 'none'
 }
 
 /**
- * The charge of a node's invoice, with its payment hash as id. Hash, network and expiry come from the invoice.
- * `paymentHash`: null where the server gives none.
+ * The charge of an invoice, with its payment hash as id. Hash, network and expiry come from the invoice.
+ * @param paymentHash null where the server gives none
+ * @param amountSats null where the server chose the amount
  * @throws ProviderUnavailable for another amount, another hash, or no invoice
  */
-export function lightningCharge(text: string, paymentHash: string | null, amountSats: number): Charge {
-  const invoice = invoiceOrNull(text, 'named')
+export function lightningCharge(
+  given: string | Invoice | null,
+  paymentHash: string | null,
+  amountSats: number | null
+): Charge {
+  const invoice = typeof given === 'string' ? invoiceOrNull(given, 'named') : given
   if (
     invoice === null ||
+    invoice.amountMsat === null ||
     (paymentHash !== null && invoice.paymentHash !== paymentHash) ||
-    invoice.amountMsat !== BigInt(amountSats) * 1000n
+    (amountSats !== null && invoice.amountMsat !== BigInt(amountSats) * 1000n)
   )
     throw unusableResponse('an invoice other than the one asked for')
   return {

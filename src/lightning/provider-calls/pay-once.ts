@@ -1,5 +1,5 @@
 import { decodeInvoice, InvoiceError } from '../codecs/bolt11.ts'
-import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
+import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse } from './errors.ts'
 import type { Payout, PayoutRequest } from './provider.ts'
 
 export interface SentPayment {
@@ -34,6 +34,11 @@ export type Sending =
   | { readonly outcome: 'refused'; readonly message: string; readonly isBefore: boolean }
   /** Unknown whether anything was sent. */
   | { readonly outcome: 'unclear'; readonly cause: unknown }
+
+/** An outcome that only a look-up can tell. */
+export function unclear(what: string): Sending {
+  return { outcome: 'unclear', cause: unusableResponse(what) }
+}
 
 interface LightningPayment {
   /** Current state; null when unknown. Never sends. */
@@ -88,15 +93,8 @@ export function feeLimit({ amountSats, feeLimitSats }: Pick<PayoutRequest, 'amou
   return feeLimitSats ?? Math.max(LEAST_FEE_LIMIT, Math.ceil(amountSats / FEE_SHARE))
 }
 
-export interface LightningSend {
+export interface PayableInvoice {
   readonly invoice: string
-  /** For invoices without an amount. */
-  readonly amountSats: number
-  /** Where a kind takes a limit. */
-  readonly feeLimitSats: number
-}
-
-interface PayableInvoice {
   readonly paymentHash: string
   readonly isAmountless: boolean
   /** Unix seconds. */
@@ -107,7 +105,7 @@ interface PayableInvoice {
 export function payable(invoice: string): PayableInvoice {
   try {
     const { paymentHash, amountMsat, expiresAt } = decodeInvoice(invoice, { signature: 'none', zeroAmount: true })
-    return { paymentHash, isAmountless: amountMsat === null, expiresAt }
+    return { invoice, paymentHash, isAmountless: amountMsat === null, expiresAt }
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
     throw new ProviderRefused('request', `The Lightning invoice cannot be read: ${error.message}.`)

@@ -1,10 +1,33 @@
 import type { InvoiceNetwork } from '../codecs/bolt11.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import type { CallPriority } from './budgets.ts'
 import { ProviderRefused } from './errors.ts'
-import { requireSats } from './lightning-charge.ts'
-import { feeLimit, payOnce, type LightningSend, type Sending, type SentPayment } from './pay-once.ts'
-import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest } from './provider.ts'
+import {
+  KeyedCalls,
+  type KeyedCall,
+  type KeyedKind,
+  type KeyedOptions,
+  type KeyedServer,
+  type KeyedStream
+} from './keyed-calls.ts'
+import { PAYMENT_HASH, requireSats } from './lightning-charge.ts'
+import { feeLimit, payable, payOnce, type PayableInvoice, type Sending, type SentPayment } from './pay-once.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  FiatChargeRequest,
+  KeyVerdict,
+  KindName,
+  Payout,
+  PayoutRequest,
+  Provider,
+  SettledCharge,
+  SettledList,
+  SettledSince
+} from './provider.ts'
 
 export interface WalletCalls<At extends readonly unknown[]> {
   /** Runs calls under one time limit, on behalf of `standing`. */
@@ -12,67 +35,187 @@ export interface WalletCalls<At extends readonly unknown[]> {
   close(): Promise<void>
 }
 
-export const KEY_CHECK: ChargeRequest = Object.freeze({ amountSats: 1, description: 'Key check', expirySeconds: 60 })
+/** An invoice to pay, with `amountSats` for one without an amount. */
+export interface LightningSend extends PayableInvoice {
+  readonly amountSats: number
+  /** Where a kind takes a limit. */
+  readonly feeLimitSats: number
+}
 
-/** What wallet and node providers share; kinds define the wire. */
-export abstract class ReceivingProvider<At extends readonly unknown[]> {
-  abstract readonly kind: KindName
-  readonly keyless = false
-  protected readonly calls: WalletCalls<At>
+interface Payouts<At extends readonly unknown[]> {
+  create(request: PayoutRequest, ...at: At): Promise<Payout>
+  lookUp(request: PayoutRequest, payoutId: string | null, ...at: At): Promise<Payout | null>
+}
 
-  constructor(calls: WalletCalls<At>) {
-    this.calls = calls
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.calls.within(key, (...at) => this.makeCharge(request, ...at), request.standing)
-  }
-
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.calls.within(key, (...at) => this.tryKey(...at))
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-  }
-
-  async close(): Promise<void> {
-    await this.calls.close()
-  }
-
-  protected abstract makeCharge(request: ChargeRequest, ...at: At): Promise<Charge>
+/**
+ * What a kind says of its service. Each function runs within one time limit and gets what the kind calls with (`At`)
+ * last. `Provider` specifies them.
+ */
+export interface WalletWire<At extends readonly unknown[]>
+  extends Pick<Provider, 'readNotification' | 'follow'>, Pick<Partial<Capabilities>, 'onchain' | 'hostedCheckout'> {
+  /** Other than false. */
+  readonly notifies?: true
+  /** Null in kinds that only receive. */
+  readonly payout: Capabilities['payout'] | null
+  createCharge(request: ChargeRequest, ...at: At): Promise<Charge>
+  createFiatCharge?(request: FiatChargeRequest, ...at: At): Promise<Charge>
+  /** Whether text can be a charge's id; a payment hash by default. */
+  isChargeId?(text: string): boolean
+  lookUp(chargeId: string, ...at: At): Promise<ChargeState | null>
   /**
    * Validates a key with an invoice of 1 satoshi.
    * @throws ProviderRefused for a bad key
    */
-  protected abstract tryKey(...at: At): Promise<KeyVerdict>
+  checkKey(...at: At): Promise<KeyVerdict>
+  listSettled?(wanted: SettledSince, ...at: At): Promise<SettledList>
+  /** Registers `url` and returns the subscription's id. */
+  subscribe?(url: string, secret: Secret<string>, ...at: At): Promise<string>
+  /** Payouts of kinds that find a payment by its hash, and pay none twice. */
+  readonly payments?: {
+    find(invoice: PayableInvoice, ...at: At): Promise<SentPayment | null>
+    send(payment: LightningSend, ...at: At): Promise<Sending>
+    findOnChain?(request: PayoutRequest, ...at: At): Promise<Payout | null>
+    sendOnChain?(request: PayoutRequest, address: string, ...at: At): Promise<Payout>
+  }
+  /** Payouts of the others. */
+  readonly payouts?: Payouts<At>
+  close?(): void
 }
 
-export abstract class PayingProvider<At extends readonly unknown[]> extends ReceivingProvider<At> {
-  /** The payment hash makes it idempotent: none of these kinds pays one twice. */
-  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    const { destination, amountSats } = request
-    if (destination.type !== 'ln')
-      throw new ProviderRefused('request', `No refunds are sent on chain through a provider of the kind ${this.kind}.`)
-    const { invoice } = destination
-    return await this.calls.within(key, (...at) =>
-      payOnce({
-        find: () => this.findPayment(invoice, ...at),
-        send: () => this.sendPayment({ invoice, amountSats, feeLimitSats: feeLimit(request) }, ...at)
+export const KEY_CHECK: ChargeRequest = Object.freeze({ amountSats: 1, description: 'Key check', expirySeconds: 60 })
+
+/** The provider of a kind that calls a service. */
+export function walletProvider<At extends readonly unknown[]>(
+  kind: KindName,
+  calls: WalletCalls<At>,
+  wallet: WalletWire<At>
+): Provider {
+  const { createFiatCharge, follow, listSettled, readNotification, subscribe } = wallet
+  const payouts = wallet.payouts ?? payoutsOf(kind, wallet.payments)
+  return {
+    kind,
+    keyless: false,
+    capabilities: Object.freeze({
+      onchain: wallet.onchain ?? false,
+      hostedCheckout: wallet.hostedCheckout ?? false,
+      notifies: wallet.notifies ?? false,
+      payout: Object.freeze(wallet.payout ?? { lightning: false, chain: false })
+    }),
+    createCharge: async (key, request) => {
+      requireSats(request.amountSats)
+      return await calls.within(key, (...at) => wallet.createCharge(request, ...at), request.standing)
+    },
+    lookUp: async (key, chargeId) => {
+      if (!(wallet.isChargeId?.(chargeId) ?? PAYMENT_HASH.test(chargeId))) return null
+      return await calls.within(key, (...at) => wallet.lookUp(chargeId, ...at))
+    },
+    validateKey: async key => {
+      try {
+        return await calls.within(key, (...at) => wallet.checkKey(...at))
+      } catch (error) {
+        if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
+        throw error
+      }
+    },
+    close: async () => {
+      wallet.close?.()
+      await calls.close()
+    },
+    ...(createFiatCharge && {
+      createFiatCharge: (key, request) =>
+        calls.within(key, (...at) => createFiatCharge(request, ...at), request.standing)
+    }),
+    ...(payouts && {
+      createPayout: (key, request) => calls.within(key, (...at) => payouts.create(request, ...at)),
+      lookUpPayout: (key, request, payoutId) => calls.within(key, (...at) => payouts.lookUp(request, payoutId, ...at))
+    }),
+    ...(listSettled && { listSettled: (key, wanted) => calls.within(key, (...at) => listSettled(wanted, ...at)) }),
+    ...(subscribe && {
+      subscribe: async (key, url, secret) => ({
+        subscriptionId: await calls.within(key, (...at) => subscribe(url, secret, ...at))
       })
-    )
+    }),
+    ...(readNotification && { readNotification }),
+    ...(follow && { follow })
   }
+}
 
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    const { invoice } = destination
-    return await this.calls.within(key, async (...at) => (await this.findPayment(invoice, ...at))?.payout ?? null)
+function payoutsOf<At extends readonly unknown[]>(
+  kind: KindName,
+  payments: WalletWire<At>['payments']
+): Payouts<At> | undefined {
+  if (payments === undefined) return undefined
+  const { find, send, findOnChain, sendOnChain } = payments
+  return {
+    create: async (request, ...at) => {
+      const { destination, amountSats } = request
+      if (destination.type === 'ln') {
+        const invoice = payable(destination.invoice)
+        const feeLimitSats = feeLimit(request)
+        return await payOnce({
+          find: () => find(invoice, ...at),
+          send: () => send({ ...invoice, amountSats, feeLimitSats }, ...at)
+        })
+      }
+      if (sendOnChain !== undefined) return await sendOnChain(request, destination.address, ...at)
+      throw new ProviderRefused('request', `No refunds are sent on chain through a provider of the kind ${kind}.`)
+    },
+    lookUp: async (request, _payoutId, ...at) => {
+      const { destination } = request
+      if (destination.type === 'ln') return (await find(payable(destination.invoice), ...at))?.payout ?? null
+      return (await findOnChain?.(request, ...at)) ?? null
+    }
   }
+}
 
-  protected abstract findPayment(invoice: string, ...at: At): Promise<SentPayment | null>
-  protected abstract sendPayment(send: LightningSend, ...at: At): Promise<Sending>
+/** The provider of a kind whose keys name the host. */
+export function keyedProvider<Server extends KeyedServer>(
+  kind: KeyedKind<Server>,
+  options: KeyedOptions,
+  {
+    follow,
+    ...wallet
+  }: Omit<WalletWire<KeyedCall<Server>>, 'follow'> & {
+    follow?(stream: KeyedStream<Server>, settled: (charge: SettledCharge) => void): Promise<void>
+  }
+): Provider {
+  const calls = new KeyedCalls(kind, options)
+  return walletProvider(kind.kind, calls, {
+    ...wallet,
+    ...(follow && {
+      follow: (key, signal, settled) => calls.follow(key, signal, stream => follow(stream, settled))
+    })
+  })
+}
+
+const MAX_PAGES = 5
+
+/**
+ * Reads up to five pages of a list from where the last call ended. A page has the cursor of the next one, null at the
+ * end; null instead of a page means that listing is not permitted.
+ */
+export async function listPages<Cursor>(
+  position: string | null,
+  clock: Clock,
+  first: Cursor,
+  read: (
+    cursor: Cursor,
+    asOf: number
+  ) => Promise<{ readonly charges: readonly SettledCharge[]; readonly next: Cursor | null } | null>
+): Promise<SettledList> {
+  // Written below. Earlier versions wrote no cursor.
+  const place = position === null ? {} : (JSON.parse(position) as { readonly asOf?: number; readonly cursor?: Cursor })
+  const { asOf = clock.now() } = place.cursor === undefined ? {} : place
+  let { cursor = first } = place
+  const charges: SettledCharge[] = []
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const page = await read(cursor, asOf)
+    if (page === null) return { charges: [], reach: 'newest', asOf, position: null }
+    charges.push(...page.charges)
+    if (page.next === null) return { charges, reach: 'whole', asOf, position: null }
+    cursor = page.next
+  }
+  return { charges, reach: 'more', asOf, position: JSON.stringify({ asOf, cursor }) }
 }
 
 /**

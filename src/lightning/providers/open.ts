@@ -11,7 +11,7 @@ import { Budgets } from '../provider-calls/budgets.ts'
 import { ProviderEvents } from './events.ts'
 import { AddressGuard } from '../../engine/upstream/guard.ts'
 import type { ProviderKind } from '../kinds/kind.ts'
-import { LnurlProvider } from '../kinds/lnurl/lnurl.ts'
+import { LnurlCalls } from '../kinds/lnurl/lnurl.ts'
 import { providerKinds } from '../kinds/kinds.ts'
 import { providerOperations } from './operations.ts'
 import { Payees } from './payees.ts'
@@ -84,9 +84,8 @@ export function openProviders({
       calls.inc({ slot, provider, result })
     }
   })
-  const addresses = new LnurlProvider({
+  const addresses = new LnurlCalls({
     clock,
-    database,
     guard: new AddressGuard({ production: mode === 'production' }),
     ownKey: null,
     url: null,

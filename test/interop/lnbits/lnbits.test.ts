@@ -2,12 +2,12 @@
 import { hash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { openKind } from '../../lightning/open-kind.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { LnbitsProvider } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
+import { lnbits as lnbitsKind } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { listed } from '../../lightning/providers/listed.ts'
 import { freePort } from '../../support/free-port.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
@@ -26,15 +26,7 @@ t.test('a real LNbits', { skip }, async t => {
   const [seller, payer] = [await instance.wallet('seller'), await instance.wallet('payer')]
   await instance.credit(payer, 100_000)
   const receiver = { url: null as string | null }
-  const lnbits = new LnbitsProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 20_000,
-    clock: systemClock,
-    ownKey: null,
-    url: null,
-    receiver: () => receiver.url
-  })
-  t.teardown(() => lnbits.close())
+  const lnbits = openKind(t, lnbitsKind, { timeout: 20_000, clock: systemClock, receiver: () => receiver.url })
   const key = new Secret(seller.adminKey)
   const pay = async (bolt11: string) =>
     ((await payer.api('POST', '/api/v1/payments', { out: true, bolt11 })) as { readonly preimage: string }).preimage

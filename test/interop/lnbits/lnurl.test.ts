@@ -1,9 +1,9 @@
 /** A Lightning address of a real LNbits, whose own addresses do not say what was paid: all of it is read, and it is refused for that alone. */
 import t from 'tap'
+import { openKind } from '../../lightning/open-kind.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { LnurlProvider } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
+import { lnurl } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { findLnbits, startLnbits } from './instance.ts'
 
@@ -18,15 +18,8 @@ t.test('an address of a real LNbits', { skip }, async t => {
   })
   const seller = await instance.wallet('seller')
   await seller.api('PATCH', '/api/v1/wallet', { lightning_address: 'myshop' })
-  const provider = new LnurlProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 20_000,
-    clock: systemClock,
-    ownKey: null,
-    url: null,
-    database: await openTestDatabase(t, {})
-  })
-  t.teardown(() => provider.close())
+  const database = await openTestDatabase(t, {})
+  const provider = openKind(t, lnurl, { timeout: 20_000, clock: systemClock, database })
   const address = (name: string) => new Secret(`lnurlp+${instance.url}/.well-known/lnurlp/${name}`)
   t.match(await provider.validateKey(address('myshop')), { isValid: false, message: /gives no verify address, LUD-21/ })
   t.match(await provider.validateKey(address('nobody')), { isValid: false, message: /Lightning address not found/ })

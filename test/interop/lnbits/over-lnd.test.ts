@@ -2,13 +2,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { openKind } from '../../lightning/open-kind.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { LnbitsProvider } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
+import { lnbits as lnbitsKind } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
 import { readLndConnect } from '../../../src/lightning/kinds/lnd/folder.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { findPrograms, openChannel, startChain, startNode, until } from '../lnd/nodes.ts'
@@ -37,15 +37,7 @@ t.test('a real LNbits over real lnd', { skip }, async t => {
     LND_REST_MACAROON: node.macaroon.reveal()
   })
   const wallet = await instance.wallet('seller')
-  const lnbits = new LnbitsProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 30_000,
-    clock: systemClock,
-    ownKey: null,
-    url: null,
-    receiver: () => null
-  })
-  t.teardown(() => lnbits.close())
+  const lnbits = openKind(t, lnbitsKind, { timeout: 30_000, clock: systemClock })
   const key = new Secret(wallet.adminKey)
 
   await t.test('a 402 holds an invoice of the node behind it, and its preimage opens the route', async t => {

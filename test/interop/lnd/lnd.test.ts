@@ -1,10 +1,10 @@
 /** The gateway before real lnd nodes: one that the gateway asks for invoices, one that pays them. */
 import { createHash } from 'node:crypto'
 import t from 'tap'
+import { openKind } from '../../lightning/open-kind.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { lnd as lndKind } from '../../../src/lightning/kinds/lnd/lnd.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
@@ -135,14 +135,7 @@ t.test('real lnd nodes', { skip }, async t => {
   })
 
   await t.test('the kind itself', async t => {
-    const lnd = new LndProvider({
-      guard: new AddressGuard({ production: false }),
-      timeout: 10_000,
-      clock: systemClock,
-      ownKey: null,
-      url: null
-    })
-    t.teardown(() => lnd.close())
+    const lnd = openKind(t, lndKind, { clock: systemClock })
     const key = new Secret(await seller.key(REFUND))
     const request = { amountSats: 33, description: 'by hand', expirySeconds: 600 }
     const payout = (reference: string, destination: PayoutRequest['destination'], amountSats = 1000) => ({
@@ -243,14 +236,7 @@ t.test('real lnd nodes', { skip }, async t => {
       const hash = createHash('sha256').update(preimage).digest('base64')
       const { payment_request: invoice } = await payer.api('POST', '/v2/invoices/hodl', { hash, value: '900' })
       const wanted = payout('2005', { type: 'ln', invoice: String(invoice) }, 900)
-      const quick = new LndProvider({
-        guard: new AddressGuard({ production: false }),
-        timeout: 3000,
-        clock: systemClock,
-        ownKey: null,
-        url: null
-      })
-      t.teardown(() => quick.close())
+      const quick = openKind(t, lndKind, { timeout: 3000, clock: systemClock })
       await t.rejects(quick.createPayout(key, wanted), { message: /answer was lost/ })
       t.match(await lnd.lookUpPayout(key, wanted), { status: 'processing' })
       await payer.api('POST', '/v2/invoices/settle', { preimage: preimage.toString('base64') })

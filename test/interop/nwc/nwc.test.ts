@@ -5,13 +5,13 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t, { type Test as T } from 'tap'
 import { randomBytes } from 'node:crypto'
+import { openKind } from '../../lightning/open-kind.ts'
 import { programsFor } from '../../../src/web/console/merchant/apis.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { publicKeyOf } from '../../../src/lightning/kinds/nwc/event.ts'
 import { sharedX, conversationKey, decrypt, encrypt } from '../../../src/lightning/kinds/nwc/conversation.ts'
-import { NwcProvider } from '../../../src/lightning/kinds/nwc/nwc.ts'
+import { nwc } from '../../../src/lightning/kinds/nwc/nwc.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
 import { refundOf } from '../../lightning/providers/contract/subject.ts'
 import { openShop } from '../../security/shop.ts'
@@ -84,18 +84,13 @@ async function startService(t: T, act: Act): Promise<Service> {
 }
 
 function openProvider(t: T, told: string[] = []) {
-  const provider = new NwcProvider({
-    guard: new AddressGuard({ production: false }),
+  return openKind(t, nwc, {
     timeout: 30_000,
     clock: systemClock,
-    ownKey: null,
-    url: null,
     settled: async paymentHash => {
       told.push(paymentHash)
     }
   })
-  t.teardown(() => provider.close())
-  return provider
 }
 
 /** A shop, and a program behind a wallet that the sandbox pays for. */
@@ -179,15 +174,7 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
   })
 
   await t.test('a key that the service does not know is reported as perhaps deleted', async t => {
-    const quick = new NwcProvider({
-      guard: new AddressGuard({ production: false }),
-      timeout: 2_000,
-      clock: systemClock,
-      ownKey: null,
-      url: null,
-      settled: async () => {}
-    })
-    t.teardown(() => quick.close())
+    const quick = openKind(t, nwc, { timeout: 2_000, clock: systemClock })
     const unknown = new Secret(text.replace(/secret=.*/, `secret=${'ab'.repeat(32)}`))
     t.match(await quick.validateKey(unknown), { isValid: false, message: /known to its relay.*deleted in it/ })
   })

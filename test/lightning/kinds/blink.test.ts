@@ -1,9 +1,10 @@
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
+import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { BlinkProvider } from '../../../src/lightning/kinds/blink/blink.ts'
+import { blink } from '../../../src/lightning/kinds/blink/blink.ts'
 import { BlinkWallet, readBlinkPayment } from '../../../src/lightning/kinds/blink/responses.ts'
 import { Budgets } from '../../../src/lightning/provider-calls/budgets.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
@@ -16,15 +17,9 @@ const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 
 
 async function setUp(t: T) {
   const clock = new ManualClock()
-  const fake = await startFakeBlink({ clock })
   const limits = { ofAddress: {}, ofAccount: { burst: 1_000, perMinute: 1_000 } }
   const budget = new Budgets({ state: new MemoryState(clock), clock, metrics: new Metrics() }).of('blink', '', limits)
-  const provider = new BlinkProvider({ url: `${fake.url}/graphql`, timeout: 10_000, clock, budget })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
-  return { clock, fake, provider, key: new Secret(fake.key()) }
+  return await startKind(t, blink, startFakeBlink, { clock, budget })
 }
 
 t.test('the wallet in bitcoin is looked up once, and receives the money', async t => {

@@ -1,16 +1,15 @@
 import { hash } from 'node:crypto'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
+import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { BtcpayInvoice, BtcpayMethod } from '../../../src/lightning/kinds/btcpay/responses.ts'
 import { btcOf } from '../../../src/lightning/provider-calls/lightning-charge.ts'
-import { BtcpayProvider } from '../../../src/lightning/kinds/btcpay/btcpay.ts'
+import { btcpay } from '../../../src/lightning/kinds/btcpay/btcpay.ts'
 import { readBtcpayKey } from '../../../src/lightning/kinds/btcpay/key.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeBtcpay } from '../../fakes/btcpay.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
@@ -18,22 +17,7 @@ const CREATE = 'btcpay.store.cancreateinvoice'
 const VIEW = 'btcpay.store.canviewinvoices'
 const WEBHOOKS = 'btcpay.store.webhooks.canmodifywebhooks'
 
-async function setUp(t: T) {
-  const clock = new ManualClock()
-  const fake = await startFakeBtcpay({ clock })
-  const provider = new BtcpayProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 10_000,
-    clock,
-    ownKey: null,
-    url: null
-  })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
-  return { clock, fake, provider, key: new Secret(fake.key()) }
-}
+const setUp = (t: T) => startKind(t, btcpay, startFakeBtcpay)
 
 t.test('a key names the server, with a path where it has one, a store and a key', async t => {
   const text = 'btcpay+https://pay.example.com/btc/?store=CPTcEqjCK9&key=0123abcd'

@@ -1,34 +1,15 @@
+import { startKind, type Opening } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { ClnProvider } from '../../../src/lightning/kinds/cln/cln.ts'
-import { readClnKey } from '../../../src/lightning/kinds/cln/cln.ts'
-import type { KeyedOptions } from '../../../src/lightning/provider-calls/keyed-calls.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { cln, readClnKey } from '../../../src/lightning/kinds/cln/cln.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { startFakeCln } from '../../fakes/cln.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 import { until } from '../../support/until.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 
-async function setUp(t: T, options: Partial<KeyedOptions> = {}) {
-  const clock = new ManualClock()
-  const fake = await startFakeCln({ clock })
-  const provider = new ClnProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 10_000,
-    clock,
-    ownKey: null,
-    url: null,
-    ...options
-  })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
-  return { clock, fake, provider, key: new Secret(fake.key()) }
-}
+const setUp = (t: T, options: Opening = {}) => startKind(t, cln, startFakeCln, options)
 
 t.test(
   'a key names host, authority and rune; the certificate is checked by the name that clnrest gives itself',

@@ -1,7 +1,6 @@
+import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
-import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { lnd as lndKind } from '../../../src/lightning/kinds/lnd/lnd.ts'
 import { startFakeLnd } from '../../fakes/lnd.ts'
 import { QuietClock } from '../../support/quiet-clock.ts'
 
@@ -9,19 +8,8 @@ const request = { amountSats: 21, description: 'a quote about money', expirySeco
 
 async function setUp(t: T) {
   const clock = new QuietClock(250)
-  const node = await startFakeLnd({ clock })
-  const lnd = new LndProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 10_000,
-    clock,
-    ownKey: null,
-    url: null
-  })
-  t.teardown(async () => {
-    await lnd.close()
-    await node.close()
-  })
-  const key = new Secret(node.key())
+  const { fake: node, provider: lnd, key } = await startKind(t, lndKind, startFakeLnd, { clock })
+  node.onHang = () => {}
   let position: string | null = null
   const oldest = clock.now()
   return {

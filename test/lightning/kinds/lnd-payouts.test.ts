@@ -1,34 +1,18 @@
+import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
+import { lnd as lndKind } from '../../../src/lightning/kinds/lnd/lnd.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnd, type Permission } from '../../fakes/lnd.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 
-const timeout = 10_000
 const payer = Buffer.alloc(32, 3)
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 let invoices = 0
 
 async function setUp(t: T) {
-  const clock = new ManualClock()
-  const node = await startFakeLnd({ clock })
-  t.teardown(() => node.close())
-  // A hang is over when the time limit is.
-  node.onHang = () => {
-    clock.advance(timeout)
-  }
-  const lnd = new LndProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout,
-    clock,
-    ownKey: null,
-    url: null
-  })
-  t.teardown(() => lnd.close())
+  const { clock, fake: node, provider: lnd, key } = await startKind(t, lndKind, startFakeLnd)
   /** A refund to an invoice of a payer's wallet. */
   const overLightning = (amountSats: number | null = 40): PayoutRequest => ({
     reference: '1001',
@@ -54,7 +38,7 @@ async function setUp(t: T) {
   const overChain: PayoutRequest = { ...overLightning(), amountSats: 5000, destination: { type: 'chain', address } }
   const sent = (path: string): readonly unknown[] =>
     node.requests.filter(request => request.method === 'POST' && request.path === path).map(({ body }) => body)
-  return { clock, node, lnd, key: new Secret(node.key()), overLightning, overChain, sent }
+  return { clock, node, lnd, key, overLightning, overChain, sent }
 }
 
 const lacks = (scope: Permission) => ({ name: 'ProviderRefused', reason: 'scope', scope })

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { startKind, TIMEOUT, type Opening } from '../open-kind.ts'
 import type { AddressInfo } from 'node:net'
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test as T } from 'tap'
@@ -10,36 +11,19 @@ import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/pro
 import { guarded } from '../../../src/lightning/provider-calls/breaker.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
-import type { KeyedOptions } from '../../../src/lightning/provider-calls/keyed-calls.ts'
-import { lndHost, LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
+import { lnd as lndKind } from '../../../src/lightning/kinds/lnd/lnd.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { lndConnect, startFakeLnd, type FakeLnd, type FakeLndOptions, type Permission } from '../../fakes/lnd.ts'
 import { openTestDatabase, temporaryFolder } from '../../support/database.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { only } from '../providers/declared.ts'
 
 const request = { amountSats: 21, description: 'a quote about money', expirySeconds: 600 }
-const timeout = 10_000
 
-async function setUp(t: T, fakeOptions: FakeLndOptions = {}, options: Partial<KeyedOptions> = {}) {
-  const clock = new ManualClock()
-  const node = await startFakeLnd({ clock, ...fakeOptions })
-  t.teardown(() => node.close())
-  const open = (more: Partial<KeyedOptions> = {}) => {
-    const provider = new LndProvider({
-      guard: new AddressGuard({ production: false }),
-      timeout,
-      clock,
-      ownKey: null,
-      url: null,
-      ...options,
-      ...more
-    })
-    t.teardown(() => provider.close())
-    return provider
-  }
-  return { clock, node, open, lnd: open(), key: new Secret(node.key()) }
+async function setUp(t: T, fakeOptions: FakeLndOptions = {}, options: Opening = {}) {
+  const made = await startKind(t, lndKind, parts => startFakeLnd({ ...parts, ...fakeOptions }), options)
+  made.fake.onHang = () => {}
+  return { ...made, node: made.fake, lnd: made.provider }
 }
 
 const keyOf = (node: FakeLnd, ...permissions: Permission[]) => new Secret(node.key(permissions))
@@ -332,12 +316,12 @@ t.test('a private address for lnd only from gateway.yaml', async t => {
 
 t.test("in production the operator's key of gateway.yaml reaches a private node, a merchant's does not", async t => {
   const { clock, node } = await setUp(t)
-  const slot = { kind: 'lnd', key: node.key(), timeout } as const
+  const slot = { kind: 'lnd', key: node.key(), timeout: TIMEOUT } as const
   const database = await openTestDatabase(t)
   const providers = openSeats({
     kinds: providerKinds,
     mode: 'production',
-    lightning: { primary: [slot], alternate: [{ kind: 'lnd', timeout }] },
+    lightning: { primary: [slot], alternate: [{ kind: 'lnd', timeout: TIMEOUT }] },
     dataDir: temporaryFolder(t),
     database,
     clock
@@ -367,7 +351,7 @@ t.test("an operator's invalid key or url is refused at the start", async t => {
 t.test('trouble of the node is an unavailability, and says what kind', async t => {
   const { clock, node, lnd, key } = await setUp(t)
   node.onHang = () => {
-    clock.advance(timeout)
+    clock.advance(TIMEOUT)
   }
   for (const [fault, wanted] of [
     ['hang', 'timeout'],
@@ -392,13 +376,14 @@ t.test('the breaker knows nodes apart by their host', async t => {
   const gone = await startFakeLnd()
   const dead = new Secret(gone.key())
   await gone.close()
-  const provider = guarded(open(), { clock, hostOf: lndHost })
+  const hostOf = (one: Secret<string> | null) => lndKind.calls?.hostOf?.(one) ?? ''
+  const provider = guarded(open(), { clock, hostOf })
   for (let at = 0; at < 5; at++) await t.rejects(provider.createCharge(dead, request), { fault: 'network' })
   await t.rejects(provider.createCharge(dead, request), { fault: 'open', retryAfter: 1 })
   t.match(await provider.createCharge(key, request), { chargeId: /./ })
-  t.equal(lndHost(key), node.url)
-  t.equal(lndHost(new Secret('nonsense')), '')
-  t.equal(lndHost(null), '')
+  t.equal(hostOf(key), node.url)
+  t.equal(hostOf(new Secret('nonsense')), '')
+  t.equal(hostOf(null), '')
 })
 
 t.test("no error and no request shows a key that is not the node's own", async t => {

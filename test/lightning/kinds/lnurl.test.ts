@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
 import { bech32 } from '@scure/base'
+import { openKind, startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { lnurl } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
 import { readLnurlKey } from '../../../src/lightning/kinds/lnurl/key.ts'
-import { LnurlProvider } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
 import { LnurlStore } from '../../../src/lightning/kinds/lnurl/store.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnurl } from '../../fakes/lnurl.ts'
@@ -17,22 +17,9 @@ const DAY = 86_400_000
 const database = await openTestDatabase(t, {})
 
 async function setUp(t: T, { production = false } = {}) {
-  const clock = new ManualClock()
-  const fake = await startFakeLnurl({ clock })
-  const key = new Secret(fake.key())
-  const provider = new LnurlProvider({
-    guard: new AddressGuard({ production, resolve: async () => ['10.0.0.7'] }),
-    timeout: 10_000,
-    clock,
-    ownKey: production ? key : null,
-    url: null,
-    database
-  })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
-  return { clock, fake, provider, key }
+  const guard = new AddressGuard({ production, resolve: async () => ['10.0.0.7'] })
+  const made = await startKind(t, lnurl, startFakeLnurl, { guard, database })
+  return production ? { ...made, provider: made.open({ ownKey: made.key }) } : made
 }
 
 t.test('a key is an address, an LNURL or a link', async t => {
@@ -284,15 +271,13 @@ t.test('redirects are followed, three at most, to addresses that may be called',
     t.match(await provider.validateKey(at(path)), { isValid: false, message: /redirects more than 3 times/ }, path)
   for (const path of ['/file', '/user', '/nowhere'])
     t.match(await provider.validateKey(at(path)), { isValid: false, message: /redirects to an address/ }, path)
-  const guarded = new LnurlProvider({
+  const guarded = openKind(t, lnurl, {
     guard: new AddressGuard({ production: true }),
-    timeout: 10_000,
     clock: new ManualClock(),
     ownKey: at('/one'),
     url: `http://127.0.0.1:${port}`,
     database
   })
-  t.teardown(() => guarded.close())
   t.match(
     await guarded.validateKey(at('/one')),
     { isValid: false, message: /cannot be called|without TLS/ },

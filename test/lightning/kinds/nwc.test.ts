@@ -1,46 +1,31 @@
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { createHash, hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
+import { startKind, type Opening } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { NothingSent } from '../../../src/lightning/provider-calls/errors.ts'
 import { KINDS, publicKeyOf, signEvent, tagOf } from '../../../src/lightning/kinds/nwc/event.ts'
 import { readNwcKey } from '../../../src/lightning/kinds/nwc/key.ts'
-import { NwcProvider, type NwcOptions } from '../../../src/lightning/kinds/nwc/nwc.ts'
+import { nwc } from '../../../src/lightning/kinds/nwc/nwc.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
-import { startFakeNwc } from '../../fakes/nwc.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { startFakeNwc } from '../../fakes/nwc.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 import { until } from '../../support/until.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 const HASH = 'ab'.repeat(32)
 
-async function setUp(t: T, options: Partial<NwcOptions> = {}) {
-  const clock = new ManualClock()
-  const fake = await startFakeNwc({ clock })
-  fake.onHang = () => {
-    clock.advance(10_000)
-  }
+async function setUp(t: T, options: Opening = {}) {
   const told: string[] = []
-  const provider = new NwcProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 10_000,
-    clock,
-    ownKey: null,
-    url: null,
-    settled: async paymentHash => {
-      told.push(paymentHash)
-    },
-    ...options
-  })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
-  return { clock, fake, provider, told, relay: fake.relay, key: new Secret(fake.key()) }
+  const settled = async (paymentHash: string) => {
+    told.push(paymentHash)
+  }
+  const made = await startKind(t, nwc, startFakeNwc, { settled, ...options })
+  return { ...made, told, relay: made.fake.relay }
 }
 
 t.test('a key is the address of a connection, as wallets show it', async t => {

@@ -1,14 +1,14 @@
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
+import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import { OpenNodeProvider } from '../../../src/lightning/kinds/opennode/opennode.ts'
+import { opennode } from '../../../src/lightning/kinds/opennode/opennode.ts'
 import { OpenNodeWithdrawal } from '../../../src/lightning/kinds/opennode/responses.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { startFakeOpenNode, type Fault } from '../../fakes/opennode.ts'
 import { refundOf } from '../providers/contract/subject.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 
 const KEY = 'opennode-test-key'
 const key = new Secret(KEY)
@@ -16,17 +16,8 @@ const ADDRESS = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 const BALANCE = 100_000
 
 async function setUp(t: T) {
-  const clock = new ManualClock()
-  const fake = await startFakeOpenNode({ key: KEY, clock })
+  const { clock, fake, provider, open } = await startKind(t, opennode, startFakeOpenNode)
   fake.account.balance = BALANCE
-  fake.onHang = () => {
-    clock.advance(10_000)
-  }
-  const provider = new OpenNodeProvider({ url: fake.url, timeout: 10_000, clock, receiver: () => null })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
   let last = 0
   const invoice = (amountSats: number | null = 700) =>
     encodeInvoice(
@@ -55,7 +46,7 @@ async function setUp(t: T) {
     amountSats: 5_000,
     description: 'out of stock'
   })
-  return { clock, fake, provider, lightning, chain }
+  return { clock, fake, provider, open, lightning, chain }
 }
 
 void t.test('a refund over Lightning: accepted, in flight, confirmed with its fee', async t => {
@@ -128,7 +119,7 @@ void t.test('a withdrawal that fails later reads failed', async t => {
 })
 
 void t.test('a refusal means that nothing was sent', async t => {
-  const { clock, fake, provider, lightning, chain } = await setUp(t)
+  const { clock, fake, provider, lightning, chain, open } = await setUp(t)
   fake.addKey('receive-only', ['Read', 'Invoices'], fake.account)
   await t.rejects(provider.createPayout(new Secret('receive-only'), chain('1')), {
     reason: 'scope',
@@ -163,13 +154,12 @@ void t.test('a refusal means that nothing was sent', async t => {
   t.equal(fake.account.withdrawals.size, 0)
   const gone = await startFakeOpenNode()
   await gone.close()
-  const alone = new OpenNodeProvider({ url: gone.url, timeout: 10_000, clock, receiver: () => null })
+  const alone = open({ url: gone.url })
   await t.rejects(
     alone.createPayout(key, chain('1')),
     { name: 'NothingSent', fault: 'network' },
     'no connection was made'
   )
-  await alone.close()
 })
 
 const LOST: readonly Fault[] = ['lost after', 'hang after', 'server error after', 'html as 200', 'empty']
@@ -184,10 +174,10 @@ for (const fault of LOST) {
         fake.fail(fault, /^POST/)
         await t.rejects(provider.createPayout(key, request), { name: 'PayoutUncertain' })
         t.equal(fake.account.withdrawals.size, before + 1, 'it was taken once')
-        const found = await provider.lookUpPayout(key, request, null)
-        t.equal(fake.account.withdrawal(found.payoutId).customId, request.reference)
-        await fake.moveWithdrawal(found.payoutId, 'confirmed')
-        t.match(await provider.lookUpPayout(key, request, null), { payoutId: found.payoutId, status: 'confirmed' })
+        const { payoutId = '' } = (await provider.lookUpPayout(key, request, null)) ?? {}
+        t.equal(fake.account.withdrawal(payoutId).customId, request.reference)
+        await fake.moveWithdrawal(payoutId, 'confirmed')
+        t.match(await provider.lookUpPayout(key, request, null), { payoutId, status: 'confirmed' })
       }
       t.equal(fake.requests.filter(({ method }) => method === 'POST').length, 2)
     }
@@ -242,7 +232,7 @@ void t.test('an earlier failed payout to the same invoice proves nothing about t
   const again = await provider.createPayout(key, second)
   for (const listed of [true, false]) {
     fake.account.listsCustomId = listed
-    t.equal((await provider.lookUpPayout(key, second, null)).payoutId, again.payoutId)
+    t.equal((await provider.lookUpPayout(key, second, null))?.payoutId, again.payoutId)
   }
 })
 

@@ -2,6 +2,7 @@ import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { startKind } from '../open-kind.ts'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import t, { type Test as T } from 'tap'
@@ -14,11 +15,10 @@ import {
   ProviderRefused,
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
-import { OpenNodeProvider } from '../../../src/lightning/kinds/opennode/opennode.ts'
+import { opennode } from '../../../src/lightning/kinds/opennode/opennode.ts'
 import { OpenNodeCharge } from '../../../src/lightning/kinds/opennode/responses.ts'
 import { Refusal } from '../../fakes/opennode-account.ts'
 import { startFakeOpenNode, type Fault } from '../../fakes/opennode.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { listed } from '../providers/listed.ts'
 
 const KEY = 'opennode-test-key'
@@ -31,8 +31,6 @@ interface Received {
 }
 
 async function setUp(t: T) {
-  const clock = new ManualClock()
-  const fake = await startFakeOpenNode({ key: KEY, clock })
   const notifications: Received[] = []
   const take = async (incoming: IncomingMessage, response: ServerResponse) => {
     notifications.push({ headers: new HeaderList(incoming.rawHeaders), body: await bodyOf(incoming) })
@@ -46,16 +44,11 @@ async function setUp(t: T) {
   const address = {
     url: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/api/webhooks/alternate` as string | null
   }
-  const provider = new OpenNodeProvider({ url: fake.url, timeout: 10_000, clock, receiver: () => address.url })
-  fake.onHang = () => {
-    clock.advance(10_000)
-  }
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
+  t.teardown(() => {
     receiver.close()
     receiver.closeAllConnections()
   })
+  const { clock, fake, provider } = await startKind(t, opennode, startFakeOpenNode, { receiver: () => address.url })
   return { clock, fake, provider, notifications, address }
 }
 

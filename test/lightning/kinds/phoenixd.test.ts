@@ -1,33 +1,18 @@
+import { startKind, type Opening } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { readPhoenixdKey } from '../../../src/lightning/kinds/phoenixd/phoenixd.ts'
-import { PhoenixdProvider, type PhoenixdOptions } from '../../../src/lightning/kinds/phoenixd/phoenixd.ts'
+import { phoenixd, readPhoenixdKey } from '../../../src/lightning/kinds/phoenixd/phoenixd.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { until } from '../../support/until.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 const RECEIVER = 'https://pay.example.com/api/webhooks/primary'
 
-async function setUp(t: T, options: Partial<PhoenixdOptions> = {}) {
-  const clock = new ManualClock()
-  const fake = await startFakePhoenixd({ clock })
-  const provider = new PhoenixdProvider({
-    guard: new AddressGuard({ production: false }),
-    timeout: 10_000,
-    clock,
-    ownKey: null,
-    url: null,
-    receiver: () => RECEIVER,
-    ...options
-  })
-  t.teardown(async () => {
-    await provider.close()
-    await fake.close()
-  })
-  return { clock, fake, provider, key: new Secret(fake.key('full', true)) }
+async function setUp(t: T, options: Opening = {}) {
+  const made = await startKind(t, phoenixd, startFakePhoenixd, { receiver: () => RECEIVER, ...options })
+  return { ...made, key: new Secret(made.fake.key('full', true)) }
 }
 
 t.test('a key names plain HTTP or TLS, and may carry the webhook secret', async t => {

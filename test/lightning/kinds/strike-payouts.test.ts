@@ -1,12 +1,13 @@
 import { inspect } from 'node:util'
 import { bech32 } from '@scure/base'
+import { startKind, type OpenedKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import type { CallProvider } from '../../../src/lightning/provider-calls/provider-call.ts'
 import { StrikePayouts } from '../../../src/lightning/kinds/strike/payouts.ts'
-import { StrikeProvider } from '../../../src/lightning/kinds/strike/strike.ts'
+import { strike as strikeKind } from '../../../src/lightning/kinds/strike/strike.ts'
 import { startFakeStrike, type FakeStrike, type StrikeFault } from '../../fakes/strike.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
@@ -21,30 +22,22 @@ let made = 0
 interface Rig {
   readonly clock: ManualClock
   readonly fake: FakeStrike
-  readonly strike: StrikeProvider
+  readonly strike: OpenedKind
   /** The same account as another process of the gateway sees it. */
-  another(): StrikeProvider
+  another(): OpenedKind
   lightning(terms?: Partial<InvoiceTerms>): PayoutRequest
   chain(amountSats?: number): PayoutRequest
 }
 
 async function rig(t: T): Promise<Rig> {
-  const clock = new ManualClock()
-  const fake = await startFakeStrike({ clock, key: CANARY })
-  fake.onHang = () => {
-    clock.advance(10_000)
-  }
-  const another = () => {
-    const provider = new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
-    t.teardown(() => provider.close())
-    return provider
-  }
-  t.teardown(() => fake.close())
+  const { clock, fake, provider, open } = await startKind(t, strikeKind, ({ clock }) =>
+    startFakeStrike({ clock, key: CANARY })
+  )
   return {
     clock,
     fake,
-    strike: another(),
-    another,
+    strike: provider,
+    another: open,
     lightning: (terms = {}) => {
       const hash = Buffer.alloc(32)
       hash.writeUInt32BE(++made)

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { inspect } from 'node:util'
+import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
@@ -7,11 +8,10 @@ import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderNotificationError } from '../../../src/lightning/provider-calls/errors.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
-import { StrikeProvider } from '../../../src/lightning/kinds/strike/strike.ts'
+import { strike as strikeKind } from '../../../src/lightning/kinds/strike/strike.ts'
 import { startReceiver } from '../../fakes/receiver.ts'
 import { startFakeStrike, type StrikeFault, type StrikeScope } from '../../fakes/strike.ts'
 import { openTestDatabase, temporaryFolder } from '../../support/database.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { listed } from '../providers/listed.ts'
 import { only } from '../providers/declared.ts'
 
@@ -25,18 +25,10 @@ const CONTRACT_SCOPES: readonly StrikeScope[] = [
 ]
 
 async function rig(t: T) {
-  const clock = new ManualClock()
-  const fake = await startFakeStrike({ clock, key: CANARY })
-  fake.onHang = () => {
-    clock.advance(10_000)
-  }
-  const another = () => {
-    const made = new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
-    t.teardown(() => made.close())
-    return made
-  }
-  t.teardown(() => fake.close())
-  return { clock, fake, strike: another(), another }
+  const { provider, open, ...made } = await startKind(t, strikeKind, ({ clock }) =>
+    startFakeStrike({ clock, key: CANARY })
+  )
+  return { ...made, strike: provider, another: open }
 }
 
 t.test('a charge is a receive request with a Lightning invoice over the amount', async t => {

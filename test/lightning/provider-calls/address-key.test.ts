@@ -3,8 +3,8 @@ import t from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import {
   addressKeyFault,
-  addressKeyHost,
   AddressKeyError,
+  keyOrNull,
   readAddressKey,
   readKeyForCall,
   type AddressKeyForm
@@ -66,10 +66,11 @@ t.test('errors are reported, without the secret', async t => {
 })
 
 t.test('breakers know hosts apart, and an invalid key has no address', async t => {
-  const hostOf = addressKeyHost('toy', read)
-  t.equal(hostOf(new Secret('toy+http://node.example.com:1/a?key=a')), 'http://node.example.com:1')
-  t.equal(hostOf(new Secret('nonsense')), '')
-  t.equal(hostOf(null), '')
+  t.match(keyOrNull(new Secret('toy+http://node.example.com:1/a?key=a'), 'toy', read), {
+    origin: 'http://node.example.com:1'
+  })
+  t.equal(keyOrNull(new Secret('nonsense'), 'toy', read), null)
+  t.equal(keyOrNull(null, 'toy', read), null)
 })
 
 t.test('a key is read once for as long as it is at hand, by each reader for itself', async t => {

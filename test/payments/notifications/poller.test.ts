@@ -6,13 +6,13 @@ import type { KindName } from '../../../src/lightning/provider-calls/provider.ts
 import type { ProviderSlot } from '../../../src/lightning/providers/slot-keys.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
+import { lnd } from '../../../src/lightning/kinds/lnd/lnd.ts'
 import { OversizedResponse } from '../../../src/lightning/provider-calls/provider-call.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnd, type FakeLnd } from '../../fakes/lnd.ts'
 import { only, polling as pollingOf } from '../../lightning/providers/declared.ts'
+import { openKind } from '../../lightning/open-kind.ts'
 import { openAnyDatabase, withSql } from '../../support/database.ts'
-import { StrikeProvider } from '../../../src/lightning/kinds/strike/strike.ts'
+import { strike } from '../../../src/lightning/kinds/strike/strike.ts'
 import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../../fakes/strike.ts'
 import { fixture, paid, type Fixture } from './fixture.ts'
 import { ChallengeCharges } from '../../../src/selling/minting/charges.ts'
@@ -81,7 +81,7 @@ async function withStrike(t: T): Promise<{ readonly made: Polling; readonly fake
       const fake = await startFakeStrike({ clock })
       started.resolve(fake)
       t.teardown(() => fake.close())
-      return new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
+      return openKind(t, strike, { url: fake.url, clock })
     }
   })
   return { made, fake: await started.promise }
@@ -524,18 +524,8 @@ void t.test(
       inPrimary: async clock => {
         const node = await startFakeLnd({ clock })
         started.resolve(node)
-        const lnd = new LndProvider({
-          guard: new AddressGuard({ production: false }),
-          timeout: 10_000,
-          clock,
-          ownKey: null,
-          url: null
-        })
-        t.teardown(async () => {
-          await lnd.close()
-          await node.close()
-        })
-        return lnd
+        t.teardown(() => node.close())
+        return openKind(t, lnd, { clock })
       }
     })
     const node = await started.promise

@@ -1,12 +1,11 @@
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { Streams } from '../../../src/payments/notifications/streams.ts'
-import { ClnProvider } from '../../../src/lightning/kinds/cln/cln.ts'
-import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
-import { PhoenixdProvider } from '../../../src/lightning/kinds/phoenixd/phoenixd.ts'
-import type { KeyedOptions } from '../../../src/lightning/provider-calls/keyed-calls.ts'
-import type { Provider } from '../../../src/lightning/provider-calls/provider.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { cln } from '../../../src/lightning/kinds/cln/cln.ts'
+import { lnd } from '../../../src/lightning/kinds/lnd/lnd.ts'
+import { phoenixd } from '../../../src/lightning/kinds/phoenixd/phoenixd.ts'
+import type { ProviderKind } from '../../../src/lightning/kinds/kind.ts'
+import { openKind } from '../../lightning/open-kind.ts'
 import { startFakeCln } from '../../fakes/cln.ts'
 import { startFakeLnd } from '../../fakes/lnd.ts'
 import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
@@ -25,41 +24,31 @@ interface Node {
 
 interface Kind {
   readonly start: (options: { readonly clock: ManualClock }) => Promise<Node>
-  readonly open: (options: KeyedOptions) => Provider
+  readonly kind: ProviderKind
 }
 
 const KINDS: Readonly<Record<string, Kind>> = {
-  lnd: { start: startFakeLnd, open: options => new LndProvider(options) },
-  cln: { start: startFakeCln, open: options => new ClnProvider(options) },
+  lnd: { start: startFakeLnd, kind: lnd },
+  cln: { start: startFakeCln, kind: cln },
   phoenixd: {
     async start(options) {
       const node = await startFakePhoenixd(options)
       const keys = [node.key('full'), node.key('limited')]
       return { ...node, key: () => keys.shift() ?? '' }
     },
-    open: options => new PhoenixdProvider({ ...options, receiver: () => null })
+    kind: phoenixd
   }
 }
 
-async function setUp(t: T, { start, open: openProvider }: Kind) {
+async function setUp(t: T, { start, kind }: Kind) {
   const started = Promise.withResolvers<Node>()
   const made = await fixture(t, {
     database: await openAnyDatabase(t),
     inPrimary: async clock => {
       const node = await start({ clock })
       started.resolve(node)
-      const provider = openProvider({
-        guard: new AddressGuard({ production: false }),
-        timeout: 10_000,
-        clock,
-        ownKey: null,
-        url: null
-      })
-      t.teardown(async () => {
-        await provider.close()
-        await node.close()
-      })
-      return provider
+      t.teardown(() => node.close())
+      return openKind(t, kind, { clock })
     }
   })
   const node = await started.promise

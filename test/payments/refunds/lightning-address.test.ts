@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { LnurlProvider } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
+import { LnurlCalls } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnurl } from '../../fakes/lnurl.ts'
 import { openTestDatabase } from '../../support/database.ts'
@@ -13,11 +13,11 @@ const LONG = 121_000
 
 async function setUp(t: T) {
   const f = await fixtureOn(await openTestDatabase(t, {}))
-  const { clock, database } = f
+  const { clock } = f
   const server = await startFakeLnurl({ clock })
   // Every name leads into a private network.
   const guard = new AddressGuard({ production: false, resolve: async () => ['10.0.0.7'] })
-  const provider = new LnurlProvider({ guard, timeout: 10_000, clock, ownKey: null, url: null, database })
+  const provider = new LnurlCalls({ guard, timeout: 10_000, clock, ownKey: null, url: null })
   const asked: string[] = []
   f.addresses.invoiceFor = (address, amountSats) => {
     asked.push(address)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
-import type { Clock } from '../../../platform/system/clock.ts'
+import type { KindOptions } from '../kind.ts'
 import { noBudget, type CallBudget, type CallPriority } from '../../provider-calls/budgets.ts'
 import {
   NothingSent,
@@ -19,14 +19,7 @@ import { WALLETS } from './documents.ts'
 /** The test service, on signet, is https://api.staging.blink.sv. */
 export const BLINK_LIVE = 'https://api.blink.sv'
 
-export interface BlinkOptions {
-  readonly url: string | null
-  readonly timeout: number
-  readonly clock: Clock
-  readonly budget?: CallBudget
-}
-
-export type BlinkCall = readonly [call: CallProvider, walletId: string]
+type BlinkCall = readonly [call: CallProvider, walletId: string]
 
 /** Accounts whose wallet id is cached; it never changes. */
 const MAX_WALLETS = 10_000
@@ -36,7 +29,7 @@ export class BlinkCalls {
   readonly #budget: CallBudget
   readonly #wallets = new LRUCache<string, string>({ max: MAX_WALLETS })
 
-  constructor({ url, timeout, clock, budget = noBudget('blink', clock) }: BlinkOptions) {
+  constructor({ url, timeout, clock, budget = noBudget('blink', clock) }: KindOptions) {
     this.#budget = budget
     this.#http = new ProviderHttp({
       url: (url ?? BLINK_LIVE).replace(/\/graphql\/?$/, ''),

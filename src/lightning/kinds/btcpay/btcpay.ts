@@ -1,35 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
 import { orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
-import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
-import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { btcOf, lightningCharge } from '../../provider-calls/lightning-charge.ts'
+import type { KeyedKind } from '../../provider-calls/keyed-calls.ts'
+import { btcOf, lightningCharge, nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
-import {
-  payable,
-  secondsToPay,
-  type LightningSend,
-  type Sending,
-  type SentPayment
-} from '../../provider-calls/pay-once.ts'
+import { secondsToPay, unclear, type SentPayment } from '../../provider-calls/pay-once.ts'
 import type { CallProvider } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeOrder,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Provider,
-  ProviderNotification,
-  SettledCharge,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
-import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import type { Charge, ChargeOrder, ChargeRequest, Provider } from '../../provider-calls/provider.ts'
+import { goodKey, keyedProvider, KEY_CHECK, listPages } from '../../provider-calls/wallet-provider.ts'
 import {
   btcpayError,
   BtcpayId,
@@ -43,21 +23,12 @@ import {
 } from './responses.ts'
 import { readBtcpayKey, type BtcpayKey } from './key.ts'
 import { AT_NODE, isMissing, lookUpAtNode, newNodeInvoice, BTCPAY_SCOPES, storePath } from './store.ts'
-import { accountLimits } from '../../provider-calls/budgets.ts'
-import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
-import type { ProviderKind } from '../kind.ts'
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: true,
-  notifies: true,
-  payout: Object.freeze({ lightning: true, chain: false })
-})
+import { addressKeyKind, type KindOptions } from '../kind.ts'
 
 /** Milliseconds without invoices at a node that refused one. */
 const UNHASHED = 600_000
 
-const calls: KeyedKind<BtcpayKey> = {
+const http: KeyedKind<BtcpayKey> = {
   kind: 'btcpay',
   server: 'BTCPay Server',
   read: readBtcpayKey,
@@ -78,15 +49,9 @@ const calls: KeyedKind<BtcpayKey> = {
 }
 
 const PAGE = 100
-const MAX_PAGES = 5
 const EVENTS = ['InvoiceSettled']
 
 const BtcpayEvent = Type.Object({ type: orNull(Text), invoiceId: orNull(BtcpayId) })
-
-interface Place {
-  readonly asOf: number
-  readonly skip: number
-}
 
 /**
  * A BTCPay Server store over its Greenfield API. Each charge is a store invoice payable over Lightning only; its id is
@@ -99,69 +64,63 @@ interface Place {
  * - the node does not report when a payment ended: its start is used;
  * - node invoices fire no webhook and are in no list: they are only looked up.
  */
-export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> implements Provider {
-  readonly kind = 'btcpay'
-  readonly capabilities = capabilities
-  readonly #options: KeyedOptions
+function open(options: KindOptions): Provider {
+  const { clock } = options
   /** Whether a store's node makes invoices and shows them; for one that does not, the time of the next try. */
-  readonly #nodes = new LRUCache<string, 'works' | number>({ max: 1000 })
-
-  constructor(options: KeyedOptions) {
-    super(new KeyedCalls(calls, options))
-    this.#options = options
-  }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    const nodeId = chargeId.startsWith(AT_NODE) ? chargeId.slice(AT_NODE.length) : null
-    if (readResponse(BtcpayId, nodeId ?? chargeId) === null) return null
-    return await this.calls.within(key, async (call, server) => {
-      if (nodeId !== null) return await lookUpAtNode(call, server, nodeId, this.#options.clock.now())
+  const nodes = new LRUCache<string, 'works' | number>({ max: 1000 })
+  return keyedProvider(http, options, {
+    hostedCheckout: true,
+    notifies: true,
+    payout: { lightning: true, chain: false },
+    createCharge: async (request, call, server) => {
+      const { hashed } = request
+      const now = clock.now()
+      const place = `${server.origin} ${server.store}`
+      const node = nodes.get(place) ?? now
+      if (hashed === undefined || (node !== 'works' && node > now)) return await newInvoice(call, server, request)
+      try {
+        // A payment that cannot be looked up would be lost.
+        if (node !== 'works') await lookUpAtNode(call, server, '0'.repeat(64), now)
+        const charge = await newNodeInvoice(call, server, request, hashed.text)
+        nodes.set(place, 'works')
+        return charge
+      } catch (error) {
+        if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
+        const charge = await newInvoice(call, server, request)
+        nodes.set(place, now + UNHASHED)
+        return charge
+      }
+    },
+    isChargeId: text => /^(?:ln_)?[A-Za-z0-9]{1,64}$/.test(text),
+    lookUp: async (chargeId, call, server) => {
+      if (chargeId.startsWith(AT_NODE))
+        return await lookUpAtNode(call, server, chargeId.slice(AT_NODE.length), clock.now())
       const path = `${storePath(server)}/invoices/${chargeId}`
       const response = await call({ method: 'GET', path, scope: BTCPAY_SCOPES.view, accepts: [404] })
       if (isMissing(response, 'invoice-not-found')) return null
       const { id, status } = requireResponse(BtcpayInvoice, response.body)
       if (id !== chargeId) throw unusableResponse('another invoice')
-      if (status === 'unpaid' || status === 'expired') return { status, receivedSats: 0, settledAt: null }
+      if (status === 'unpaid' || status === 'expired') return nothingReceived(status)
       const { receivedSats, paidAt } = await methodOf(call, server, chargeId)
       // An invoice its owner marked as paid has no payments.
-      return { status, receivedSats, settledAt: status === 'paid' ? (paidAt ?? this.#options.clock.now()) : null }
-    })
-  }
-
-  /**
-   * Settled invoices created since the oldest awaited one, newest first. A shifted page repeats entries, never skips.
-   */
-  async listSettled(key: Secret<string>, { since, oldest, position }: SettledSince): Promise<SettledList> {
-    // Written by this file alone.
-    const place = position === null ? null : (JSON.parse(position) as Place)
-    const { asOf, skip: first } = place ?? { asOf: this.#options.clock.now(), skip: 0 }
-    const from = Math.floor(Math.min(since, oldest) / 1000)
-    const until = Math.ceil(asOf / 1000)
-    return await this.calls.within(key, async (call, server) => {
-      const charges: SettledCharge[] = []
-      for (let skip = first; skip < first + MAX_PAGES * PAGE; skip += PAGE) {
-        const query = `status=Settled&startDate=${from}&endDate=${until}&skip=${skip}&take=${PAGE}`
-        const response = await call({
-          method: 'GET',
-          path: `${storePath(server)}/invoices?${query}`,
-          scope: BTCPAY_SCOPES.view
-        })
-        const page = requireResponse(BtcpayPage, response.body)
+      return { status, receivedSats, settledAt: status === 'paid' ? (paidAt ?? clock.now()) : null }
+    },
+    /**
+     * Settled invoices created since the oldest awaited one, newest first. A shifted page repeats entries, never skips.
+     */
+    listSettled: ({ since, oldest, position }, call, server) =>
+      listPages(position, clock, 0, async (skip, asOf) => {
+        const from = Math.floor(Math.min(since, oldest) / 1000)
+        const query = `status=Settled&startDate=${from}&endDate=${Math.ceil(asOf / 1000)}&skip=${skip}&take=${PAGE}`
+        const path = `${storePath(server)}/invoices?${query}`
+        const page = requireResponse(BtcpayPage, (await call({ method: 'GET', path, scope: BTCPAY_SCOPES.view })).body)
         // Only the invoice says when it was paid.
-        for (const invoice of page) if (invoice?.status === 'paid') charges.push({ chargeId: invoice.id, state: null })
-        if (page.length < PAGE) return { charges, reach: 'whole', asOf, position: null }
-      }
-      const next: Place = { asOf, skip: first + MAX_PAGES * PAGE }
-      return { charges, reach: 'more', asOf, position: JSON.stringify(next) }
-    })
-  }
-
-  async subscribe(
-    key: Secret<string>,
-    url: string,
-    secret: Secret<string>
-  ): Promise<{ readonly subscriptionId: string }> {
-    return await this.calls.within(key, async (call, server) => {
+        const charges = page.flatMap(invoice =>
+          invoice?.status === 'paid' ? [{ chargeId: invoice.id, state: null }] : []
+        )
+        return { charges, next: page.length < PAGE ? null : skip + PAGE }
+      }),
+    subscribe: async (url, secret, call, server) => {
       const response = await call({
         method: 'POST',
         path: `${storePath(server)}/webhooks`,
@@ -174,101 +133,73 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
         },
         scope: BTCPAY_SCOPES.webhooks
       })
-      return { subscriptionId: requireResponse(BtcpayObject, response.body).id }
-    })
-  }
-
-  /** Signed with HMAC-SHA256 over the bytes, by the webhook's secret. */
-  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const { type, invoiceId } = parseNotification(BtcpayEvent, body)
-    if (type === null || !EVENTS.includes(type)) return null
-    const [, signature = ''] = /^sha256=([0-9a-f]{64})$/i.exec(headers.get('btcpay-sig')?.trim() ?? '') ?? []
-    return { chargeId: requireSubject(invoiceId, 'invoice'), verify: secret => isSigned(body, signature, secret) }
-  }
-
-  protected async makeCharge(request: ChargeRequest, call: CallProvider, server: BtcpayKey): Promise<Charge> {
-    const { hashed } = request
-    const now = this.#options.clock.now()
-    const place = `${server.origin} ${server.store}`
-    const node = this.#nodes.get(place) ?? now
-    if (hashed === undefined || (node !== 'works' && node > now)) return await newInvoice(call, server, request)
-    try {
-      // A payment that cannot be looked up would be lost.
-      if (node !== 'works') await lookUpAtNode(call, server, '0'.repeat(64), now)
-      const charge = await newNodeInvoice(call, server, request, hashed.text)
-      this.#nodes.set(place, 'works')
-      return charge
-    } catch (error) {
-      if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
-      const charge = await newInvoice(call, server, request)
-      this.#nodes.set(place, now + UNHASHED)
-      return charge
-    }
-  }
-
-  /** Makes an invoice, lists webhooks and looks up an unknown payment. */
-  protected async tryKey(call: CallProvider, server: BtcpayKey): Promise<KeyVerdict> {
-    const { network } = await newInvoice(call, server, KEY_CHECK)
-    const hears = await isAllowed(() =>
-      call({ method: 'GET', path: `${storePath(server)}/webhooks`, scope: BTCPAY_SCOPES.webhooks })
-    )
-    const path = `${storePath(server)}/lightning/BTC/payments/${'0'.repeat(64)}`
-    const pays = await isAllowed(async () => {
-      isMissing(await call({ method: 'GET', path, scope: BTCPAY_SCOPES.pay, accepts: [404] }), 'payment-not-found')
-    })
-    return goodKey(
-      'BTCPay',
-      network,
-      pays ? null : `the permission ${BTCPAY_SCOPES.pay}`,
-      hears ? [] : [`Payments are polled: to be notified of them it needs the permission ${BTCPAY_SCOPES.webhooks}.`]
-    )
-  }
-
-  protected async findPayment(invoice: string, call: CallProvider, server: BtcpayKey): Promise<SentPayment | null> {
-    const { paymentHash } = payable(invoice)
-    const path = `${storePath(server)}/lightning/BTC/payments/${paymentHash}`
-    const response = await call({ method: 'GET', path, scope: BTCPAY_SCOPES.pay, accepts: [404] })
-    if (isMissing(response, 'payment-not-found')) return null
-    const payment = requireResponse(BtcpayPayment, response.body)
-    if (payment.payout.payoutId !== paymentHash) throw unusableResponse('a payment of another hash')
-    return payment
-  }
-
-  protected async sendPayment(
-    { invoice, amountSats, feeLimitSats }: LightningSend,
-    call: CallProvider,
-    server: BtcpayKey
-  ): Promise<Sending> {
-    // The node reads 0 as no limit.
-    if (feeLimitSats === 0) throw new ProviderRefused('request', 'BTCPay cannot be asked to pay without a routing fee.')
-    const { paymentHash, isAmountless } = payable(invoice)
-    const response = await call({
-      method: 'POST',
-      path: `${storePath(server)}/lightning/BTC/invoices/pay`,
-      body: {
-        BOLT11: invoice,
-        // The node takes this amount instead of the invoice's own.
-        ...(isAmountless ? { amount: String(amountSats * 1000) } : {}),
-        maxFeeFlat: String(feeLimitSats),
-        sendTimeout: secondsToPay(this.#options.timeout)
-      },
-      scope: BTCPAY_SCOPES.pay,
-      accepts: [400, 404, 422]
-    })
-    if (response.status >= 400) {
-      // A proxy may answer this way too.
-      if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
-      return {
-        outcome: 'refused',
-        message: `BTCPay did not pay: ${response.said}`,
-        isBefore: response.status !== 400 || btcpayError(response.body).code === 'could-not-find-route'
+      return requireResponse(BtcpayObject, response.body).id
+    },
+    /** Signed with HMAC-SHA256 over the bytes, by the webhook's secret. */
+    readNotification: (headers, body) => {
+      const { type, invoiceId } = parseNotification(BtcpayEvent, body)
+      if (type === null || !EVENTS.includes(type)) return null
+      const [, signature = ''] = /^sha256=([0-9a-f]{64})$/i.exec(headers.get('btcpay-sig')?.trim() ?? '') ?? []
+      return { chargeId: requireSubject(invoiceId, 'invoice'), verify: secret => isSigned(body, signature, secret) }
+    },
+    /** Makes an invoice, lists webhooks and looks up an unknown payment. */
+    checkKey: async (call, server) => {
+      const { network } = await newInvoice(call, server, KEY_CHECK)
+      const hears = await isAllowed(() =>
+        call({ method: 'GET', path: `${storePath(server)}/webhooks`, scope: BTCPAY_SCOPES.webhooks })
+      )
+      const pays = await isAllowed(() => paymentOf(call, server, '0'.repeat(64)))
+      return goodKey(
+        'BTCPay',
+        network,
+        pays ? null : `the permission ${BTCPAY_SCOPES.pay}`,
+        hears ? [] : [`Payments are polled: to be notified of them it needs the permission ${BTCPAY_SCOPES.webhooks}.`]
+      )
+    },
+    payments: {
+      find: ({ paymentHash }, call, server) => paymentOf(call, server, paymentHash),
+      send: async ({ invoice, paymentHash, isAmountless, amountSats, feeLimitSats }, call, server) => {
+        // The node reads 0 as no limit.
+        if (feeLimitSats === 0)
+          throw new ProviderRefused('request', 'BTCPay cannot be asked to pay without a routing fee.')
+        const { status, said, body } = await call({
+          method: 'POST',
+          path: `${storePath(server)}/lightning/BTC/invoices/pay`,
+          body: {
+            BOLT11: invoice,
+            // The node takes this amount instead of the invoice's own.
+            ...(isAmountless ? { amount: String(amountSats * 1000) } : {}),
+            maxFeeFlat: String(feeLimitSats),
+            sendTimeout: secondsToPay(options.timeout)
+          },
+          scope: BTCPAY_SCOPES.pay,
+          accepts: [400, 404, 422]
+        })
+        if (status >= 400)
+          // A proxy may answer this way too.
+          return said === null
+            ? unclear(`status ${status}`)
+            : {
+                outcome: 'refused',
+                message: `BTCPay did not pay: ${said}`,
+                isBefore: status !== 400 || btcpayError(body).code === 'could-not-find-route'
+              }
+        const payment = readResponse(BtcpayPayment, body)
+        return payment?.payout.payoutId !== paymentHash || payment.payout.status === 'failed'
+          ? unclear('no outcome of a payment')
+          : { outcome: 'sent', payment }
       }
     }
-    const payment = readResponse(BtcpayPayment, response.body)
-    return payment?.payout.payoutId !== paymentHash || payment.payout.status === 'failed'
-      ? { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
-      : { outcome: 'sent', payment }
-  }
+  })
+}
+
+async function paymentOf(call: CallProvider, server: BtcpayKey, paymentHash: string): Promise<SentPayment | null> {
+  const path = `${storePath(server)}/lightning/BTC/payments/${paymentHash}`
+  const response = await call({ method: 'GET', path, scope: BTCPAY_SCOPES.pay, accepts: [404] })
+  if (isMissing(response, 'payment-not-found')) return null
+  const payment = requireResponse(BtcpayPayment, response.body)
+  if (payment.payout.payoutId !== paymentHash) throw unusableResponse('a payment of another hash')
+  return payment
 }
 
 async function newInvoice(
@@ -332,16 +263,10 @@ async function isAllowed(call: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
-export const btcpay: ProviderKind = {
+export const btcpay = addressKeyKind(readBtcpayKey, {
   name: 'btcpay',
-  isSandbox: false,
-  calls: {
-    address: null,
-    counted: 'key',
-    limits: accountLimits({ burst: 300, perMinute: 1_200 }),
-    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 2 } }),
-    hostOf: addressKeyHost('btcpay', readBtcpayKey)
-  },
+  limits: { burst: 300, perMinute: 1_200 },
+  polling: { perMinute: 60, costs: { list: 2, lookUp: 2 } },
   scopes: [
     { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
     { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether invoices were paid' },
@@ -352,6 +277,5 @@ export const btcpay: ProviderKind = {
   ],
   hashesDescriptions: 'shared',
   keyHint: 'btcpay+https://host/path?store=<store id>&key=<API key>',
-  keyFault: addressKeyFault(readBtcpayKey),
-  open: options => new BtcpayProvider(options)
-}
+  open
+})

@@ -1,7 +1,12 @@
-import { accountLimits } from '../../provider-calls/budgets.ts'
-import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
+import { shortDescription } from '../../codecs/bolt11-encode.ts'
+import {
+  readAddressKey,
+  readKeyCertificate,
+  requireVisible,
+  type AddressKeyForm
+} from '../../provider-calls/address-key.ts'
 import {
   NothingSent,
   ProviderRefused,
@@ -9,34 +14,14 @@ import {
   unusableResponse,
   requireResponse
 } from '../../provider-calls/errors.ts'
-import {
-  KeyedCalls,
-  type KeyedCall,
-  type KeyedKind,
-  type KeyedOptions,
-  type KeyedServer
-} from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
-import {
-  payable,
-  secondsToPay,
-  type LightningSend,
-  type Sending,
-  type SentPayment
-} from '../../provider-calls/pay-once.ts'
+import type { KeyedKind, KeyedServer } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
+import { secondsToPay, unclear } from '../../provider-calls/pay-once.ts'
 import type { CallProvider } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Provider,
-  SettledCharge,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
-import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import type { ChargeRequest, Provider } from '../../provider-calls/provider.ts'
+import { goodKey, keyedProvider, KEY_CHECK } from '../../provider-calls/wallet-provider.ts'
+import { addressKeyKind, type KindOptions } from '../kind.ts'
+import { followPaid, NO_COUNT, paidAfter, paidAtNode } from './news.ts'
 import {
   ClnInfo,
   ClnInvoice,
@@ -46,27 +31,9 @@ import {
   readClnPaid,
   readClnPays
 } from './responses.ts'
-import { followPaid, NO_COUNT, paidAfter, paidAtNode } from './news.ts'
 import { CLN_CODES, rpc, runeFault } from './rpc.ts'
-import {
-  readAddressKey,
-  readKeyCertificate,
-  requireVisible,
-  type AddressKeyForm,
-  addressKeyFault,
-  addressKeyHost
-} from '../../provider-calls/address-key.ts'
-import type { ProviderKind } from '../kind.ts'
 
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  notifies: false,
-  // For a paid hash `pay` returns the first outcome and `xpay` an error; neither restarts a pending payment.
-  payout: Object.freeze({ lightning: true, chain: false, once: true })
-})
-
-const calls: KeyedKind<ClnKey> = {
+const http: KeyedKind<ClnKey> = {
   kind: 'cln',
   server: 'Core Lightning node',
   read: readClnKey,
@@ -96,107 +63,79 @@ const MAX_WARNING = 300
  * Known gap; read in the node's source at 26.06, never tried: on-chain payments carry no reference to find them by, so
  * there are none.
  */
-export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Provider {
-  readonly kind = 'cln'
-  readonly capabilities = capabilities
-  readonly #options: KeyedOptions
-  readonly #keyed: KeyedCalls<ClnKey>
-
-  constructor(options: KeyedOptions) {
-    const keyed = new KeyedCalls(calls, options)
-    super(keyed)
-    this.#keyed = keyed
-    this.#options = options
-  }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.calls.within(key, async call => {
+function open(options: KindOptions): Provider {
+  const { clock } = options
+  return keyedProvider(http, options, {
+    // For a paid hash `pay` returns the first outcome and `xpay` an error; neither restarts a pending payment.
+    payout: { lightning: true, chain: false, once: true },
+    createCharge: async (request, call) => {
+      const { invoice, paymentHash } = await newInvoice(call, request)
+      return lightningCharge(invoice, paymentHash, request.amountSats)
+    },
+    lookUp: async (chargeId, call) => {
       const [found] = await invoicesOf(call, { payment_hash: chargeId })
       if (found === undefined) return null
       const invoice = requireResponse(ClnInvoiceState, found)
       if (invoice.paymentHash !== chargeId) throw unusableResponse('an invoice of another hash')
       return invoice.state
-    })
-  }
-
-  async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
-    return await this.calls.within(
-      key,
-      async (call, { origin }) => await paidAtNode(call, origin, this.#options.clock, since, position)
-    )
-  }
-
-  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
-    await this.#keyed.follow(key, signal, ({ call }) =>
-      followPaid(call, this.#options.clock, ({ paymentHash, state }) => {
+    },
+    listSettled: ({ since, position }, call, { origin }) => paidAtNode(call, origin, clock, since, position),
+    follow: ({ call }, settled) =>
+      followPaid(call, clock, ({ paymentHash, state }) => {
         settled({ chargeId: paymentHash, state })
-      })
-    )
-  }
-
-  protected async makeCharge(request: ChargeRequest, call: CallProvider): Promise<Charge> {
-    const { invoice, paymentHash } = await newInvoice(call, request)
-    return lightningCharge(invoice, paymentHash, request.amountSats)
-  }
-
-  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    const info = requireResponse(ClnInfo, (await rpc(call, 'getinfo', {})).body)
-    const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
-    const { network } = lightningCharge(invoice, paymentHash, KEY_CHECK.amountSats)
-    await invoicesOf(call, { payment_hash: paymentHash })
-    await paidAfter(call, NO_COUNT, 0)
-    const missing = await missingForRefunds(call, paymentHash)
-    return goodKey(
-      'The node',
-      agreedNetwork(info.network, network),
-      missing === null ? null : `a rune with ${missing}`,
-      warnings.length === 0 ? [] : [`The node warns: ${shortDescription(warnings.join(' '), MAX_WARNING)}`]
-    )
-  }
-
-  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
-    const { paymentHash } = payable(invoice)
-    const payment = readClnPays((await rpc(call, 'listpays', { payment_hash: paymentHash })).body, paymentHash)
-    if (payment === undefined) throw unusableResponse('no list of payments')
-    return payment
-  }
-
-  protected async sendPayment(send: LightningSend, call: CallProvider): Promise<Sending> {
-    const { invoice, amountSats, feeLimitSats } = send
-    const { paymentHash, isAmountless } = payable(invoice)
-    const terms = {
-      maxfee: feeLimitSats * 1000,
-      retry_for: secondsToPay(this.#options.timeout),
-      ...(isAmountless ? { amount_msat: amountSats * 1000 } : {})
+      }),
+    checkKey: async call => {
+      const info = requireResponse(ClnInfo, (await rpc(call, 'getinfo', {})).body)
+      const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
+      const { network } = lightningCharge(invoice, paymentHash, KEY_CHECK.amountSats)
+      await invoicesOf(call, { payment_hash: paymentHash })
+      await paidAfter(call, NO_COUNT, 0)
+      const missing = await missingForRefunds(call, paymentHash)
+      return goodKey(
+        'The node',
+        agreedNetwork(info.network, network),
+        missing === null ? null : `a rune with ${missing}`,
+        warnings.length === 0 ? [] : [`The node warns: ${shortDescription(warnings.join(' '), MAX_WARNING)}`]
+      )
+    },
+    payments: {
+      find: async ({ paymentHash }, call) => {
+        const payment = readClnPays((await rpc(call, 'listpays', { payment_hash: paymentHash })).body, paymentHash)
+        if (payment === undefined) throw unusableResponse('no list of payments')
+        return payment
+      },
+      send: async ({ invoice, paymentHash, isAmountless, amountSats, feeLimitSats }, call) => {
+        const terms = {
+          maxfee: feeLimitSats * 1000,
+          retry_for: secondsToPay(options.timeout),
+          ...(isAmountless ? { amount_msat: amountSats * 1000 } : {})
+        }
+        const pay = (method: string, name: string) =>
+          call({
+            method: 'POST',
+            path: `/v1/${method}`,
+            body: { [name]: invoice, ...terms },
+            scope: `method=${method}`,
+            accepts: [404, 500]
+          })
+        let response = await pay('xpay', 'invstring')
+        // A node before 24.11.
+        if (response.status === 404 && readClnFault(response.body)?.code === CLN_CODES.noMethod)
+          response = await pay('pay', 'bolt11')
+        if (response.status < 400) {
+          const payment = readClnPaid(response.body, paymentHash, clock.now())
+          return payment === null ? unclear('no outcome of a payment') : { outcome: 'sent', payment }
+        }
+        const fault = readClnFault(response.body)
+        if (fault === null) return unclear(`status ${response.status} without an error`)
+        return {
+          outcome: 'refused',
+          message: `The node did not pay: ${response.said ?? String(fault.code)}`,
+          isBefore: BEFORE_SENDING.has(fault.code)
+        }
+      }
     }
-    const pay = (method: string, name: string) =>
-      call({
-        method: 'POST',
-        path: `/v1/${method}`,
-        body: { [name]: invoice, ...terms },
-        scope: `method=${method}`,
-        accepts: [404, 500]
-      })
-    let response = await pay('xpay', 'invstring')
-    // A node before 24.11.
-    if (response.status === 404 && readClnFault(response.body)?.code === CLN_CODES.noMethod)
-      response = await pay('pay', 'bolt11')
-    if (response.status < 400) {
-      const payment = readClnPaid(response.body, paymentHash, this.#options.clock.now())
-      return payment === null
-        ? { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
-        : { outcome: 'sent', payment }
-    }
-    const fault = readClnFault(response.body)
-    if (fault === null)
-      return { outcome: 'unclear', cause: unusableResponse(`status ${response.status} without an error`) }
-    return {
-      outcome: 'refused',
-      message: `The node did not pay: ${response.said ?? String(fault.code)}`,
-      isBefore: BEFORE_SENDING.has(fault.code)
-    }
-  }
+  })
 }
 
 /**
@@ -295,18 +234,12 @@ export function readClnKey(text: string): ClnKey {
 }
 
 /** Core Lightning has no limits of its own: ours spare the node and our database. */
-export const cln: ProviderKind = {
+export const cln = addressKeyKind(readClnKey, {
   name: 'cln',
-  isSandbox: false,
   hashesDescriptions: 'own',
-  calls: {
-    address: null,
-    counted: 'key',
-    limits: accountLimits({ burst: 1_000, perMinute: 12_000 }),
-    // Each call returns one paid invoice.
-    polling: () => ({ perMinute: 240, isShared: false, costs: { list: 10, lookUp: 1 } }),
-    hostOf: addressKeyHost('cln', readClnKey)
-  },
+  limits: { burst: 1_000, perMinute: 12_000 },
+  // Each call returns one paid invoice.
+  polling: { perMinute: 240, costs: { list: 10, lookUp: 1 } },
   scopes: [
     { scope: 'method=invoice', purpose: 'Make invoices' },
     { scope: 'method=listinvoices', purpose: 'See whether invoices were paid' },
@@ -317,6 +250,5 @@ export const cln: ProviderKind = {
     { scope: 'method=pay', purpose: 'Refunds by nodes before 24.11' }
   ],
   keyHint: form.example,
-  keyFault: addressKeyFault(readClnKey),
-  open: options => new ClnProvider(options)
-}
+  open
+})

@@ -1,70 +1,31 @@
-import { accountLimits } from '../../provider-calls/budgets.ts'
-import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
+import { LRUCache } from 'lru-cache'
 import { fitting, orNull, readResponse } from '../../../engine/formats/response-schema.ts'
-import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import {
-  AddressKeyError,
-  addressKeyFault,
-  addressKeyHost,
-  readAddressKey,
-  type AddressKeyForm
-} from '../../provider-calls/address-key.ts'
+import { AddressKeyError, keyOrNull, readAddressKey, type AddressKeyForm } from '../../provider-calls/address-key.ts'
 import { ProviderRefused, unusableResponse, Hash, requireResponse } from '../../provider-calls/errors.ts'
-import {
-  KeyedCalls,
-  type KeyedCall,
-  type KeyedKind,
-  type KeyedOptions,
-  type KeyedServer
-} from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import type { KeyedKind, KeyedServer } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge } from '../../provider-calls/lightning-charge.ts'
 import { hasToken, parseNotification, receiverToken, requireSubject } from '../../provider-calls/notifications.ts'
-import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
+import { unclear } from '../../provider-calls/pay-once.ts'
 import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Payout,
-  PayoutRequest,
-  Provider,
-  ProviderNotification,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
-import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import type { Charge, ChargeRequest, Provider } from '../../provider-calls/provider.ts'
+import { goodKey, keyedProvider, KEY_CHECK, listPages } from '../../provider-calls/wallet-provider.ts'
+import { addressKeyKind, type KindOptions } from '../kind.ts'
 import {
-  lnbitsMessage,
-  lnbitsPayout,
-  lnbitsState,
   LnbitsLookUp,
+  lnbitsMessage,
   LnbitsPage,
   LnbitsPayment,
+  lnbitsPayout,
+  lnbitsState,
   LnbitsWallet
 } from './responses.ts'
-import type { ProviderKind } from '../kind.ts'
-
-interface LnbitsOptions extends KeyedOptions {
-  receiver(): string | null
-}
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  // Webhooks are unsigned and sent once or twice, so polling stays authoritative.
-  notifies: false,
-  // Refuses a hash it has a payment for, whatever its outcome.
-  payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 2, percent: 1 } })
-})
 
 const ADMIN_KEY = 'Admin key'
 
-const calls: KeyedKind<LnbitsKey> = {
+const http: KeyedKind<LnbitsKey> = {
   kind: 'lnbits',
   server: 'LNbits',
   read: readLnbitsKey,
@@ -81,16 +42,10 @@ const calls: KeyedKind<LnbitsKey> = {
 }
 
 const PAGE = 100
-const MAX_PAGES = 5
 /** Milliseconds without webhooks after an LNbits refused our receiver's address. */
 const UNHEARD = 3_600_000
 const BEFORE_SENDING =
   /you must reserve|insufficient balance|amountless invoices|invalid bolt11|bolt11|expired|not allowed|too (?:low|high|small|large)/i
-
-interface Place {
-  readonly asOf: number
-  readonly offset: number
-}
 
 /**
  * One wallet of an LNbits instance. The key is its address with the invoice key, or the admin key for refunds; charge
@@ -102,103 +57,98 @@ interface Place {
  * - only invoices show the instance's network;
  * - payments take no fee limit, reserve 1 %, and need an invoice with an amount.
  */
-export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> implements Provider {
-  readonly kind = 'lnbits'
-  readonly capabilities = capabilities
-  readonly #options: LnbitsOptions
+function open(options: KindOptions): Provider {
+  const { clock } = options
   /** Origins that refuse our receiver, with the time of the next try. */
-  readonly #unheard = new LRUCache<string, number>({ max: 1000 })
-
-  constructor(options: LnbitsOptions) {
-    super(new KeyedCalls(calls, options))
-    this.#options = options
-  }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.calls.within(key, async call => {
+  const unheard = new LRUCache<string, number>({ max: 1000 })
+  return keyedProvider(http, options, {
+    // Refuses a hash it has a payment for, whatever its outcome.
+    payout: { lightning: true, chain: false, once: true, mostFee: { sats: 2, percent: 1 } },
+    createCharge: async (request, call, { origin, apiKey }) => {
+      const receiver = (unheard.get(origin) ?? 0) > clock.now() ? null : options.receiver()
+      if (receiver === null) return await newInvoice(call, request, null)
+      try {
+        return await newInvoice(call, request, `${receiver}?token=${receiverToken(apiKey)}`)
+      } catch (error) {
+        if (!(error instanceof ProviderRefused && /callback url/i.test(error.message))) throw error
+        unheard.set(origin, clock.now() + UNHEARD)
+        return await newInvoice(call, request, null)
+      }
+    },
+    lookUp: async (chargeId, call) => {
       const payment = await paymentOf(call, chargeId, 'in')
       return payment === null ? null : lnbitsState(payment)
-    })
-  }
-
-  override async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    const { destination } = request
-    if (destination.type === 'ln' && payable(destination.invoice).isAmountless)
-      throw new ProviderRefused(
-        'request',
-        'LNbits pays no Lightning invoice without an amount; ask the payer for one with an amount.'
-      )
-    return await super.createPayout(key, request)
-  }
-
-  /** Incoming payments by last change, newest first. A shifted page repeats entries, never skips. */
-  async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
-    // Written by this file alone.
-    const place = position === null ? null : (JSON.parse(position) as Place)
-    const { asOf, offset: first } = place ?? { asOf: this.#options.clock.now(), offset: 0 }
-    return await this.calls.within(key, async call => {
-      const charges = []
-      for (let offset = first; offset < first + MAX_PAGES * PAGE; offset += PAGE) {
+    },
+    /** Incoming payments by last change, newest first. A shifted page repeats entries, never skips. */
+    listSettled: ({ since, position }, call) =>
+      listPages(position, clock, 0, async offset => {
         const page = await pageOf(
           call,
           `limit=${PAGE}&offset=${offset}&sortby=updated_at&direction=desc&status=success&amount%5Bgt%5D=0`
         )
-        // Versions silently ignore filters they do not know.
-        const settled = fitting(page).filter(({ amountMsat, status }) => amountMsat > 0 && status === 'success')
-        for (const payment of settled)
-          if ((payment.updatedAt ?? Infinity) >= since)
-            charges.push({ chargeId: payment.paymentHash, state: lnbitsState(payment) })
-        const isOlder = fitting(page).some(({ updatedAt }) => updatedAt !== null && updatedAt < since)
-        if (page.length < PAGE || isOlder) return { charges, reach: 'whole', asOf, position: null }
+        const payments = fitting(page)
+        const charges = payments
+          // Versions silently ignore filters they do not know.
+          .filter(({ amountMsat, status }) => amountMsat > 0 && status === 'success')
+          .filter(({ updatedAt }) => (updatedAt ?? Infinity) >= since)
+          .map(payment => ({ chargeId: payment.paymentHash, state: lnbitsState(payment) }))
+        const isOlder = payments.some(({ updatedAt }) => updatedAt !== null && updatedAt < since)
+        return { charges, next: page.length < PAGE || isOlder ? null : offset + PAGE }
+      }),
+    /**
+     * Unsigned: the callback address holds a token that names the payment. Sent once or twice, so polling stays
+     * authoritative.
+     */
+    readNotification: (_headers, body, token) => {
+      const event = parseNotification(Type.Object({ payment_hash: orNull(Hash) }), body)
+      return {
+        chargeId: requireSubject(event.payment_hash, 'payment'),
+        verify: key => {
+          const server = keyOrNull(key, 'lnbits', readLnbitsKey)
+          return server !== null && hasToken(token, server.apiKey)
+        }
       }
-      const next: Place = { asOf, offset: first + MAX_PAGES * PAGE }
-      return { charges, reach: 'more', asOf, position: JSON.stringify(next) }
-    })
-  }
-
-  /** Unsigned: the callback address holds a token that names the payment. */
-  readNotification(_headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification {
-    const event = parseNotification(Type.Object({ payment_hash: orNull(Hash) }), body)
-    return {
-      chargeId: requireSubject(event.payment_hash, 'payment'),
-      verify: key => {
-        const apiKey = apiKeyOf(key)
-        return apiKey !== null && hasToken(token, apiKey)
+    },
+    checkKey: async call => {
+      const { id } = requireResponse(LnbitsWallet, (await call({ method: 'GET', path: '/api/v1/wallet' })).body)
+      const { network } = await newInvoice(call, KEY_CHECK, null)
+      return goodKey('LNbits', network, id !== null ? null : `the ${ADMIN_KEY} of the wallet`)
+    },
+    payments: {
+      find: async ({ paymentHash }, call) => {
+        const payment = await paymentOf(call, paymentHash, 'out')
+        return payment === null ? null : lnbitsPayout(payment)
+      },
+      send: async ({ invoice, paymentHash, isAmountless }, call) => {
+        if (isAmountless)
+          throw new ProviderRefused(
+            'request',
+            'LNbits pays no Lightning invoice without an amount; ask the payer for one with an amount.'
+          )
+        const { status, said, body } = await call({
+          method: 'POST',
+          path: '/api/v1/payments',
+          body: { out: true, bolt11: invoice },
+          scope: ADMIN_KEY,
+          accepts: [400, 520]
+        })
+        if (status >= 400)
+          // A proxy may answer this way too.
+          return said === null
+            ? unclear(`status ${status}`)
+            : {
+                outcome: 'refused',
+                message: `LNbits did not pay: ${said}`,
+                isBefore: status === 400 || BEFORE_SENDING.test(said)
+              }
+        const payment = readResponse(LnbitsPayment, body)
+        if (payment?.paymentHash !== paymentHash || payment.amountMsat >= 0) return unclear('no outcome of a payment')
+        return payment.status === 'failed'
+          ? { outcome: 'refused', message: 'LNbits could not pay the Lightning invoice.', isBefore: false }
+          : { outcome: 'sent', payment: lnbitsPayout(payment) }
       }
     }
-  }
-
-  protected async makeCharge(
-    request: ChargeRequest,
-    call: CallProvider,
-    { origin, apiKey }: LnbitsKey
-  ): Promise<Charge> {
-    const receiver = (this.#unheard.get(origin) ?? 0) > this.#options.clock.now() ? null : this.#options.receiver()
-    if (receiver === null) return await newInvoice(call, request, null)
-    try {
-      return await newInvoice(call, request, `${receiver}?token=${receiverToken(apiKey)}`)
-    } catch (error) {
-      if (!(error instanceof ProviderRefused && /callback url/i.test(error.message))) throw error
-      this.#unheard.set(origin, this.#options.clock.now() + UNHEARD)
-      return await newInvoice(call, request, null)
-    }
-  }
-
-  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    const { id } = requireResponse(LnbitsWallet, (await call({ method: 'GET', path: '/api/v1/wallet' })).body)
-    const { network } = await newInvoice(call, KEY_CHECK, null)
-    return goodKey('LNbits', network, id !== null ? null : `the ${ADMIN_KEY} of the wallet`)
-  }
-
-  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
-    const payment = await paymentOf(call, payable(invoice).paymentHash, 'out')
-    return payment === null ? null : lnbitsPayout(payment)
-  }
-
-  protected async sendPayment({ invoice }: LightningSend, call: CallProvider): Promise<Sending> {
-    return await send(call, invoice)
-  }
+  })
 }
 
 /** LNbits returns 404 for an unknown key and 403 for one that may not pay. */
@@ -264,40 +214,6 @@ async function pageOf(call: CallProvider, query: string): Promise<ReadonlyArray<
   return requireResponse(LnbitsPage, body).data
 }
 
-async function send(call: CallProvider, invoice: string): Promise<Sending> {
-  const response = await call({
-    method: 'POST',
-    path: '/api/v1/payments',
-    body: { out: true, bolt11: invoice },
-    scope: ADMIN_KEY,
-    accepts: [400, 520]
-  })
-  if (response.status >= 400) {
-    // A proxy may answer this way too.
-    if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
-    return {
-      outcome: 'refused',
-      message: `LNbits did not pay: ${response.said}`,
-      isBefore: response.status === 400 || BEFORE_SENDING.test(response.said)
-    }
-  }
-  const payment = readResponse(LnbitsPayment, response.body)
-  if (payment?.paymentHash !== payable(invoice).paymentHash || payment.amountMsat >= 0)
-    return { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
-  return payment.status === 'failed'
-    ? { outcome: 'refused', message: 'LNbits could not pay the Lightning invoice.', isBefore: false }
-    : { outcome: 'sent', payment: lnbitsPayout(payment) }
-}
-
-function apiKeyOf(key: Secret<string>): Secret<string> | null {
-  try {
-    return readLnbitsKey(key.reveal().trim()).apiKey
-  } catch (error) {
-    if (error instanceof AddressKeyError) return null
-    throw error
-  }
-}
-
 interface LnbitsKey extends KeyedServer {
   /** The wallet's invoice or admin key: 32 hex characters. */
   readonly apiKey: Secret<string>
@@ -328,16 +244,10 @@ export function readLnbitsKey(text: string): LnbitsKey {
 }
 
 /** By default an instance takes 200 calls a minute from one address. */
-export const lnbits: ProviderKind = {
+export const lnbits = addressKeyKind(readLnbitsKey, {
   name: 'lnbits',
-  isSandbox: false,
-  calls: {
-    address: null,
-    counted: 'key',
-    limits: accountLimits({ burst: 40, perMinute: 150 }),
-    polling: () => ({ perMinute: 30, isShared: false, costs: { list: 1, lookUp: 1 } }),
-    hostOf: addressKeyHost('lnbits', readLnbitsKey)
-  },
+  limits: { burst: 40, perMinute: 150 },
+  polling: { perMinute: 30, costs: { list: 1, lookUp: 1 } },
   scopes: [
     { scope: 'Invoice/read key', purpose: 'Make invoices, and see whether they were paid' },
     { scope: 'Admin key', purpose: 'Refunds; it may do the other things too' }
@@ -345,6 +255,5 @@ export const lnbits: ProviderKind = {
   wantsAmounts: true,
   hashesDescriptions: 'shared',
   keyHint: form.example,
-  keyFault: addressKeyFault(readLnbitsKey),
-  open: options => new LnbitsProvider(options)
-}
+  open
+})

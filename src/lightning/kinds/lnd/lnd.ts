@@ -1,8 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
-import { addressKeyHost, addressKeyFault } from '../../provider-calls/address-key.ts'
 import {
   NothingSent,
   ProviderRefused,
@@ -10,8 +8,8 @@ import {
   unusableResponse,
   requireResponse
 } from '../../provider-calls/errors.ts'
-import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
+import type { KeyedKind } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import {
   InvoiceLine,
   LndBalance,
@@ -26,24 +24,11 @@ import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
 import { readLndConnect, type LndConnection, permissionsOf, keyOfFolder } from './folder.ts'
 import { OversizedResponse, type CallProvider } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Payout,
-  PayoutRequest,
-  Provider,
-  SettledCharge,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
-import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
-import { accountLimits } from '../../provider-calls/budgets.ts'
-import type { ProviderKind } from '../kind.ts'
+import type { Charge, ChargeRequest, KeyVerdict, Provider } from '../../provider-calls/provider.ts'
+import { goodKey, keyedProvider, KEY_CHECK } from '../../provider-calls/wallet-provider.ts'
+import { addressKeyKind, type KindOptions } from '../kind.ts'
 
-const calls: KeyedKind<LndConnection> = {
+const http: KeyedKind<LndConnection> = {
   kind: 'lnd',
   server: 'lnd node',
   read: readLndConnect,
@@ -58,14 +43,6 @@ const calls: KeyedKind<LndConnection> = {
   },
   explained: named
 }
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  notifies: false,
-  // lnd never pays a hash again that was paid or is pending.
-  payout: Object.freeze({ lightning: true, chain: true, once: true })
-})
 
 /** lnd's default gRPC port, which wallet key tools write. */
 const GRPC_PORT = '10009'
@@ -84,27 +61,29 @@ const HINTS_TTL = 600_000
  * Known gaps: lnd has no HTTP notifications, so payments are polled. It ties no wallet address to an invoice, so
  * invoices are Lightning only.
  */
-export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> implements Provider {
-  readonly kind = 'lnd'
-  readonly capabilities = capabilities
-  readonly #options: KeyedOptions
-  readonly #keyed: KeyedCalls<LndConnection>
-  readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
-
-  constructor(options: KeyedOptions) {
-    if (options.url !== null && new URL(options.url).protocol !== 'https:')
-      throw new TypeError(
-        'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
-      )
-    const keyed = new KeyedCalls(calls, options)
-    super(keyed)
-    this.#keyed = keyed
-    this.#options = options
+function open(options: KindOptions): Provider {
+  const { clock, url, timeout } = options
+  if (url !== null && new URL(url).protocol !== 'https:')
+    throw new TypeError(
+      'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
+    )
+  const hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
+  /**
+   * Whether invoices need hints to unannounced channels. True where the macaroon may not read channels: an unpayable
+   * invoice is worse than a disclosed channel.
+   */
+  const needsHints = async (call: CallProvider, origin: string): Promise<boolean> => {
+    const known = hints.get(origin)
+    if (known !== undefined && known.until > clock.now()) return known.isNeeded
+    const isNeeded = !(await hasPublicChannel(call))
+    hints.set(origin, { isNeeded, until: clock.now() + HINTS_TTL })
+    return isNeeded
   }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.calls.within(key, async call => {
+  return keyedProvider(http, options, {
+    // lnd never pays a hash again that was paid or is pending.
+    payout: { lightning: true, chain: true, once: true },
+    createCharge: async (request, call, { origin }) => await newInvoice(call, request, await needsHints(call, origin)),
+    lookUp: async (chargeId, call) => {
       const response = await ask(call, {
         method: 'GET',
         path: `/v1/invoice/${chargeId}`,
@@ -112,73 +91,29 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
         accepts: [404]
       })
       if (isUnknown(response)) return null
-      const invoice = readInvoice(ok(response).body, this.#options.clock.now())
-      if (invoice === null || invoice.paymentHash !== chargeId)
-        throw unusableResponse('an invoice without hash or state')
+      const invoice = readInvoice(ok(response).body, clock.now())
+      if (invoice?.paymentHash !== chargeId) throw unusableResponse('an invoice without hash or state')
       return invoice.state
-    })
-  }
-
-  /**
-   * Over Lightning the payment hash makes this idempotent: a known payment is looked up. On chain our reference is the
-   * transaction's label, and a labeled transaction is not sent again.
-   */
-  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    return await this.calls.within(key, async call =>
-      request.destination.type === 'ln'
-        ? await sendOverLightning(call, request, request.destination.invoice, this.#options.timeout)
-        : await sendOverChain(call, request, request.destination.address, this.#options.clock.now())
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout | null> {
-    return await this.calls.within(key, async call =>
-      request.destination.type === 'ln'
-        ? ((await findLightningPayout(call, request.destination.invoice))?.payout ?? null)
-        : await findChainPayout(call, request, this.#options.clock.now())
-    )
-  }
-
-  async listSettled(key: Secret<string>, wanted: SettledSince): Promise<SettledList> {
-    return await this.calls.within(
-      key,
-      async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted)
-    )
-  }
-
-  /** lnd's invoice stream (`SubscribeInvoices`), without a backlog. */
-  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
-    const call = { path: '/v1/invoices/subscribe', scope: 'invoices:read' }
-    await this.#keyed.follow(key, signal, ({ lines }) =>
-      lines(call, line => {
-        const invoice = readInvoice(readResponse(InvoiceLine, line)?.result, this.#options.clock.now())
+    },
+    payments: {
+      find: findLightningPayout,
+      send: (payment, call) => sendOverLightning(call, payment, timeout),
+      findOnChain: (request, call) => findChainPayout(call, request, clock.now()),
+      /** Our reference is the transaction's label, and a labeled transaction is not sent again. */
+      sendOnChain: (request, address, call) => sendOverChain(call, request, address, clock.now())
+    },
+    listSettled: (wanted, call, { origin }) => settledAtNode(call, origin, clock, wanted),
+    /** lnd's invoice stream (`SubscribeInvoices`), without a backlog. */
+    follow: ({ lines }, settled) =>
+      lines({ path: '/v1/invoices/subscribe', scope: 'invoices:read' }, line => {
+        const invoice = readInvoice(readResponse(InvoiceLine, line)?.result, clock.now())
         if (invoice?.state.status === 'paid') settled({ chargeId: invoice.paymentHash, state: invoice.state })
+      }),
+    checkKey: (call, connection) =>
+      tried(call).catch((error: unknown) => {
+        throw mistaken(error, connection)
       })
-    )
-  }
-
-  /**
-   * Whether invoices need hints to unannounced channels. True where the macaroon may not read channels: an unpayable
-   * invoice is worse than a disclosed channel.
-   */
-  async #needsHints(call: CallProvider, origin: string): Promise<boolean> {
-    const { clock } = this.#options
-    const known = this.#hints.get(origin)
-    if (known !== undefined && known.until > clock.now()) return known.isNeeded
-    const isNeeded = !(await hasPublicChannel(call))
-    this.#hints.set(origin, { isNeeded, until: clock.now() + HINTS_TTL })
-    return isNeeded
-  }
-
-  protected async makeCharge(request: ChargeRequest, call: CallProvider, { origin }: LndConnection): Promise<Charge> {
-    return await newInvoice(call, request, await this.#needsHints(call, origin))
-  }
-
-  protected async tryKey(call: CallProvider, connection: LndConnection): Promise<KeyVerdict> {
-    return await tried(call).catch((error: unknown) => {
-      throw mistaken(error, connection)
-    })
-  }
+  })
 }
 
 /** @throws ProviderRefused for missing permissions, ProviderUnavailable */
@@ -191,11 +126,11 @@ async function tried(call: CallProvider): Promise<KeyVerdict> {
       return null
     })
   ok(await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' }))
-  const { invoice, network } = await newInvoice(call, KEY_CHECK, false)
-  const { lightning, chain } = await missingForPayouts(call, invoice)
+  const charge = await newInvoice(call, KEY_CHECK, false)
+  const { lightning, chain } = await missingForPayouts(call, charge)
   return goodKey(
     'The node',
-    agreedNetwork(named, network),
+    agreedNetwork(named, charge.network),
     lightning.length === 0 ? null : `a macaroon with ${lightning.join(' and ')}`,
     [
       ...(chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]),
@@ -237,8 +172,6 @@ function isAtGrpc(origin: string): boolean {
   return new URL(origin).port === GRPC_PORT
 }
 
-export const lndHost = addressKeyHost('lnd', readLndConnect)
-
 /** Adds the most common key mistake to an error. Keeps whether anything was sent: REST may be served at that port. */
 function named(error: unknown, { origin }: LndConnection): unknown {
   if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || !isAtGrpc(origin)) return error
@@ -279,18 +212,12 @@ async function newInvoice(
 }
 
 /** lnd publishes no limits: ours spare the node and our database. */
-export const lnd: ProviderKind = {
+export const lnd = addressKeyKind(readLndConnect, {
   name: 'lnd',
-  isSandbox: false,
   hashesDescriptions: 'own',
-  calls: {
-    address: null,
-    counted: 'key',
-    limits: accountLimits({ burst: 1_000, perMinute: 12_000 }),
-    // A merchant's own node has no limit but other work to do.
-    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
-    hostOf: lndHost
-  },
+  limits: { burst: 1_000, perMinute: 12_000 },
+  // A merchant's own node has no limit but other work to do.
+  polling: { perMinute: 60, costs: { list: 2, lookUp: 1 } },
   scopes: [
     { scope: 'invoices:write', purpose: 'Make invoices' },
     { scope: 'invoices:read', purpose: 'See whether invoices were paid' },
@@ -300,7 +227,6 @@ export const lnd: ProviderKind = {
     { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
   ],
   keyHint: 'lndconnect://host:port?cert=<base64url>&macaroon=<base64url>',
-  keyFault: addressKeyFault(readLndConnect),
   onMachine: { folder: '.lnd', keyOf: keyOfFolder },
-  open: options => new LndProvider(options)
-}
+  open
+})

@@ -16,8 +16,15 @@ import {
 } from './responses.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
-import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } from '../../provider-calls/pay-once.ts'
-import type { Payout, PayoutRequest } from '../../provider-calls/provider.ts'
+import {
+  isUnsent,
+  secondsToPay,
+  type PayableInvoice,
+  type Sending,
+  type SentPayment
+} from '../../provider-calls/pay-once.ts'
+import type { LightningSend } from '../../provider-calls/wallet-provider.ts'
+import type { Charge, Payout, PayoutRequest } from '../../provider-calls/provider.ts'
 
 /** Blocks until expected confirmation. */
 const TARGET_BLOCKS = 6
@@ -32,46 +39,39 @@ const LOOK_BACK = 60 * 24 * 3_600_000
 /** Statuses with which lnd refuses before sending. */
 const NOES = [400, 404, 409, 412]
 
-/**
- * Pays an invoice within `timeout` milliseconds; a payment lnd knows is looked up.
- * @throws ProviderRefused when lnd failed for good, PayoutUncertain when its response was lost
- */
+/** Pays an invoice within `timeout` milliseconds. */
 export async function sendOverLightning(
   call: CallProvider,
-  request: PayoutRequest,
-  invoice: string,
+  { invoice, isAmountless, amountSats, feeLimitSats }: LightningSend,
   timeout: number
-): Promise<Payout> {
-  return await payOnce({
-    find: () => findLightningPayout(call, invoice),
-    send: async () => {
-      const response = await ask(call, {
-        method: 'POST',
-        path: '/v2/router/send',
-        body: {
-          payment_request: invoice,
-          ...(payable(invoice).isAmountless ? { amt: String(request.amountSats) } : {}),
-          timeout_seconds: secondsToPay(timeout),
-          fee_limit_sat: String(feeLimit(request)),
-          no_inflight_updates: true
-        },
-        scope: 'offchain:write',
-        accepts: NOES
-      })
-      const payment = response.status < 400 ? readResponse(LndPayment, response.body) : null
-      if (payment !== null) return { outcome: 'sent', payment }
-      const error = unsent(response)
-      return error instanceof ProviderRefused
-        ? { outcome: 'refused', message: error.message, isBefore: true }
-        : { outcome: 'unclear', cause: error.cause }
-    }
+): Promise<Sending> {
+  const response = await ask(call, {
+    method: 'POST',
+    path: '/v2/router/send',
+    body: {
+      payment_request: invoice,
+      ...(isAmountless ? { amt: String(amountSats) } : {}),
+      timeout_seconds: secondsToPay(timeout),
+      fee_limit_sat: String(feeLimitSats),
+      no_inflight_updates: true
+    },
+    scope: 'offchain:write',
+    accepts: NOES
   })
+  const payment = response.status < 400 ? readResponse(LndPayment, response.body) : null
+  if (payment !== null) return { outcome: 'sent', payment }
+  const error = unsent(response)
+  return error instanceof ProviderRefused
+    ? { outcome: 'refused', message: error.message, isBefore: true }
+    : { outcome: 'unclear', cause: error.cause }
 }
 
-export async function findLightningPayout(call: CallProvider, invoice: string): Promise<SentPayment | null> {
-  const hash = Buffer.from(payable(invoice).paymentHash, 'hex')
+export async function findLightningPayout(
+  { paymentHash }: Pick<PayableInvoice, 'paymentHash'>,
+  call: CallProvider
+): Promise<SentPayment | null> {
   // URL-safe, with the padding that Node omits and lnd requires.
-  const name = hash.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
+  const name = Buffer.from(paymentHash, 'hex').toString('base64').replaceAll('+', '-').replaceAll('/', '_')
   // Open while the payment is pending; its first line is the current state.
   const response = await ask(call, {
     method: 'GET',
@@ -82,7 +82,7 @@ export async function findLightningPayout(call: CallProvider, invoice: string): 
   })
   if (isUnknown(response)) return null
   const payment = requireResponse(LndPayment, ok(response).body)
-  if (payment.payout.payoutId !== hash.toString('hex')) throw unusableResponse('a payment of another hash')
+  if (payment.payout.payoutId !== paymentHash) throw unusableResponse('a payment of another hash')
   return payment
 }
 
@@ -194,11 +194,11 @@ async function confirmed(
 
 /**
  * Payout permissions the macaroon lacks. lnd 0.20 rejects a payout without a destination only after checking the
- * macaroon. `invoice` is an unpaid one.
+ * macaroon. `charge` is an unpaid one.
  */
 export async function missingForPayouts(
   call: CallProvider,
-  invoice: string
+  charge: Charge
 ): Promise<{ readonly lightning: readonly string[]; readonly chain: readonly string[] }> {
   const lacks = async (asked: () => Promise<unknown>): Promise<string[]> => {
     try {
@@ -213,7 +213,7 @@ export async function missingForPayouts(
     ask(call, { method: 'POST', path, body: {}, scope, accepts: NOES })
   return {
     lightning: [
-      ...(await lacks(() => findLightningPayout(call, invoice))),
+      ...(await lacks(() => findLightningPayout(charge, call))),
       ...(await lacks(nothing('/v2/router/send', 'offchain:write')))
     ],
     chain: [

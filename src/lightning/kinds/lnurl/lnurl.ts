@@ -1,39 +1,20 @@
 import { everyBatch, periodic } from '../../../platform/jobs/jobs.ts'
 import { LRUCache } from 'lru-cache'
-import type { Database } from '../../../platform/database/database.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
-import { accountLimits, type CallPriority } from '../../provider-calls/budgets.ts'
+import type { Clock } from '../../../platform/system/clock.ts'
+import type { CallPriority } from '../../provider-calls/budgets.ts'
 import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
-import { readKeyForCall, addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { invoiceOrNull, lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import { invoiceOrNull, lightningCharge, nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import type { CallProvider } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Provider
-} from '../../provider-calls/provider.ts'
-import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../../provider-calls/wallet-provider.ts'
+import type { Charge, ChargeRequest, Provider } from '../../provider-calls/provider.ts'
+import { KEY_CHECK, walletProvider, type WalletCalls } from '../../provider-calls/wallet-provider.ts'
 import { isLnurlError, lnurlMessage, LnurlInvoice, LnurlTerms, readLnurlVerify } from './responses.ts'
 import { lnurlPlace, readLnurlKey, type LnurlKey, type LnurlPlace } from './key.ts'
 import { LnurlStore } from './store.ts'
-import type { ProviderKind } from '../kind.ts'
+import { addressKeyKind, type KindOptions } from '../kind.ts'
 
-interface LnurlOptions extends KeyedOptions {
-  readonly database: Database
-}
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  notifies: false,
-  payout: Object.freeze({ lightning: false, chain: false })
-})
-
-const calls: KeyedKind<LnurlKey> = {
+const http: KeyedKind<LnurlKey> = {
   kind: 'lnurl',
   server: 'server of the Lightning address',
   read: readLnurlKey,
@@ -85,76 +66,99 @@ interface Made {
  * - the server chooses the expiry, and reports no time of payment: the first sighting is used;
  * - Tor addresses are not called.
  */
-export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlKey]> implements Provider {
-  readonly kind = 'lnurl'
-  readonly capabilities = capabilities
-  readonly #options: LnurlOptions
-  readonly #store: LnurlStore
+function open(options: KindOptions): Provider {
+  const { clock, database } = options
+  const store = new LnurlStore(database.sql)
+  const calls = new LnurlCalls(options)
+  return walletProvider('lnurl', calls, {
+    payout: null,
+    createCharge: async (request, call, server) => {
+      const made = await calls.newInvoice(call, server, request)
+      const { charge } = made
+      const { origin, path } = verifyOf(made)
+      const { paymentHash, expiresAt } = charge
+      if (!(await store.insert({ account: server.account, paymentHash, verify: `${origin}${path}`, expiresAt })))
+        throw unusableResponse('an invoice that it gave before')
+      return charge
+    },
+    lookUp: async (chargeId, call, { account }) => {
+      const charge = await store.find(account, chargeId)
+      if (charge === null) return null
+      const { expiresAt, settledAt, verify } = charge
+      if (settledAt !== null) return { status: 'paid', receivedSats: null, settledAt }
+      const place = lnurlPlace(verify)
+      if (place === null) throw new Error('the stored verify address is invalid')
+      const isSettled = await settlement(call, place, chargeId)
+      const now = clock.now()
+      if (isSettled === true) return { status: 'paid', receivedSats: null, settledAt: await store.settled(charge, now) }
+      if (expiresAt <= now) return nothingReceived('expired')
+      return isSettled === null ? null : nothingReceived('unpaid')
+    },
+    /** Runs the whole flow: terms, an invoice over the minimum, and verify. */
+    checkKey: async (call, server) => {
+      const { least, most } = await calls.freshTerms(call, server)
+      const made = await calls.newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
+      const { charge } = made
+      if ((await settlement(call, verifyOf(made), charge.paymentHash)) !== false)
+        throw new ProviderRefused(
+          'key',
+          'The server of the Lightning address does not report a new invoice as unpaid, so that its payment could not be detected.'
+        )
+      return {
+        isValid: true,
+        message: `The Lightning address makes invoices of ${least} to ${most} satoshis, and says when they are paid. It only receives: what is paid to it cannot be refunded through it.`,
+        network: charge.network
+      }
+    }
+  })
+}
+
+function verifyOf({ verify }: Made): LnurlPlace {
+  if (verify === null)
+    throw new ProviderRefused(
+      'key',
+      'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
+    )
+  const place = lnurlPlace(verify)
+  if (place === null) throw unusableResponse('an invalid verify address')
+  return place
+}
+
+/** Calls to Lightning addresses, with their terms. */
+export class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
+  readonly #calls: KeyedCalls<LnurlKey>
+  readonly #clock: Clock
   readonly #terms = new LRUCache<string, { readonly terms: LnurlTerms; readonly until: number }>({ max: MAX_TERMS })
 
   /** @throws AddressKeyError for an invalid operator's key */
-  constructor(options: LnurlOptions) {
-    super(new LnurlCalls(options))
-    this.#options = options
-    this.#store = new LnurlStore(options.database.sql)
+  constructor(options: KeyedOptions) {
+    this.#calls = new KeyedCalls(http, options)
+    this.#clock = options.clock
   }
 
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!PAYMENT_HASH.test(chargeId)) return null
-    const { account } = readKeyForCall(key, 'lnurl', readLnurlKey)
-    const charge = await this.#store.find(account, chargeId)
-    if (charge === null) return null
-    const { expiresAt, settledAt, verify } = charge
-    if (settledAt !== null) return { status: 'paid', receivedSats: null, settledAt }
-    const place = lnurlPlace(verify)
-    if (place === null) throw new Error('the stored verify address is invalid')
-    const isSettled = await this.calls.within(key, call => settlement(call, place, chargeId))
-    const now = this.#options.clock.now()
-    if (isSettled === true)
-      return { status: 'paid', receivedSats: null, settledAt: await this.#store.settled(charge, now) }
-    if (expiresAt <= now) return { status: 'expired', receivedSats: 0, settledAt: null }
-    return isSettled === null ? null : { status: 'unpaid', receivedSats: 0, settledAt: null }
+  async within<T>(
+    key: Secret<string> | null,
+    run: (call: CallPlace, server: LnurlKey) => Promise<T>,
+    standing?: CallPriority
+  ): Promise<T> {
+    return await this.#calls.within(
+      key,
+      (call, server, elsewhere) =>
+        run(place => asked(({ origin }) => (origin === server.origin ? call : elsewhere(origin)), place), server),
+      standing
+    )
   }
 
-  protected async makeCharge(request: ChargeRequest, call: CallPlace, server: LnurlKey): Promise<Charge> {
-    const made = await this.#newInvoice(call, server, request)
-    const { charge } = made
-    const verify = verifyOf(made)
-    const { paymentHash, expiresAt } = charge
-    const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
-    if (!(await this.#store.insert(account))) throw unusableResponse('an invoice that it gave before')
-    return charge
-  }
-
-  /** Runs the whole flow: terms, an invoice over the minimum, and verify. */
-  protected async tryKey(call: CallPlace, server: LnurlKey): Promise<KeyVerdict> {
-    this.#terms.delete(server.account)
-    const { least, most } = await this.#termsOf(call, server)
-    const made = await this.#newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
-    const { charge } = made
-    if ((await settlement(call, verifyOf(made), charge.paymentHash)) !== false)
-      throw new ProviderRefused(
-        'key',
-        'The server of the Lightning address does not report a new invoice as unpaid, so that its payment could not be detected.'
-      )
-    return {
-      isValid: true,
-      message: `The Lightning address makes invoices of ${least} to ${most} satoshis, and says when they are paid. It only receives: what is paid to it cannot be refunded through it.`,
-      network: charge.network
-    }
-  }
-
-  async #termsOf(call: CallPlace, server: LnurlKey): Promise<LnurlTerms> {
-    const now = this.#options.clock.now()
-    const known = this.#terms.get(server.account)
-    if (known !== undefined && known.until > now) return known.terms
+  async freshTerms(call: CallPlace, server: LnurlKey): Promise<LnurlTerms> {
     const terms = requireResponse(LnurlTerms, accepted(await call(server)))
-    this.#terms.set(server.account, { terms, until: now + TERMS_TTL })
+    this.#terms.set(server.account, { terms, until: this.#clock.now() + TERMS_TTL })
     return terms
   }
 
-  async #newInvoice(call: CallPlace, server: LnurlKey, request: ChargeRequest): Promise<Made> {
-    const terms = await this.#termsOf(call, server)
+  async newInvoice(call: CallPlace, server: LnurlKey, request: ChargeRequest): Promise<Made> {
+    const known = this.#terms.get(server.account)
+    const terms =
+      known !== undefined && known.until > this.#clock.now() ? known.terms : await this.freshTerms(call, server)
     const { amountSats } = request
     const { least, most, demands, callback } = terms
     if (demands !== null)
@@ -178,8 +182,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     // Some omit it, as LUD-06 now allows; another hash means another payee's invoice.
     if (descriptionHash !== null && descriptionHash !== terms.descriptionHash)
       throw unusableResponse('an invoice for something else')
-    if (charge.expiresAt < this.#options.clock.now() + LEAST_TIME)
-      throw unusableResponse('an invoice that is about to end')
+    if (charge.expiresAt < this.#clock.now() + LEAST_TIME) throw unusableResponse('an invoice that is about to end')
     return { charge, verify: response.verify }
   }
 
@@ -189,40 +192,8 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
    */
   async invoiceFor(address: string, amountSats: number): Promise<string> {
     const request = { amountSats, description: 'Refund', expirySeconds: LEAST_TIME / 1000 }
-    const made = await this.calls.within(new Secret(address), (...at) => this.#newInvoice(...at, request))
+    const made = await this.within(new Secret(address), (...at) => this.newInvoice(...at, request))
     return made.charge.invoice
-  }
-}
-
-function verifyOf({ verify }: Made): LnurlPlace {
-  if (verify === null)
-    throw new ProviderRefused(
-      'key',
-      'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
-    )
-  const place = lnurlPlace(verify)
-  if (place === null) throw unusableResponse('an invalid verify address')
-  return place
-}
-
-class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
-  readonly #calls: KeyedCalls<LnurlKey>
-
-  constructor(options: LnurlOptions) {
-    this.#calls = new KeyedCalls(calls, options)
-  }
-
-  async within<T>(
-    key: Secret<string> | null,
-    run: (call: CallPlace, server: LnurlKey) => Promise<T>,
-    standing?: CallPriority
-  ): Promise<T> {
-    return await this.#calls.within(
-      key,
-      (call, server, elsewhere) =>
-        run(place => asked(({ origin }) => (origin === server.origin ? call : elsewhere(origin)), place), server),
-      standing
-    )
   }
 
   async close(): Promise<void> {
@@ -284,21 +255,14 @@ const KEPT = 90 * 24 * HOUR
 const PURGE_BATCH = 500
 
 /** A Lightning address whose server supports verify (LUD-21). */
-export const lnurl: ProviderKind = {
+export const lnurl = addressKeyKind(readLnurlKey, {
   name: 'lnurl',
-  isSandbox: false,
   onlyReceives: true,
-  calls: {
-    address: null,
-    counted: 'key',
-    // Few servers publish limits: this suits a busy shop.
-    limits: accountLimits({ burst: 60, perMinute: 120 }),
-    polling: () => ({ perMinute: 40, isShared: false, costs: { list: 1, lookUp: 1 } }),
-    hostOf: addressKeyHost('lnurl', readLnurlKey)
-  },
+  // Few servers publish limits: this suits a busy shop.
+  limits: { burst: 60, perMinute: 120 },
+  polling: { perMinute: 40, costs: { list: 1, lookUp: 1 } },
   keyHint: 'The address at which your wallet receives, such as name@domain.',
-  keyFault: addressKeyFault(readLnurlKey),
-  open: options => new LnurlProvider(options),
+  open,
   jobs: ({ clock, database }) => {
     const store = new LnurlStore(database.sql)
     return [
@@ -307,4 +271,4 @@ export const lnurl: ProviderKind = {
       )
     ]
   }
-}
+})

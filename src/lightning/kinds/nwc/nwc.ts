@@ -1,24 +1,11 @@
-import { accountLimits } from '../../provider-calls/budgets.ts'
 import { LRUCache } from 'lru-cache'
-import type { Secret } from '../../../platform/keys/secrets.ts'
 import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
-import type { KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
-import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Provider,
-  SettledCharge,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
-import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import { lightningCharge, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
+import { unclear } from '../../provider-calls/pay-once.ts'
+import type { Charge, ChargeRequest, KeyVerdict, Provider } from '../../provider-calls/provider.ts'
+import { goodKey, KEY_CHECK, listPages, walletProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   NwcInfo,
   NwcInvoice,
@@ -34,26 +21,11 @@ import {
 import { NO_ENCRYPTION, NwcCalls, type NwcWallet } from './calls.ts'
 import { News } from './news.ts'
 import { WalletSilent } from './faults.ts'
-import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
-import type { ProviderKind } from '../kind.ts'
+import { addressKeyKind, type KindOptions } from '../kind.ts'
 import { readNwcKey } from './key.ts'
 
-export interface NwcOptions extends KeyedOptions {
-  /** Called for each payment notified; never rejects. */
-  settled(paymentHash: string): Promise<void>
-}
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  // Some wallets do not notify, and none can while the relay is disconnected.
-  notifies: false,
-  payout: Object.freeze({ lightning: true, chain: false, mostFee: { sats: 10, percent: 1 } })
-})
-
-/** Transactions per page, since relays carry small messages, and pages per call. */
+/** Transactions per page, since relays carry small messages. */
 const PAGE = 20
-const MAX_PAGES = 5
 /** Milliseconds before retrying a connection that may not list. */
 const UNLISTED = 3_600_000
 /** Codes that certainly mean a payment was not sent; those of any method throw. */
@@ -69,11 +41,6 @@ const OF_ANY_METHOD = new Set([
 ])
 const NEEDED = ['make_invoice', 'lookup_invoice'] as const
 
-interface Place {
-  readonly asOf: number
-  readonly offset: number
-}
-
 /**
  * A wallet over Nostr Wallet Connect (NIP-47). The key is the connection's address; charge ids are payment hashes
  * (decision 116). The connection needs `make_invoice` and `lookup_invoice`, should have `list_transactions`, and
@@ -85,123 +52,87 @@ interface Place {
  * - lists are ordered by creation or last change, so everything since the oldest open invoice is read;
  * - relays that require authentication (NIP-42) are not supported.
  */
-export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements Provider {
-  readonly kind = 'nwc'
-  readonly capabilities = capabilities
-  readonly #options: NwcOptions
-  readonly #news: News
+function open(options: KindOptions): Provider {
+  const { clock } = options
+  const news = new News(clock, options.settled)
   /** Connections that may not list, with the time of the next try. */
-  readonly #unlisted = new LRUCache<string, number>({ max: 1000 })
-
-  constructor(options: NwcOptions) {
-    super(new NwcCalls(options))
-    this.#options = options
-    this.#news = new News(options.clock, paymentHash => options.settled(paymentHash))
-  }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.calls.within(key, async wallet => {
-      const transaction = await this.#transaction(wallet, chargeId)
-      if (transaction === null) return null
-      // A wallet that paid its own invoice may return the outgoing half, which settles with the other.
-      const isHalf = transaction.type === 'outgoing' && transaction.state !== 'settled'
-      return nwcState(isHalf ? { ...transaction, state: 'pending' } : transaction, this.#options.clock.now())
-    })
-  }
-
-  /** Incoming payments since the oldest open invoice's creation. A shifted page repeats entries, never skips. */
-  async listSettled(key: Secret<string>, { since, oldest, position }: SettledSince): Promise<SettledList> {
-    const { clock } = this.#options
-    // Written by this file alone.
-    const place = position === null ? null : (JSON.parse(position) as Place)
-    const { asOf, offset: first } = place ?? { asOf: clock.now(), offset: 0 }
-    return await this.calls.within(key, async wallet => {
-      const unlisted: SettledList = { charges: [], reach: 'newest', asOf, position: null }
-      if ((this.#unlisted.get(wallet.key.origin) ?? 0) > clock.now()) return unlisted
-      const charges: SettledCharge[] = []
-      let offset = first
-      for (let pages = 0; pages < MAX_PAGES; pages++) {
-        const page = await this.#page(wallet, Math.min(since, oldest), offset)
-        if (page === null) {
-          this.#unlisted.set(wallet.key.origin, clock.now() + UNLISTED)
-          return unlisted
-        }
-        for (const transaction of fitting(page.map(one => readNwcTransaction(one, clock.now())))) {
-          if (transaction.type === 'outgoing' || transaction.state !== 'settled') continue
-          if ((transaction.settledAt ?? Infinity) < Math.floor(since / 1000) * 1000) continue
-          charges.push({ chargeId: transaction.paymentHash, state: nwcState(transaction, clock.now()) })
-        }
-        // Some return short pages, so only an empty one is the last.
-        if (page.length === 0) return { charges, reach: 'whole', asOf, position: null }
-        offset += page.length
-      }
-      return { charges, reach: 'more', asOf, position: JSON.stringify({ asOf, offset } satisfies Place) }
-    })
-  }
-
-  override async close(): Promise<void> {
-    this.#news.close()
-    await super.close()
-  }
-
-  protected async makeCharge(request: ChargeRequest, wallet: NwcWallet): Promise<Charge> {
-    const charge = await newInvoice(wallet, request)
-    // Invoices made ahead are for routes, whose payers show a preimage.
-    if (request.standing !== 'ahead') this.#news.expect(wallet, charge.paymentHash, charge.expiresAt)
-    return charge
-  }
-
-  /** Reads the announcement and the connection's rights, and makes an invoice. */
-  protected async tryKey(wallet: NwcWallet): Promise<KeyVerdict> {
-    const event = await silentAs(silence(false), wallet.announced())
-    const announced = event === null ? null : readAnnouncement(event)
-    if (announced?.encryption === null) return { isValid: false, message: NO_ENCRYPTION }
-    return await silentAs(silence(announced !== null), tried(wallet, announced))
-  }
-
-  /** Null where listing is not permitted. */
-  async #page(wallet: NwcWallet, from: number, offset: number): Promise<readonly unknown[] | null> {
-    const response = await wallet.ask(
-      'list_transactions',
-      { from: Math.floor(from / 1000), limit: PAGE, offset, unpaid: false, type: 'incoming' },
-      code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED'
-    )
-    if ('error' in response) return null
-    return requireResponse(NwcPage, response.result).transactions
-  }
-
-  async #transaction(wallet: NwcWallet, paymentHash: string): Promise<NwcTransaction | null> {
+  const unlisted = new LRUCache<string, number>({ max: 1000 })
+  const transactionOf = async (wallet: NwcWallet, paymentHash: string): Promise<NwcTransaction | null> => {
     const response = await wallet.ask('lookup_invoice', { payment_hash: paymentHash }, code => code === 'NOT_FOUND')
     if ('error' in response) return null
-    const transaction = readNwcTransaction(response.result, this.#options.clock.now())
+    const transaction = readNwcTransaction(response.result, clock.now())
     if (transaction?.paymentHash !== paymentHash) throw unusableResponse('a transaction of another hash')
     return transaction
   }
-
-  protected async findPayment(invoice: string, wallet: NwcWallet): Promise<SentPayment | null> {
-    const { paymentHash, expiresAt } = payable(invoice)
-    const transaction = await this.#transaction(wallet, paymentHash)
-    if (transaction === null || transaction.type === 'incoming') return null
-    return nwcPayment(transaction, expiresAt * 1000, this.#options.clock.now())
-  }
-
-  protected async sendPayment({ invoice, amountSats }: LightningSend, wallet: NwcWallet): Promise<Sending> {
-    const { paymentHash, isAmountless } = payable(invoice)
-    const response = await wallet.ask(
-      'pay_invoice',
-      { invoice, ...(isAmountless ? { amount: amountSats * 1000 } : {}) },
-      code => !OF_ANY_METHOD.has(code)
-    )
-    if ('error' in response) {
-      const { code, said } = response.error
-      return { outcome: 'refused', message: `The wallet did not pay: ${said}`, isBefore: BEFORE_SENDING.has(code) }
+  return walletProvider<readonly [NwcWallet]>('nwc', new NwcCalls(options), {
+    // Some wallets do not notify, and none can while the relay is disconnected.
+    payout: { lightning: true, chain: false, mostFee: { sats: 10, percent: 1 } },
+    createCharge: async (request, wallet) => {
+      const charge = await newInvoice(wallet, request)
+      // Invoices made ahead are for routes, whose payers show a preimage.
+      if (request.standing !== 'ahead') news.expect(wallet, charge.paymentHash, charge.expiresAt)
+      return charge
+    },
+    lookUp: async (chargeId, wallet) => {
+      const transaction = await transactionOf(wallet, chargeId)
+      if (transaction === null) return null
+      // A wallet that paid its own invoice may return the outgoing half, which settles with the other.
+      const isHalf = transaction.type === 'outgoing' && transaction.state !== 'settled'
+      return nwcState(isHalf ? { ...transaction, state: 'pending' } : transaction, clock.now())
+    },
+    /** Incoming payments since the oldest open invoice's creation. A shifted page repeats entries, never skips. */
+    listSettled: ({ since, oldest, position }, wallet) =>
+      listPages(position, clock, 0, async offset => {
+        if ((unlisted.get(wallet.key.origin) ?? 0) > clock.now()) return null
+        const from = Math.floor(Math.min(since, oldest) / 1000)
+        const response = await wallet.ask(
+          'list_transactions',
+          { from, limit: PAGE, offset, unpaid: false, type: 'incoming' },
+          code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED'
+        )
+        if ('error' in response) {
+          unlisted.set(wallet.key.origin, clock.now() + UNLISTED)
+          return null
+        }
+        const page = requireResponse(NwcPage, response.result).transactions
+        const charges = fitting(page.map(one => readNwcTransaction(one, clock.now())))
+          .filter(({ type, state }) => type !== 'outgoing' && state === 'settled')
+          .filter(({ settledAt }) => (settledAt ?? Infinity) >= Math.floor(since / 1000) * 1000)
+          .map(transaction => ({ chargeId: transaction.paymentHash, state: nwcState(transaction, clock.now()) }))
+        // Some return short pages, so only an empty one is the last.
+        return { charges, next: page.length === 0 ? null : offset + page.length }
+      }),
+    /** Reads the announcement and the connection's rights, and makes an invoice. */
+    checkKey: async wallet => {
+      const event = await silentAs(silence(false), wallet.announced())
+      const announced = event === null ? null : readAnnouncement(event)
+      if (announced?.encryption === null) return { isValid: false, message: NO_ENCRYPTION }
+      return await silentAs(silence(announced !== null), tried(wallet, announced))
+    },
+    payments: {
+      find: async ({ paymentHash, expiresAt }, wallet) => {
+        const transaction = await transactionOf(wallet, paymentHash)
+        if (transaction === null || transaction.type === 'incoming') return null
+        return nwcPayment(transaction, expiresAt * 1000, clock.now())
+      },
+      send: async ({ invoice, paymentHash, isAmountless, amountSats }, wallet) => {
+        const response = await wallet.ask(
+          'pay_invoice',
+          { invoice, ...(isAmountless ? { amount: amountSats * 1000 } : {}) },
+          code => !OF_ANY_METHOD.has(code)
+        )
+        if ('error' in response) {
+          const { code, said } = response.error
+          return { outcome: 'refused', message: `The wallet did not pay: ${said}`, isBefore: BEFORE_SENDING.has(code) }
+        }
+        const payment = readPaid(response.result, paymentHash, clock.now())
+        return payment === null ? unclear('a payment without its preimage') : { outcome: 'sent', payment }
+      }
+    },
+    close: () => {
+      news.close()
     }
-    const payment = readPaid(response.result, paymentHash, this.#options.clock.now())
-    return payment === null
-      ? { outcome: 'unclear', cause: unusableResponse('a payment without its preimage') }
-      : { outcome: 'sent', payment }
-  }
+  })
 }
 
 async function newInvoice(
@@ -270,16 +201,10 @@ function silence(isAnnounced: boolean): string {
 }
 
 /** Wallets and relays publish no limits: ours spare them. */
-export const nwc: ProviderKind = {
+export const nwc = addressKeyKind(readNwcKey, {
   name: 'nwc',
-  isSandbox: false,
-  calls: {
-    address: null,
-    counted: 'key',
-    limits: accountLimits({ burst: 120, perMinute: 600 }),
-    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
-    hostOf: addressKeyHost('nwc', readNwcKey)
-  },
+  limits: { burst: 120, perMinute: 600 },
+  polling: { perMinute: 60, costs: { list: 2, lookUp: 1 } },
   scopes: [
     { scope: 'make_invoice', purpose: 'Make invoices' },
     { scope: 'lookup_invoice', purpose: 'See whether invoices were paid' },
@@ -289,6 +214,5 @@ export const nwc: ProviderKind = {
   ],
   hashesDescriptions: 'shared',
   keyHint: 'A connection that your wallet shows: nostr+walletconnect://…',
-  keyFault: addressKeyFault(readNwcKey),
-  open: options => new NwcProvider(options)
-}
+  open
+})

@@ -1,10 +1,9 @@
 import { Type } from 'typebox'
 import { fitting, orNull, readResponse } from '../../../engine/formats/response-schema.ts'
-import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import type { Invoice, InvoiceNetwork } from '../../codecs/bolt11.ts'
+import type { InvoiceNetwork } from '../../codecs/bolt11.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import { invoiceOrNull, requireSats } from '../../provider-calls/lightning-charge.ts'
-import { isSigned } from '../../provider-calls/notifications.ts'
+import { headerKeyFault } from '../../provider-calls/address-key.ts'
+import { noBudget, NO_LIMIT } from '../../provider-calls/budgets.ts'
 import {
   requireResponse,
   PayoutUncertain,
@@ -13,56 +12,31 @@ import {
   ProviderUnavailable,
   unusableResponse
 } from '../../provider-calls/errors.ts'
-import type { Clock } from '../../../platform/system/clock.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
-import { noBudget, type CallBudget } from '../../provider-calls/budgets.ts'
+import { lightningCharge } from '../../provider-calls/lightning-charge.ts'
+import { isSigned } from '../../provider-calls/notifications.ts'
 import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
-import { OpenNodeCharge, openNodeErrorMessage, OpenNodeWithdrawal, unwrap } from './responses.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeOrder,
-  ChargeRequest,
-  ChargeState,
-  FiatChargeRequest,
-  KeyVerdict,
-  Payout,
-  PayoutRequest,
-  Provider,
-  ProviderNotification,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
 import {
   ProviderHttp,
   type CallProvider,
-  type ConnectHow,
-  type ProviderResponse,
-  type ProviderCall
+  type ProviderCall,
+  type ProviderResponse
 } from '../../provider-calls/provider-call.ts'
+import type {
+  Charge,
+  ChargeOrder,
+  ChargeRequest,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider
+} from '../../provider-calls/provider.ts'
+import { walletProvider } from '../../provider-calls/wallet-provider.ts'
+import type { KindOptions, ProviderKind } from '../kind.ts'
+import { OpenNodeCharge, openNodeErrorMessage, OpenNodeWithdrawal, unwrap } from './responses.ts'
 
-export const OPENNODE_LIVE = 'https://api.opennode.com'
-
-interface OpenNodeOptions {
-  /** Null for the live service; the test network is `https://dev-api.opennode.com`. A trailing `/v1` is optional. */
-  readonly url: string | null
-  /** Milliseconds per call. */
-  readonly timeout: number
-  readonly clock: Clock
-  readonly budget?: CallBudget
-  /** Receiver address in each charge; null omits it. Read per charge. */
-  receiver(): string | null
-  readonly connect?: ConnectHow
-}
+const OPENNODE_LIVE = 'https://api.opennode.com'
 
 type Permission = 'Read' | 'Invoices' | 'Withdrawals'
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: true,
-  hostedCheckout: true,
-  notifies: true,
-  payout: Object.freeze({ lightning: true, chain: true, mostFee: { sats: 10, percent: 1 } })
-})
 
 /** Satoshis above which charges have no Lightning invoice. */
 const LARGEST_CHARGE = 500_000_000
@@ -90,161 +64,117 @@ const ASK_LATER = 60
  * - A missing permission gives 403, or 401 with a message about permissions; both are understood.
  * - `/v1/charges` and `/v1/withdrawals` have no documented pages or order.
  */
-export class OpenNodeProvider implements Provider {
-  readonly kind = 'opennode'
-  readonly keyless = false
-  readonly capabilities = capabilities
-  readonly #http: ProviderHttp
-  readonly #clock: Clock
-  readonly #receiver: () => string | null
-
-  constructor(options: OpenNodeOptions) {
-    this.#clock = options.clock
-    this.#receiver = options.receiver
-    this.#http = new ProviderHttp({
-      url: (options.url ?? OPENNODE_LIVE).replace(/\/v[12]\/?$/, ''),
-      timeout: options.timeout,
-      clock: options.clock,
-      budget: options.budget ?? noBudget('opennode', options.clock),
-      authorize: key => ({ authorization: key }),
-      messageOf: openNodeErrorMessage,
-      ...(options.connect === undefined ? {} : { connect: options.connect })
-    })
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    if (request.amountSats > LARGEST_CHARGE) throw tooLarge()
-    return await this.#create(key, { amount: request.amountSats }, request, request.amountSats)
-  }
-
-  async createFiatCharge(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
-    // At most two decimals and nine digits before them (decision 46): JSON writes such numbers exactly.
-    return await this.#create(key, { amount: Number(request.amount), currency: request.currency }, request, null)
-  }
-
-  async #create(
-    key: Secret<string> | null,
+function open({ url, timeout, clock, budget = noBudget('opennode', clock), receiver }: KindOptions): Provider {
+  const http = new ProviderHttp({
+    // The test network is `https://dev-api.opennode.com`. A trailing `/v1` is optional.
+    url: (url ?? OPENNODE_LIVE).replace(/\/v[12]\/?$/, ''),
+    timeout,
+    clock,
+    budget,
+    authorize: key => ({ authorization: key }),
+    messageOf: openNodeErrorMessage
+  })
+  const create = async (
+    call: CallProvider,
     price: { readonly amount: number; readonly currency?: string },
     request: Omit<ChargeRequest, 'amountSats'>,
     amountSats: number | null
-  ): Promise<Charge> {
-    const receiver = this.#receiver()
-    const response = await this.#http.within(
-      key,
-      async call =>
-        await ask(call, 'Invoices', {
-          method: 'POST',
-          path: '/v1/charges',
-          body: {
-            ...price,
-            description: shortDescription(request.description),
-            ttl: ttlMinutes(request.expirySeconds),
-            ...orderFields(request.order),
-            ...(receiver === null ? {} : { callback_url: receiver })
-          }
-        }),
-      request.standing
-    )
+  ): Promise<Charge> => {
+    const callback = receiver()
+    const response = await ask(call, 'Invoices', {
+      method: 'POST',
+      path: '/v1/charges',
+      body: {
+        ...price,
+        description: shortDescription(request.description),
+        ttl: ttlMinutes(request.expirySeconds),
+        ...orderFields(request.order),
+        ...(callback === null ? {} : { callback_url: callback })
+      }
+    })
     return chargeOf(requireResponse(OpenNodeCharge, unwrap(response.body)), amountSats)
   }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    const response = await this.#http.within(
-      key,
-      async call =>
-        await ask(call, 'Read', {
-          method: 'GET',
-          path: `/v1/charge/${encodeURIComponent(chargeId)}`,
-          accepts: [404]
+  return walletProvider('opennode', http, {
+    onchain: true,
+    hostedCheckout: true,
+    notifies: true,
+    payout: { lightning: true, chain: true, mostFee: { sats: 10, percent: 1 } },
+    createCharge: async (request, call) => {
+      const { amountSats } = request
+      if (amountSats > LARGEST_CHARGE) throw tooLarge()
+      return await create(call, { amount: amountSats }, request, amountSats)
+    },
+    createFiatCharge: ({ amount, currency, ...request }, call) =>
+      // At most two decimals and nine digits before them (decision 46): JSON writes such numbers exactly.
+      create(call, { amount: Number(amount), currency }, request, null),
+    isChargeId: () => true,
+    lookUp: async (chargeId, call) => {
+      const path = `/v1/charge/${encodeURIComponent(chargeId)}`
+      const response = await ask(call, 'Read', { method: 'GET', path, accepts: [404] })
+      if (response.status === 404) return null
+      const { state } = requireResponse(OpenNodeCharge, unwrap(response.body))
+      if (state === null) throw unusableResponse('a charge without a known status')
+      return state
+    },
+    payouts: {
+      /** A withdrawal, Lightning or on chain. Accepted immediately, sent later; no idempotency is documented. */
+      create: async (request, call) => {
+        const body = withdrawalBody(request)
+        const response = await ask(call, 'Withdrawals', { method: 'POST', path: '/v2/withdrawals', body }).catch(
+          (error: unknown) => {
+            throw isUnsent(error) ? error : new PayoutUncertain(error)
+          }
+        )
+        const withdrawal = readResponse(OpenNodeWithdrawal, unwrap(response.body))
+        if (withdrawal === null) throw new PayoutUncertain(unusableResponse('a withdrawal without an id'))
+        return payoutOf(withdrawal, request)
+      },
+      /**
+       * Never null: no response proves that nothing was sent, and null would release the amount. Unproven payouts stay
+       * pending.
+       * @throws ProviderUnavailable also when the withdrawal is not found
+       */
+      lookUp: async (request, payoutId, call) => {
+        const found = payoutId === null ? await searched(call, request) : await known(call, payoutId)
+        if (found !== null) return payoutOf(found, request)
+        throw new ProviderUnavailable(NOT_SHOWN, ASK_LATER)
+      }
+    },
+    /**
+     * Tries each permission: the balance, a charge of 1 satoshi for ten minutes (the minimum), and a withdrawal without
+     * a destination, which is always refused. Keys without Withdrawals can receive.
+     */
+    checkKey: probed,
+    readNotification: (headers, body) => {
+      const type = headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
+      if (type !== 'application/x-www-form-urlencoded')
+        throw new ProviderNotificationError('A notification must be a form (application/x-www-form-urlencoded).')
+      const form = new URLSearchParams(Buffer.from(body).toString('utf8'))
+      const [chargeId = '', ...moreIds] = form.getAll('id')
+      const signature = form.get('hashed_order')
+      if (!/^[\w-]{1,100}$/.test(chargeId) || moreIds.length > 0)
+        throw new ProviderNotificationError('A notification must have one id.')
+      if (signature === null) throw new ProviderNotificationError('A notification must have hashed_order.')
+      // Withdrawals have no price: refunds are looked up.
+      if (form.has('type') && !form.has('price')) return null
+      return { chargeId, verify: secret => isSigned(Buffer.from(chargeId), signature, secret) }
+    },
+    listSettled: async ({ since }, call) => {
+      const asOf = clock.now()
+      const response = await ask(call, 'Read', { method: 'GET', path: '/v1/charges' })
+      const charges = fitting(requireResponse(Type.Array(orNull(OpenNodeCharge)), unwrap(response.body)))
+      const newest = (charge: OpenNodeCharge): number => charge.state?.settledAt ?? charge.createdAt ?? 0
+      const settled = charges
+        .toSorted((left, right) => newest(right) - newest(left))
+        .flatMap(({ id, state, createdAt }) => {
+          if (state === null || state.status === 'unpaid' || state.status === 'expired') return []
+          const isNews =
+            state.settledAt === null ? (createdAt ?? since) >= since - LONGEST_CONFIRMATION : state.settledAt >= since
+          return isNews ? [{ chargeId: id, state }] : []
         })
-    )
-    if (response.status === 404) return null
-    const { state } = requireResponse(OpenNodeCharge, unwrap(response.body))
-    if (state === null) throw unusableResponse('a charge without a known status')
-    return state
-  }
-
-  /** A withdrawal, Lightning or on chain. Accepted immediately, sent later; no idempotency is documented. */
-  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    const body = withdrawalBody(request)
-    let response: ProviderResponse
-    try {
-      response = await this.#http.within(
-        key,
-        async call => await ask(call, 'Withdrawals', { method: 'POST', path: '/v2/withdrawals', body })
-      )
-    } catch (error) {
-      throw isUnsent(error) ? error : new PayoutUncertain(error)
+      return { charges: settled, reach: settled.length < FULL_LIST ? 'whole' : 'newest', asOf, position: null }
     }
-    const withdrawal = readResponse(OpenNodeWithdrawal, unwrap(response.body))
-    if (withdrawal === null) throw new PayoutUncertain(unusableResponse('a withdrawal without an id'))
-    return payoutOf(withdrawal, request)
-  }
-
-  /**
-   * Never null: no response proves that nothing was sent, and null would release the amount. Unproven payouts stay
-   * pending.
-   * @throws ProviderUnavailable also when the withdrawal is not found
-   */
-  async lookUpPayout(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout> {
-    const found = await this.#http.within(key, async call =>
-      payoutId === null ? await searched(call, request) : await known(call, payoutId)
-    )
-    if (found !== null) return payoutOf(found, request)
-    throw new ProviderUnavailable(NOT_SHOWN, ASK_LATER)
-  }
-
-  /**
-   * Tries each permission: the balance, a charge of 1 satoshi for ten minutes (the minimum), and a withdrawal without a
-   * destination, which is always refused. Keys without Withdrawals can receive.
-   */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#http.within(key, probed)
-    } catch (error) {
-      if (!(error instanceof ProviderRefused)) throw error
-      return { isValid: false, message: error.message }
-    }
-  }
-
-  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const type = headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
-    if (type !== 'application/x-www-form-urlencoded')
-      throw new ProviderNotificationError('A notification must be a form (application/x-www-form-urlencoded).')
-    const form = new URLSearchParams(Buffer.from(body).toString('utf8'))
-    const [chargeId = '', ...moreIds] = form.getAll('id')
-    const signature = form.get('hashed_order')
-    if (!/^[\w-]{1,100}$/.test(chargeId) || moreIds.length > 0)
-      throw new ProviderNotificationError('A notification must have one id.')
-    if (signature === null) throw new ProviderNotificationError('A notification must have hashed_order.')
-    // Withdrawals have no price: refunds are looked up.
-    if (form.has('type') && !form.has('price')) return null
-    return { chargeId, verify: secret => isSigned(Buffer.from(chargeId), signature, secret) }
-  }
-
-  async listSettled(key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
-    const asOf = this.#clock.now()
-    const response = await this.#http.within(
-      key,
-      async call => await ask(call, 'Read', { method: 'GET', path: '/v1/charges' })
-    )
-    const charges = fitting(requireResponse(Type.Array(orNull(OpenNodeCharge)), unwrap(response.body)))
-    const newest = (charge: OpenNodeCharge): number => charge.state?.settledAt ?? charge.createdAt ?? 0
-    const settled = charges
-      .toSorted((left, right) => newest(right) - newest(left))
-      .flatMap(({ id, state, createdAt }) => {
-        if (state === null || state.status === 'unpaid' || state.status === 'expired') return []
-        const isNews =
-          state.settledAt === null ? (createdAt ?? since) >= since - LONGEST_CONFIRMATION : state.settledAt >= since
-        return isNews ? [{ chargeId: id, state }] : []
-      })
-    return { charges: settled, reach: settled.length < FULL_LIST ? 'whole' : 'newest', asOf, position: null }
-  }
-
-  async close(): Promise<void> {
-    await this.#http.close()
-  }
+  })
 }
 
 /**
@@ -278,7 +208,7 @@ async function probed(call: CallProvider): Promise<KeyVerdict> {
     try {
       const { body } = await ask(call, permission, probe)
       const invoice = permission === 'Invoices' ? (readResponse(OpenNodeCharge, unwrap(body))?.invoice ?? null) : null
-      if (invoice !== null) ({ network } = readable(invoice))
+      if (invoice !== null) ({ network } = lightningCharge(invoice, null, null))
     } catch (error) {
       if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
       // A request rejected for its content passed the permission check.
@@ -314,27 +244,16 @@ function ttlMinutes(seconds: number): number {
 }
 
 /** `amountSats`: the requested amount; null after conversion. */
-function chargeOf(charge: OpenNodeCharge, amountSats: number | null): Charge {
-  if (charge.invoice === null) throw tooLarge()
-  const invoice = readable(charge.invoice)
-  // The payer would pay another amount.
-  if (invoice.amountMsat === null || (amountSats !== null && invoice.amountMsat !== BigInt(amountSats) * 1000n))
-    throw unusableResponse('an invoice over another amount')
+function chargeOf({ id, invoice, invoiceExpiresAt, ...charge }: OpenNodeCharge, amountSats: number | null): Charge {
+  if (invoice === null) throw tooLarge()
+  const { expiresAt, ...made } = lightningCharge(invoice, null, amountSats)
   return {
-    chargeId: charge.id,
-    invoice: invoice.text,
-    paymentHash: invoice.paymentHash,
-    expiresAt: charge.invoiceExpiresAt ?? invoice.expiresAt * 1000,
-    network: invoice.network,
+    ...made,
+    chargeId: id,
+    expiresAt: invoiceExpiresAt ?? expiresAt,
     onchainAddress: charge.onchainAddress,
     checkoutUrl: charge.checkoutUrl
   }
-}
-
-function readable(text: string): Invoice {
-  const invoice = invoiceOrNull(text, 'named')
-  if (invoice === null) throw unusableResponse('an invoice that cannot be read')
-  return invoice
 }
 
 /** An invoice with an amount must not be given another. */
@@ -386,4 +305,31 @@ function payoutOf({ payout }: OpenNodeWithdrawal, { destination }: PayoutRequest
 
 function tooLarge(): ProviderRefused {
   return new ProviderRefused('request', 'The provider makes no Lightning invoice of more than 500,000,000 satoshis.')
+}
+
+/** OpenNode publishes no rate limit. */
+export const opennode: ProviderKind = {
+  name: 'opennode',
+  isSandbox: false,
+  calls: {
+    address: OPENNODE_LIVE,
+    counted: 'key',
+    limits: (url, perMinute) => {
+      if (perMinute !== null) return { ofAddress: {}, ofAccount: { burst: perMinute, perMinute } }
+      return {
+        ofAddress: {},
+        ofAccount:
+          url === null || new URL(url).host.endsWith('opennode.com') ? { burst: 300, perMinute: 600 } : NO_LIMIT
+      }
+    },
+    polling: () => ({ perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 } })
+  },
+  scopes: [
+    { scope: 'Read', purpose: 'See whether invoices were paid' },
+    { scope: 'Invoices', purpose: 'Make invoices' },
+    { scope: 'Withdrawals', purpose: 'Refunds' }
+  ],
+  keyHint: 'An API key of your OpenNode account with Invoices and Read.',
+  keyFault: headerKeyFault,
+  open
 }

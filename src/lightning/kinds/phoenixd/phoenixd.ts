@@ -1,49 +1,18 @@
-import { accountLimits } from '../../provider-calls/budgets.ts'
 import { Type } from 'typebox'
 import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
 import { orNull, readResponse } from '../../../engine/formats/response-schema.ts'
-import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import {
-  AddressKeyError,
-  addressKeyFault,
-  addressKeyHost,
-  readAddressKey,
-  requireVisible,
-  type AddressKeyForm
-} from '../../provider-calls/address-key.ts'
+import { keyOrNull, readAddressKey, requireVisible, type AddressKeyForm } from '../../provider-calls/address-key.ts'
 import { ProviderRefused, unusableResponse, Hash, requireResponse } from '../../provider-calls/errors.ts'
-import {
-  KeyedCalls,
-  type KeyedCall,
-  type KeyedKind,
-  type KeyedOptions,
-  type KeyedServer
-} from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
+import type { KeyedKind, KeyedServer } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
-import {
-  payable,
-  sentPayment,
-  type LightningSend,
-  type Sending,
-  type SentPayment
-} from '../../provider-calls/pay-once.ts'
+import { sentPayment, unclear } from '../../provider-calls/pay-once.ts'
 import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  KeyVerdict,
-  Provider,
-  ProviderNotification,
-  SettledCharge,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
-import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import type { Charge, ChargeRequest, Provider } from '../../provider-calls/provider.ts'
+import { goodKey, keyedProvider, KEY_CHECK, listPages } from '../../provider-calls/wallet-provider.ts'
+import { addressKeyKind, type KindOptions } from '../kind.ts'
 import {
   PhoenixdIncoming,
   PhoenixdInfo,
@@ -52,23 +21,8 @@ import {
   readOutgoing,
   readPayResponse
 } from './responses.ts'
-import type { ProviderKind } from '../kind.ts'
 
-export interface PhoenixdOptions extends KeyedOptions {
-  /** Public address of our receiver; null where it is unreachable. */
-  receiver(): string | null
-}
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  // Sent once, and only usable with the secret in the key, so polling stays authoritative.
-  notifies: false,
-  // Checks its database first and refuses a paid or pending hash.
-  payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 4, percent: 0.4 } })
-})
-
-const calls: KeyedKind<PhoenixdKey> = {
+const http: KeyedKind<PhoenixdKey> = {
   kind: 'phoenixd',
   server: 'phoenixd',
   read: readPhoenixdKey,
@@ -101,17 +55,9 @@ const FULL_PASSWORD = 'http-password'
 const PAY = { method: 'POST', path: '/payinvoice', scope: FULL_PASSWORD, accepts: [400] } as const
 const MAX_DESCRIPTION = 128
 const PAGE = 100
-const MAX_PAGES = 5
 const BEFORE_SENDING = /not enough funds|no (available|suitable) channels?|invoice (is|has) expired|wrong chain/i
 
 const PhoenixdEvent = Type.Object({ type: Type.Unknown(), paymentHash: orNull(Hash) })
-
-/** Position within a fixed time range: newer payments would shift its pages. */
-interface Place {
-  readonly from: number
-  readonly to: number
-  readonly offset: number
-}
 
 /**
  * phoenixd, ACINQ's server node, over HTTP. The key is its address with its password; charge ids are payment hashes
@@ -122,127 +68,100 @@ interface Place {
  * - an invoice stays unpaid, without a reason, if its payment needs a channel that costs more than the owner allows;
  * - on-chain payments carry no reference to find them by, so there are none.
  */
-export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> implements Provider {
-  readonly kind = 'phoenixd'
-  readonly capabilities = capabilities
-  readonly #options: PhoenixdOptions
-  readonly #keyed: KeyedCalls<PhoenixdKey>
-
-  constructor(options: PhoenixdOptions) {
-    const keyed = new KeyedCalls(calls, options)
-    super(keyed)
-    this.#keyed = keyed
-    this.#options = options
-  }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.calls.within(key, async call => {
+function open(options: KindOptions): Provider {
+  const { clock } = options
+  return keyedProvider(http, options, {
+    // Checks its database first and refuses a paid or pending hash.
+    payout: { lightning: true, chain: false, once: true, mostFee: { sats: 4, percent: 0.4 } },
+    createCharge: (request, call, { webhookSecret }) =>
+      newInvoice(call, request, webhookSecret === null ? null : options.receiver()),
+    lookUp: async (chargeId, call) => {
       const response = await call({ method: 'GET', path: `/payments/incoming/${chargeId}`, accepts: [404] })
       if (isUnknown(response)) return null
       const payment = requireResponse(PhoenixdIncoming, response.body)
       if (payment.paymentHash !== chargeId) throw unusableResponse('a payment of another hash')
       return payment.state
-    })
-  }
-
-  /** Payments by time of receipt, newest first. */
-  async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
-    // Written by this file alone.
-    const place = position === null ? null : (JSON.parse(position) as Place)
-    const { from, to, offset: first } = place ?? { from: since, to: this.#options.clock.now(), offset: 0 }
-    return await this.calls.within(key, async call => {
-      const charges = []
-      for (let offset = first; offset < first + MAX_PAGES * PAGE; offset += PAGE) {
+    },
+    /** Payments by time of receipt, newest first. The range is fixed: newer payments would shift its pages. */
+    listSettled: ({ since, position }, call) =>
+      listPages(position, clock, { from: since, offset: 0 }, async ({ from, offset }, to) => {
         const path = `/payments/incoming?from=${from}&to=${to}&limit=${PAGE}&offset=${offset}`
         const page = requireResponse(PhoenixdPage, (await call({ method: 'GET', path })).body)
-        for (const payment of page)
-          if (payment?.state.status === 'paid') charges.push({ chargeId: payment.paymentHash, state: payment.state })
-        if (page.length < PAGE) return { charges, reach: 'whole', asOf: to, position: null }
-      }
-      const next: Place = { from, to, offset: first + MAX_PAGES * PAGE }
-      return { charges, reach: 'more', asOf: to, position: JSON.stringify(next) }
-    })
-  }
-
-  /** phoenixd's WebSocket, with its webhook's events. Their amounts are after fees, so each is looked up. */
-  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
-    await this.#keyed.follow(key, signal, ({ messages }) =>
+        const charges = page.flatMap(payment =>
+          payment?.state.status === 'paid' ? [{ chargeId: payment.paymentHash, state: payment.state }] : []
+        )
+        return { charges, next: page.length < PAGE ? null : { from, offset: offset + PAGE } }
+      }),
+    /** phoenixd's WebSocket, with its webhook's events. Their amounts are after fees, so each is looked up. */
+    follow: ({ messages }, settled) =>
       messages('/websocket', text => {
         const event = readResponse(PhoenixdEvent, jsonOrUndefined(text))
         const chargeId = event?.paymentHash ?? null
         if (event?.type === 'payment_received' && chargeId !== null) settled({ chargeId, state: null })
-      })
-    )
-  }
-
-  /** Signed with HMAC-SHA256 over the bytes by phoenixd's webhook secret, held in the key. */
-  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const { type, paymentHash } = parseNotification(PhoenixdEvent, body)
-    if (type !== 'payment_received') return null
-    const signature = headers.get('x-phoenix-signature')?.trim() ?? ''
-    return {
-      chargeId: requireSubject(paymentHash, 'payment'),
-      verify: key => {
-        const secret = webhookSecretOf(key)
-        return secret !== null && isSigned(body, signature, secret)
+      }),
+    /**
+     * Signed with HMAC-SHA256 over the bytes by phoenixd's webhook secret, held in the key. Sent once, so polling stays
+     * authoritative.
+     */
+    readNotification: (headers, body) => {
+      const { type, paymentHash } = parseNotification(PhoenixdEvent, body)
+      if (type !== 'payment_received') return null
+      const signature = headers.get('x-phoenix-signature')?.trim() ?? ''
+      return {
+        chargeId: requireSubject(paymentHash, 'payment'),
+        verify: key => {
+          const secret = keyOrNull(key, 'phoenixd', readPhoenixdKey)?.webhookSecret ?? null
+          return secret !== null && isSigned(body, signature, secret)
+        }
+      }
+    },
+    /** Reads the node's info, makes an invoice, and tries an empty payment. */
+    checkKey: async call => {
+      const info = requireResponse(PhoenixdInfo, (await call({ method: 'GET', path: '/getinfo' })).body)
+      const { network } = await newInvoice(call, KEY_CHECK, null)
+      const lacksPaying = await call({ ...PAY, form: {} }).then(
+        () => false,
+        (error: unknown) => {
+          if (error instanceof ProviderRefused && error.reason === 'scope') return true
+          throw error
+        }
+      )
+      return goodKey(
+        'phoenixd',
+        agreedNetwork(info.chain, network),
+        lacksPaying ? `the password with full access, ${FULL_PASSWORD}` : null,
+        info.channels === null || info.channels.length === 0
+          ? ['It has no channel yet: its first payments pay for one, or stay as fee credit, which cannot be paid out.']
+          : []
+      )
+    },
+    payments: {
+      find: async ({ paymentHash }, call) => {
+        const response = await call({ method: 'GET', path: `/payments/outgoingbyhash/${paymentHash}`, accepts: [404] })
+        if (isUnknown(response)) return null
+        const payment = readOutgoing(response.body, paymentHash)
+        if (payment === null) throw unusableResponse('a payment without hash or state')
+        return payment
+      },
+      send: async ({ invoice, paymentHash, isAmountless, amountSats }, call) => {
+        // It takes this amount instead of the invoice's own.
+        const response = await call({
+          ...PAY,
+          form: { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }
+        })
+        if (response.status === 400)
+          return { outcome: 'refused', message: refusal(response.said ?? 'a bad request'), isBefore: true }
+        const paid = readPayResponse(response.body, paymentHash)
+        if (paid === null) return unclear('no outcome of a payment')
+        if ('failure' in paid)
+          return { outcome: 'refused', message: refusal(paid.failure), isBefore: BEFORE_SENDING.test(paid.failure) }
+        return {
+          outcome: 'sent',
+          payment: sentPayment(paid.payoutId, 'confirmed', paid.feeSats, clock.now(), 'phoenixd')
+        }
       }
     }
-  }
-
-  protected async makeCharge(
-    request: ChargeRequest,
-    call: CallProvider,
-    { webhookSecret }: PhoenixdKey
-  ): Promise<Charge> {
-    return await newInvoice(call, request, webhookSecret === null ? null : this.#options.receiver())
-  }
-
-  /** Reads the node's info, makes an invoice, and tries an empty payment. */
-  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    const info = requireResponse(PhoenixdInfo, (await call({ method: 'GET', path: '/getinfo' })).body)
-    const { network } = await newInvoice(call, KEY_CHECK, null)
-    const lacksPaying = await call({ ...PAY, form: {} }).then(
-      () => false,
-      (error: unknown) => {
-        if (error instanceof ProviderRefused && error.reason === 'scope') return true
-        throw error
-      }
-    )
-    return goodKey(
-      'phoenixd',
-      agreedNetwork(info.chain, network),
-      lacksPaying ? `the password with full access, ${FULL_PASSWORD}` : null,
-      info.channels === null || info.channels.length === 0
-        ? ['It has no channel yet: its first payments pay for one, or stay as fee credit, which cannot be paid out.']
-        : []
-    )
-  }
-
-  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
-    const { paymentHash } = payable(invoice)
-    const response = await call({ method: 'GET', path: `/payments/outgoingbyhash/${paymentHash}`, accepts: [404] })
-    if (isUnknown(response)) return null
-    const payment = readOutgoing(response.body, paymentHash)
-    if (payment === null) throw unusableResponse('a payment without hash or state')
-    return payment
-  }
-
-  protected async sendPayment({ invoice, amountSats }: LightningSend, call: CallProvider): Promise<Sending> {
-    const { paymentHash, isAmountless } = payable(invoice)
-    // It takes this amount instead of the invoice's own.
-    const form = { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }
-    const response = await call({ ...PAY, form })
-    if (response.status === 400)
-      return { outcome: 'refused', message: refusal(response.said ?? 'a bad request'), isBefore: true }
-    const paid = readPayResponse(response.body, paymentHash)
-    if (paid === null) return { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
-    if ('failure' in paid)
-      return { outcome: 'refused', message: refusal(paid.failure), isBefore: BEFORE_SENDING.test(paid.failure) }
-    const { payoutId, feeSats } = paid
-    const now = this.#options.clock.now()
-    return { outcome: 'sent', payment: sentPayment(payoutId, 'confirmed', feeSats, now, 'phoenixd') }
-  }
+  })
 }
 
 function refusal(said: string): string {
@@ -278,15 +197,6 @@ function isUnknown({ status, body }: ProviderResponse): boolean {
   if (status !== 404) return false
   if (typeof body === 'string' && /^not found\s*$/i.test(body)) return true
   throw unusableResponse('status 404 of something else')
-}
-
-function webhookSecretOf(key: Secret<string>): Secret<string> | null {
-  try {
-    return readPhoenixdKey(key.reveal().trim()).webhookSecret
-  } catch (error) {
-    if (error instanceof AddressKeyError) return null
-    throw error
-  }
 }
 
 interface PhoenixdKey extends KeyedServer {
@@ -325,22 +235,15 @@ export function readPhoenixdKey(text: string): PhoenixdKey {
 }
 
 /** phoenixd has no limits: ours spare it and our database. */
-export const phoenixd: ProviderKind = {
+export const phoenixd = addressKeyKind(readPhoenixdKey, {
   name: 'phoenixd',
-  isSandbox: false,
   hashesDescriptions: 'own',
-  calls: {
-    address: null,
-    counted: 'key',
-    limits: accountLimits({ burst: 500, perMinute: 6_000 }),
-    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
-    hostOf: addressKeyHost('phoenixd', readPhoenixdKey)
-  },
+  limits: { burst: 500, perMinute: 6_000 },
+  polling: { perMinute: 60, costs: { list: 2, lookUp: 1 } },
   scopes: [
     { scope: 'http-password-limited-access', purpose: 'Make invoices, and see whether they were paid' },
     { scope: 'http-password', purpose: 'Refunds; it may do the other things too' }
   ],
   keyHint: form.example,
-  keyFault: addressKeyFault(readPhoenixdKey),
-  open: options => new PhoenixdProvider(options)
-}
+  open
+})

@@ -1,32 +1,15 @@
 import { Type } from 'typebox'
 import { orNull, part, readResponse, Text } from '../../../engine/formats/response-schema.ts'
-import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import type { Clock } from '../../../platform/system/clock.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
-import { noBudget, type CallBudget, NO_LIMIT, type CallLimits } from '../../provider-calls/budgets.ts'
+import { headerKeyFault } from '../../provider-calls/address-key.ts'
+import { noBudget, NO_LIMIT, type CallLimits } from '../../provider-calls/budgets.ts'
+import { requireResponse, ProviderNotificationError, unusableResponse } from '../../provider-calls/errors.ts'
+import { lightningCharge, nothingReceived } from '../../provider-calls/lightning-charge.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
-import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
-import {
-  requireResponse,
-  ProviderNotificationError,
-  ProviderRefused,
-  unusableResponse
-} from '../../provider-calls/errors.ts'
 import { ProviderHttp, type CallProvider } from '../../provider-calls/provider-call.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeRequest,
-  ChargeState,
-  FiatChargeRequest,
-  KeyVerdict,
-  Payout,
-  PayoutRequest,
-  Provider,
-  ProviderNotification,
-  SettledList,
-  SettledSince
-} from '../../provider-calls/provider.ts'
+import type { Charge, ChargeRequest, ChargeState, Provider } from '../../provider-calls/provider.ts'
+import { walletProvider } from '../../provider-calls/wallet-provider.ts'
+import type { KindOptions, ProviderKind } from '../kind.ts'
+import { StrikePayouts, shortened } from './payouts.ts'
 import {
   btcAmount,
   chargeState,
@@ -36,17 +19,6 @@ import {
   StrikeId,
   type Receive
 } from './responses.ts'
-import { shortened, StrikePayouts } from './payouts.ts'
-import { headerKeyFault } from '../../provider-calls/address-key.ts'
-import type { ProviderKind } from '../kind.ts'
-
-interface StrikeOptions {
-  /** Null for the live service. A trailing `/v1` is optional. */
-  readonly url: string | null
-  readonly timeout: number
-  readonly clock: Clock
-  readonly budget?: CallBudget
-}
 
 const STRIKE_LIVE = 'https://api.strike.me'
 const CREATE = 'partner.receive-request.create'
@@ -57,13 +29,6 @@ const PAGE = 100
 const EVENT_TYPES = ['receive-request.receive-pending', 'receive-request.receive-completed']
 
 const StrikeEvent = Type.Object({ eventType: orNull(Type.String()), data: part({ entityId: orNull(StrikeId) }) })
-
-const capabilities: Capabilities = Object.freeze({
-  onchain: false,
-  hostedCheckout: false,
-  notifies: true,
-  payout: Object.freeze({ lightning: true, chain: true })
-})
 
 /**
  * Strike (`https://api.strike.me/v1`): receive requests with Lightning invoices, payment quotes for refunds. A charge
@@ -87,104 +52,59 @@ const capabilities: Capabilities = Object.freeze({
  *   it up in Strike's dashboard);
  * - the travel-rule member `beneficiary` is not sent; Strike refuses accounts that need it.
  */
-export class StrikeProvider implements Provider {
-  readonly kind = 'strike'
-  readonly keyless = false
-  readonly capabilities = capabilities
-  readonly #clock: Clock
-  readonly #http: ProviderHttp
-  readonly #payouts = new StrikePayouts()
-
-  constructor(options: StrikeOptions) {
-    this.#clock = options.clock
-    this.#http = new ProviderHttp({
-      url: (options.url ?? STRIKE_LIVE).replace(/\/v1\/?$/, ''),
-      timeout: options.timeout,
-      clock: options.clock,
-      budget: options.budget ?? noBudget('strike', options.clock),
-      authorize: key => ({ authorization: `Bearer ${key}` }),
-      messageOf: strikeErrorMessage
-    })
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    return await this.#http.within(
-      key,
-      call => createRequest(call, btcAmount(request.amountSats), request, BigInt(request.amountSats) * 1000n),
-      request.standing
-    )
-  }
-
-  async createFiatCharge(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
-    return await this.#http.within(
-      key,
-      call => createRequest(call, { amount: request.amount, currency: request.currency }, request, null),
-      request.standing
-    )
-  }
-
-  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    return readResponse(StrikeId, chargeId) !== null
-      ? await this.#http.within(key, call => lookUp(call, chargeId))
-      : null
-  }
-
-  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    return await this.#http.within(key, call => this.#payouts.create(call, request))
-  }
-
-  async lookUpPayout(
-    key: Secret<string> | null,
-    request: PayoutRequest,
-    payoutId: string | null
-  ): Promise<Payout | null> {
-    return await this.#http.within(key, call => this.#payouts.lookUp(call, request, payoutId))
-  }
-
-  /** Profile, list, an invoice of one satoshi (contract, Validation rules; decision 70). */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      const { network } = await this.#http.within(key, async call => {
-        // Merchants' scopes do not cover the profile, and the reference dropped it: only a 401 counts.
-        await call({ method: 'GET', path: '/v1/accounts/profile', accepts: [403, 404], sharedLimit: RECEIVING })
-        await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
-        return await createRequest(
-          call,
-          btcAmount(1),
-          { description: 'Test of the provider key', expirySeconds: 60 },
-          1000n
-        )
-      })
+function open({ url, timeout, clock, budget = noBudget('strike', clock) }: KindOptions): Provider {
+  const http = new ProviderHttp({
+    // A trailing `/v1` is optional.
+    url: (url ?? STRIKE_LIVE).replace(/\/v1\/?$/, ''),
+    timeout,
+    clock,
+    budget,
+    authorize: key => ({ authorization: `Bearer ${key}` }),
+    messageOf: strikeErrorMessage
+  })
+  const payouts = new StrikePayouts()
+  return walletProvider('strike', http, {
+    notifies: true,
+    payout: { lightning: true, chain: true },
+    createCharge: (request, call) => createRequest(call, btcAmount(request.amountSats), request, request.amountSats),
+    createFiatCharge: ({ amount, currency, ...request }, call) =>
+      createRequest(call, { amount, currency }, request, null),
+    isChargeId: text => readResponse(StrikeId, text) !== null,
+    lookUp: (chargeId, call) => lookUp(call, chargeId),
+    payouts: {
+      create: (request, call) => payouts.create(call, request),
+      lookUp: (request, payoutId, call) => payouts.lookUp(call, request, payoutId)
+    },
+    /** Profile, list, an invoice of one satoshi (contract, Validation rules; decision 70). */
+    checkKey: async call => {
+      // Merchants' scopes do not cover the profile, and the reference dropped it: only a 401 counts.
+      await call({ method: 'GET', path: '/v1/accounts/profile', accepts: [403, 404], sharedLimit: RECEIVING })
+      await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
+      const request = { description: 'Test of the provider key', expirySeconds: 60 }
+      const { network } = await createRequest(call, btcAmount(1), request, 1)
       return {
         isValid: true,
         message: 'The provider accepts this key, and it can create and read receive requests.',
         network
       }
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-  }
-
-  /** Events are account-wide; other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either case. */
-  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const { eventType, data } = parseNotification(StrikeEvent, body)
-    if (eventType === null) throw new ProviderNotificationError('The notification names no event type.')
-    if (!eventType.startsWith('receive-request.')) return null
-    const signature = headers.get('x-webhook-signature')?.trim() ?? ''
-    return {
-      chargeId: requireSubject(data?.entityId ?? null, 'receive request'),
-      verify: secret => isSigned(body, signature, secret)
-    }
-  }
-
-  /**
-   * The account's last 100 receives, in one call, or two when the list is oldest first. Receives not over Lightning
-   * omit the requested amount. It is not looked up: unrelated income could exhaust a limit that locks our address out.
-   */
-  async listSettled(key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
-    const asOf = this.#clock.now()
-    return await this.#http.within(key, async call => {
+    },
+    /** Events are account-wide; other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either case. */
+    readNotification: (headers, body) => {
+      const { eventType, data } = parseNotification(StrikeEvent, body)
+      if (eventType === null) throw new ProviderNotificationError('The notification names no event type.')
+      if (!eventType.startsWith('receive-request.')) return null
+      const signature = headers.get('x-webhook-signature')?.trim() ?? ''
+      return {
+        chargeId: requireSubject(data?.entityId ?? null, 'receive request'),
+        verify: secret => isSigned(body, signature, secret)
+      }
+    },
+    /**
+     * The account's last 100 receives, in one call, or two when the list is oldest first. Receives not over Lightning
+     * omit the requested amount. It is not looked up: unrelated income could exhaust a limit that locks our address out.
+     */
+    listSettled: async ({ since }, call) => {
+      const asOf = clock.now()
       const newest = await newestReceives(call)
       const recent = newest.filter(receive => receive.state === 'COMPLETED' && timeOf(receive) >= since)
       const settled = [...Map.groupBy(recent, receive => receive.receiveRequestId)].map(([chargeId, receives]) => {
@@ -201,43 +121,26 @@ export class StrikeProvider implements Provider {
       // A full list that starts after the requested time may be truncated.
       const isWhole = newest.length < PAGE || newest.some(receive => timeOf(receive) < since)
       return { charges, reach: isWhole ? 'whole' : 'newest', asOf, position: null }
-    })
-  }
-
-  async subscribe(
-    key: Secret<string>,
-    url: string,
-    secret: Secret<string>
-  ): Promise<{ readonly subscriptionId: string }> {
-    return await this.#http.within(key, async call => {
+    },
+    subscribe: async (webhookUrl, secret, call) => {
       const response = await call({
         method: 'POST',
         path: '/v1/subscriptions',
-        body: {
-          webhookUrl: url,
-          webhookVersion: 'v1',
-          secret: secret.reveal(),
-          enabled: true,
-          eventTypes: EVENT_TYPES
-        },
+        body: { webhookUrl, webhookVersion: 'v1', secret: secret.reveal(), enabled: true, eventTypes: EVENT_TYPES },
         scope: 'partner.webhooks.manage',
         sharedLimit: RECEIVING
       })
-      return { subscriptionId: requireResponse(Type.Object({ id: Text }), response.body).id }
-    })
-  }
-
-  async close(): Promise<void> {
-    await this.#http.close()
-  }
+      return requireResponse(Type.Object({ id: Text }), response.body).id
+    }
+  })
 }
 
-/** `expectedMsat`: the invoice's amount; null where Strike converts. */
+/** `amountSats`: the invoice's amount; null where Strike converts. */
 async function createRequest(
   call: CallProvider,
   amount: { readonly amount: string; readonly currency: string },
   request: Omit<ChargeRequest, 'amountSats'>,
-  expectedMsat: bigint | null
+  amountSats: number | null
 ): Promise<Charge> {
   const description = shortened(request.description)
   const described = description === '' ? {} : { description }
@@ -255,22 +158,8 @@ async function createRequest(
     sharedLimit: RECEIVING
   })
   const made = requireResponse(ReceiveRequest, response.body)
-  const { invoice } = made
-  if (invoice === null || readResponse(StrikeId, made.id) === null)
-    throw unusableResponse('a receive request without id or invoice')
-  if (made.paymentHash !== null && made.paymentHash !== invoice.paymentHash)
-    throw unusableResponse('an invoice with another payment hash')
-  if (invoice.amountMsat === null || (expectedMsat !== null && invoice.amountMsat !== expectedMsat))
-    throw unusableResponse('an invoice over another amount')
-  return {
-    chargeId: made.id,
-    invoice: invoice.text,
-    paymentHash: invoice.paymentHash,
-    expiresAt: invoice.expiresAt * 1000,
-    network: invoice.network,
-    onchainAddress: null,
-    checkoutUrl: null
-  }
+  if (readResponse(StrikeId, made.id) === null) throw unusableResponse('a receive request without id')
+  return { ...lightningCharge(made.invoice, made.paymentHash, amountSats), chargeId: made.id }
 }
 
 async function lookUp(call: CallProvider, id: string): Promise<ChargeState | null> {
@@ -374,5 +263,5 @@ export const strike: ProviderKind = {
   hashesDescriptions: 'shared',
   keyHint: 'An API key of your Strike account, from dashboard.strike.me.',
   keyFault: headerKeyFault,
-  open: options => new StrikeProvider(options)
+  open
 }

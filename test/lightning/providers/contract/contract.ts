@@ -18,11 +18,11 @@ import type { InvoiceNetwork } from '../../../../src/lightning/codecs/bolt11.ts'
 import { Payees } from '../../../../src/lightning/providers/payees.ts'
 import { Metrics } from '../../../../src/platform/telemetry/metrics.ts'
 import { openTestDatabase, temporaryFolder } from '../../../support/database.ts'
+import { TIMEOUT } from '../../open-kind.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import {
   refundOf,
   secret,
-  TIMEOUT,
   type Paying,
   type Subject,
   type SubjectKind,
@@ -452,7 +452,12 @@ const rows: readonly Row[] = [
 async function mintThousand(t: T, start: SubjectKind, kept: Kept) {
   const clock = new ManualClock()
   const budgets = new Budgets({ state: new MemoryState(clock), clock, metrics: new Metrics() })
-  const subject = await start.start(t, { ...kept, clock, budgets })
+  const { calls } = start.kind
+  const subject = await start.start(t, {
+    ...kept,
+    clock,
+    ...(calls && { budget: budgets.of(start.kind.name, '', calls.limits(calls.address, null)) })
+  })
   const began = clock.now()
   const hashes = new Set<string>()
   let refused = 0
@@ -472,7 +477,6 @@ async function mintThousand(t: T, start: SubjectKind, kept: Kept) {
     clock.advance(wait * 1000)
   }
   t.equal(hashes.size, 1000, 'each has a hash of its own')
-  const calls = start.kind.calls
   if (calls === null || subject.wire === null) return
   const { ofAddress, ofAccount } = calls.limits(calls.address, null)
   const bucket = Object.values(ofAddress)[0] ?? ofAccount
@@ -491,7 +495,7 @@ export async function keepContract(t: T, subjects: readonly SubjectKind[]): Prom
     await t.test(subject.kind.name, async t => {
       for (const { says, run } of rows) {
         await t.test(says, async t => {
-          await run(t, await subject.start(t, { ...kept, clock: new ManualClock(), budgets: null }))
+          await run(t, await subject.start(t, { ...kept, clock: new ManualClock() }))
         })
       }
       await t.test('a thousand invoices at 32 concurrent are made within the budget', async t => {

@@ -1,14 +1,9 @@
 import type { Test as T } from 'tap'
-import type { Database } from '../../../../src/platform/database/database.ts'
 import { Secret } from '../../../../src/platform/keys/secrets.ts'
 import { decodeBech32, encodeBech32 } from '../../../../src/lightning/codecs/bech32.ts'
 import { encodeInvoice } from '../../../../src/lightning/codecs/bolt11-encode.ts'
-import type { Budgets } from '../../../../src/lightning/provider-calls/budgets.ts'
-import type { ProviderKind } from '../../../../src/lightning/kinds/kind.ts'
+import type { KindOptions, ProviderKind } from '../../../../src/lightning/kinds/kind.ts'
 import type { Charge, PayoutRequest, Provider } from '../../../../src/lightning/provider-calls/provider.ts'
-import { AddressGuard } from '../../../../src/engine/upstream/guard.ts'
-import type { NodeServer } from '../../../fakes/node-server.ts'
-import type { NodeWallet } from '../../../fakes/node-wallet.ts'
 import type { ManualClock } from '../../../support/manual-clock.ts'
 
 /** What goes wrong with one request at every fake; those with `after` have acted before it does. */
@@ -63,80 +58,14 @@ export interface Paying {
 }
 
 /** What a kind is opened with in these tests. */
-export interface SubjectParts {
+export interface SubjectParts extends Pick<KindOptions, 'database' | 'dataDir' | 'budget'> {
   readonly clock: ManualClock
-  readonly database: Database
-  readonly dataDir: string
-  readonly budgets: Budgets | null
 }
 
 /** Starts a kind with its fake. */
 export interface SubjectKind {
   readonly kind: ProviderKind
   start(t: T, parts: SubjectParts): Promise<Subject>
-}
-
-/** Milliseconds of one call. */
-export const TIMEOUT = 10_000
-
-/** Opens a kind as a gateway does, without a breaker. */
-export function openKind(
-  t: T,
-  kind: ProviderKind,
-  { clock, database, dataDir, budgets }: SubjectParts,
-  url: string | null,
-  settled: (paymentHash: string) => Promise<void> = async () => {}
-): Provider {
-  const budget =
-    kind.calls === null ? undefined : budgets?.of(kind.name, url ?? '', kind.calls.limits(kind.calls.address, null))
-  const provider = kind.open({
-    url,
-    ownKey: null,
-    timeout: TIMEOUT,
-    clock,
-    guard: new AddressGuard({ production: false }),
-    database,
-    dataDir,
-    receiver: () => null,
-    settled,
-    ...(budget === undefined ? {} : { budget })
-  })
-  t.teardown(() => provider.close())
-  return provider
-}
-
-/** What fakes over the same wallet have in common. */
-export function ofNode(
-  fake: Pick<NodeServer, 'fail' | 'close'> & {
-    readonly wallet: NodeWallet
-    readonly requests: { readonly length: number }
-  },
-  on: Wire['on'],
-  more: Pick<Paying, 'receiveOnly' | 'paysAmountless' | 'failsAtEnd'>
-): Pick<Subject, 'wire' | 'settle' | 'pays'> {
-  const { wallet } = fake
-  return {
-    wire: {
-      requests: () => fake.requests.length,
-      fail: (fault, where) => {
-        fake.fail(fault, where)
-      },
-      stop: () => fake.close(),
-      on,
-      lie: what => {
-        wallet.lie = what
-      },
-      tooMuch: wallet.largest + 1
-    },
-    settle: async charge => wallet.settle(charge.paymentHash),
-    pays: {
-      outcome: next => {
-        wallet.outcome = next
-      },
-      sendings: () => wallet.sendings,
-      ...more
-    }
-  }
 }
 
 let made = 0
