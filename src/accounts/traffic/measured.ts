@@ -4,6 +4,7 @@ import { percentile, type LatencyCounts } from '../../platform/telemetry/latency
 const MEASURED_NUMBERS = [
   'requests',
   'asked',
+  'probes',
   'paidRequests',
   'sales',
   'sats',
@@ -31,6 +32,7 @@ export function nothingMeasured(): Measured {
   return {
     requests: 0,
     asked: 0,
+    probes: 0,
     paidRequests: 0,
     sales: 0,
     sats: 0,

@@ -17,7 +17,7 @@ const milliseconds = (share: string) =>
 
 export const REQUESTS_VIEW = {
   requests: Type.Integer({ description: 'Completed requests.' }),
-  asked: Type.Integer({ description: 'Of these, 402 responses.' }),
+  asked: Type.Integer({ description: 'Of these, 402 responses, without those to probes.' }),
   paidRequests: Type.Integer({ description: 'Of these, paid.' }),
   clientErrors: Type.Integer({ description: 'Of these, 4xx responses other than 402.' }),
   serverErrors: Type.Integer({ description: 'Of these, 5xx responses.' }),
@@ -49,9 +49,17 @@ export const PERIOD_QUERY = {
   to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.'))
 }
 
+const PROBES_VIEW = {
+  probes: Type.Integer({
+    description:
+      "Of the requests, 402 responses that are no demand: to crawlers of directories, HEAD, quotes, and the operator's own tests."
+  })
+}
+
 export const TrafficView = Type.Object(
   {
     ...REQUESTS_VIEW,
+    ...PROBES_VIEW,
     sales: Type.Integer({ description: 'Sales. Each payment counts once.' }),
     sats: Type.Integer({ description: 'Satoshis of these sales.' })
   },
@@ -59,7 +67,10 @@ export const TrafficView = Type.Object(
 )
 export type TrafficView = Static<typeof TrafficView>
 
-export const RouteTrafficView = Type.Object({ route: Type.String(), ...REQUESTS_VIEW }, { title: 'RouteTraffic' })
+export const RouteTrafficView = Type.Object(
+  { route: Type.String(), ...REQUESTS_VIEW, ...PROBES_VIEW },
+  { title: 'RouteTraffic' }
+)
 
 const MetricsQuery = Type.Object({
   ...PERIOD_QUERY,
@@ -94,11 +105,11 @@ const MetricsView = Type.Object(
 export type MetricsView = Static<typeof MetricsView>
 
 export function trafficView(sums: Measured): Static<typeof TrafficView> {
-  return { ...requestsOf(sums), sales: sums.sales, sats: sums.sats }
+  return { ...requestsOf(sums), probes: sums.probes, sales: sums.sales, sats: sums.sats }
 }
 
 export function routeTrafficView(route: string, sums: Measured): Static<typeof RouteTrafficView> {
-  return { route, ...requestsOf(sums) }
+  return { route, ...requestsOf(sums), probes: sums.probes }
 }
 
 export function trafficOperations(traffic: Traffic): AnyOperation[] {

@@ -24,7 +24,7 @@ class PendingProxies {
         if (this.#rows.size >= MOST) continue
         this.#rows.set(id, (row = { at, route: key, ...nothingMeasured() }))
       }
-      add(row, { ...counted, sales: 0, sats: 0 })
+      add(row, { ...counted, probes: 0, sales: 0, sats: 0 })
     }
   }
 
@@ -183,6 +183,8 @@ const OTHER_ROUTES = '…'
 
 /** Counters of `metrics` that are one number each. */
 const OF_ROUTES = {
+  // Before the 402s, which include them.
+  boltgate_probes_total: 'probes',
   boltgate_payment_required_total: 'asked',
   boltgate_paid_requests_total: 'paidRequests',
   boltgate_upstream_failures_total: 'upstreamFailures',
@@ -223,10 +225,6 @@ class TrafficReading {
       if (labels['status'] === '4xx') measured.clientErrors += gained
       if (labels['status'] === '5xx') measured.serverErrors += gained
     }
-    // Read before the 402s, which include them.
-    const probes = (await this.#metrics.numbers('boltgate_probes_total')).map(
-      ({ labels, value }) => [labels['route'], this.#gained(['probes', labels], value)] as const
-    )
     for (const [name, counted] of Object.entries(OF_ROUTES))
       for (const { labels, value } of await this.#metrics.numbers(name)) {
         const gained = this.#gained([name, labels], value)
@@ -238,8 +236,10 @@ class TrafficReading {
         if (gained > 0) of(labels['route']).latencies.set(bucket, gained)
       }
     // 402 is the expected answer of a priced route.
-    for (const measured of routes.values()) measured.clientErrors = Math.max(0, measured.clientErrors - measured.asked)
-    for (const [route, gained] of probes) of(route).asked = Math.max(0, of(route).asked - gained)
+    for (const measured of routes.values()) {
+      measured.clientErrors = Math.max(0, measured.clientErrors - measured.asked)
+      measured.asked = Math.max(0, measured.asked - measured.probes)
+    }
     const all = nothingMeasured()
     for (const measured of routes.values()) add(all, measured)
     for (const [name, counted] of Object.entries(OF_ALL))

@@ -104,6 +104,7 @@ const stepRows = records({
   route: text(),
   requests: counted(),
   asked: counted(),
+  probes: counted(),
   paidRequests: counted(),
   sales: counted(),
   sats: amount(),
@@ -123,7 +124,7 @@ const OF_REQUESTS = [
   'upstream_failures',
   'unfinished'
 ]
-const OF_ROUTES = [...OF_REQUESTS, 'sales', 'sats']
+const OF_ROUTES = [...OF_REQUESTS, 'probes', 'sales', 'sats']
 
 interface SumsTable {
   readonly table: string
@@ -195,6 +196,7 @@ function sentRow(row: MeasuredStep) {
     route: row.route,
     requests: row.requests,
     asked: row.asked,
+    probes: row.probes,
     paid_requests: row.paidRequests,
     sales: row.sales,
     sats: row.sats,
@@ -251,7 +253,7 @@ export class TrafficStore {
     const held = grain === 'minute' ? sql`traffic_minutes where true` : sql`traffic_sums where grain = ${grain}`
     const whose = typeof route === 'string' ? sql`route = ${route}` : sql`route <> ''`
     return await stepRows.all(sql`
-      select at, route, requests, asked, paid_requests, sales, sats, client_errors, server_errors, upstream_failures, unfinished,
+      select at, route, requests, asked, probes, paid_requests, sales, sats, client_errors, server_errors, upstream_failures, unfinished,
         array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
       from ${held} and at >= ${new Date(from)} and at < ${new Date(to)} and ${whose}
       order by at, route`)
@@ -261,7 +263,7 @@ export class TrafficStore {
   async proxySteps({ merchantId, proxyId, grain, from, to }: ProxyTrafficQuery): Promise<MeasuredStep[]> {
     const { sql } = this.#database
     return await stepRows.all(sql`
-      select at, proxy_id as route, requests, asked, paid_requests, 0 as sales, 0::bigint as sats, client_errors, server_errors,
+      select at, proxy_id as route, requests, asked, 0 as probes, paid_requests, 0 as sales, 0::bigint as sats, client_errors, server_errors,
         upstream_failures, unfinished, array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
       from proxies join proxy_traffic using (proxy_id)
       where merchant_id = ${merchantId} and deleted_at is null and grain = ${grain}

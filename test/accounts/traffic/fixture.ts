@@ -18,6 +18,7 @@ export async function fillTraffic(database: Database, name = 'weather'): Promise
         ...nothingMeasured(),
         requests: load,
         asked: Math.round(load / 10),
+        probes: 2,
         paidRequests: Math.round(load * 0.8),
         sales: route === '' ? Math.round(load / 12) : 0,
         sats: route === '' ? load : 0,

@@ -62,7 +62,7 @@ await eachDatabase(t, 'probes are requests, and neither 402s of buyers nor error
   one.probe('news')
   await minute(clock, one)
   const { total } = await new Traffic(store, clock).sums({ from: Date.parse(START), to: clock.now() }, '1m')
-  t.match(total, { requests: 8, asked: 1, clientErrors: 1 })
+  t.match(total, { requests: 8, asked: 1, probes: 6, clientErrors: 1 })
 })
 
 await eachDatabase(t, 'two processes write their minutes, and each reads the sum of both', async (t, database) => {

@@ -22,4 +22,14 @@ const proxyApis: Migration = {
   sql: 'alter table proxies add column openapi text'
 }
 
-export const from0095: readonly Migration[] = [margins, proxyApis]
+/** 402 responses that are no demand. */
+const probes: Migration = {
+  name: '0097-probes',
+  sql: 'alter table traffic_minutes add column probes integer not null default 0'
+}
+const probeSums: Migration = {
+  name: '0098-probe-sums',
+  sql: 'alter table traffic_sums add column probes bigint not null default 0'
+}
+
+export const from0095: readonly Migration[] = [margins, proxyApis, probes, probeSums]

@@ -151,7 +151,7 @@ export async function trafficSection({ api }: PageRequest, now: TrafficView): Pr
       <h3>Last 5 minutes</h3>
       <dl class="figures-row">
         ${figure('Requests', count(now.requests), t`${count(Math.round(now.requests / 5))} per minute`)}
-        ${figure('402 responses', count(now.asked), t`${count(now.sales)} paid`)}
+        ${figure('402 responses', count(now.asked), t`${count(now.sales)} paid, plus ${count(now.probes)} probes`)}
         ${figure('Earnings', sats(now.sats))}
         ${figure('Errors', count(now.serverErrors), t`${count(now.clientErrors)} client errors`)}
         ${figure('p50', latency(now.p50), `p99 ${latency(now.p99)}`)}
@@ -159,7 +159,7 @@ export async function trafficSection({ api }: PageRequest, now: TrafficView): Pr
       <h3>Last 24 hours</h3>
       <dl class="figures-row">
         ${figure('Requests', count(total.requests), t`${count(total.paidRequests)} paid requests`)}
-        ${figure('402 responses', count(total.asked), t`${percent(total.sales, total.asked)} converted (${count(total.sales)} paid)`)}
+        ${figure('402 responses', count(total.asked), t`${percent(total.sales, total.asked)} converted (${count(total.sales)} paid), plus ${count(total.probes)} probes`)}
         ${figure('Earnings', sats(total.sats))}
         ${figure('Errors', count(total.serverErrors), t`${percent(bad(total), total.requests)} of requests, including aborted`)}
         ${figure('p50', latency(total.p50), `p99 ${latency(total.p99)}`)}
