@@ -115,7 +115,8 @@ export class Minting {
       ...how,
       clientKey: clientNetwork(ctx.clientAddress),
       digest,
-      x402: x402Binding(ctx, offer, this.#options.settings(), digest),
+      // An invoice of x402 is for one challenge, and health checks send HEAD all the time; those for x402 go on to GET.
+      x402: ctx.method === 'HEAD' ? null : x402Binding(ctx, offer, this.#options.settings(), digest),
       inOwnField: offer.keepsAuthorization === true && how.holder === undefined && hasOwnAuthorization(ctx.headers)
     }
     if (isOwnTest(ctx, offer, this.#options.adminKey)) {
@@ -124,7 +125,7 @@ export class Minting {
     }
     const isNamed = isCrawler(ctx.headers.get('user-agent'))
     ctx.isProbe = isNamed || ctx.method === 'HEAD' || offer.isQuote === true
-    // An invoice of x402 is for one challenge, and one for a browser for its holder.
+    // One for a browser is for its holder.
     if (!ctx.isProbe || request.x402 !== null || how.holder !== undefined) return this.mint(offer, request)
     if (!isNamed) return this.mint(hourly(offer), { ...request, most: 1 })
     try {

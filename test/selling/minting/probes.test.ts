@@ -11,6 +11,7 @@ import { serve } from '../../support/serve.ts'
 
 const CRAWLER = '402index/1.0 (+https://402index.io)'
 const MINUTE = 60_000
+const HOST = 'api.example.com'
 
 async function opened(t: T, payment = '') {
   const clock = new ManualClock(new Date().toISOString())
@@ -28,10 +29,10 @@ async function opened(t: T, payment = '') {
     `{ name: priced, match: { method: POST, path: /priced }, price: ${table.replace('query', 'json')}, ${to} }`
   ].map(route => `\n  - ${route}`)
   const yaml = defaultYaml({ replace: [['routes:', `${payment}routes:${routes.join('')}`]] })
-  const gateway = await startGateway(t, { yaml, clock })
+  const gateway = await startGateway(t, { yaml, clock, env: { PUBLIC_URL: `https://${HOST}` } })
   const invoice = async (path: string, agent: string, method = 'GET', body?: object) => {
     const answer = await gateway.send(method, path, {
-      headers: { 'user-agent': agent, connection: 'close' },
+      headers: { 'user-agent': agent, 'x-forwarded-host': HOST, connection: 'close' },
       ...(body === undefined ? {} : { body })
     })
     t.equal(answer.status, 402, answer.text)
@@ -113,6 +114,22 @@ t.test('probes without a name: an address gets one invoice an hour for HEAD, and
   t.equal(await invoice('/v1/a', 'node', 'HEAD'), head)
   t.match(await metric(gateway, 'boltgate_probes_total{route="quotes"}'), / 4$/)
   t.match(await metric(gateway, 'boltgate_payment_required_total{route="quotes"}'), / 5$/)
+})
+
+t.test('crawlers and x402: HEAD shares an invoice for an hour without it, others have one each', async t => {
+  const { clock, gateway, invoice } = await opened(t, 'payment: { schemes: [ l402, payment, x402 ] }\n')
+  const offers = async (method: string) =>
+    (await gateway.send(method, '/v1/a', { headers: { 'user-agent': CRAWLER, 'x-forwarded-host': HOST } })).headers[
+      'payment-required'
+    ] !== undefined
+  for (const agent of [CRAWLER, 'node']) {
+    const head = await invoice('/v1/a', agent, 'HEAD')
+    clock.advance(25 * MINUTE)
+    t.equal(await invoice('/v1/a', agent, 'HEAD'), head, agent)
+  }
+  t.notOk(await offers('HEAD'))
+  t.ok(await offers('GET'))
+  t.not(await invoice('/v1/a', CRAWLER), await invoice('/v1/a', CRAWLER))
 })
 
 t.test('crawlers: names of crawlers close nothing to those that have them', async t => {
