@@ -16,7 +16,7 @@ const CONNECTIONS = 1_500
 const folder = mkdtempSync(join(tmpdir(), 'boltgate-overload-'))
 const file = join(folder, 'gateway.yaml')
 const policies = ['global', 'read'].map(name => `  ${name}: { limit: 100000000, window: 1m }`).join('\n')
-const limits = 'payment: { maxOutstanding: { address: 10000, place: 10000 } }\nlog: { level: warn }'
+const limits = 'payment: { maxOutstanding: { address: 10000 } }\nlog: { level: warn }'
 writeFileSync(
   file,
   readFileSync(new URL('../gateway.yaml', import.meta.url), 'utf8')

@@ -70,7 +70,7 @@ function configuration(folder: string, port: number, upstream: string, options: 
     `server: { listen: ${listen}, workers: ${workers}, trustedProxies: [ 127.0.0.0/8 ] }`,
     `data: ${JSON.stringify(folder)}`,
     `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }`,
-    'payment: { maxOutstanding: { address: 10000, place: 10000 } }',
+    'payment: { maxOutstanding: { address: 10000 } }',
     `state: { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`,
     `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`
   ]

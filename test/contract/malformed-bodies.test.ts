@@ -30,7 +30,7 @@ t.test(
         replace: [
           [
             'policies:\n',
-            'payment: { maxOutstanding: { address: 10000, place: 10000 } }\npolicies:\n  magic-link: { limit: 100000, window: 1m, by: address }\n  passkey: { limit: 100000, window: 1m, by: address }\n'
+            'payment: { maxOutstanding: { address: 10000 } }\npolicies:\n  magic-link: { limit: 100000, window: 1m, by: address }\n  passkey: { limit: 100000, window: 1m, by: address }\n'
           ]
         ]
       })

@@ -118,10 +118,7 @@ for (const kind of ['embedded', 'PostgreSQL'] as const) {
       const upstream = await countingUpstream(t)
       const yaml = shopYaml(upstream.origin, {
         replace: [
-          [
-            'mode: development',
-            'payment: { leaseTimeout: 1s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'
-          ],
+          ['mode: development', 'payment: { leaseTimeout: 1s, maxOutstanding: { address: 10000 } }\nmode: development'],
           // What is handed out was made ahead: a kill must not make one invoice two buyers'.
           ['  primary:   { kind: sandbox }', '  primary:   { kind: sandbox, invoicesAhead: 50 }']
         ]

@@ -130,10 +130,7 @@ async function onOwnServers(t: T) {
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
     replace: [
-      [
-        'mode: development',
-        'payment: { leaseTimeout: 2s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'
-      ]
+      ['mode: development', 'payment: { leaseTimeout: 2s, maxOutstanding: { address: 10000 } }\nmode: development']
     ]
   })
   const gateway = await spawnGateway(t, {

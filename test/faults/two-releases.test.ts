@@ -55,7 +55,7 @@ t.test(
     const upstream = await countingUpstream(t)
     const yaml = shopYaml(upstream.origin, {
       replace: [
-        ['mode: development', 'payment: { maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'],
+        ['mode: development', 'payment: { maxOutstanding: { address: 10000 } }\nmode: development'],
         [
           'routes:\n',
           `routes:

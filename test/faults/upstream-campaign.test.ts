@@ -71,7 +71,7 @@ t.test(
     const [steady, ...others] = servers
     const yaml = shopYaml('http://127.0.0.1:1', {
       replace: [
-        ['mode: development', 'payment: { maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'],
+        ['mode: development', 'payment: { maxOutstanding: { address: 10000 } }\nmode: development'],
         [
           'upstream: { url: "http://127.0.0.1:1" }',
           `upstream: { urls: [ ${others.map(({ origin }) => `"${origin}"`).join(', ')} ], timeout: 300ms, connections: 4096, fallback: [ { url: "${steady?.origin ?? ''}" } ] }`

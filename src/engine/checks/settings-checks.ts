@@ -89,18 +89,8 @@ function isPlainAndAway(address: string): boolean {
   )
 }
 
-/** A mail server needs a sender, and a client's share covers one request. */
+/** A mail server needs a sender. */
 export function checkSettings(config: FileConfig, findings: Findings): void {
-  if (
-    findings.isSound(['payment', 'maxOutstanding']) &&
-    config.payment.maxOutstanding.place < config.payment.maxOutstanding.address
-  ) {
-    findings.report(
-      'BG_CONFIG_CONFLICT',
-      ['payment', 'maxOutstanding', 'place'],
-      `found ${config.payment.maxOutstanding.place}, which is less than address; allowed: at least ${config.payment.maxOutstanding.address}`
-    )
-  }
   if (findings.isSound(['mail']) && config.mail.smtp !== '' && config.mail.from === '') {
     findings.report(
       'BG_CONFIG_CONFLICT',

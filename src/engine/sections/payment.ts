@@ -41,14 +41,7 @@ export const PaymentSchema = Type.Object(
           minimum: 1,
           maximum: 10000,
           description:
-            'Unpaid invoices that one client address may hold for the same request before the newest is handed out again.'
-        }),
-        place: Type.Integer({
-          default: 40,
-          minimum: 1,
-          maximum: 10000,
-          description:
-            'Unpaid invoices that one client address may hold for one route, proxy or store, whatever its requests ask for; above it, its newest unpaid invoice of the same price is handed out for other requests of a route or proxy too, with an L402 token for each; without one the response is 429, for this address alone.'
+            'Unpaid invoices that one client address may hold for the same request before the newest is handed out again. It may hold four times as many for one route, proxy or store, whatever its requests ask for; above that, its newest unpaid invoice of the same price is handed out for other requests of a route or proxy too, with an L402 token for each; without one the response is 429, for this address alone.'
         })
       },
       described('Caps on the unpaid invoices of one client address (IPv6 by /64).')

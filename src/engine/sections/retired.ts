@@ -64,8 +64,9 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'payment.defaultPrice': 'a route with a challenge and no price costs 10 sats; write `price` on it',
   'plans.*.webhookEndpoints':
     'an account may have 5 webhook endpoints, on the plan free 1; set the `limits` of an account that needs more',
+  'payment.maxOutstanding.place': 'one client address may hold four times `address` in one place; delete the line',
   'payment.maxOutstanding.proxy':
-    'it counted the invoices of all clients together, which anonymous clients could fill; `place` caps those of one client address'
+    'invoices of all clients together have no cap; those of one client address do; delete the line'
 }
 
 const PATTERNS = Object.entries(RETIRED).map(([path, sentence]) => [path.split('.'), sentence] as const)

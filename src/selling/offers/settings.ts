@@ -44,7 +44,7 @@ export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'serve
     lsat: payment.l402Lsat,
     macaroonLocation: 'l402',
     maxPerClient: payment.maxOutstanding.address,
-    maxPerPlace: payment.maxOutstanding.place,
+    maxPerPlace: 4 * payment.maxOutstanding.address,
     leaseTimeout: payment.leaseTimeout,
     serviceName: payment.serviceName,
     publicHost: URL.canParse(server.publicUrl) ? new URL(server.publicUrl).host : '',

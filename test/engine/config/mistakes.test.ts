@@ -205,18 +205,6 @@ const mistakes: readonly Mistake[] = [
     line: "gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy [BG_CONFIG_CONFLICT]"
   },
   {
-    name: 'a cap that is no longer there',
-    from: 'tokenValidity: 1h',
-    to: 'maxOutstanding: { proxy: 1000 }',
-    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which was removed: it counted the invoices of all clients together, which anonymous clients could fill; `place` caps those of one client address [BG_CONFIG_UNKNOWN_KEY]'
-  },
-  {
-    name: 'a cap of a place below that of one request',
-    from: 'tokenValidity: 1h',
-    to: 'maxOutstanding: { address: 50 }',
-    line: 'gateway.yaml:7:35: payment.maxOutstanding.place: found 40, which is less than address; allowed: at least 50 [BG_CONFIG_CONFLICT]'
-  },
-  {
     name: 'an unknown policy',
     from: 'policy: burst',
     to: 'policy: brust',

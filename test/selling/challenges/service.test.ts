@@ -284,7 +284,7 @@ t.test('settings come from the configuration, the realm from publicUrl', async t
     l402Lsat: false,
     tokenValidity: 1,
     invoiceExpiry: 2,
-    maxOutstanding: { address: 4, place: 5 },
+    maxOutstanding: { address: 4 },
     leaseTimeout: 6
   } as const
   // Only what is read of the server's part.
@@ -296,7 +296,7 @@ t.test('settings come from the configuration, the realm from publicUrl', async t
     schemes: ['l402', 'payment'],
     orderByClient: true,
     maxPerClient: 4,
-    maxPerPlace: 5
+    maxPerPlace: 16
   })
   t.match(challengeSettings({ payment: { ...payment, order: 'payment-first' }, server }), {
     schemes: ['payment', 'l402'],

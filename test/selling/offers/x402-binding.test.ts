@@ -32,10 +32,7 @@ t.test('http:1: the published requests are bound as published, or by another sch
       env: { PUBLIC_URL: publicUrl },
       yaml: defaultYaml({
         replace: [
-          [
-            'chains:\n',
-            'payment: { schemes: [ l402, payment, x402 ], maxOutstanding: { address: 1000, place: 4000 } }\nchains:\n'
-          ],
+          ['chains:\n', 'payment: { schemes: [ l402, payment, x402 ], maxOutstanding: { address: 1000 } }\nchains:\n'],
           [
             'routes:\n',
             `routes:\n  - { match: { path: [ /article/*, / ] }, price: 7 sats, chain: paid, upstream: { url: "${upstream.origin}" } }\n`

@@ -168,7 +168,7 @@ t.test('a pass cannot be made, changed or taken to another payment', async t => 
 t.test('the invoice of a page is not shared, though one address holds as many as it may', async t => {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({
-      replace: [['mode: development', 'payment: { maxOutstanding: { address: 1, place: 8 } }\nmode: development']]
+      replace: [['mode: development', 'payment: { maxOutstanding: { address: 1 } }\nmode: development']]
     })
   })
   const program = async () =>
@@ -180,7 +180,7 @@ t.test('the invoice of a page is not shared, though one address holds as many as
   ]
   t.equal(new Set(seen).size, 3)
   t.equal(await program(), seen[0], 'a program is given its own again')
-  for (let count = 0; count < 5; count++) await new Visitor(gateway).open('/demo/quote')
+  await new Visitor(gateway).open('/demo/quote')
   t.equal((await new Visitor(gateway).open('/demo/quote')).status, 429, 'pages count like all requests')
 })
 
