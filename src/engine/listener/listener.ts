@@ -22,12 +22,11 @@ import { Http2Connection, PREFACE, type Http2Host } from '../http2/connection.ts
 import { UnreadUploads } from '../http2/stream-source.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
-import { nodeServer, type NodeServer } from './node-server.ts'
+import { nodeServer, type NodeServer, upgradeResponse } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
 import { clientCertificateOf } from './tls.ts'
 import { ToHttps } from './to-https.ts'
-import { upgradeResponse } from './upgrade-response.ts'
 
 /** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
 const LANE_HEAD = 8 * 1024

@@ -4,7 +4,7 @@ import { dryRun } from '../../../src/app/cli/dry-run.ts'
 import { PRESET_NAMES } from '../../../src/engine/config/presets.ts'
 import type { GatewayConfig } from '../../../src/engine/config/schema.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
-import { spelledOut } from '../../../src/engine/config/spelled-out.ts'
+import { spelledOut } from '../../../src/app/commands/routes.ts'
 import { builtInChains } from '../../../src/app/cli/configuration.ts'
 import { loadText, rootFolder } from '../../support/gateway.ts'
 
