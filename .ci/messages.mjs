@@ -14,6 +14,9 @@ const PRINTED = {
   figure: [0],
   table: [0],
   ticks: [1, 4],
+  searchForm: [0],
+  filterChoice: [1],
+  invalid: [1],
   expectUnchanged: [],
   ApiRefusal: [1]
 }

@@ -29,6 +29,11 @@ export class ApiRefusal extends Error {
   }
 }
 
+/** Refuses a member of a form before the API is called. */
+export function invalid(name: string, words: string): ApiRefusal {
+  return new ApiRefusal(422, words, { [name]: words })
+}
+
 /**
  * Optimistic lock of a form: its `was` holds the value that it showed. `words`: the current value for people.
  * @throws ApiRefusal
@@ -70,7 +75,7 @@ export class PageApi {
    * @throws ApiRefusal
    */
   async get<T>(target: string): Promise<AsRead<T>> {
-    return await this.send<T>({ method: 'GET', target })
+    return await this.#send<T>({ method: 'GET', target })
   }
 
   /**
@@ -78,32 +83,52 @@ export class PageApi {
    * @throws ApiRefusal
    */
   async find<T>(target: string): Promise<AsRead<T> | null> {
+    return await this.#unless<T>(404, target)
+  }
+
+  /**
+   * Null where the account's plan or role forbids it. For optional parts of a page.
+   * @throws ApiRefusal
+   */
+  async permitted<T>(target: string): Promise<AsRead<T> | null> {
+    return await this.#unless<T>(403, target)
+  }
+
+  /**
+   * `key`: a form's own, which deduplicates double clicks and resubmissions.
+   * @throws ApiRefusal
+   */
+  async post<T>(target: string, body?: object, key?: string): Promise<AsRead<T>> {
+    const headers = key === undefined ? [] : ['Idempotency-Key', `console-${key}`]
+    return await this.#send<T>({ method: 'POST', target, body, headers })
+  }
+
+  /** @throws ApiRefusal */
+  async put<T>(target: string, body: object): Promise<AsRead<T>> {
+    return await this.#send<T>({ method: 'PUT', target, body })
+  }
+
+  /** @throws ApiRefusal */
+  async delete(target: string): Promise<void> {
+    await this.#send({ method: 'DELETE', target })
+  }
+
+  async #unless<T>(status: number, target: string): Promise<AsRead<T> | null> {
     try {
       return await this.get<T>(target)
     } catch (error) {
-      if (error instanceof ApiRefusal && error.status === 404) return null
+      if (error instanceof ApiRefusal && error.status === status) return null
       throw error
     }
   }
 
-  /** @throws ApiRefusal */
-  async send<T>(request: InProcessRequest): Promise<AsRead<T>> {
+  async #send<T>(request: InProcessRequest): Promise<AsRead<T>> {
     if (request.method !== 'GET') this.#reader = null
     const { status, body } = await this.#ask(new InternalContext(this.#page, request, this.#reader))
     const text = typeof body === 'string' ? body : Buffer.from(body ?? '').toString()
     if (status < 200 || status > 299) throw refusalOf(status, text)
     // The operation serialized it by the schema of the type.
     return (text === '' ? undefined : JSON.parse(text, exactly as Reviver)) as AsRead<T>
-  }
-}
-
-/** Null where the account's plan or role forbids it. For optional parts of a page. */
-export async function permitted<T>(api: PageApi, target: string): Promise<AsRead<T> | null> {
-  try {
-    return await api.get<T>(target)
-  } catch (error) {
-    if (error instanceof ApiRefusal && error.status === 403) return null
-    throw error
   }
 }
 

@@ -4,7 +4,8 @@ import type { AuditPage } from '../../accounts/audit/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
-import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
+import { csvLink, isFiltered, pager, searchForm } from './lists.ts'
+import { badge, days, field, table, type TableColumn } from './parts.ts'
 import { count, timeOf } from './words.ts'
 
 type AuditEntry = AuditPage['entries'][number]
@@ -18,12 +19,8 @@ const KINDS: Readonly<Record<string, string>> = {
 }
 
 /** Audit log, newest first. `address`: the list's operation; all accounts with `isOperator`. */
-export async function changesPage(
-  { api, link, query, root }: PageRequest,
-  address: string,
-  isOperator: boolean
-): Promise<PageContent> {
-  const after = query.get('after')
+async function changesPage(asked: PageRequest, address: string, isOperator: boolean): Promise<PageContent> {
+  const { api, link, query } = asked
   const typed = (query.get('merchantId') ?? '').trim()
   const filter = {
     ...(isOperator && /^[1-9]\d{0,8}$/.test(typed) ? { merchantId: typed } : {}),
@@ -31,8 +28,7 @@ export async function changesPage(
     from: query.get('from'),
     to: query.get('to')
   }
-  const isFiltered = Object.values(filter).some(value => value !== null && value !== '')
-  const { entries, next } = await api.get<AuditPage>(`${address}${queryOf({ ...filter, after })}`)
+  const { entries, next } = await api.get<AuditPage>(`${address}${queryOf({ ...filter, after: query.get('after') })}`)
   const whose: TableColumn<AuditEntry> = {
     title: 'Merchant',
     cell: ({ merchantId }) =>
@@ -52,15 +48,15 @@ export async function changesPage(
   return {
     title: 'Audit log',
     content: html`
-      <form method="get" class="filter" role="search" aria-label="Audit log">
-        ${isOperator ? field({ name: 'merchantId', label: 'Merchant ID', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
+      ${searchForm(
+        'Audit log',
+        html`${isOperator ? field({ name: 'merchantId', label: 'Merchant ID', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
         ${field({ name: 'text', label: 'Person, action or ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
-        ${days(filter.from, filter.to)}
-        <button class="button small" type="submit">Show</button>
-        <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
-      </form>
-      ${table('Audit log', columns, entries, isFiltered ? html`<p>No entries match these filters. <a href=${link('changes')}>Show all</a></p>` : html`<p>No entries yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
-      ${pager(link(`changes${queryOf(filter)}`), next, query)}`
+        ${days(filter.from, filter.to)}`,
+        csvLink(asked, address, filter, 'changes')
+      )}
+      ${table('Audit log', columns, entries, isFiltered(filter) ? html`<p>No entries match these filters. <a href=${link('changes')}>Show all</a></p>` : html`<p>No entries yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
+      ${pager(asked, 'changes', filter, next)}`
   }
 }
 

@@ -29,6 +29,31 @@ export interface LineChart extends Omit<ColumnChart, 'series'> {
   readonly series: ReadonlyArray<{ readonly name: string; readonly values: ReadonlyArray<number | null> }>
 }
 
+/** Start of each column, those without points too. */
+export function timesOf(step: ChartStep, { from, to }: { readonly from: string; readonly to: string }): number[] {
+  const times: number[] = []
+  const at = new Date(from)
+  while (at < new Date(to) && times.length < 1000) {
+    times.push(at.getTime())
+    if (step === 'hour') at.setUTCHours(at.getUTCHours() + 1)
+    else if (step === 'day') at.setUTCDate(at.getUTCDate() + 1)
+    else at.setUTCMonth(at.getUTCMonth() + 1)
+  }
+  return times
+}
+
+/** Makes lines of points; `without` stands for missing ones. */
+export function linesOf<P extends { readonly at: string }>(points: readonly P[], times: readonly number[]) {
+  const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
+  return (name: string, of: (point: P) => number | null, without: number | null = 0) => ({
+    name,
+    values: times.map(time => {
+      const point = byTime.get(time)
+      return point === undefined ? without : of(point)
+    })
+  })
+}
+
 // ViewBox units; the picture scales with the page.
 const WIDTH = 720
 const HEIGHT = 220

@@ -3,8 +3,9 @@ import type { VNode } from 'preact'
 import type { EarningsView, MarginsView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
-import { columnChart, type ChartStep } from './chart.ts'
+import { columnChart, timesOf } from './chart.ts'
 import type { PageRequest } from './page.ts'
+import { csvLink, oneOf, viewForm } from './lists.ts'
 import { choice, figure, kept, table } from './parts.ts'
 import { count, percent, sats } from './words.ts'
 
@@ -31,22 +32,23 @@ const SOURCES: Readonly<Record<string, string>> = {
 
 /** Earnings over time: filter form, sums and chart. A single kind cannot be split. */
 export async function earningsSection(
-  { api, query, root }: PageRequest,
+  asked: PageRequest,
   address: string,
   kinds: readonly string[],
   whose: Readonly<Record<string, string | number>> = {}
 ): Promise<VNode> {
-  const by = STEPS.find(([name]) => name === query.get('by'))?.[0] ?? 'day'
-  const of = kinds.find(kind => kind === query.get('of')) ?? kinds[0] ?? 'source'
-  const target = `${address}${queryOf({ ...whose, by, of })}`
-  const sums = await api.get<EarningsView>(target)
-  const times = timesOf(sums)
+  const { api, query } = asked
+  const by = oneOf(asked, 'by', ['hour', 'month']) ?? 'day'
+  const of = oneOf(asked, 'of', kinds) ?? kinds[0]
+  const filter = { ...whose, by, of }
+  const sums = await api.get<EarningsView>(`${address}${queryOf(filter)}`)
+  const times = timesOf(by, sums)
   return html`
     <section aria-labelledby="earned">
       <div class="heading">
         <h2 id="earned">Earnings</h2>
-        <form method="get" class="filter">
-          ${kept(query, 'over')}
+        ${viewForm(
+          html`${kept(query, 'over')}
           ${choice('by', 'By', STEPS, by)}
           ${
             kinds.length === 1
@@ -57,10 +59,9 @@ export async function earningsSection(
                   kinds.map(kind => [kind, KINDS[kind] ?? kind] as const),
                   of
                 )
-          }
-          <button class="button small second" type="submit">Show</button>
-          <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...whose, by, of, format: 'csv' })}`} download="earnings.csv">CSV</a>
-        </form>
+          }`,
+          csvLink(asked, address, filter, 'earnings')
+        )}
       </div>
       <dl class="figures-row">
         ${figure('Total', sats(sums.sats))}
@@ -86,7 +87,7 @@ type Sums = Omit<MarginsView['points'][number], 'at'>
 export async function modelsSection({ api }: PageRequest): Promise<VNode | null> {
   const all = await api.get<MarginsView>('/api/admin/margins')
   if (all.points.length === 0) return null
-  const times = timesOf({ ...all, by: 'day' })
+  const times = timesOf('day', all)
   const points = all.points.map(({ at, model, msat }) => ({ at, key: model, name: model, sats: msat / 1000 }))
   const models = [...Map.groupBy(all.points, ({ model }) => model)].map(([model, days]) =>
     days.reduce<Sums>(
@@ -130,21 +131,6 @@ export async function modelsSection({ api }: PageRequest): Promise<VNode | null>
         html`<p>No sales in this period.</p>`
       )}
     </section>`
-}
-
-/** Start of each column, including empty ones. */
-function timesOf({ by, from, to }: Pick<EarningsView, 'by' | 'from' | 'to'>): readonly number[] {
-  const times: number[] = []
-  for (let at = new Date(from); at < new Date(to) && times.length < 1000; at = after(at, by)) times.push(at.getTime())
-  return times
-}
-
-function after(at: Date, by: ChartStep): Date {
-  const next = new Date(at)
-  if (by === 'hour') next.setUTCHours(next.getUTCHours() + 1)
-  else if (by === 'day') next.setUTCDate(next.getUTCDate() + 1)
-  else next.setUTCMonth(next.getUTCMonth() + 1)
-  return next
 }
 
 function seriesOf(

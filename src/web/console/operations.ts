@@ -16,7 +16,7 @@ import {
   type FormProblem,
   type PageContent
 } from './page.ts'
-import { FORM_TYPE, sentForm } from '../kit/form.ts'
+import { FORM_TYPE, sentForm, SentForm } from '../kit/form.ts'
 import { passkeyOffer } from './sessions.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 
@@ -88,7 +88,7 @@ function operationsOf(dependencies: ConsoleDependencies, page: ConsolePage): Any
       ...PAGE_RESPONSES,
       304: { description: 'The parts are as they were.' }
     },
-    handle: async ({ ctx, params }) => await shown(dependencies, page, asked(dependencies, page, ctx, params, null))
+    handle: async ({ ctx, params }) => await shown(dependencies, page, asked(dependencies, page, ctx, params))
   })
   const { act } = page
   if (act === undefined) return [read]
@@ -137,7 +137,7 @@ export function asked(
   page: ConsolePage,
   ctx: Context,
   params: unknown,
-  form: URLSearchParams | null,
+  form = new SentForm(),
   view: { readonly home: string; readonly principal: Principal } | null = null
 ): PageRequest {
   const { ask, publicUrl } = dependencies
@@ -147,9 +147,9 @@ export function asked(
     ctx,
     api: new PageApi(ask, ctx, view?.principal),
     // Validated by the schema of the path's names, all of them texts.
-    params: (params ?? {}) as Readonly<Record<string, string>>,
+    id: name => encodeURIComponent((params as Readonly<Record<string, string>> | undefined)?.[name] ?? ''),
     query: new URLSearchParams(ctx.query),
-    form: form ?? new URLSearchParams(),
+    form,
     root,
     link: to => `${root}${home}${to === '' ? '' : `/${to}`}`,
     address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
@@ -161,7 +161,7 @@ export function asked(
       const principal = await dependencies.viewer(merchantId, ctx.principal)
       return principal === null
         ? null
-        : asked(dependencies, page, ctx, {}, null, { home: `operator/merchants/${merchantId}/as`, principal })
+        : asked(dependencies, page, ctx, {}, undefined, { home: `operator/merchants/${merchantId}/as`, principal })
     }
   }
 }
@@ -287,7 +287,7 @@ export function viewAsOperations(dependencies: ConsoleDependencies, pages: reado
           asked: {}
         })
         const home = `operator/merchants/${merchantId}`
-        const request = asked(dependencies, found.page, ctx, found.params, null, {
+        const request = asked(dependencies, found.page, ctx, found.params, undefined, {
           home: `${home}/as`,
           principal: viewer
         })

@@ -1,5 +1,6 @@
 import type { VNode } from 'preact'
 import type { Context } from '../../engine/message/context.ts'
+import type { SentForm } from '../kit/form.ts'
 import type { PageApi } from './api.ts'
 
 export type Console = 'merchant' | 'operator'
@@ -7,11 +8,12 @@ export type Console = 'merchant' | 'operator'
 export interface PageRequest {
   readonly ctx: Context
   readonly api: PageApi
-  readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   /** Empty for a GET. */
-  readonly form: URLSearchParams
+  readonly form: SentForm
   readonly root: string
+  /** A part of the path, encoded for another; empty for none. */
+  id(name: string): string
   link(to: string): string
   /** Absolute address of a page, for redirects from other sites. */
   address(to: string): string

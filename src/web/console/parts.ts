@@ -49,45 +49,6 @@ export function live(id: string, content: VNode | null): VNode {
   return html`<div id=${id} data-live>${content}</div>`
 }
 
-/** Pages that `back` remembers. */
-const MOST_BACK = 20
-
-/**
- * Links to the newest, newer and older page of a list. Cursors only lead to older rows, so `back` carries those of the
- * pages before.
- */
-export function pager(address: string, next: string | null, query: URLSearchParams): VNode | null {
-  const after = query.get('after')
-  if (next === null && after === null) return null
-  const back = (query.get('back') ?? '').split('.').filter(each => each !== '')
-  const to = (cursor: string, before: readonly string[]): string =>
-    `${address}${address.includes('?') ? '&' : '?'}${new URLSearchParams({ after: cursor, back: before.join('.') })}`
-  const last = back.at(-1)
-  return html`
-    <nav class="pager" aria-label="Pages">
-      ${after === null || back.length === 0 ? null : html`<a href=${address}>Newest</a>`}
-      ${after === null ? null : html`<a rel="prev" href=${last === undefined ? address : to(last, back.slice(0, -1))}>Newer</a>`}
-      ${next === null ? null : html`<a rel="next" href=${to(next, after === null ? [] : [...back, after].slice(-MOST_BACK))}>Older</a>`}
-    </nav>`
-}
-
-/** Page size of lists with offsets. */
-export const ROWS = 50
-
-export function offsetOf(query: URLSearchParams): number {
-  return Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
-}
-
-/** Links of a list with offsets; `to` makes addresses. */
-export function offsetPager(to: (offset: number) => string, offset: number, isMore: boolean): VNode | null {
-  if (offset === 0 && !isMore) return null
-  return html`
-    <nav class="pager" aria-label="Pages">
-      ${offset === 0 ? null : html`<a href=${to(Math.max(0, offset - ROWS))}>Newer</a>`}
-      ${isMore ? html`<a rel="next" href=${to(offset + ROWS)}>Older</a>` : null}
-    </nav>`
-}
-
 export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>): VNode {
   return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${t(name)}</dt><dd>${value}</dd></div>`)}</dl>`
 }
@@ -119,15 +80,15 @@ export interface FormField {
 }
 
 /**
- * Fields of the form with this `do`: what was typed, or the known value, and the error. Forms of a page may share names;
- * the API names entries of lists.
+ * Fields of the form with this `do`, empty for a page's only form: what was typed, or the known value, and the error.
+ * Forms of a page may share names; the API names entries of lists.
  */
-export function fieldsOf({ form, problem }: Pick<PageRequest, 'form' | 'problem'>, does: string) {
-  const isSent = form.get('do') === does
+export function fieldsOf({ form, problem }: Pick<PageRequest, 'form' | 'problem'>, does = '') {
+  const isSent = form.text('do') === does
   return (name: string, known = '', at: RegExp | null = null) => ({
     name,
-    id: `${does}-${name}`,
-    value: isSent ? (form.get(name) ?? '') : known,
+    id: does === '' ? name : `${does}-${name}`,
+    value: isSent ? (form.get(name) ?? known) : known,
     problem: isSent
       ? Object.entries(problem?.fields ?? {}).find(([member]) => at?.test(member) ?? lastName(member) === name)?.[1]
       : undefined
@@ -187,20 +148,25 @@ export function days(from: string | null, to: string | null): VNode {
   return html`${day('from', 'From', from)}${day('to', 'Before', to)}`
 }
 
+/** Values of a select or checkboxes; a value alone is its own text. */
+export type Choices = ReadonlyArray<string | readonly [value: string, text: string]>
+
+function eachOf<T>(options: Choices, show: (value: string, text: string) => T): T[] {
+  return options.map(option => (typeof option === 'string' ? show(option, t(option)) : show(option[0], t(option[1]))))
+}
+
 /** A select. */
 export function choice(
   name: string,
-  label: string,
-  options: ReadonlyArray<readonly [value: string, text: string]>,
-  chosen: string,
+  label: ComponentChildren,
+  options: Choices,
+  chosen: string | null = null,
   id = name
 ): VNode {
   return html`
     <div class="input">
-      <label for=${id}>${t(label)}</label>
-      <select id=${id} name=${name}>${options.map(
-        ([value, text]) => html`<option value=${value} selected=${value === chosen}>${t(text)}</option>`
-      )}</select>
+      <label for=${id}>${shownText(label)}</label>
+      <select id=${id} name=${name}>${eachOf(options, (value, text) => html`<option value=${value} selected=${value === chosen}>${text}</option>`)}</select>
     </div>`
 }
 
@@ -213,20 +179,11 @@ export function kept(query: URLSearchParams, ...names: readonly string[]): VNode
 }
 
 /** Checkboxes. */
-export function ticks(
-  name: string,
-  legend: string,
-  options: ReadonlyArray<readonly [value: string, text: string]>,
-  chosen: readonly string[],
-  hint: string
-): VNode {
+export function ticks(name: string, legend: string, options: Choices, chosen: readonly string[], hint: string): VNode {
   return html`
     <fieldset class="ticks" aria-describedby=${`${name}-hint`}>
       <legend>${t(legend)}</legend>
-      ${options.map(
-        ([value, text]) =>
-          html`<label><input type="checkbox" name=${name} value=${value} checked=${chosen.includes(value)} /> ${t(text)}</label>`
-      )}
+      ${eachOf(options, (value, text) => html`<label><input type="checkbox" name=${name} value=${value} checked=${chosen.includes(value)} /> ${text}</label>`)}
       <p id=${`${name}-hint`} class="soft">${t(hint)}</p>
     </fieldset>`
 }

@@ -4,7 +4,8 @@ import type { SalePage, SaleView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
-import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
+import { csvLink, filterChoice, isFiltered, oneOf, pager, searchForm } from './lists.ts'
+import { action, badge, danger, days, field, live, table } from './parts.ts'
 import { orderState, may, short, timeOf } from './words.ts'
 import { presets, totals, valued } from './totals.ts'
 
@@ -13,7 +14,7 @@ export const MERCHANT_SOURCES = ['proxy', 'producer', 'storefront', 'bundle'] as
 export const ALL_SOURCES = [...MERCHANT_SOURCES, 'route', 'session', 'subscription', 'ping', 'test'] as const
 const STATES = ['settled', 'paid', 'leased', 'spent'] as const
 
-const STATE_WORDS: Readonly<Record<string, string>> = {
+const STATE_WORDS: Readonly<Record<SaleView['state'], string>> = {
   settled: 'paid, not used yet',
   paid: 'valid',
   leased: 'in use',
@@ -48,18 +49,17 @@ export async function salesPage(
   sources: readonly string[],
   act: (sale: SaleView) => VNode | null
 ): Promise<PageContent> {
-  const { api, query, link, root } = asked
-  const after = query.get('after')
+  const { api, query, link } = asked
   const filter = {
-    source: sources.find(name => name === query.get('source')),
-    state: STATES.find(name => name === query.get('state')),
+    source: oneOf(asked, 'source', sources),
+    state: oneOf(asked, 'state', STATES),
     text: query.get('text'),
     from: query.get('from'),
     to: query.get('to'),
     proxyId: query.get('proxyId')
   }
   const [page, sums] = await Promise.all([
-    api.get<SalePage>(`${address}${queryOf({ ...filter, after })}`),
+    api.get<SalePage>(`${address}${queryOf({ ...filter, after: query.get('after') })}`),
     asked.isRenewal ? null : totals(asked, address, filter, 'Sales')
   ])
   const value = await valued(
@@ -69,14 +69,19 @@ export async function salesPage(
   return {
     title: 'Sales',
     content: html`
-      <form method="get" class="filter" role="search" aria-label="Sales">
-        ${choice('source', 'Source', [['', 'All'], ...sources.map(name => [name, name] as const)], filter.source ?? '')}
-        ${choice('state', 'Status', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
+      ${searchForm(
+        'Sales',
+        html`${filterChoice('source', 'Source', sources, filter.source)}
+        ${filterChoice(
+          'state',
+          'Status',
+          STATES.map(name => [name, STATE_WORDS[name]] as const),
+          filter.state
+        )}
         ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
-        ${days(filter.from, filter.to)}
-        <button class="button small" type="submit">Show</button>
-        <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="sales.csv">CSV</a>
-      </form>
+        ${days(filter.from, filter.to)}`,
+        csvLink(asked, address, filter, 'sales')
+      )}
       ${presets(asked, 'sales', filter)}
       ${sums}
       ${live(
@@ -98,19 +103,19 @@ export async function salesPage(
                   ? badge('revoked', 'bad')
                   : sale.orderStatus !== null
                     ? orderState(sale.orderStatus)
-                    : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
+                    : badge(STATE_WORDS[sale.state], sale.state === 'spent' ? 'quiet' : 'good')
             },
             { title: 'Earnings', cell: sale => value(sale.sats), isNumber: true },
             { title: 'Revoke', cell: act }
           ],
           page.sales,
-          Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
+          isFiltered(filter)
             ? html`<p>No sales match these filters. <a href=${link('sales')}>Show all</a></p>`
             : html`<p>No sales yet.</p>`
         )
       )}
       <p class="soft">Single API sales are listed until 30 days after their token expires; totals are kept. Download the CSV each month for your books.</p>
-      ${pager(link(`sales${queryOf(filter)}`), page.next, query)}`
+      ${pager(asked, 'sales', filter, page.next)}`
   }
 }
 
@@ -127,7 +132,7 @@ export const merchantSales: ConsolePage = {
         : revocation(asked, paymentHash, 'Buyers can no longer use what they paid for and must pay again.')
     ),
   async act({ api, form }) {
-    await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    await api.delete(`/api/merchant/tokens/${encodeURIComponent(form.text('hash'))}`)
     return { to: listOf('sales', form), done: 'revoked' }
   }
 }

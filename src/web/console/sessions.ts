@@ -49,10 +49,7 @@ export function sessionsPage(console: Console): ConsolePage {
       }
     },
     async act({ api, form }) {
-      await api.send({
-        method: 'DELETE',
-        target: `/api/auth/sessions/${encodeURIComponent(form.get('sessionId') ?? '')}`
-      })
+      await api.delete(`/api/auth/sessions/${encodeURIComponent(form.text('sessionId'))}`)
       return { to: 'signed-in', done: 'removed' }
     }
   }
@@ -123,15 +120,15 @@ export function passkeysPage(console: Console): ConsolePage {
       }
     },
     async act({ api, form }) {
-      const passkeyId = form.get('passkeyId') ?? ''
+      const passkeyId = form.text('passkeyId')
       const target = `/api/auth/passkeys/${encodeURIComponent(passkeyId)}`
       if (form.get('do') === 'remove') {
-        await api.send({ method: 'DELETE', target })
+        await api.delete(target)
         return { to: path, done: 'removed' }
       }
       const { passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
       expectUnchanged(form, passkeys.find(one => one.passkeyId === passkeyId)?.name ?? '')
-      await api.send({ method: 'PUT', target, body: { name: (form.get('name') ?? '').trim() } })
+      await api.put(target, { name: form.text('name') })
       return { to: path, done: 'saved' }
     }
   }

@@ -4,12 +4,11 @@ import type { ListTotal } from '../../engine/operations/keyset.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { PageRequest } from './page.ts'
+import type { Filter } from './lists.ts'
 import { figure } from './parts.ts'
 import { count, percent, sats } from './words.ts'
 
 const DAY = 86_400_000
-
-type Filter = Readonly<Record<string, string | null | undefined>>
 
 /** Common periods in UTC, by name with their first moment. */
 function periods(now: number): ReadonlyArray<readonly [name: string, from: string]> {

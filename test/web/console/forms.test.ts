@@ -440,9 +440,9 @@ t.test('a sale is revoked by a second step, and the same part of the list is sho
     t.match(revoked.headers['location'], new RegExp(`${root}/sales\\?source=producer&text=map&done=revoked$`))
   }
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const tokens = { hash, list: 'offset=50&done=saved' }
+  const tokens = { hash, list: 'page=2&done=saved' }
   t.match(
     (await asPerson(gateway, cookie, '/console/tokens', tokens)).headers['location'],
-    /console\/tokens\?offset=50&done=revoked$/
+    /console\/tokens\?page=2&done=revoked$/
   )
 })

@@ -7,7 +7,7 @@ import { html } from '../../kit/document.ts'
 import { expectUnchanged, markOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
+import { action, badge, copyable, danger, facts, field, fieldsOf, table } from '../parts.ts'
 import { count, forRole, latency, may, sats } from '../words.ts'
 import { changeEndpoint, endpointPrices, priceFields, priceInWords, readPrice } from './apis/endpoints.ts'
 import { apiSettings, changeSettings } from './apis/settings.ts'
@@ -52,7 +52,8 @@ export const apisPage: ConsolePage = {
   path: 'apis',
   summary: 'APIs that the account sells, and the form that makes another one',
   async show(asked) {
-    const { api, form, link, problem } = asked
+    const { api, link } = asked
+    const of = fieldsOf(asked)
     const [proxies, traffic, sums] = await Promise.all([
       api.get<readonly ProxyView[]>('/api/proxy'),
       apiTraffic(asked, null),
@@ -96,20 +97,16 @@ export const apisPage: ConsolePage = {
             asked,
             'editor',
             html`<form method="post" class="form">
-            ${field({ name: 'name', label: '1. Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
+            ${field({ ...of('name'), label: '1. Name', attributes: { required: true, maxlength: 100 } })}
             ${field({
-              name: 'targetBaseUrl',
+              ...of('targetBaseUrl'),
               label: '2. Address of your API',
-              value: form.get('targetBaseUrl') ?? '',
-              problem: problem?.fields['targetBaseUrl'],
               hint: 'Must use https and be reachable from the internet.',
               attributes: { type: 'url', required: true, maxlength: 2048, placeholder: 'https://api.example.com/v1' }
             })}
             ${field({
-              name: 'defaultPriceSats',
+              ...of('defaultPriceSats', '10'),
               label: '3. Satoshis per request',
-              value: form.get('defaultPriceSats') ?? '10',
-              problem: problem?.fields['defaultPriceSats'],
               attributes: { required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 }
             })}
             <button class="button" type="submit">Add API</button>
@@ -119,18 +116,12 @@ export const apisPage: ConsolePage = {
     }
   },
   async act({ api, form }): Promise<RedirectTo> {
-    const price = (form.get('defaultPriceSats') ?? '').trim()
-    const { proxyId } = await api.send<ProxyView>({
-      method: 'POST',
-      target: '/api/proxy',
-      body: {
-        name: (form.get('name') ?? '').trim(),
-        targetBaseUrl: (form.get('targetBaseUrl') ?? '').trim(),
-        defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price
-      }
+    const { proxyId } = await api.post<ProxyView>('/api/proxy', {
+      name: form.text('name'),
+      targetBaseUrl: form.text('targetBaseUrl'),
+      defaultPriceSats: form.number('defaultPriceSats')
     })
-    const target = `/api/proxy/${proxyId}/test`
-    const { success, statusCode } = await api.send<ProbeView>({ method: 'POST', target })
+    const { success, statusCode } = await api.post<ProbeView>(`/api/proxy/${proxyId}/test`)
     return success || statusCode !== null ? { to: `apis/${proxyId}`, done: 'made' } : { to: `apis/${proxyId}` }
   }
 }
@@ -143,39 +134,41 @@ export const apiPage: ConsolePage = {
   summary: 'One API: its test, how buyers pay it, its prices and earnings',
   show: asked => shown(asked, null),
   async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form, params } = asked
-    const target = addressOf(params)
+    const { api, form, id } = asked
+    const target = `/api/proxy/${id('proxyId')}`
+    const to = `apis/${id('proxyId')}`
     switch (form.get('do')) {
       case 'test':
-        return await shown(asked, await api.send<ProbeView>({ method: 'POST', target: `${target}/test` }))
+        return await shown(asked, await api.post<ProbeView>(`${target}/test`))
       case 'pause':
       case 'resume':
         expectUnchanged(form, stateInWords(await api.get<ProxyView>(target)))
-        await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
-        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+        await api.put(target, { isActive: form.get('do') === 'resume' })
+        break
       case 'price': {
         const now = await api.get<ProxyView>(target)
         expectUnchanged(form, usualMark(now), usualPrice(now))
-        const { sats: defaultPriceSats, price: defaultPrice } = readPrice(form)
-        await api.send({ method: 'PUT', target, body: { defaultPrice, defaultPriceSats } })
-        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+        const { priceSats: defaultPriceSats, price: defaultPrice } = readPrice(form)
+        await api.put(target, { defaultPrice, defaultPriceSats })
+        break
       }
       case 'settings':
         await changeSettings(asked, target)
-        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+        break
       case 'endpoint':
       case 'endpoint-remove':
         await changeEndpoint(asked, target)
-        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+        break
       case 'revoke':
-        await api.send({ method: 'DELETE', target: `${target}/tokens` })
-        return { to: `apis/${params['proxyId']}`, done: 'revoked' }
+        await api.delete(`${target}/tokens`)
+        return { to, done: 'revoked' }
       case 'remove':
-        await api.send({ method: 'DELETE', target })
+        await api.delete(target)
         return { to: 'apis', done: 'removed' }
       default:
         return await shown(asked, null)
     }
+    return { to, done: 'saved' }
   }
 }
 
@@ -187,10 +180,6 @@ function earnedOf({ points }: EarningsView): (proxyId: string) => string {
     const earned = byProxy.get(proxyId)
     return earned === undefined && byProxy.has(null) ? t('less than the top 20') : sats(earned ?? 0)
   }
-}
-
-function addressOf(params: PageRequest['params']): string {
-  return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
 }
 
 function stateInWords({ isActive }: ProxyView): string {
@@ -228,8 +217,7 @@ function priceOf(proxy: ProxyView): string {
 }
 
 async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageContent> {
-  const { api, params } = asked
-  const proxy = await api.get<ProxyView>(addressOf(params))
+  const proxy = await asked.api.get<ProxyView>(`/api/proxy/${asked.id('proxyId')}`)
   const { proxyId } = proxy
   const [traffic, earned] = await Promise.all([
     apiTraffic(asked, proxyId),

@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import type { ApiKeyView } from '../../../accounts/merchants/key-operations.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, field, table } from '../parts.ts'
+import { action, badge, choice, copyable, danger, field, fieldsOf, table } from '../parts.ts'
 import { forRole, timeOf } from '../words.ts'
 
 /** Overlap of a replaced key in seconds. */
@@ -20,7 +20,8 @@ export const keysPage: ConsolePage = {
   path: 'keys',
   summary: 'The API keys: making, replacing and removing them, and fetching the first',
   async show(asked): Promise<PageContent> {
-    const { api, form, problem } = asked
+    const { api, form } = asked
+    const of = fieldsOf(asked, 'make')
     const keys = await api.get<readonly ApiKeyView[]>('/api/merchant/keys')
     return {
       title: 'API keys',
@@ -48,7 +49,7 @@ export const keysPage: ConsolePage = {
               <p>Use one key per program, so that you can replace each on its own.</p>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="make" />
-                ${field({ name: 'name', label: 'Program name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
+                ${field({ ...of('name'), label: 'Program name', attributes: { required: true, maxlength: 100 } })}
                 ${choice(
                   'may',
                   'Access',
@@ -56,9 +57,9 @@ export const keysPage: ConsolePage = {
                     ['all', 'full'],
                     ['read', 'read-only']
                   ],
-                  form.get('may') ?? 'all'
+                  form.get('may')
                 )}
-                <button class="button" type="submit">Add API</button>
+                <button class="button" type="submit">Create key</button>
               </form>
             </section>
             <section aria-labelledby="change"><h2 id="change">Replace or remove</h2>${keys.map(changeOf)}
@@ -68,29 +69,19 @@ export const keysPage: ConsolePage = {
     }
   },
   async act({ api, form }): Promise<RedirectTo | PageContent> {
-    const target = `/api/merchant/keys/${encodeURIComponent(form.get('keyId') ?? '')}`
+    const target = `/api/merchant/keys/${encodeURIComponent(form.text('keyId'))}`
     switch (form.get('do')) {
       case 'make':
         return shown(
-          await api.send({
-            method: 'POST',
-            target: '/api/merchant/keys',
-            body: { name: (form.get('name') ?? '').trim(), isReadOnly: form.get('may') === 'read' }
-          })
+          await api.post('/api/merchant/keys', { name: form.text('name'), isReadOnly: form.get('may') === 'read' })
         )
       case 'rotate':
-        return shown(
-          await api.send({
-            method: 'POST',
-            target: `${target}/rotate`,
-            body: { overlapSeconds: Number(OVERLAPS.find(([seconds]) => seconds === form.get('overlap'))?.[0] ?? 0) }
-          })
-        )
+        return shown(await api.post(`${target}/rotate`, { overlapSeconds: form.number('overlap') }))
       case 'remove':
-        await api.send({ method: 'DELETE', target })
+        await api.delete(target)
         return { to: 'keys', done: 'removed' }
       case 'first':
-        return shown(await api.send({ method: 'POST', target: '/api/merchant/first-key' }))
+        return shown(await api.post('/api/merchant/first-key'))
       default:
         return { to: 'keys' }
     }
@@ -98,21 +89,18 @@ export const keysPage: ConsolePage = {
 }
 
 function changeOf({ keyId, name, isFirst, endsAt }: ApiKeyView): VNode {
-  const id = `overlap-${keyId}`
   return html`
     ${
       endsAt !== null
         ? null
-        : html`<details class="danger-zone"><summary>Replace ${html`<bdi>${name}</bdi>`}</summary>
+        : html`<details class="danger-zone"><summary>Replace <bdi>${name}</bdi></summary>
       <form method="post" class="filter">
         <input type="hidden" name="do" value="rotate" /><input type="hidden" name="keyId" value=${keyId} />
-        <div class="input"><label for=${id}>Old key</label><select id=${id} name="overlap">${OVERLAPS.map(
-          ([value, text]) => html`<option value=${value}>${text}</option>`
-        )}</select></div>
+        ${choice('overlap', 'Old key', OVERLAPS, null, `overlap-${keyId}`)}
         <button class="button small danger" type="submit">Replace<span class="unseen"> ${name}</span></button>
       </form></details>`
     }
-    ${isFirst ? null : danger(t`Remove ${name}`, 'Programs that use it stop working immediately.', action('Remove API', { do: 'remove', keyId }, { isDanger: true, what: name }))}`
+    ${isFirst ? null : danger(t`Remove ${name}`, 'Programs that use it stop working immediately.', action('Remove', { do: 'remove', keyId }, { isDanger: true, what: name }))}`
 }
 
 function shown({ apiKey }: { readonly apiKey: string }): PageContent {

@@ -10,8 +10,8 @@ import { amountIn, timeOf, sats, count, percent } from '../words.ts'
 import { paymentColumns } from './payments.ts'
 import type { VNode, ComponentChildren } from 'preact'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
-import { queryOf, permitted } from '../api.ts'
-import { lineChart } from '../chart.ts'
+import { queryOf } from '../api.ts'
+import { lineChart, linesOf, timesOf } from '../chart.ts'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
@@ -36,14 +36,10 @@ async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | n
   const { asked } = traffic.total
   const paid = earned.points.filter(({ key }) => SOLD_BY_APIS.has(key))
   if (asked === 0) return null
-  const times: number[] = []
-  for (let at = Date.parse(traffic.from); at < Date.parse(traffic.to) && times.length <= DAYS; at += DAY) times.push(at)
-  const byDay = (points: ReadonlyArray<readonly [at: string, sum: number]>): number[] => {
-    const sums = new Map<number, number>()
-    for (const [at, sum] of points) sums.set(Date.parse(at), (sums.get(Date.parse(at)) ?? 0) + sum)
-    return times.map(time => sums.get(time) ?? 0)
-  }
-  const sales = paid.reduce((sum, point) => sum + point.sales, 0)
+  const times = timesOf('day', traffic)
+  const salesOf = (points: typeof paid): number => points.reduce((sum, { sales }) => sum + sales, 0)
+  const days = [...Map.groupBy(paid, ({ at }) => at)].map(([at, points]) => ({ at, sales: salesOf(points) }))
+  const sales = salesOf(paid)
   return html`
     <section aria-labelledby="asked">
       <h2 id="asked">402 responses and payments</h2>
@@ -57,8 +53,8 @@ async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | n
         times,
         format: count,
         series: [
-          { name: '402 responses', values: byDay(traffic.points.map(({ at, asked: one }) => [at, one])) },
-          { name: 'Paid', values: byDay(paid.map(({ at, sales: one }) => [at, one])) }
+          linesOf(traffic.points, times)(t('402 responses'), point => point.asked),
+          linesOf(days, times)(t('Paid'), point => point.sales)
         ]
       })}
     </section>`
@@ -159,7 +155,7 @@ export async function openProblems(asked: PageRequest, quickstart: QuickstartVie
 /** Where each step of the quickstart is done. */
 const STEP_PLACES: Readonly<Record<number, string>> = {
   2: 'settings#provider',
-  3: 'webhooks#url',
+  3: 'webhooks#where',
   4: 'till',
   5: 'apis#make'
 }
@@ -182,8 +178,8 @@ async function planEnded({ api, ctx, link }: PageRequest, { plan }: SettingsView
 }
 
 async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
-  const { ctx } = asked
-  const refunds = await permitted<readonly RefundDetails[]>(asked.api, '/api/refunds?take=100')
+  const { api, ctx } = asked
+  const refunds = await api.permitted<readonly RefundDetails[]>('/api/refunds?take=100')
   // Newest first: a retry precedes its failure.
   const seen = new Set<string>()
   return (refunds ?? []).flatMap(({ invoiceId, status, amountSatoshis, createdAt }) => {
@@ -226,14 +222,14 @@ async function undelivered({ api, ctx, link }: PageRequest): Promise<readonly VN
   ]
 }
 
-async function failing(asked: PageRequest): Promise<readonly VNode[]> {
-  const { proxies } = await asked.api.get<ProxyTrafficView>('/api/merchant/traffic?step=1h')
+async function failing({ api, link }: PageRequest): Promise<readonly VNode[]> {
+  const { proxies } = await api.get<ProxyTrafficView>('/api/merchant/traffic?step=1h')
   const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)
   if (bad.length === 0) return []
-  const all = await permitted<readonly ProxyView[]>(asked.api, '/api/proxy')
+  const all = await api.permitted<readonly ProxyView[]>('/api/proxy')
   const names = new Map(all?.map(({ proxyId, name }) => [proxyId, name]))
   return bad.map(({ proxyId, requests, asked: unpaid, upstreamFailures }) => {
     const forwarded = Math.max(upstreamFailures, requests - unpaid)
-    return html`<strong><bdi>${names.get(proxyId) ?? proxyId}</bdi> failed on ${count(upstreamFailures)} of ${count(forwarded)} requests</strong> in the last 24 hours (${percent(upstreamFailures, forwarded)}). <a href=${asked.link(`apis/${proxyId}`)}>Test it</a>.`
+    return html`<strong><bdi>${names.get(proxyId) ?? proxyId}</bdi> failed on ${count(upstreamFailures)} of ${count(forwarded)} requests</strong> in the last 24 hours (${percent(upstreamFailures, forwarded)}). <a href=${link(`apis/${proxyId}`)}>Test it</a>.`
   })
 }

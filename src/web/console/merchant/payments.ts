@@ -5,30 +5,16 @@ import type { PaymentPage, CustomerView } from '../../../payments/payments/listi
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import { html } from '../../kit/document.ts'
-import { ApiRefusal, permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
+import { queryOf, type AsRead, type PageApi } from '../api.ts'
+import { csvLink, filterChoice, isFiltered, oneOf, pager, rowsOf, searchForm } from '../lists.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import {
-  action,
-  choice,
-  copyable,
-  danger,
-  days,
-  facts,
-  field,
-  live,
-  pager,
-  table,
-  type TableColumn,
-  offsetOf,
-  offsetPager,
-  ROWS
-} from '../parts.ts'
+import { action, copyable, danger, days, facts, field, fieldsOf, live, table, type TableColumn } from '../parts.ts'
 import { may, status, amountIn, timeOf, sats, count } from '../words.ts'
 import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
 import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { deliveryColumns } from './webhooks.ts'
-import { refundColumns } from './refunds.ts'
+import { refundColumns, sendRefund } from './refunds.ts'
 
 /** A payment; only list items include satoshis. */
 export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][number]>>
@@ -62,30 +48,28 @@ export const paymentsPage: ConsolePage = {
   path: 'payments',
   summary: 'Payments, by status, time and text',
   async show(asked) {
-    const { api, query, link, root } = asked
-    const after = query.get('after')
+    const { api, query, link } = asked
     const filter = {
-      status: PAYMENT_STATUSES.find(name => name === query.get('status')),
+      status: oneOf(asked, 'status', PAYMENT_STATUSES),
       text: query.get('text'),
       from: query.get('from'),
       to: query.get('to')
     }
     const [page, sums] = await Promise.all([
-      api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after })}`),
+      api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after: query.get('after') })}`),
       asked.isRenewal ? null : totals(asked, '/api/payments', filter, 'Payments')
     ])
     const amount = await amounts(asked, page.payments)
-    const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
     return {
       title: 'Payments',
       content: html`
-        <form method="get" class="filter" role="search" aria-label="Payments">
-          ${choice('status', 'Status', [['', 'All'], ...PAYMENT_STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
+        ${searchForm(
+          'Payments',
+          html`${filterChoice('status', 'Status', PAYMENT_STATUSES, filter.status)}
           ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
-          ${days(filter.from, filter.to)}
-          <button class="button small" type="submit">Show</button>
-          <a class="button small" href=${link('till')}>Take a payment</a> <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
-        </form>
+          ${days(filter.from, filter.to)}`,
+          html`<a class="button small" href=${link('till')}>Take a payment</a> ${csvLink(asked, '/api/payments', filter, 'payments')}`
+        )}
         ${presets(asked, 'payments', filter)}
         ${sums}
         ${live(
@@ -101,12 +85,12 @@ export const paymentsPage: ConsolePage = {
               { title: 'Amount', cell: amount, isNumber: true }
             ],
             page.payments,
-            isFiltered
+            isFiltered(filter)
               ? html`<p>No payments match these filters. <a href=${link('payments')}>Show all</a></p>`
               : html`<p>No payments yet. <a href=${link('till')}>Take a payment here</a>, or create one with <code>POST /api/payments</code>.</p>`
           )
         )}
-        ${pager(link(`payments${queryOf(filter)}`), page.next, query)}`
+        ${pager(asked, 'payments', filter, page.next)}`
     }
   }
 }
@@ -117,15 +101,14 @@ export const paymentPage: ConsolePage = {
   path: 'payments/:invoiceId',
   summary: 'One payment as it went, with its refunds',
   async show(asked): Promise<PageContent> {
-    const { api, params } = asked
-    const id = encodeURIComponent(params['invoiceId'] ?? '')
+    const { api } = asked
+    const id = asked.id('invoiceId')
     // Refunds need the requested satoshis, which only the list has.
     const { payments } = await api.get<PaymentPage>(`/api/payments?text=${id}`)
     const found: PaymentItem =
-      payments.find(({ invoiceId }) => invoiceId === params['invoiceId']) ??
-      (await api.get<PaymentView>(`/api/payments/${id}`))
+      payments.find(({ invoiceId }) => invoiceId === id) ?? (await api.get<PaymentView>(`/api/payments/${id}`))
     // An account without a plan still sees its payments.
-    const refunds = await permitted<readonly RefundDetails[]>(api, `/api/refunds/invoice/${id}`)
+    const refunds = await api.permitted<readonly RefundDetails[]>(`/api/refunds/invoice/${id}`)
     const { deliveries } = await api.get<DeliveryPage>(
       `/api/merchant/webhooks/deliveries${queryOf({ invoiceId: found.invoiceId })}`
     )
@@ -188,13 +171,13 @@ export const paymentPage: ConsolePage = {
     }
   },
   async act(asked): Promise<RedirectTo> {
-    const to = `payments/${encodeURIComponent(asked.params['invoiceId'] ?? '')}`
+    const to = `payments/${asked.id('invoiceId')}`
     switch (asked.form.get('do')) {
       case 'cancel':
-        await asked.api.send({ method: 'POST', target: `/api/${to}/cancel` })
+        await asked.api.post(`/api/${to}/cancel`)
         return { to, done: 'canceled' }
       case 'refund':
-        await refund(asked)
+        await sendRefund(asked, asked.id('invoiceId'))
         return { to, done: 'refunded' }
       default:
         return { to }
@@ -213,29 +196,6 @@ function due({ link }: PageRequest, found: PaymentItem, amount: string): VNode {
     : next
 }
 
-async function refund({ api, form, params }: PageRequest): Promise<void> {
-  const refundAddress = (form.get('refundAddress') ?? '').trim()
-  const typed = (form.get('amountSatoshis') ?? '').trim()
-  if (refundAddress.length < 26 && !/@|:\/\//.test(refundAddress)) {
-    const words = 'Enter a Lightning address such as ada@example.com, a Lightning invoice or a Bitcoin address.'
-    throw new ApiRefusal(422, words, { refundAddress: words })
-  }
-  await api.send({
-    method: 'POST',
-    target: '/api/refunds',
-    // The form's key deduplicates double clicks and resubmissions.
-    headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
-    body: {
-      invoiceId: params['invoiceId'],
-      refundAddress,
-      refundType: /^(ln|lightning:)|@/i.test(refundAddress) ? 'ln' : 'chain',
-      // Non-numbers are sent verbatim for the API's message.
-      ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
-      ...(form.get('reason') ? { reason: form.get('reason') } : {})
-    }
-  })
-}
-
 /** Refundable satoshis (decision 55); 0 where refused. */
 function refundable({ status, amountSats, receivedSats }: PaymentItem, refunds: readonly RefundDetails[]): number {
   if (!REFUNDABLE_STATUSES.has(status)) return 0
@@ -251,7 +211,7 @@ interface Step {
 
 /** Cancellation in the audit log, which is kept for a year; else null. The API has no such state. */
 async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
-  const trail = await permitted<AuditPage>(api, `/api/merchant/audit${queryOf({ text: invoiceId })}`)
+  const trail = await api.permitted<AuditPage>(`/api/merchant/audit${queryOf({ text: invoiceId })}`)
   const done = trail?.entries.find(
     ({ operation, target, status }) =>
       operation === 'cancelPayment' && target['invoiceId'] === invoiceId && status !== null && status < 400
@@ -309,28 +269,26 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
 }
 
 /** `left`: received satoshis minus refunds. */
-function refundForm({ ctx, form, problem }: PageRequest, left: number): VNode {
+function refundForm(asked: PageRequest, left: number): VNode {
+  const { ctx, form, problem } = asked
+  const of = fieldsOf(asked, 'refund')
   return html`
     <details open=${problem !== null && form.get('do') === 'refund'}>
       <summary>Refund payment</summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
         ${field({
-          name: 'refundAddress',
+          ...of('refundAddress'),
           label: 'Lightning address, Lightning invoice or Bitcoin address',
-          value: form.get('refundAddress') ?? '',
-          problem: problem?.fields['refundAddress'],
           hint: 'Ask the customer for a Lightning address such as name@example.com, or an invoice for the amount.',
           attributes: { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' }
         })}
         ${field({
-          name: 'amountSatoshis',
+          ...of('amountSatoshis', String(left)),
           label: 'Satoshis (leave empty for the full remaining amount)',
-          value: form.get('amountSatoshis') ?? String(left),
-          problem: problem?.fields['amountSatoshis'],
           attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
         })}
-        ${field({ name: 'reason', label: 'Reason (only visible to you)', value: form.get('reason') ?? '', attributes: { maxlength: 500 } })}
+        ${field({ ...of('reason'), label: 'Reason (only visible to you)', attributes: { maxlength: 500 } })}
         <button class="button" type="submit">Refund</button>
       </form>
     </details>`
@@ -342,23 +300,17 @@ export const customersPage: ConsolePage = {
   path: 'customers',
   summary: 'Customers, with what they paid',
   async show(asked) {
-    const { api, link, query } = asked
+    const { link, query } = asked
     const text = query.get('text')
-    const offset = offsetOf(query)
-    const read = await api.get<readonly CustomerView[]>(
-      `/api/merchant/customers${queryOf({ text, skip: offset, take: ROWS + 1 })}`
-    )
+    const { rows, pages } = await rowsOf<CustomerView>(asked, '/api/merchant/customers', 'customers', { text })
     const value = await valued(
       asked,
-      read.map(({ sats }) => sats)
+      rows.map(({ sats }) => sats)
     )
     return {
       title: 'Customers',
       content: html`
-        <form method="get" class="filter" role="search" aria-label="Customers">
-          ${field({ name: 'text', label: 'Name or email', value: text ?? '', attributes: { type: 'search', maxlength: 200 } })}
-          <button class="button small" type="submit">Show</button>
-        </form>
+        ${searchForm('Customers', field({ name: 'text', label: 'Name or email', value: text ?? '', attributes: { type: 'search', maxlength: 200 } }))}
         ${table(
           'Customers',
           [
@@ -372,12 +324,12 @@ export const customersPage: ConsolePage = {
             { title: 'Payments', cell: ({ payments }) => count(payments), isNumber: true },
             { title: 'Received', cell: ({ sats }) => value(sats), isNumber: true }
           ],
-          read.slice(0, ROWS),
+          rows,
           text
             ? html`<p>No customers match this filter. <a href=${link('customers')}>Show all</a></p>`
             : html`<p>No payments with a customer's name or email yet. <a href=${link('till')}>Take a payment</a></p>`
         )}
-        ${offsetPager(at => link(`customers${queryOf({ text, offset: at })}`), offset, read.length > ROWS)}`
+        ${pages}`
     }
   }
 }

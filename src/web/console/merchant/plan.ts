@@ -51,32 +51,16 @@ export const planPage: ConsolePage = {
     switch (form.get('do')) {
       case 'portal': {
         const body = { returnUrl: address('plan') }
-        return leaving(
-          'Manage card',
-          (
-            await api.send<{ readonly portalUrl: string }>({
-              method: 'POST',
-              target: '/api/billing/customer-portal',
-              body
-            })
-          ).portalUrl
-        )
+        const { portalUrl } = await api.post<{ portalUrl: string }>('/api/billing/customer-portal', body)
+        return leaving('Manage card', portalUrl)
       }
       case 'card': {
         const body = { ...(await bought(api)), successUrl: address('plan'), cancelUrl: address('plan') }
-        const target = '/api/billing/create-checkout-session'
-        return leaving(
-          'Checkout',
-          (await api.send<{ readonly checkoutUrl: string }>({ method: 'POST', target, body })).checkoutUrl
-        )
+        const { checkoutUrl } = await api.post<{ checkoutUrl: string }>('/api/billing/create-checkout-session', body)
+        return leaving('Checkout', checkoutUrl)
       }
       case 'bitcoin': {
-        const target = '/api/bitcoin/create-subscription'
-        const { payUrl } = await api.send<{ readonly payUrl: string }>({
-          method: 'POST',
-          target,
-          body: await bought(api)
-        })
+        const { payUrl } = await api.post<{ payUrl: string }>('/api/bitcoin/create-subscription', await bought(api))
         return leaving('Invoice', payUrl)
       }
       default:

@@ -3,9 +3,10 @@ import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import { REFUND_STATUSES } from '../../../lightning/providers/payout-states.ts'
 import type { ListTotal } from '../../../engine/operations/keyset.ts'
 import { html } from '../../kit/document.ts'
-import { queryOf } from '../api.ts'
+import { invalid, queryOf } from '../api.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
-import { choice, figure, offsetOf, offsetPager, ROWS, table, type TableColumn } from '../parts.ts'
+import { filterChoice, oneOf, rowsOf, searchForm } from '../lists.ts'
+import { figure, table, type TableColumn } from '../parts.ts'
 import { status, count, short, timeOf } from '../words.ts'
 import { valued } from '../totals.ts'
 
@@ -32,28 +33,46 @@ export function refundedLink({ link }: Pick<PageRequest, 'link'>, invoiceId: str
     : html`<a href=${link(`payments/${invoiceId}`)}>Payment ${invoiceId}</a>`
 }
 
+/** Sends the refund of a form. */
+export async function sendRefund({ api, form }: Pick<PageRequest, 'api' | 'form'>, invoiceId: string): Promise<void> {
+  const refundAddress = form.text('refundAddress')
+  if (refundAddress.length < 26 && !/@|:\/\//.test(refundAddress))
+    throw invalid(
+      'refundAddress',
+      'Enter a Lightning address such as ada@example.com, a Lightning invoice or a Bitcoin address.'
+    )
+  const [amountSatoshis, reason] = [form.number('amountSatoshis'), form.text('reason')]
+  await api.post(
+    '/api/refunds',
+    {
+      invoiceId,
+      refundAddress,
+      refundType: /^(ln|lightning:)|@/i.test(refundAddress) ? 'ln' : 'chain',
+      ...(amountSatoshis === '' ? {} : { amountSatoshis }),
+      ...(reason === '' ? {} : { reason })
+    },
+    form.text('key')
+  )
+}
+
 export const refundsPage: ConsolePage = {
   id: 'getConsoleRefunds',
   console: 'merchant',
   path: 'refunds',
   summary: 'Refunds, by status',
   async show(asked) {
-    const { api, query, link } = asked
-    const chosen = REFUND_STATUSES.find(name => name === query.get('status'))
-    const offset = offsetOf(query)
-    const [read, total] = await Promise.all([
-      api.get<readonly RefundDetails[]>(`/api/refunds${queryOf({ status: chosen, skip: offset, take: ROWS + 1 })}`),
-      api.get<ListTotal>(`/api/refunds/total${queryOf({ status: chosen })}`)
+    const { api, link } = asked
+    const filter = { status: oneOf(asked, 'status', REFUND_STATUSES) }
+    const [{ rows, pages }, total] = await Promise.all([
+      rowsOf<RefundDetails>(asked, '/api/refunds', 'refunds', filter),
+      api.get<ListTotal>(`/api/refunds/total${queryOf(filter)}`)
     ])
-    const value = await valued(asked, [total.sats, ...read.map(({ amountSatoshis }) => amountSatoshis)])
+    const value = await valued(asked, [total.sats, ...rows.map(({ amountSatoshis }) => amountSatoshis)])
     const columns = refundColumns(value)
     return {
       title: 'Refunds',
       content: html`
-        <form method="get" class="filter" role="search" aria-label="Refunds">
-          ${choice('status', 'Status', [['', 'All'], ...REFUND_STATUSES.map(name => [name, name] as const)], chosen ?? '')}
-          <button class="button small" type="submit">Show</button>
-        </form>
+        ${searchForm('Refunds', filterChoice('status', 'Status', REFUND_STATUSES, filter.status))}
         <dl class="figures-row">${figure('Refunds', count(total.count))}${figure('Amount', value(total.sats))}</dl>
         ${table(
           'Refunds',
@@ -62,12 +81,12 @@ export const refundsPage: ConsolePage = {
             { title: 'Payment', cell: refund => refundedLink(asked, refund.invoiceId) },
             ...columns.slice(1)
           ],
-          read.slice(0, ROWS),
-          chosen === undefined
+          rows,
+          filter.status === undefined
             ? html`<p>No refunds yet. Open a <a href=${link('payments')}>payment</a> to refund it.</p>`
             : html`<p>No refunds match this filter. <a href=${link('refunds')}>Show all</a></p>`
         )}
-        ${offsetPager(at => link(`refunds${queryOf({ status: chosen, offset: at })}`), offset, read.length > ROWS)}`
+        ${pages}`
     }
   }
 }

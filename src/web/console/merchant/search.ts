@@ -1,17 +1,18 @@
-import type { VNode } from 'preact'
+import { t } from '../../../engine/formats/language.ts'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { SalePage, SaleView } from '../../../selling/sales/operations.ts'
 import type { OrderRow } from '../../../shop/orders/views.ts'
 import { html } from '../../kit/document.ts'
-import { permitted, queryOf, type AsRead } from '../api.ts'
+import { queryOf, type AsRead } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
-import { field, table } from '../parts.ts'
-import { status, sats, short, timeOf } from '../words.ts'
+import { field, table, type TableColumn } from '../parts.ts'
+import { orderState, status, sats, short, timeOf } from '../words.ts'
 import { paymentColumns, type PaymentItem } from './payments.ts'
 import { refundedLink } from './refunds.ts'
 
 type FoundOrder = AsRead<OrderRow>
+type Columns<T> = ReadonlyArray<TableColumn<T>>
 
 /** Results per kind. */
 const MOST = 10
@@ -25,15 +26,15 @@ export const searchPage: ConsolePage = {
   async show(asked) {
     const { api, link, query } = asked
     const text = (query.get('text') ?? '').trim().slice(0, 200)
-    const found = queryOf({ text, limit: MOST })
+    const newest = queryOf({ text, limit: MOST })
     const [paid, sold, refunds, orders] =
       text === ''
         ? [null, null, null, null]
         : await Promise.all([
-            api.get<PaymentPage>(`/api/payments${found}`),
-            api.get<SalePage>(`/api/merchant/sales${found}`),
-            permitted<readonly RefundDetails[]>(api, `/api/refunds${queryOf({ text, take: MOST })}`),
-            permitted<readonly OrderRow[]>(api, `/api/merchant/storefront/orders${queryOf({ text, pageSize: MOST })}`)
+            api.get<PaymentPage>(`/api/payments${newest}`),
+            api.get<SalePage>(`/api/merchant/sales${newest}`),
+            api.permitted<readonly RefundDetails[]>(`/api/refunds${queryOf({ text, take: MOST })}`),
+            api.permitted<readonly OrderRow[]>(`/api/merchant/storefront/orders${queryOf({ text, pageSize: MOST })}`)
           ])
     const payments: readonly PaymentItem[] = paid?.payments ?? []
     const customers = new Map(
@@ -41,12 +42,11 @@ export const searchPage: ConsolePage = {
         .filter(({ customerEmail, customerName }) => (customerEmail ?? customerName ?? '') !== '')
         .map(payment => [`${payment.customerEmail} ${payment.customerName}`, payment])
     )
-    const section = (id: string, name: string, all: string | null, content: VNode): VNode => html`
+    const found = <T>(id: string, title: string, columns: Columns<T>, rows: readonly T[] | null, all?: string) => html`
       <section aria-labelledby=${id}>
-        <div class="heading"><h2 id=${id}>${name}</h2>${all === null ? null : html`<a href=${all}>Show all</a>`}</div>
-        ${content}
+        <div class="heading"><h2 id=${id}>${t(title)}</h2>${all === undefined ? null : html`<a href=${link(`${all}${queryOf({ text })}`)}>Show all</a>`}</div>
+        ${table(title, columns, rows ?? [], html`<p>No matches.</p>`)}
       </section>`
-    const none = html`<p>No matches.</p>`
     return {
       title: 'Search',
       content: html`
@@ -59,81 +59,57 @@ export const searchPage: ConsolePage = {
             ? null
             : html`
           <p class="soft">Shows the ${MOST} newest of each kind.</p>
-          ${section(
-            'payments',
-            'Payments',
-            link(`payments${queryOf({ text })}`),
-            table('Payments', paymentColumns(asked), payments, none)
-          )}
-          ${section(
+          ${found('payments', 'Payments', paymentColumns(asked), payments, 'payments')}
+          ${found(
             'customers',
             'Customers',
-            null,
-            table(
-              'Customers',
-              [
-                { title: 'Name', cell: (one: PaymentItem) => html`<bdi>${one.customerName ?? '–'}</bdi>` },
-                {
-                  title: 'Payments',
-                  cell: ({ customerEmail, customerName }) =>
-                    html`<a href=${link(`payments${queryOf({ text: customerEmail ?? customerName })}`)}><bdi>${customerEmail ?? 'Show'}</bdi></a>`
-                }
-              ],
-              [...customers.values()],
-              none
-            )
+            [
+              { title: 'Name', cell: (one: PaymentItem) => html`<bdi>${one.customerName ?? '–'}</bdi>` },
+              {
+                title: 'Payments',
+                cell: ({ customerEmail, customerName }) =>
+                  html`<a href=${link(`payments${queryOf({ text: customerEmail ?? customerName })}`)}><bdi>${customerEmail ?? t('Show')}</bdi></a>`
+              }
+            ],
+            [...customers.values()]
           )}
-          ${section(
+          ${found(
             'sales',
             'Sales',
-            link(`sales${queryOf({ text })}`),
-            table(
-              'Sales',
-              [
-                { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
-                { title: 'When', cell: sale => timeOf(sale.soldAt) },
-                { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
-                { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true }
-              ],
-              sold?.sales ?? [],
-              none
-            )
+            [
+              { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
+              { title: 'When', cell: sale => timeOf(sale.soldAt) },
+              { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
+              { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true }
+            ],
+            sold?.sales ?? null,
+            'sales'
           )}
-          ${section(
+          ${found(
             'refunds',
             'Refunds',
-            null,
-            table(
-              'Refunds',
-              [
-                { title: 'Payment', cell: (refund: RefundDetails) => refundedLink(asked, refund.invoiceId) },
-                { title: 'Status', cell: refund => status(refund.status) },
-                { title: 'Created', cell: refund => timeOf(refund.createdAt) },
-                { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
-              ],
-              refunds ?? [],
-              none
-            )
+            [
+              { title: 'Payment', cell: (refund: RefundDetails) => refundedLink(asked, refund.invoiceId) },
+              { title: 'Status', cell: refund => status(refund.status) },
+              { title: 'Created', cell: refund => timeOf(refund.createdAt) },
+              { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+            ],
+            refunds
           )}
-          ${section(
+          ${found(
             'orders',
             'Orders',
-            null,
-            table(
-              'Orders',
-              [
-                {
-                  title: 'Order',
-                  cell: (one: FoundOrder) =>
-                    html`<a href=${link('store')}>${one.storefrontOrderNumber ?? one.orderId}</a>`
-                },
-                { title: 'Email', cell: one => html`<bdi>${one.email ?? '–'}</bdi>` },
-                { title: 'Status', cell: one => one.status },
-                { title: 'Created', cell: one => timeOf(one.createdAt) }
-              ],
-              orders ?? [],
-              none
-            )
+            [
+              {
+                title: 'Order',
+                cell: (one: FoundOrder) =>
+                  html`<a href=${link('store')}>${one.storefrontOrderNumber ?? one.orderId}</a>`
+              },
+              { title: 'Email', cell: one => html`<bdi>${one.email ?? '–'}</bdi>` },
+              { title: 'Status', cell: one => orderState(one.status) },
+              { title: 'Created', cell: one => timeOf(one.createdAt) }
+            ],
+            orders
           )}`
         }`
     }

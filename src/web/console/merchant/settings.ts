@@ -55,47 +55,40 @@ export const settingsPage: ConsolePage = {
       case 'provider':
         return await saveKey({ api, form }, slot)
       case 'test':
-        return verdict(t('Key tested'), await tried(api, slot))
+        return verdict(t('Key tested'), await api.post<KeyVerdictView>(`/api/merchant/validate-${slot}`))
       case 'remove':
         await expectSameKeys({ api, form })
-        await api.send({ method: 'DELETE', target: `/api/merchant/${slot}-key` })
+        await api.delete(`/api/merchant/${slot}-key`)
         return { to: 'settings', done: 'removed' }
       case 'choose': {
         const { paymentProvider } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, paymentProvider.slot)
-        await api.send({ method: 'PUT', target: '/api/merchant/payment-provider', body: { provider: slot } })
+        await api.put('/api/merchant/payment-provider', { provider: slot })
         return { to: 'settings', done: 'saved' }
       }
       case 'notices':
-        await api.send({
-          method: 'PUT',
-          target: '/api/merchant/notices',
-          body: { off: Object.keys(NOTICES).filter(name => !form.getAll('notices').includes(name)) }
+        await api.put('/api/merchant/notices', {
+          off: Object.keys(NOTICES).filter(name => !form.getAll('notices').includes(name))
         })
         return { to: 'settings', done: 'saved' }
       case 'name':
         expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).name)
-        await api.send({ method: 'PUT', target: '/api/merchant/name', body: { name: form.get('name') ?? '' } })
+        await api.put('/api/merchant/name', { name: form.text('name') })
         return { to: 'settings', done: 'saved' }
       case 'email':
         expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).email)
-        await api.send({
-          method: 'PUT',
-          target: '/api/merchant/email',
-          body: { email: (form.get('email') ?? '').trim() }
-        })
+        await api.put('/api/merchant/email', { email: form.text('email') })
         return { to: 'settings', done: 'saved' }
       case 'receipt': {
         const { receiptNote } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, receiptNote ?? '')
-        await api.send({ method: 'PUT', target: '/api/merchant/receipt-note', body: { note: form.get('receipt') } })
+        await api.put('/api/merchant/receipt-note', { note: form.text('receipt') })
         return { to: 'settings', done: 'saved' }
       }
       case 'colour': {
         const { colour } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, colour ?? '')
-        const typed = (form.get('colour') ?? '').trim()
-        await api.send({ method: 'PUT', target: '/api/merchant/colour', body: { colour: typed === '' ? null : typed } })
+        await api.put('/api/merchant/colour', { colour: form.text('colour') || null })
         return { to: 'settings', done: 'saved' }
       }
       default:
@@ -219,10 +212,8 @@ function textSection(
 
 async function saveKey({ api, form }: Pick<PageRequest, 'api' | 'form'>, slot: string): Promise<PageContent> {
   await expectSameKeys({ api, form })
-  const { message } = await api.send<{ readonly message: string }>({
-    method: 'PUT',
-    target: `/api/merchant/${slot}-key?test=true`,
-    body: { [`${slot}ApiKey`]: (form.get('key') ?? '').trim() }
+  const { message } = await api.put<{ readonly message: string }>(`/api/merchant/${slot}-key?test=true`, {
+    [`${slot}ApiKey`]: form.text('key')
   })
   return verdict(t('Key saved'), { isValid: true, message })
 }
@@ -241,10 +232,6 @@ function keysMark(providers: readonly SettingsView['providers'][number][]): stri
 
 function isKeyed(providers: readonly SettingsView['providers'][number][], slot: string): boolean {
   return providers.some(one => one.slot === slot && one.hasKey)
-}
-
-async function tried(api: PageRequest['api'], slot: string): Promise<KeyVerdictView> {
-  return await api.send<KeyVerdictView>({ method: 'POST', target: `/api/merchant/validate-${slot}` })
 }
 
 function verdict(title: string, { isValid, message }: KeyVerdictView): PageContent {

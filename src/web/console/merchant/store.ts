@@ -5,7 +5,9 @@ import type { IntegrationView } from '../../../shop/stores/integration-schema.ts
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, queryOf, type AsRead } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, danger, facts, field, figure, table, ticks } from '../parts.ts'
+import { filterChoice, numberedPager, oneOf, pageOf, ROWS, viewForm } from '../lists.ts'
+import { action, badge, danger, facts, field, fieldsOf, figure, table, ticks } from '../parts.ts'
+import { sendRefund } from './refunds.ts'
 import { ORDER_STATES, orderState, forRole, may, count, amountIn, percent, sats, timeOf } from '../words.ts'
 
 const STORE = '/api/merchant/storefront'
@@ -20,7 +22,6 @@ const WAYS_OUT: Readonly<Record<NonNullable<OrderRow['failure']>['reason'], stri
   store_access: 'Save valid credentials below; the buyer then submits the address again.',
   store_closed: 'Reopen the store; the buyer then submits the address again.'
 }
-const PAGE = 50
 
 export const storePage: ConsolePage = {
   id: 'getConsoleStore',
@@ -32,64 +33,47 @@ export const storePage: ConsolePage = {
     return { title: 'Store', content: store === null ? opening(asked) : await opened(asked, store) }
   },
   async act({ api, form }): Promise<RedirectTo> {
-    const text = (name: string): string => (form.get(name) ?? '').trim()
-    const change = async (body: object): Promise<RedirectTo> => {
-      await api.send({ method: 'PUT', target: STORE, body })
-      return { to: 'store', done: 'saved' }
-    }
     switch (form.get('do')) {
       case 'open':
-        await api.send({
-          method: 'POST',
-          target: STORE,
-          body: { slug: text('slug'), storefrontDomain: text('storefrontDomain'), ...credentials(form) }
+        await api.post(STORE, {
+          slug: form.text('slug'),
+          storefrontDomain: form.text('storefrontDomain'),
+          ...credentials(form)
         })
         return { to: 'store', done: 'made' }
       case 'credentials': {
         const { updatedAt } = await api.get<IntegrationView>(STORE)
         expectUnchanged(form, updatedAt, t`as saved at ${updatedAt}`)
-        return await change(credentials(form))
+        await api.put(STORE, credentials(form))
+        break
       }
       case 'close':
       case 'resume':
         expectUnchanged(form, stateInWords(await api.get<IntegrationView>(STORE)))
-        return await change({ isActive: form.get('do') === 'resume' })
+        await api.put(STORE, { isActive: form.get('do') === 'resume' })
+        break
       case 'settings':
         expectUnchanged(form, shownOf(await api.get<IntegrationView>(STORE)))
-        return await change({
-          domesticShippingUsd: exactly(text('domesticShippingUsd')),
-          claimWindowDays: numberOf(text('claimWindowDays')),
+        await api.put(STORE, {
+          domesticShippingUsd: exactly(form.text('domesticShippingUsd')),
+          claimWindowDays: form.number('claimWindowDays'),
           domesticOnly: form.getAll('is').includes('domesticOnly'),
           listInRegistry: form.getAll('is').includes('listInRegistry'),
-          registryDescription: text('registryDescription') === '' ? null : text('registryDescription')
+          registryDescription: form.text('registryDescription') || null
         })
+        break
       case 'refund':
-        await api.send({
-          method: 'POST',
-          target: '/api/refunds',
-          // The form's key deduplicates double clicks.
-          headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
-          body: {
-            invoiceId: text('orderId'),
-            refundAddress: text('refundAddress'),
-            refundType: /^ln/i.test(text('refundAddress')) ? 'ln' : 'chain',
-            amountSatoshis: numberOf(text('amountSatoshis'))
-          }
-        })
+        await sendRefund({ api, form }, form.text('orderId'))
         return { to: 'store', done: 'refunded' }
       case 'refresh':
-        await api.send({ method: 'POST', target: `${STORE}/refresh-shop-info` })
-        await api.send({ method: 'POST', target: `${STORE}/invalidate-cache` })
-        return { to: 'store', done: 'saved' }
+        await api.post(`${STORE}/refresh-shop-info`)
+        await api.post(`${STORE}/invalidate-cache`)
+        break
       default:
         return { to: 'store' }
     }
+    return { to: 'store', done: 'saved' }
   }
-}
-
-/** Non-numbers are sent verbatim for the API's message. */
-function numberOf(typed: string): number | string {
-  return /^\d{1,15}$/.test(typed) ? Number(typed) : typed
 }
 
 function exactly(typed: string): ReturnType<typeof JSON.rawJSON> | string {
@@ -101,10 +85,8 @@ function inDollars(amount: string): string {
   return cents === '' ? whole : `${whole}.${cents.padEnd(2, '0')}`
 }
 
-function credentials(form: URLSearchParams): Readonly<Record<string, string>> {
-  const given = ['adminApiToken', 'clientId', 'clientSecret'].map(
-    name => [name, (form.get(name) ?? '').trim()] as const
-  )
+function credentials(form: PageRequest['form']): Readonly<Record<string, string>> {
+  const given = ['adminApiToken', 'clientId', 'clientSecret'].map(name => [name, form.text(name)] as const)
   return Object.fromEntries(given.filter(([, value]) => value !== ''))
 }
 
@@ -117,7 +99,7 @@ function credentialFields({ problem }: PageRequest): VNode {
 }
 
 function opening(asked: PageRequest): VNode {
-  const { form, problem } = asked
+  const of = fieldsOf(asked, 'open')
   return html`
     <p>No store yet. Sell your shop's products for bitcoin: people and programs buy here, and orders appear in your shop as paid.</p>
     ${forRole(
@@ -125,8 +107,8 @@ function opening(asked: PageRequest): VNode {
       'editor',
       html`<form method="post" class="form">
         <input type="hidden" name="do" value="open" />
-        ${field({ name: 'slug', label: 'Name in the URL', value: form.get('slug') ?? '', problem: problem?.fields['slug'], hint: 'Lowercase letters, digits and dashes. Cannot be changed later.', attributes: { required: true, maxlength: 63, placeholder: 'example-books' } })}
-        ${field({ name: 'storefrontDomain', label: 'Shop domain', value: form.get('storefrontDomain') ?? '', problem: problem?.fields['storefrontDomain'], attributes: { required: true, maxlength: 253, placeholder: 'example.myshopify.com' } })}
+        ${field({ ...of('slug'), label: 'Name in the URL', hint: 'Lowercase letters, digits and dashes. Cannot be changed later.', attributes: { required: true, maxlength: 63, placeholder: 'example-books' } })}
+        ${field({ ...of('storefrontDomain'), label: 'Shop domain', attributes: { required: true, maxlength: 253, placeholder: 'example.myshopify.com' } })}
         ${credentialFields(asked)}
         <button class="button" type="submit">Open store</button>
       </form>`
@@ -134,15 +116,13 @@ function opening(asked: PageRequest): VNode {
 }
 
 async function opened(asked: PageRequest, store: Store): Promise<VNode> {
-  const { api, link, query, root } = asked
-  const status = STATUSES.find(name => name === query.get('status'))
-  const page = Math.max(1, Math.trunc(Number(query.get('page')) || 1))
+  const { api, root } = asked
+  const status = oneOf(asked, 'status', STATUSES)
   const [stats, orders] = await Promise.all([
     api.get<StatsView>(`${STORE}/stats`),
-    api.get<readonly OrderRow[]>(`${STORE}/orders${queryOf({ status, page, pageSize: PAGE })}`)
+    api.get<readonly OrderRow[]>(`${STORE}/orders${queryOf({ status, page: pageOf(asked), pageSize: ROWS })}`)
   ])
   const { total } = stats
-  const goOn = (to: number) => link(`store${queryOf({ status, page: to === 1 ? null : to })}`)
   return html`
     ${problems(store, orders)}
     ${facts([
@@ -160,10 +140,14 @@ async function opened(asked: PageRequest, store: Store): Promise<VNode> {
     </dl>
     <section aria-labelledby="orders">
       <div class="heading"><h2 id="orders">Orders</h2>
-        <form method="get" class="filter">
-          ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, ORDER_STATES[name][0]] as const)], status ?? '')}
-          <button class="button small second" type="submit">Show</button>
-        </form>
+        ${viewForm(
+          filterChoice(
+            'status',
+            'Status',
+            STATUSES.map(name => [name, ORDER_STATES[name][0]] as const),
+            status
+          )
+        )}
       </div>
       ${table(
         'Orders',
@@ -182,10 +166,7 @@ async function opened(asked: PageRequest, store: Store): Promise<VNode> {
         orders,
         html`<p>${status === undefined ? t("No orders yet. Share the store's address, or list it in /llms.txt below, where programs find it.") : t('No orders match this filter.')}</p>`
       )}
-      <nav class="pager" aria-label="Pages">
-        ${page === 1 ? null : html`<a href=${goOn(page - 1)}>Newer</a>`}
-        ${orders.length < PAGE ? null : html`<a href=${goOn(page + 1)}>Older</a>`}
-      </nav>
+      ${numberedPager(asked, 'store', { status }, orders.length === ROWS)}
     </section>
     ${may(asked, 'editor') ? settings(asked, store) : null}`
 }
@@ -219,6 +200,8 @@ function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Ord
     ${refundRequest === undefined || refundedAt !== undefined ? null : html`<p class="soft">The buyer requested a refund.</p>`}`
 }
 
+const REFUND_FIELD = { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' } as const
+
 /** Only for a paid order that the shop rejected or canceled: others are refunded in the shop. */
 function refundForm(asked: PageRequest, order: Order): VNode | string {
   const { ctx, form } = asked
@@ -226,37 +209,32 @@ function refundForm(asked: PageRequest, order: Order): VNode | string {
   const isOurs = status === 'PaidAwaitingDetails' || canceledAt !== undefined
   if (paidSats === null || refundedAt !== undefined || !isOurs || !may(asked, 'editor')) return '–'
   const isTyped = form.get('orderId') === orderId
+  const of = fieldsOf(asked, isTyped ? 'refund' : 'another refund')
   return html`
     <details open=${isTyped}>
       <summary>Refund order<span class="unseen"> ${orderId}</span></summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="orderId" value=${orderId} />
         <input type="hidden" name="key" value=${isTyped ? form.get('key') : `${ctx.correlationId}-${orderId}`} />
-        ${named(orderId, 'refundAddress', t('Refund address'), (isTyped ? form.get('refundAddress') : refundRequest?.refundAddress) ?? '', 'text')}
-        ${named(orderId, 'amountSatoshis', 'Satoshis', (isTyped ? form.get('amountSatoshis') : null) ?? String(paidSats), 'numeric')}
+        ${field({ ...of('refundAddress', refundRequest?.refundAddress), id: `refundAddress-${orderId}`, label: 'Refund address', attributes: { ...REFUND_FIELD, inputmode: 'text' } })}
+        ${field({ ...of('amountSatoshis', String(paidSats)), id: `amountSatoshis-${orderId}`, label: 'Satoshis', attributes: { ...REFUND_FIELD, inputmode: 'numeric' } })}
         <button class="button small danger" type="submit">Refund<span class="unseen"> ${orderId}</span></button>
       </form>
     </details>`
 }
 
-/** A field with an id unique among the page's forms. */
-function named(of: string, name: string, label: string, value: string, mode: 'text' | 'numeric'): VNode {
-  const id = `${name}-${of}`
-  return html`<div class="input"><label for=${id}>${label}</label><input id=${id} name=${name} value=${value} inputmode=${mode} required maxlength="500" autocomplete="off" spellcheck="false" /></div>`
-}
-
 function settings(asked: PageRequest, store: Store): VNode {
-  const { form, problem } = asked
+  const { form } = asked
+  const of = fieldsOf(asked, 'settings')
   const isTyped = form.get('do') === 'settings'
-  const value = (name: string, now: string): string => (isTyped ? (form.get(name) ?? '') : now)
   const is = [store.domesticOnly ? 'domesticOnly' : '', store.listInRegistry ? 'listInRegistry' : '']
   return html`
     <section aria-labelledby="settings"><h2 id="settings">Selling settings</h2>
       <form method="post" class="form">
         <input type="hidden" name="do" value="settings" />
         <input type="hidden" name="was" value=${shownOf(store)} />
-        ${field({ name: 'domesticShippingUsd', label: 'Shipping, in US dollars', value: value('domesticShippingUsd', inDollars(String(store.domesticShippingUsd))), problem: problem?.fields['domesticShippingUsd'], attributes: { inputmode: 'decimal', maxlength: 12, required: true } })}
-        ${field({ name: 'claimWindowDays', label: 'Days for buyers to enter their address', value: value('claimWindowDays', String(store.claimWindowDays)), problem: problem?.fields['claimWindowDays'], attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
+        ${field({ ...of('domesticShippingUsd', inDollars(String(store.domesticShippingUsd))), label: 'Shipping, in US dollars', attributes: { inputmode: 'decimal', maxlength: 12, required: true } })}
+        ${field({ ...of('claimWindowDays', String(store.claimWindowDays)), label: 'Days for buyers to enter their address', attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
         ${ticks(
           'is',
           'Options',
@@ -267,7 +245,7 @@ function settings(asked: PageRequest, store: Store): VNode {
           isTyped ? form.getAll('is') : is,
           'Set free shipping and tax locations with PUT /api/merchant/storefront.'
         )}
-        ${field({ name: 'registryDescription', label: 'Description in the directory', value: value('registryDescription', store.registryDescription ?? ''), problem: problem?.fields['registryDescription'], attributes: { maxlength: 500 } })}
+        ${field({ ...of('registryDescription', store.registryDescription ?? ''), label: 'Description in the directory', attributes: { maxlength: 500 } })}
         <button class="button" type="submit">Save</button>
       </form>
     </section>

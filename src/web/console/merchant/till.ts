@@ -5,7 +5,7 @@ import type { PaymentLinkView } from '../../../payments/payments/links.ts'
 import type { PaymentView } from '../../../payments/payments/schema.ts'
 import { bitcoinAmount } from '../../kit/amounts.ts'
 import { html } from '../../kit/document.ts'
-import { ApiRefusal } from '../api.ts'
+import { invalid } from '../api.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
 import { action, choice, copyable, field, fieldsOf, table } from '../parts.ts'
 import { forRole, may, amountIn, timeOf } from '../words.ts'
@@ -38,24 +38,16 @@ export const tillPage: ConsolePage = {
   async act({ api, form }): Promise<RedirectTo> {
     switch (form.get('do')) {
       case 'payment': {
-        const key = form.get('key') ?? ''
-        const { invoiceId } = await api.send<PaymentView>({
-          method: 'POST',
-          target: '/api/payments',
-          // The form's key deduplicates double clicks and resubmissions.
-          headers: ['Idempotency-Key', `console-${key}`],
-          body: {
-            orderId: (form.get('orderId') ?? '').trim() || `till-${key.replaceAll('-', '').slice(0, 12)}`,
-            ...amountInput(form)
-          }
-        })
+        const key = form.text('key')
+        const orderId = form.text('orderId') || `till-${key.replaceAll('-', '').slice(0, 12)}`
+        const { invoiceId } = await api.post<PaymentView>('/api/payments', { orderId, ...amountInput(form) }, key)
         return { to: `payments/${invoiceId}` }
       }
       case 'link':
-        await api.send({ method: 'POST', target: LINKS, body: amountInput(form, true) })
+        await api.post(LINKS, amountInput(form, true))
         return { to: 'till', done: 'made' }
       case 'remove':
-        await api.send({ method: 'DELETE', target: `${LINKS}/${encodeURIComponent(form.get('linkId') ?? '')}` })
+        await api.delete(`${LINKS}/${encodeURIComponent(form.text('linkId'))}`)
         return { to: 'till', done: 'removed' }
       default:
         return { to: 'till' }
@@ -64,20 +56,14 @@ export const tillPage: ConsolePage = {
 }
 
 /** @throws ApiRefusal for 0, which would be a demo that pays itself */
-function amountInput(form: URLSearchParams, isOptional = false) {
-  const typed = (form.get('amount') ?? '').trim()
-  const unit = form.get('currency') ?? ''
-  const description = (form.get('description') ?? '').trim()
+function amountInput(form: PageRequest['form'], isOptional = false) {
+  const [typed, unit, description] = [form.text('amount'), form.text('currency'), form.text('description')]
   const shared = { currency: unit === 'sats' ? 'BTC' : unit, ...(description === '' ? {} : { description }) }
   if (typed === '' && isOptional) return shared
   const isWhole = /^\d{1,16}$/.test(typed)
-  if (unit === 'sats' && !isWhole) throw wrongAmount('Enter a whole number of satoshis, such as 2500.')
-  if (/^[0.]*$/.test(typed)) throw wrongAmount('Enter an amount above 0.')
+  if (unit === 'sats' && !isWhole) throw invalid('amount', 'Enter a whole number of satoshis, such as 2500.')
+  if (/^[0.]*$/.test(typed)) throw invalid('amount', 'Enter an amount above 0.')
   return { ...shared, amount: unit === 'sats' ? bitcoinAmount(Number(typed)) : typed }
-}
-
-function wrongAmount(words: string): ApiRefusal {
-  return new ApiRefusal(422, words, { amount: words })
 }
 
 function columnsOf(asked: PageRequest) {
@@ -126,7 +112,7 @@ function linkForm(asked: PageRequest, features: Features): VNode {
 function amountFields(asked: PageRequest, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
   const of = fieldsOf(asked, form)
   const names = ['BTC', 'USD', ...(multiCurrencyEnabled ? ['EUR', 'GBP'] : [])]
-  const units = [['sats', 'Satoshis'] as const, ...names.map(name => [name, name] as const)]
+  const units = [['sats', 'Satoshis'] as const, ...names]
   const pad = html`<div class="pad" data-pad="payment-amount" hidden>${PAD.map(
     key =>
       html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? 'Delete' : key}>${key}</button>`

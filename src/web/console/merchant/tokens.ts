@@ -1,11 +1,13 @@
 import type { VNode } from 'preact'
 import type { BalanceEntryView, BalanceView } from '../../../selling/balances/operations.ts'
 import { html } from '../../kit/document.ts'
-import { queryOf } from '../api.ts'
+import { rowsOf } from '../lists.ts'
 import type { ConsolePage } from '../page.ts'
-import { badge, facts, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
+import { badge, facts, table } from '../parts.ts'
 import { may, sats, short, timeOf } from '../words.ts'
 import { listOf, revocation } from '../sales.ts'
+
+const BALANCES = '/api/merchant/balances'
 
 export const tokensPage: ConsolePage = {
   id: 'getConsoleTokens',
@@ -13,9 +15,8 @@ export const tokensPage: ConsolePage = {
   path: 'tokens',
   summary: 'Bundles and sessions that buyers have, with what is left of each',
   async show(asked) {
-    const { api, link, query } = asked
-    const skip = offsetOf(query)
-    const balances = await api.get<readonly BalanceView[]>(`/api/merchant/balances${queryOf({ skip, take: ROWS + 1 })}`)
+    const { link } = asked
+    const { rows, pages } = await rowsOf<BalanceView>(asked, BALANCES, 'tokens')
     return {
       title: 'Tokens',
       content: html`
@@ -41,14 +42,14 @@ export const tokensPage: ConsolePage = {
                   : revocation(asked, one.id, 'It stops working, and the rest is not refunded automatically.')
             }
           ],
-          balances.slice(0, ROWS),
+          rows,
           html`<p>No balances yet. To bill by usage, add <code>meter</code> to an entry of an API's <code>endpoints</code>: a payment buys a balance that requests draw from.</p>`
         )}
-        ${offsetPager(offset => link(`tokens${queryOf({ offset })}`), skip, balances.length > ROWS)}`
+        ${pages}`
     }
   },
   async act({ api, form }) {
-    await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    await api.delete(`/api/merchant/tokens/${encodeURIComponent(form.text('hash'))}`)
     return { to: listOf('tokens', form), done: 'revoked' }
   }
 }
@@ -63,12 +64,9 @@ export const tokenPage: ConsolePage = {
   console: 'merchant',
   path: 'tokens/:balanceId',
   summary: 'List the charges of one balance',
-  async show({ api, link, params, query }) {
-    const id = params['balanceId'] ?? ''
-    const skip = offsetOf(query)
-    const entries = await api.get<readonly BalanceEntryView[]>(
-      `/api/merchant/balances/${encodeURIComponent(id)}/entries${queryOf({ skip, take: ROWS + 1 })}`
-    )
+  async show(asked) {
+    const id = asked.id('balanceId')
+    const { rows, pages } = await rowsOf<BalanceEntryView>(asked, `${BALANCES}/${id}/entries`, `tokens/${id}`)
     return {
       title: 'Balance',
       content: html`
@@ -83,10 +81,10 @@ export const tokenPage: ConsolePage = {
             { title: 'Charged', cell: one => msats(one.msat), isNumber: true },
             { title: 'Not covered', cell: one => msats(one.unpaidMsat), isNumber: true }
           ],
-          entries.slice(0, ROWS),
+          rows,
           html`<p>No requests have used this balance yet.</p>`
         )}
-        ${offsetPager(offset => link(`tokens/${encodeURIComponent(id)}${queryOf({ offset })}`), skip, entries.length > ROWS)}`
+        ${pages}`
     }
   }
 }

@@ -3,14 +3,15 @@ import type { VNode } from 'preact'
 import type { ProxyTrafficView, RequestPage } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
-import { lineChart } from '../chart.ts'
+import { lineChart, linesOf, timesOf } from '../chart.ts'
+import { csvLink, filterChoice, oneOf, pager, searchForm, viewForm } from '../lists.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
-import { choice, figure, kept, badge, field, live, pager, table, type Tone } from '../parts.ts'
+import { choice, figure, kept, badge, field, live, table, type Tone } from '../parts.ts'
 import { count, latency, percent, timeOf } from '../words.ts'
 import type { ProxyView } from '../../../payments/proxies/schema.ts'
 
 const DAY = 86_400_000
-const STEPS = { '1h': { name: 'hour', length: 3_600_000 }, '1d': { name: 'day', length: DAY } } as const
+const STEPS = { '1h': 'hour', '1d': 'day' } as const
 
 /**
  * One API or all, over a day by hour or 30 days, by the page's query.
@@ -23,34 +24,20 @@ export async function apiTraffic({ api, ctx, query }: PageRequest, proxyId: stri
 }
 
 export function apiTrafficSection(
-  { link, params, query }: PageRequest,
-  { step, from, to, total, points }: ProxyTrafficView
+  { id, link, query }: PageRequest,
+  { points, total, ...period }: ProxyTrafficView
 ): VNode {
-  const { name, length } = STEPS[step]
-  const times: number[] = []
-  for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += length) times.push(at)
-  const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
-  const line = (
-    called: string,
-    of: (point: ProxyTrafficView['total']) => number | string | null,
-    without: number | null = 0
-  ) => ({
-    name: called,
-    values: times.map(time => {
-      const point = byTime.get(time)
-      if (point === undefined) return without
-      const value = of(point)
-      return value === null ? null : Number(value)
-    })
-  })
+  const name = STEPS[period.step]
+  const times = timesOf(name, period)
+  const line = linesOf(points, times)
+  const proxyId = id('proxyId')
   const chart = { step: name, times, format: count } as const
   return html`
     <section aria-labelledby="traffic">
       <div class="heading">
         <h2 id="traffic">Traffic</h2>
-        ${params['proxyId'] === undefined ? null : html`<a href=${link(`apis/${params['proxyId']}/requests`)}>Request log</a>`}
-        <form method="get" class="filter">
-          ${kept(query, 'by', 'of')}
+        ${proxyId === '' ? null : html`<a href=${link(`apis/${proxyId}/requests`)}>Request log</a>`}
+        ${viewForm(html`${kept(query, 'by', 'of')}
           ${choice(
             'over',
             'Period',
@@ -58,10 +45,8 @@ export function apiTrafficSection(
               ['day', '1 day'],
               ['month', '30 days']
             ],
-            query.get('over') === 'month' ? 'month' : 'day'
-          )}
-          <button class="button small second" type="submit">Show</button>
-        </form>
+            query.get('over')
+          )}`)}
       </div>
       <dl class="figures-row">
         ${figure('Requests', count(total.requests))}
@@ -98,6 +83,7 @@ export function apiTrafficSection(
 }
 
 const STATUSES = ['2xx', '3xx', '4xx', '5xx'] as const
+const REQUESTS = '/api/merchant/requests'
 
 function tone(status: number): Tone {
   return status >= 500 ? 'bad' : status >= 400 ? 'wait' : 'good'
@@ -108,38 +94,35 @@ export const requestsPage: ConsolePage = {
   console: 'merchant',
   path: 'apis/:proxyId/requests',
   summary: 'The last 1,000 requests of an API, by status, payment and path',
-  async show({ api, link, params, query, root }) {
-    const proxyId = params['proxyId'] ?? ''
-    const proxy = await api.get<ProxyView>(`/api/proxy/${encodeURIComponent(proxyId)}`)
-    const after = query.get('after')
+  async show(asked) {
+    const { api, id, link, query } = asked
+    const { name, proxyId } = await api.get<ProxyView>(`/api/proxy/${id('proxyId')}`)
     const filter = {
-      status: STATUSES.find(name => name === query.get('status')),
-      paid: ['true', 'false'].find(name => name === query.get('paid')),
+      status: oneOf(asked, 'status', STATUSES),
+      paid: oneOf(asked, 'paid', ['true', 'false']),
       text: query.get('text')
     }
-    const here = link(`apis/${proxy.proxyId}/requests${queryOf(filter)}`)
-    const target = `/api/merchant/requests${queryOf({ proxyId: proxy.proxyId, ...filter, after })}`
+    const target = `${REQUESTS}${queryOf({ proxyId, ...filter, after: query.get('after') })}`
     const { requests, next } = await api.get<RequestPage>(target)
     return {
-      title: t`Requests: ${proxy.name}`,
+      title: t`Requests: ${name}`,
       content: html`
-        <p><a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>. The last 1,000 requests of up to 30 days, without bodies, queries and client addresses.</p>
-        <form method="get" class="filter" role="search" aria-label="Requests">
-          ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
-          ${choice(
+        <p><a href=${link(`apis/${proxyId}`)}><bdi>${name}</bdi></a>. The last 1,000 requests of up to 30 days, without bodies, queries and client addresses.</p>
+        ${searchForm(
+          'Requests',
+          html`${filterChoice('status', 'Status', STATUSES, filter.status)}
+          ${filterChoice(
             'paid',
             'Payment',
             [
-              ['', 'All'],
               ['true', 'Paid'],
               ['false', 'Unpaid']
             ],
-            filter.paid ?? ''
+            filter.paid
           )}
-          ${field({ name: 'text', label: 'Path or correlation ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
-          <button class="button small" type="submit">Show</button>
-          <a class="button small second" href=${`${root}api/merchant/requests${queryOf({ proxyId: proxy.proxyId, ...filter, format: 'csv' })}`} download="requests.csv">CSV</a>
-        </form>
+          ${field({ name: 'text', label: 'Path or correlation ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}`,
+          csvLink(asked, REQUESTS, { proxyId, ...filter }, 'requests')
+        )}
         ${live(
           'list',
           table(
@@ -148,7 +131,7 @@ export const requestsPage: ConsolePage = {
               { title: 'Time', cell: request => timeOf(request.at) },
               { title: 'Request', cell: ({ method, path }) => html`<code>${method} <bdi>${path}</bdi></code>` },
               { title: 'Status', cell: ({ status }) => badge(String(status), tone(status)) },
-              { title: 'Payment', cell: ({ isPaid }) => (isPaid ? 'Paid' : 'Unpaid') },
+              { title: 'Payment', cell: ({ isPaid }) => (isPaid ? t('Paid') : t('Unpaid')) },
               { title: 'Latency', cell: ({ latencyMs }) => latency(latencyMs), isNumber: true },
               { title: 'Correlation ID', cell: ({ correlationId }) => html`<code>${correlationId}</code>` }
             ],
@@ -156,7 +139,7 @@ export const requestsPage: ConsolePage = {
             html`<p>No requests match. New requests appear within ten seconds.</p>`
           )
         )}
-        ${pager(here, next, query)}`
+        ${pager(asked, `apis/${proxyId}/requests`, filter, next)}`
     }
   }
 }

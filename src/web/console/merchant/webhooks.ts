@@ -12,13 +12,10 @@ import type { ConsolePage, RedirectTo, PageContent, PageRequest } from '../page.
 import {
   action,
   badge,
-  choice,
   field,
+  fieldsOf,
   live,
   table,
-  offsetOf,
-  offsetPager,
-  ROWS,
   copyable,
   danger,
   facts,
@@ -26,6 +23,7 @@ import {
   type TableColumn,
   type Tone
 } from '../parts.ts'
+import { filterChoice, numberedPager, oneOf, pageOf, ROWS, viewForm } from '../lists.ts'
 import { forRole, may, timeOf } from '../words.ts'
 import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
@@ -38,16 +36,19 @@ export const webhooksPage: ConsolePage = {
   path: 'webhooks',
   summary: 'Webhook endpoints and deliveries',
   async show(asked): Promise<PageContent> {
-    const { api, form, link, problem, query } = asked
-    const status = STATUSES.find(name => name === query.get('status'))
-    const offset = offsetOf(query)
-    const endpoints = await api.get<readonly EndpointView[]>('/api/merchant/webhooks/endpoints')
+    const { api, form, link } = asked
+    const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
     const url = endpoints.find(({ isFirst }) => isFirst)?.url ?? null
-    const endpoint = endpoints.find(({ endpointId }) => endpointId === query.get('endpoint'))?.endpointId
-    const page = await api.get<DeliveryPage>(
-      `/api/merchant/webhooks/deliveries${queryOf({ endpoint, status, limit: ROWS, offset })}`
-    )
-    const goOn = (to: number) => link(`webhooks${queryOf({ endpoint, status, offset: to })}`)
+    const filter = {
+      endpoint: oneOf(
+        asked,
+        'endpoint',
+        endpoints.map(({ endpointId }) => endpointId)
+      ),
+      status: oneOf(asked, 'status', STATUSES)
+    }
+    const end = pageOf(asked) * ROWS
+    const page = await api.get<DeliveryPage>(`${DELIVERIES}${queryOf({ ...filter, limit: ROWS, offset: end - ROWS })}`)
     return {
       title: 'Webhooks',
       content: html`
@@ -81,13 +82,13 @@ export const webhooksPage: ConsolePage = {
             html`<form method="post" class="form">
             <input type="hidden" name="do" value="url" />
             <input type="hidden" name="was" value=${url ?? ''} />
-            ${field({ name: 'webhookUrl', label: url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            ${field({ ...fieldsOf(asked, 'url')('webhookUrl'), label: url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
             <button class="button" type="submit">Save</button>
           </form>
           <details open=${form.get('do') === 'add'}><summary>Add another endpoint</summary>
             <form method="post" class="form">
               <input type="hidden" name="do" value="add" />
-              ${field({ name: 'url', label: 'Endpoint URL', value: form.get('url') ?? '', problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
+              ${field({ ...fieldsOf(asked, 'add')('url'), label: 'Endpoint URL', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
               ${eventTicks(form.getAll('events'))}
               <button class="button" type="submit">Add endpoint</button>
             </form>
@@ -96,11 +97,17 @@ export const webhooksPage: ConsolePage = {
         </section>
         <section aria-labelledby="deliveries">
           <div class="heading"><h2 id="deliveries">Deliveries</h2>
-            <form method="get" class="filter">
-              ${endpoints.length < 2 ? null : choice('endpoint', 'Address', [['', 'All'], ...endpoints.map(one => [one.endpointId, one.url] as const)], endpoint ?? '')}
-              ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], status ?? '')}
-              <button class="button small second" type="submit">Show</button>
-            </form>
+            ${viewForm(html`${
+              endpoints.length < 2
+                ? null
+                : filterChoice(
+                    'endpoint',
+                    'Address',
+                    endpoints.map(one => [one.endpointId, one.url] as const),
+                    filter.endpoint
+                  )
+            }
+              ${filterChoice('status', 'Status', STATUSES, filter.status)}`)}
           </div>
           ${live(
             'list',
@@ -120,30 +127,24 @@ export const webhooksPage: ConsolePage = {
               html`<p>No deliveries yet. Payment changes are sent to the endpoints above.</p>`
             )
           )}
-          ${offsetPager(goOn, offset, offset + ROWS < page.total)}
+          ${numberedPager(asked, 'webhooks', filter, end < page.total)}
         </section>`
     }
   },
   async act(asked): Promise<RedirectTo | PageContent> {
     const { api, form } = asked
     if (form.get('do') === 'resend') {
-      await api.send({
-        method: 'POST',
-        target: `/api/merchant/webhooks/deliveries/${encodeURIComponent(form.get('id') ?? '')}/resend`
-      })
+      await api.post(`${DELIVERIES}/${encodeURIComponent(form.text('id'))}/resend`)
       return { to: 'webhooks', done: 'sent' }
     }
-    if (form.get('do') === 'test') return await tested(asked, form.get('id') ?? 'first')
+    if (form.get('do') === 'test') return await tested(asked, form.text('id') || 'first')
     if (form.get('do') === 'add') {
-      const body = { url: (form.get('url') ?? '').trim(), events: chosenEvents(form) }
-      return secretShown(asked, await api.send({ method: 'POST', target: '/api/merchant/webhooks/endpoints', body }))
+      return secretShown(asked, await api.post(ENDPOINTS, endpointOf(form)))
     }
     const { webhook } = await api.get<{ readonly webhook: { readonly url: string | null } }>('/api/merchant/settings')
     expectUnchanged(form, webhook.url ?? '')
-    const { webhookSecret } = await api.send<{ readonly webhookSecret?: string }>({
-      method: 'PUT',
-      target: '/api/merchant/webhook-url',
-      body: { webhookUrl: (form.get('webhookUrl') ?? '').trim() }
+    const { webhookSecret } = await api.put<{ readonly webhookSecret?: string }>('/api/merchant/webhook-url', {
+      webhookUrl: form.text('webhookUrl')
     })
     if (webhookSecret === undefined) return { to: 'webhooks', done: 'saved' }
     return secretShown(asked, { webhookSecret })
@@ -151,6 +152,7 @@ export const webhooksPage: ConsolePage = {
 }
 
 const ENDPOINTS = '/api/merchant/webhooks/endpoints'
+const DELIVERIES = '/api/merchant/webhooks/deliveries'
 const ALL = '*'
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
   'payment.processing': 'payment detected',
@@ -169,7 +171,7 @@ export const webhookPage: ConsolePage = {
   path: 'webhooks/:endpointId',
   summary: 'One further webhook endpoint: its address, events, test and secret',
   async show(asked): Promise<PageContent> {
-    const { form, link, problem } = asked
+    const { form, link } = asked
     const endpoint = await found(asked)
     const { endpointId, url, events, isActive, createdAt } = endpoint
     const typed = form.get('do') === 'change'
@@ -192,7 +194,7 @@ export const webhookPage: ConsolePage = {
               <form method="post" class="form">
                 <input type="hidden" name="do" value="change" />
                 <input type="hidden" name="was" value=${shownOf(endpoint)} />
-                ${field({ name: 'url', label: 'Address', value: typed ? (form.get('url') ?? '') : url, problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, required: true } })}
+                ${field({ ...fieldsOf(asked, 'change')('url', url), label: 'Address', attributes: { type: 'url', maxlength: 2048, required: true } })}
                 ${eventTicks(typed ? form.getAll('events') : events)}
                 <button class="button" type="submit">Save</button>
               </form>
@@ -206,36 +208,32 @@ export const webhookPage: ConsolePage = {
     }
   },
   async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form, params } = asked
-    const id = params['endpointId'] ?? ''
-    const target = `${ENDPOINTS}/${encodeURIComponent(id)}`
+    const { api, form } = asked
+    const id = asked.id('endpointId')
+    const target = `${ENDPOINTS}/${id}`
     switch (form.get('do')) {
       case 'test':
         return await tested(asked, id)
       case 'rotate':
-        return secretShown(asked, await api.send({ method: 'POST', target: `${target}/rotate-secret` }))
+        return secretShown(asked, await api.post(`${target}/rotate-secret`))
       case 'remove':
-        await api.send({ method: 'DELETE', target })
+        await api.delete(target)
         return { to: 'webhooks', done: 'removed' }
       case 'pause':
       case 'resume':
         expectUnchanged(form, stateInWords(await found(asked)))
-        await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
+        await api.put(target, { isActive: form.get('do') === 'resume' })
         break
       case 'change':
         expectUnchanged(form, shownOf(await found(asked)))
-        await api.send({
-          method: 'PUT',
-          target,
-          body: { url: (form.get('url') ?? '').trim(), events: chosenEvents(form) }
-        })
+        await api.put(target, endpointOf(form))
     }
     return { to: `webhooks/${id}`, done: 'saved' }
   }
 }
 
 /** Event checkboxes; none checked means all. */
-export function eventTicks(chosen: readonly string[]): VNode {
+function eventTicks(chosen: readonly string[]): VNode {
   return ticks(
     'events',
     'Events',
@@ -245,19 +243,20 @@ export function eventTicks(chosen: readonly string[]): VNode {
   )
 }
 
-export function chosenEvents(form: URLSearchParams): readonly string[] {
+function endpointOf(form: PageRequest['form']): object {
   const events = form.getAll('events')
-  return events.length === 0 ? [ALL] : events
+  return { url: form.text('url'), events: events.length === 0 ? [ALL] : events }
 }
 
-export function eventList({ events }: EndpointView): string {
+function eventList({ events }: EndpointView): string {
   return events.includes(ALL) ? 'everything' : events.join(', ')
 }
 
 /** Sends a test event and shows its result. */
-export async function tested({ api, link }: PageRequest, endpointId: string): Promise<PageContent> {
-  const target = `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`
-  const { isDelivered, url, error, responseStatus, responseBody } = await api.send<TestView>({ method: 'POST', target })
+async function tested({ api, link }: PageRequest, endpointId: string): Promise<PageContent> {
+  const { isDelivered, url, error, responseStatus, responseBody } = await api.post<TestView>(
+    `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`
+  )
   return {
     title: isDelivered ? t('Test event delivered') : t('Test event failed'),
     content: html`
@@ -267,7 +266,7 @@ export async function tested({ api, link }: PageRequest, endpointId: string): Pr
   }
 }
 
-export function secretShown({ link }: PageRequest, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
+function secretShown({ link }: PageRequest, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
   return {
     title: 'Save this secret',
     content: html`<p>It signs all events for this endpoint and is shown only once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href=${link('webhooks')}>I have saved it</a></p>`
@@ -275,9 +274,9 @@ export function secretShown({ link }: PageRequest, { webhookSecret }: { readonly
 }
 
 /** @throws ApiRefusal 404 for an unknown endpoint, and for the first, which has no page */
-async function found({ api, params }: PageRequest): Promise<EndpointView> {
+async function found({ api, id }: PageRequest): Promise<EndpointView> {
   const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
-  const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === params['endpointId'] && !isFirst)
+  const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === id('endpointId') && !isFirst)
   if (endpoint === undefined) throw new ApiRefusal(404, 'Webhook endpoint not found.')
   return endpoint
 }
@@ -324,8 +323,7 @@ export const deliveryPage: ConsolePage = {
   path: 'webhooks/deliveries/:deliveryId',
   summary: 'One webhook as it was sent, and what was answered',
   async show(asked): Promise<PageContent> {
-    const id = encodeURIComponent(asked.params['deliveryId'] ?? '')
-    const sent = await asked.api.get<DeliverySentView>(`/api/merchant/webhooks/deliveries/${id}`)
+    const sent = await asked.api.get<DeliverySentView>(`${DELIVERIES}/${asked.id('deliveryId')}`)
     const { event, url, status, attempts, responseStatus, responseBody, error } = sent
     return {
       title: t`Webhook ${event}`,
@@ -347,11 +345,10 @@ export const deliveryPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form, params }): Promise<RedirectTo> {
-    const to = `webhooks/deliveries/${params['deliveryId'] ?? ''}`
+  async act({ api, form, id }): Promise<RedirectTo> {
+    const to = `webhooks/deliveries/${id('deliveryId')}`
     if (form.get('do') !== 'resend') return { to }
-    const target = `/api/merchant/webhooks/deliveries/${encodeURIComponent(params['deliveryId'] ?? '')}/resend`
-    await api.send({ method: 'POST', target })
+    await api.post(`/api/merchant/${to}/resend`)
     return { to, done: 'sent' }
   }
 }

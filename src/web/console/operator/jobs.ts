@@ -2,6 +2,7 @@ import type { JobsReport } from '../../admin/jobs-operations.ts'
 import { t } from '../../../engine/formats/language.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
+import { filterChoice, numberedPager, pageOf, viewForm, viewOf } from '../lists.ts'
 import type { ConsolePage } from '../page.ts'
 import { action, badge, choice, table, type Tone } from '../parts.ts'
 import { count, timeOf } from '../words.ts'
@@ -23,20 +24,22 @@ export const operatorJobs: ConsolePage = {
   console: 'operator',
   path: 'jobs',
   summary: 'Background jobs by state, and retrying failed ones',
-  async show({ api, link, query }) {
-    const queue = query.get('queue') ?? ''
-    const state = STATES.find(([name]) => name === query.get('state'))?.[0] ?? 'failed'
-    const page = Math.max(1, Math.trunc(Number(query.get('page') ?? 1)) || 1)
-    const { hasMore, jobs, queues } = await api.get<JobsReport>(`/api/admin/jobs${queryOf({ queue, state, page })}`)
-    const to = (at: number): string => link(`jobs${queryOf({ queue, state, page: at })}`)
+  async show(asked) {
+    const { api, link, query } = asked
+    const filter = { queue: query.get('queue') ?? '', state: viewOf(asked, 'state', STATES) }
+    const { queue, state } = filter
+    const page = pageOf(asked)
+    const { hasMore, jobs, queues } = await api.get<JobsReport>(`/api/admin/jobs${queryOf({ ...filter, page })}`)
     return {
       title: 'Jobs',
       content: html`
-        <form method="get" class="filter">
-          ${choice('queue', 'Queue', [['', 'All'], ...queues.map(({ name, title }) => [name, t(title)] as const)], queue)}
-          ${choice('state', 'Status', STATES, state)}
-          <button class="button small second" type="submit">Show</button>
-        </form>
+        ${viewForm(html`${filterChoice(
+          'queue',
+          'Queue',
+          queues.map(({ name, title }) => [name, title] as const),
+          queue
+        )}
+          ${choice('state', 'Status', STATES, state)}`)}
         ${table(
           'Jobs',
           [
@@ -55,10 +58,7 @@ export const operatorJobs: ConsolePage = {
           jobs,
           state === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
         )}
-        <nav class="pager" aria-label="Pages">
-          ${page > 1 ? html`<a rel="prev" href=${to(page - 1)}>Newer</a>` : null}
-          ${hasMore ? html`<a rel="next" href=${to(page + 1)}>Older</a>` : null}
-        </nav>
+        ${numberedPager(asked, 'jobs', filter, hasMore)}
         <section aria-labelledby="queues"><h2 id="queues">Queues</h2>
           ${table(
             'Queues',
@@ -82,11 +82,8 @@ export const operatorJobs: ConsolePage = {
     }
   },
   async act({ api, form }) {
-    const queue = encodeURIComponent(form.get('queue') ?? '')
-    await api.send({
-      method: 'POST',
-      target: `/api/admin/jobs/${queue}/${encodeURIComponent(form.get('id') ?? '')}/retry`
-    })
+    const [queue, id] = [form.text('queue'), form.text('id')].map(encodeURIComponent)
+    await api.post(`/api/admin/jobs/${queue}/${id}/retry`)
     return { to: 'jobs', done: 'retried' }
   }
 }

@@ -7,23 +7,41 @@ import type { ProxyView } from '../../../payments/proxies/schema.ts'
 import type { MemberView } from '../../sign-in/members.ts'
 import type { MerchantDetail, RegeneratedKey } from '../../admin/schema.ts'
 import { html } from '../../kit/document.ts'
-import { expectUnchanged, markOf, permitted, queryOf, type PageApi } from '../api.ts'
+import { expectUnchanged, markOf, queryOf, type PageApi } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { readOnly } from '../frame.ts'
 import { latest, openProblems } from '../merchant/overview.ts'
 import { usageSection } from '../merchant/plan.ts'
 import { apiTraffic } from '../merchant/traffic.ts'
 import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, facts, field, fieldsOf, figure, steps, ticks } from '../parts.ts'
+import {
+  action,
+  badge,
+  choice,
+  copyable,
+  danger,
+  facts,
+  field,
+  fieldsOf,
+  figure,
+  steps,
+  ticks,
+  type Choices
+} from '../parts.ts'
 import { count, latency, timeOf } from '../words.ts'
 
+export const PLANS = ['free', 'individual', 'l402'] as const
 /** Subscription states of the API; none selected without a subscription. */
-const STATUSES = [
+const STATUSES: Choices = [
   ['', '–'],
-  ...['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete', 'incomplete_expired'].map(
-    name => [name, name] as const
-  )
-] as const
+  'active',
+  'trialing',
+  'past_due',
+  'canceled',
+  'unpaid',
+  'incomplete',
+  'incomplete_expired'
+]
 
 const FEATURES = [
   ['refundsEnabled', 'Refunds'],
@@ -48,10 +66,8 @@ export const merchantPage: ConsolePage = {
   path: 'merchants/:merchantId',
   summary: 'One account, and the operator actions on it',
   async show(asked) {
-    const { api, form, link, params, problem } = asked
-    const found = await api.get<MerchantDetail>(
-      `/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`
-    )
+    const { api, link } = asked
+    const found = await api.get<MerchantDetail>(`/api/admin/merchants/${asked.id('merchantId')}`)
     const id = found.merchantId
     const [earned, account, replaced] = await Promise.all([
       earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], { merchantId: id }),
@@ -59,7 +75,8 @@ export const merchantPage: ConsolePage = {
       lastReplaced(api, id)
     ])
     const was = (text: string): VNode => html`<input type="hidden" name="was" value=${text} />`
-    const wanted = (name: string, now: string): string => form.get(name) ?? now
+    const [ofAccount, ofSubscription] = [fieldsOf(asked, 'account'), fieldsOf(asked, 'subscription')]
+    const end = ofSubscription('currentPeriodEnd', found.currentPeriodEnd ?? '')
     return {
       title: found.name,
       isName: true,
@@ -96,29 +113,23 @@ export const merchantPage: ConsolePage = {
         <section aria-labelledby="can"><h2 id="can">Actions</h2>
           <form method="post" class="form">
             <input type="hidden" name="do" value="account" />${was(`${found.name} <${found.email}>`)}
-            ${field({ name: 'name', label: 'Name', value: wanted('name', found.name), problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
-            ${field({ name: 'email', label: 'Email', value: wanted('email', found.email), problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
+            ${field({ ...ofAccount('name', found.name), label: 'Name', attributes: { required: true, maxlength: 200 } })}
+            ${field({ ...ofAccount('email', found.email), label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
             <button class="button" type="submit">Save account</button>
           </form>
           <form method="post" class="filter">
             <input type="hidden" name="do" value="plan" />${was(found.planTier)}
-            ${choice(
-              'planTier',
-              'Plan',
-              ['free', 'individual', 'l402'].map(name => [name, name] as const),
-              found.planTier
-            )}
+            ${choice('planTier', 'Plan', PLANS, found.planTier)}
             <button class="button small" type="submit">Set plan</button>
           </form>
           <form method="post" class="filter">
             <input type="hidden" name="do" value="subscription" />${was(subscriptionOf(found))}
             ${choice('subscriptionStatus', 'Subscription', STATUSES, found.subscriptionStatus ?? '')}
             ${field({
-              name: 'currentPeriodEnd',
+              ...end,
+              value: end.value.slice(0, 10),
               label: 'Paid until the end of (UTC)',
-              value: wanted('currentPeriodEnd', found.currentPeriodEnd ?? '').slice(0, 10),
               hint: 'Leave empty for no end. Both apply until the next billing update.',
-              problem: problem?.fields['currentPeriodEnd'],
               attributes: { type: 'date' }
             })}
             <button class="button small" type="submit">Set subscription</button>
@@ -150,71 +161,59 @@ export const merchantPage: ConsolePage = {
     }
   },
   async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form, params } = asked
-    const id = params['merchantId'] ?? ''
-    const target = `/api/admin/merchants/${encodeURIComponent(id)}`
-    const back: RedirectTo = { to: `merchants/${id}`, done: 'saved' }
+    const { api, form } = asked
+    const id = asked.id('merchantId')
+    const target = `/api/admin/merchants/${id}`
+    const to = `merchants/${id}`
     switch (form.get('do')) {
       case 'plan':
         expectUnchanged(form, (await api.get<MerchantDetail>(target)).planTier)
-        await api.send({ method: 'PUT', target, body: { planTier: form.get('planTier') ?? '' } })
-        return back
+        await api.put(target, { planTier: form.text('planTier') })
+        break
       case 'features': {
         expectUnchanged(form, featuresOf(await api.get<MerchantDetail>(target)))
         const features = Object.fromEntries(FEATURES.map(([name]) => [name, form.getAll('feature').includes(name)]))
-        await api.send({ method: 'PUT', target, body: { features } })
-        return back
+        await api.put(target, { features })
+        break
       }
       case 'limits': {
         const view = await asked.viewAs(id)
         expectUnchanged(form, markOf((await view?.api.get<UsageView>('/api/merchant/usage'))?.ownLimits), 'different')
         const limits = Object.fromEntries(
-          LIMITS.flatMap(([name]) => {
-            const typed = (form.get(name) ?? '').trim()
-            // Non-numbers are sent verbatim for the API's message.
-            return typed === '' ? [] : [[name, /^\d+$/.test(typed) ? Number(typed) : typed] as const]
-          })
+          LIMITS.map(([name]) => [name, form.number(name)] as const).filter(([, limit]) => limit !== '')
         )
-        await api.send({ method: 'PUT', target, body: { limits } })
-        return back
+        await api.put(target, { limits })
+        break
       }
       case 'account': {
         const { email, name } = await api.get<MerchantDetail>(target)
         expectUnchanged(form, `${name} <${email}>`)
-        const body = { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
-        await api.send({ method: 'PUT', target, body })
-        return back
+        await api.put(target, { name: form.text('name'), email: form.text('email') })
+        break
       }
       case 'subscription': {
         expectUnchanged(form, subscriptionOf(await api.get<MerchantDetail>(target)))
-        const [subscriptionStatus = '', day = ''] = ['subscriptionStatus', 'currentPeriodEnd'].map(name =>
-          (form.get(name) ?? '').trim()
-        )
+        const [subscriptionStatus, day] = [form.text('subscriptionStatus'), form.text('currentPeriodEnd')]
         const end = /^\d{4}-\d\d-\d\d$/.test(day) ? `${day}T23:59:59Z` : day
-        const body = {
+        await api.put(target, {
           ...(subscriptionStatus === '' ? {} : { subscriptionStatus }),
-          currentPeriodEnd: end === '' ? null : end
-        }
-        await api.send({ method: 'PUT', target, body })
-        return back
+          currentPeriodEnd: end || null
+        })
+        break
       }
       case 'deactivate':
       case 'reactivate':
         expectUnchanged(form, (await api.get<MerchantDetail>(target)).isActive ? 'active' : 'deactivated')
-        await api.send({ method: 'POST', target: `${target}/${form.get('do')}` })
-        return back
+        await api.post(`${target}/${form.text('do')}`)
+        break
       case 'revoke':
-        await api.send({ method: 'DELETE', target: `${target}/tokens` })
-        return { ...back, done: 'revoked' }
+        await api.delete(`${target}/tokens`)
+        return { to, done: 'revoked' }
       case 'key':
         expectUnchanged(form, await lastReplaced(api, id), 'another key')
-        return keyPage(
-          (await api.send<RegeneratedKey>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey,
-          id
-        )
-      default:
-        return back
+        return keyPage((await api.post<RegeneratedKey>(`${target}/regenerate-key`)).apiKey, id)
     }
+    return { to, done: 'saved' }
   }
 }
 
@@ -235,7 +234,7 @@ async function accountSection(asked: PageRequest, merchantId: number): Promise<V
     api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(view, quickstart)),
     apiTraffic(view, null),
     latest(view),
-    permitted<readonly ProxyView[]>(api, '/api/proxy'),
+    api.permitted<readonly ProxyView[]>('/api/proxy'),
     api.get<readonly MemberView[]>('/api/merchant/members'),
     api.get<UsageView>('/api/merchant/usage')
   ])

@@ -1,20 +1,21 @@
 import type { AdminOrderRow } from '../../../shop/orders/views.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage } from '../page.ts'
-import { queryOf, type AsRead } from '../api.ts'
-import { action, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
+import type { AsRead } from '../api.ts'
+import { rowsOf } from '../lists.ts'
+import { action, table } from '../parts.ts'
 import { sats, timeOf } from '../words.ts'
+
+const ORDERS = '/api/admin/storefront/orders'
 
 export const operatorOrders: ConsolePage = {
   id: 'getOperatorOrders',
   console: 'operator',
   path: 'orders',
   summary: 'Paid orders that their shop rejected, and retrying one',
-  async show({ api, link, query }) {
-    const skip = offsetOf(query)
-    const orders = await api.get<readonly AdminOrderRow[]>(
-      `/api/admin/storefront/orders${queryOf({ skip, take: ROWS + 1 })}`
-    )
+  async show(asked) {
+    const { link } = asked
+    const { rows, pages } = await rowsOf<AdminOrderRow>(asked, ORDERS, 'orders')
     return {
       title: 'Orders',
       content: html`${table(
@@ -34,17 +35,14 @@ export const operatorOrders: ConsolePage = {
           { title: 'Paid', cell: ({ paidSats }) => (paidSats === null ? '–' : sats(paidSats)), isNumber: true },
           { title: 'Retry', cell: ({ orderId }) => action('Retry order', { orderId }, { what: orderId }) }
         ],
-        orders.slice(0, ROWS),
+        rows,
         html`<p>No orders need attention. Paid orders that their shop rejects, or whose buyer requests a refund, appear here.</p>`
       )}
-      ${offsetPager(offset => link(`orders${queryOf({ offset })}`), skip, orders.length > ROWS)}`
+      ${pages}`
     }
   },
   async act({ api, form }) {
-    await api.send({
-      method: 'POST',
-      target: `/api/admin/storefront/orders/${encodeURIComponent(form.get('orderId') ?? '')}/retry`
-    })
+    await api.post(`${ORDERS}/${encodeURIComponent(form.text('orderId'))}/retry`)
     return { to: 'orders', done: 'retried' }
   }
 }

@@ -4,15 +4,27 @@ import type { AdminRefund } from '../../../payments/refunds/operations.ts'
 import type { AdminHealth } from '../../admin/health.ts'
 import type { OverviewView } from '../../admin/overview.ts'
 import { html } from '../../kit/document.ts'
-import type { CreatedMerchant, MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
+import type { CreatedMerchant, LinkedMerchant, MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
 import { queryOf } from '../api.ts'
+import {
+  csvLink,
+  filterChoice,
+  isFiltered,
+  oneOf,
+  pager,
+  ROWS,
+  rowsOf,
+  searchForm,
+  viewForm,
+  viewOf
+} from '../lists.ts'
 import { earningsSection, modelsSection } from '../earnings.ts'
 import { ALL_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 import { status, count, sats, short, timeOf } from '../words.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
-import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
+import { action, badge, choice, facts, field, fieldsOf, figure, table } from '../parts.ts'
 import { problemsSection } from './providers.ts'
-import { keyPage, merchantPage } from './merchant.ts'
+import { keyPage, merchantPage, PLANS } from './merchant.ts'
 import { settlementOf, settlementSection } from './sessions.ts'
 import { trafficSection } from './routes.ts'
 
@@ -61,49 +73,48 @@ const sales: ConsolePage = {
       isRevoked ? null : revocation(asked, paymentHash, 'The buyer can no longer use it and must pay again.')
     ),
   async act({ api, form }) {
-    await api.send({ method: 'DELETE', target: `/api/admin/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    await api.delete(`/api/admin/tokens/${encodeURIComponent(form.text('hash'))}`)
     return { to: listOf('sales', form), done: 'revoked' }
   }
 }
 
-const PLANS = ['free', 'individual', 'l402'] as const
-const MERCHANTS = 50
+const MERCHANTS = '/api/admin/merchants'
 
 const merchants: ConsolePage = {
   id: 'getOperatorMerchants',
   console: 'operator',
   path: 'merchants',
   summary: 'Accounts, and the form that makes another one',
-  async show({ api, form, link, problem, query, root }) {
-    const after = query.get('after')
+  async show(asked) {
+    const { api, link, query } = asked
+    const of = fieldsOf(asked)
     const filter = {
       search: query.get('search'),
-      planTier: PLANS.find(name => name === query.get('planTier')),
-      isActive: ['true', 'false'].find(value => value === query.get('isActive'))
+      planTier: oneOf(asked, 'planTier', PLANS),
+      isActive: oneOf(asked, 'isActive', ['true', 'false'])
     }
     const list = await api.get<readonly MerchantSummary[]>(
-      `/api/admin/merchants${queryOf({ ...filter, limit: MERCHANTS, after })}`
+      `${MERCHANTS}${queryOf({ ...filter, limit: ROWS, after: query.get('after') })}`
     )
-    const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
+    const last = list.length < ROWS ? undefined : list.at(-1)
     return {
       title: 'Merchants',
       content: html`
-        <form method="get" class="filter" role="search" aria-label="Merchants">
-          ${field({ name: 'search', label: 'Name, email or ID', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
-          ${choice('planTier', 'Plan', [['', 'All'], ...PLANS.map(name => [name, name] as const)], filter.planTier ?? '')}
-          ${choice(
+        ${searchForm(
+          'Merchants',
+          html`${field({ name: 'search', label: 'Name, email or ID', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${filterChoice('planTier', 'Plan', PLANS, filter.planTier)}
+          ${filterChoice(
             'isActive',
             'Status',
             [
-              ['', 'All'],
               ['true', 'active'],
               ['false', 'suspended']
             ],
-            filter.isActive ?? ''
-          )}
-          <button class="button small" type="submit">Show</button>
-          <a class="button small second" href=${`${root}api/admin/merchants${queryOf({ ...filter, format: 'csv' })}`} download="merchants.csv">CSV</a>
-        </form>
+            filter.isActive
+          )}`,
+          csvLink(asked, MERCHANTS, filter, 'merchants')
+        )}
         ${table(
           'Merchants',
           [
@@ -121,29 +132,22 @@ const merchants: ConsolePage = {
             { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
           ],
           list,
-          isFiltered
+          isFiltered(filter)
             ? html`<p>No accounts match these filters. <a href=${link('merchants')}>Show all</a></p>`
             : html`<p>No accounts yet. Create one below, or let merchants buy a plan.</p>`
         )}
-        <nav class="pager" aria-label="Pages">
-          ${after === null ? null : html`<a href=${link(`merchants${queryOf(filter)}`)}>First</a>`}
-          ${list.length < MERCHANTS ? null : html`<a rel="next" href=${link(`merchants${queryOf({ ...filter, after: list.at(-1)?.merchantId })}`)}>Next</a>`}
-        </nav>
+        ${pager(asked, 'merchants', filter, last === undefined ? null : String(last.merchantId))}
         <section aria-labelledby="make"><h2 id="make">Create account</h2>
           <form method="post" class="form">
-            ${field({ name: 'name', label: 'Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
-            ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
+            ${field({ ...of('name'), label: 'Name', attributes: { required: true, maxlength: 200 } })}
+            ${field({ ...of('email'), label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
             <button class="button" type="submit">Create account</button>
           </form>
         </section>`
     }
   },
   async act({ api, form }) {
-    const made = await api.send<CreatedMerchant>({
-      method: 'POST',
-      target: '/api/admin/merchants',
-      body: { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
-    })
+    const made = await api.post<CreatedMerchant>(MERCHANTS, { name: form.text('name'), email: form.text('email') })
     return keyPage(made.apiKey, `merchants/${made.merchantId}`)
   }
 }
@@ -179,11 +183,11 @@ const subscriptions: ConsolePage = {
   },
   async act({ api, form }) {
     const change = form.get('do') === 'reject' ? 'reject' : 'approve'
-    const made = await api.send<Partial<CreatedMerchant>>({
-      method: 'POST',
-      target: `/api/admin/pending-subscriptions/${encodeURIComponent(form.get('id') ?? '')}/${change}`
-    })
-    return typeof made.apiKey === 'string'
+    const id = encodeURIComponent(form.text('id'))
+    const made = await api.post<CreatedMerchant | LinkedMerchant | undefined>(
+      `/api/admin/pending-subscriptions/${id}/${change}`
+    )
+    return made !== undefined && 'apiKey' in made
       ? keyPage(made.apiKey, 'subscriptions')
       : { to: 'subscriptions', done: 'saved' }
   }
@@ -200,14 +204,14 @@ const refunds: ConsolePage = {
   console: 'operator',
   path: 'refunds',
   summary: 'Refunds, first those with an unknown outcome',
-  async show({ api, link, query }) {
-    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'lost'
-    const skip = offsetOf(query)
-    const list = await api.get<readonly AdminRefund[]>(`/api/admin/refunds${queryOf({ view, skip, take: ROWS + 1 })}`)
+  async show(asked) {
+    const { link } = asked
+    const view = viewOf(asked, 'view', VIEWS)
+    const { rows, pages } = await rowsOf<AdminRefund>(asked, '/api/admin/refunds', 'refunds', { view })
     return {
       title: 'Refunds',
       content: html`
-        <form method="get" class="filter">${choice('view', 'View', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${viewForm(choice('view', 'View', VIEWS, view))}
         ${table(
           'Refunds',
           [
@@ -224,10 +228,10 @@ const refunds: ConsolePage = {
             { title: 'Created', cell: refund => timeOf(refund.createdAt) },
             { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
           ],
-          list.slice(0, ROWS),
+          rows,
           html`<p>No refunds.</p>`
         )}
-        ${offsetPager(offset => link(`refunds${queryOf({ view, offset })}`), skip, list.length > ROWS)}`
+        ${pages}`
     }
   }
 }
@@ -238,8 +242,7 @@ const refund: ConsolePage = {
   path: 'refunds/:refundId',
   summary: 'One refund, and settling it manually',
   async show(asked) {
-    const { api, form, params, problem } = asked
-    const found = await api.get<AdminRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
+    const found = await asked.api.get<AdminRefund>(`/api/admin/refunds/${asked.id('refundId')}`)
     const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
     return {
       title: t`Refund ${found.refundId}`,
@@ -276,10 +279,8 @@ const refund: ConsolePage = {
                 },
                 {
                   fields: field({
-                    name: 'providerRefundId',
+                    ...fieldsOf(asked, 'settle')('providerRefundId'),
                     label: 'Provider refund ID, if sent',
-                    value: form.get('providerRefundId') ?? '',
-                    problem: problem?.fields['providerRefundId'],
                     attributes: { maxlength: 200 }
                   })
                 }
@@ -288,18 +289,14 @@ const refund: ConsolePage = {
         }`
     }
   },
-  async act({ api, form, params }) {
-    const id = params['refundId'] ?? ''
-    const provider = (form.get('providerRefundId') ?? '').trim()
-    await api.send({
-      method: 'POST',
-      target: `/api/admin/refunds/${encodeURIComponent(id)}/settle`,
-      body: {
-        ...settlementOf(form),
-        ...(provider === '' ? {} : { providerRefundId: provider })
-      }
+  async act({ api, form, id }) {
+    const to = `refunds/${id('refundId')}`
+    const providerRefundId = form.text('providerRefundId')
+    await api.post(`/api/admin/${to}/settle`, {
+      ...settlementOf(form),
+      ...(providerRefundId === '' ? {} : { providerRefundId })
     })
-    return { to: `refunds/${id}`, done: 'saved' }
+    return { to, done: 'saved' }
   }
 }
 

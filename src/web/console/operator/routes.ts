@@ -6,7 +6,8 @@ import type { ConsolePage, PageRequest } from '../page.ts'
 import { badge, choice, facts, table, type Tone, figure } from '../parts.ts'
 import { count, latency, percent, timeOf, sats } from '../words.ts'
 import type { MetricsView, TrafficView } from '../../../accounts/traffic/operations.ts'
-import { lineChart } from '../chart.ts'
+import { lineChart, linesOf, timesOf } from '../chart.ts'
+import { numberedPager, pageOf, viewForm, viewOf } from '../lists.ts'
 
 const VIEWS = [
   ['file', 'From the file'],
@@ -29,26 +30,18 @@ export const operatorRoutes: ConsolePage = {
   console: 'operator',
   path: 'routes',
   summary: 'What is live: the chain of each route, its price, how its upstream is, and its last errors',
-  async show({ api, link, query }) {
-    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'file'
-    const page = Math.max(1, Math.trunc(Number(query.get('page') ?? 1)) || 1)
-    const routes = await api.get<readonly LiveRoute[]>(`/api/admin/routes?of=${view}`)
+  async show(asked) {
+    const view = viewOf(asked, 'view', VIEWS)
+    const page = pageOf(asked)
+    const routes = await asked.api.get<readonly LiveRoute[]>(`/api/admin/routes?of=${view}`)
     const shown = routes.slice((page - 1) * AT_ONCE, page * AT_ONCE)
-    const to = (at: number): string => link(`routes?view=${view}&page=${at}`)
     return {
       title: 'Routes',
       content: html`
-        <form method="get" class="filter">${choice('view', 'View', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${viewForm(choice('view', 'View', VIEWS, view))}
         ${view === 'file' ? shown.map(drawn) : ownRoutes(routes)}
         ${routes.length > 0 ? null : html`<p class="empty">The file has no routes. Add one under <code>routes</code>; it takes effect when you save the file.</p>`}
-        ${
-          view === 'file' && routes.length > AT_ONCE
-            ? html`<nav class="pager" aria-label="Pages">
-                ${page > 1 ? html`<a rel="prev" href=${to(page - 1)}>Before</a>` : null}
-                ${routes.length > page * AT_ONCE ? html`<a rel="next" href=${to(page + 1)}>Next</a>` : null}
-              </nav>`
-            : null
-        }`
+        ${view === 'file' ? numberedPager(asked, 'routes', { view }, routes.length > page * AT_ONCE, [t('Before'), t('Next')]) : null}`
     }
   }
 }
@@ -87,7 +80,7 @@ function drawn(route: LiveRoute, nth: number): VNode {
                 { title: 'Correlation ID', cell: fault => html`<code>${fault.correlationId}</code>` }
               ],
               faults,
-              html`<p>No refunds.</p>`
+              html`<p>No errors.</p>`
             )}</details>`
       }
     </section>`
@@ -128,21 +121,11 @@ function ownRoutes(routes: readonly LiveRoute[]): VNode {
     )}`
 }
 
-const HOUR = 3_600_000
-
 /** Requests, 402 conversion, errors and latencies: the last minutes, and a day. */
 export async function trafficSection({ api }: PageRequest, now: TrafficView): Promise<VNode> {
-  const { from, to, total, points = [] } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
-  const times: number[] = []
-  for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += HOUR) times.push(at)
-  const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
-  const line = (name: string, of: (point: TrafficView) => number | null, without: number | null = 0) => ({
-    name,
-    values: times.map(time => {
-      const point = byTime.get(time)
-      return point === undefined ? without : of(point)
-    })
-  })
+  const { total, points = [], ...period } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
+  const times = timesOf('hour', period)
+  const line = linesOf(points, times)
   const chart = { step: 'hour', times, format: count } as const
   const bad = (item: TrafficView): number => item.serverErrors + item.unfinished
   return html`

@@ -1,10 +1,10 @@
 import { t } from '../../../engine/formats/language.ts'
 import type { PrepaidSessionView } from '../../../selling/sessions/operations.ts'
 import { html } from '../../kit/document.ts'
-import { queryOf } from '../api.ts'
+import { rowsOf, viewForm, viewOf } from '../lists.ts'
 import { status, sats, short, timeOf } from '../words.ts'
 import type { ConsolePage, RedirectTo, PageRequest } from '../page.ts'
-import { action, badge, choice, danger, facts, field, offsetOf, offsetPager, ROWS, table, steps } from '../parts.ts'
+import { action, badge, choice, danger, facts, field, fieldsOf, table, steps } from '../parts.ts'
 import type { ComponentChildren, VNode } from 'preact'
 
 const VIEWS = [
@@ -29,16 +29,14 @@ export const operatorSessions: ConsolePage = {
   console: 'operator',
   path: 'sessions',
   summary: 'Prepaid sessions, and refunds that need attention',
-  async show({ api, link, query }) {
-    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'stuck'
-    const skip = offsetOf(query)
-    const list = await api.get<readonly PrepaidSessionView[]>(
-      `/api/admin/sessions${queryOf({ view, skip, take: ROWS + 1 })}`
-    )
+  async show(asked) {
+    const { link } = asked
+    const view = viewOf(asked, 'view', VIEWS)
+    const { rows, pages } = await rowsOf<PrepaidSessionView>(asked, '/api/admin/sessions', 'sessions', { view })
     return {
       title: 'Sessions',
       content: html`
-        <form method="get" class="filter">${choice('view', 'View', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${viewForm(choice('view', 'View', VIEWS, view))}
         ${table(
           'Sessions',
           [
@@ -52,12 +50,12 @@ export const operatorSessions: ConsolePage = {
             { title: 'Remaining', cell: one => whole(one.balanceMsat), isNumber: true },
             { title: 'Refunded', cell: one => sats(one.refund.satoshis), isNumber: true }
           ],
-          list.slice(0, ROWS),
+          rows,
           view === 'stuck'
             ? html`<p>No refunds need attention. Sessions whose refund failed or has an unknown outcome appear here.</p>`
             : html`<p>No sessions yet. Add <code>sessions</code> to a route to sell them.</p>`
         )}
-        ${offsetPager(offset => link(`sessions${queryOf({ view, offset })}`), skip, list.length > ROWS)}`
+        ${pages}`
     }
   }
 }
@@ -69,10 +67,7 @@ export const operatorSession: ConsolePage = {
   path: 'sessions/:sessionId',
   summary: 'One prepaid session, and settling its refund manually',
   async show(asked) {
-    const { api, form, params, problem } = asked
-    const found = await api.get<PrepaidSessionView>(
-      `/api/admin/sessions/${encodeURIComponent(params['sessionId'] ?? '')}`
-    )
+    const found = await asked.api.get<PrepaidSessionView>(`/api/admin/sessions/${asked.id('sessionId')}`)
     const { refund } = found
     const isUnsent = found.closedAt !== null && (refund.status === null || refund.status === 'failed')
     const isSettleable = isUnsent || refund.status === 'pending' || refund.status === 'processing'
@@ -107,7 +102,7 @@ export const operatorSession: ConsolePage = {
                 <p>The refund was not sent. Leave the invoice empty to use the session's return invoice.</p>
                 <form method="post" class="form">
                   <input type="hidden" name="do" value="again" />
-                  ${field({ name: 'returnInvoice', label: 'New invoice from the client, without an amount', value: form.get('returnInvoice') ?? '', problem: problem?.fields['returnInvoice'], attributes: { maxlength: 4096 } })}
+                  ${field({ ...fieldsOf(asked, 'again')('returnInvoice'), label: 'New invoice from the client, without an amount', attributes: { maxlength: 4096 } })}
                   <button class="button" type="submit">Retry refund</button>
                 </form></section>`
             : null
@@ -133,44 +128,27 @@ export const operatorSession: ConsolePage = {
         }`
     }
   },
-  async act({ api, form, params }): Promise<RedirectTo> {
-    const id = params['sessionId'] ?? ''
-    const target = `/api/admin/sessions/${encodeURIComponent(id)}`
-    const back: RedirectTo = { to: `sessions/${id}`, done: 'saved' }
+  async act({ api, form, id }): Promise<RedirectTo> {
+    const to = `sessions/${id('sessionId')}`
+    const target = `/api/admin/${to}`
     switch (form.get('do')) {
       case 'close':
-        await api.send({ method: 'POST', target: `${target}/close` })
-        return back
+        await api.post(`${target}/close`)
+        break
       case 'again': {
-        const returnInvoice = (form.get('returnInvoice') ?? '').trim()
-        await api.send({
-          method: 'POST',
-          target: `${target}/refund`,
-          body: returnInvoice === '' ? {} : { returnInvoice }
-        })
-        return { ...back, done: 'refunded' }
+        const returnInvoice = form.text('returnInvoice')
+        await api.post(`${target}/refund`, returnInvoice === '' ? {} : { returnInvoice })
+        return { to, done: 'refunded' }
       }
       case 'settle':
-        await api.send({
-          method: 'POST',
-          target: `${target}/settlement`,
-          body: settlementOf(form)
-        })
-        return back
-      default:
-        return back
+        await api.post(`${target}/settlement`, settlementOf(form))
     }
+    return { to, done: 'saved' }
   }
 }
 
-export interface SettlementInput {
-  readonly outcome: string | null
-  readonly settledBy: string
-  readonly reason: string
-}
-
-export interface PayoutFacts {
-  readonly provider: ComponentChildren
+interface PayoutFacts {
+  readonly provider: string
   readonly references: ReadonlyArray<readonly [string, ComponentChildren]>
   readonly amount: string
   readonly sentAt: string | null
@@ -178,11 +156,13 @@ export interface PayoutFacts {
 
 /** Steps that settle a payout with a lost answer. `more`: additional content of a page. */
 export function settlementSection(
-  { ctx, form, problem }: Pick<PageRequest, 'ctx' | 'form' | 'problem'>,
+  asked: Pick<PageRequest, 'ctx' | 'form' | 'problem'>,
   { amount, provider, references, sentAt }: PayoutFacts,
   more: { readonly words?: string; readonly fields?: VNode }
 ): VNode {
-  const by = ctx.principal?.id === 'admin' ? '' : (ctx.principal?.id ?? '')
+  const { ctx, form } = asked
+  const by = ctx.principal?.id === 'admin' ? '' : ctx.principal?.id
+  const of = fieldsOf(asked, 'settle')
   return html`<section aria-labelledby="settle"><h2 id="settle">Settle manually</h2>
     <form method="post" class="form">
       <input type="hidden" name="do" value="settle" />
@@ -202,14 +182,14 @@ export function settlementSection(
                 ['sent', 'Sent'],
                 ['not-sent', 'Not sent']
               ],
-              form.get('outcome') ?? 'sent'
+              form.get('outcome')
             )}
             ${more.fields}`
         ],
         [
           'Sign and settle',
-          html`${field({ name: 'settledBy', label: 'Settled by', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
-            ${field({ name: 'reason', label: 'Evidence', value: form.get('reason') ?? '', problem: problem?.fields['reason'], hint: "For example, the provider's payment ID and status. It is kept with the refund.", attributes: { required: true, maxlength: 1000 } })}
+          html`${field({ ...of('settledBy', by), label: 'Settled by', attributes: { required: true, maxlength: 200 } })}
+            ${field({ ...of('reason'), label: 'Evidence', hint: "For example, the provider's payment ID and status. It is kept with the refund.", attributes: { required: true, maxlength: 1000 } })}
             <button class="button" type="submit">Settle</button>
             <p class="soft">“Sent” counts as confirmed by the provider. After “Not sent” nothing is sent automatically; a new refund can be made.</p>`
         ]
@@ -217,6 +197,6 @@ export function settlementSection(
     </form></section>`
 }
 
-export function settlementOf(form: Pick<URLSearchParams, 'get'>): SettlementInput {
-  return { outcome: form.get('outcome'), settledBy: form.get('settledBy') ?? '', reason: form.get('reason') ?? '' }
+export function settlementOf(form: PageRequest['form']): object {
+  return { outcome: form.get('outcome'), settledBy: form.text('settledBy'), reason: form.text('reason') }
 }

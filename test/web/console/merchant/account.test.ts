@@ -53,10 +53,10 @@ t.test('to-do: each step links to the place where it is done', async t => {
   const { gateway, page } = await setUp(t)
   await gateway.database.sql`update merchants set primary_key = null, alternate_key = null`
   const text = await page('')
-  for (const place of ['settings#provider', 'webhooks#url', 'till'])
+  for (const place of ['settings#provider', 'webhooks#where', 'till'])
     t.match(text, new RegExp(`href="[^"]*console/${place}"`))
   t.match(await page('/settings'), /id="provider"/)
-  t.match(await page('/webhooks'), /id="url"/)
+  t.match(await page('/webhooks'), /id="where"/)
 })
 
 t.test('sales: filters are those of merchants, and an order of the store shows its number and state', async t => {

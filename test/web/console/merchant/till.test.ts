@@ -122,7 +122,7 @@ t.test(
     t.equal(list.match(/4,000 sats/g)?.length, 2, 'a form sent twice refunds once: the sum, and one row')
     t.match(list, new RegExp(`href="[^"]*${path}"`))
     t.match(await page('refunds?status=failed'), /No refunds match/)
-    t.match(await page('refunds?status=nonsense&offset=-5'), /4,000 sats/)
+    t.match(await page('refunds?status=nonsense&page=-5'), /4,000 sats/)
     for (const refundAddress of ['shop@127.0.0.1', 'shop@metadata.google.internal', 'a@b@c', 'lnurlp://10.0.0.1/pay']) {
       const refused = await send({ ...refund, key: refundAddress, refundAddress }, path)
       t.equal(refused.status, 422, refundAddress)

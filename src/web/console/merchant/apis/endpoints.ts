@@ -3,7 +3,7 @@ import { COMMON_METHODS } from '../../../../engine/config/formats.ts'
 import type { VNode } from 'preact'
 import { html } from '../../../kit/document.ts'
 import type { ProxyView } from '../../../../payments/proxies/schema.ts'
-import { expectUnchanged, markOf, ApiRefusal } from '../../api.ts'
+import { expectUnchanged, invalid, markOf } from '../../api.ts'
 import type { PageRequest } from '../../page.ts'
 import { action, choice, field, fieldsOf, table, textArea } from '../../parts.ts'
 import { forRole, may, sats } from '../../words.ts'
@@ -59,7 +59,7 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
       html`<form method="post" class="form" aria-label="Price of a path">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
-        ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS.map(name => [name, name] as const)], of('method').value)}
+        ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS], of('method').value)}
         ${field({ ...of('pathPattern'), label: 'Path', hint: 'Relative to the address for buyers. End with /* to include all paths below.', attributes: { required: true, maxlength: 500, placeholder: '/v1/reports/*' } })}
         ${priceFields(asked, 'endpoint', 'Price of a request', null, undefined)}
         <button class="button" type="submit">Set price</button>
@@ -74,22 +74,15 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
 export async function changeEndpoint({ api, form }: PageRequest, target: string): Promise<void> {
   const { endpoints } = await api.get<ProxyView>(target)
   expectUnchanged(form, markOf(endpoints), inWords(endpoints))
-  const method = (form.get('method') ?? '') === '' ? null : form.get('method')
-  const pathPattern = `/${(form.get('pathPattern') ?? '').trim().replace(/^\//, '')}`
+  const method = form.text('method') || null
+  const pathPattern = `/${form.text('pathPattern').replace(/^\//, '')}`
   const isMeant = (one: Endpoint): boolean => one.method === method && one.pathPattern === pathPattern
   const { price: _price, ...before } = endpoints.find(isMeant) ?? { method, pathPattern }
-  const set = (): object => {
-    const { sats: priceSats, price } = readPrice(form)
-    return { ...before, priceSats, price }
-  }
-  const entries: readonly object[] = form.get('do') === 'endpoint-remove' ? [] : [set()]
+  const entries = form.get('do') === 'endpoint-remove' ? [] : [{ ...before, ...readPrice(form) }]
   const at = endpoints.findIndex(isMeant)
-  const next: readonly object[] = [...endpoints.slice(0, at), ...entries, ...endpoints.slice(at + 1)]
-  await api.send({
-    method: 'PUT',
-    target,
-    body: { endpoints: (at < 0 ? [...endpoints, ...entries] : next).map(withoutNulls) }
-  })
+  const next: object[] = [...endpoints]
+  next.splice(at < 0 ? next.length : at, 1, ...entries)
+  await api.put(target, { endpoints: next.map(withoutNulls) })
 }
 
 /** The API returns null for inherited members and expects their absence. */
@@ -129,27 +122,26 @@ function linesOf(amounts: Readonly<Record<string, string>>): string {
 }
 
 /** @throws ApiRefusal for lines without a price, and without an upper bound where one is needed */
-export function readPrice(form: URLSearchParams): { readonly sats: number | string; readonly price: unknown } {
-  const text = (form.get('price') ?? '').trim()
-  const lines = (form.get('amounts') ?? '').split('\n').filter(line => line.trim() !== '')
+export function readPrice(form: PageRequest['form']): { readonly priceSats: number; readonly price: unknown } {
+  const text = form.text('price')
+  const lines = form.lines('amounts')
   if (lines.length === 0) {
     const [, sats] = /^(\d+)(?: sats?)?$/.exec(text) ?? []
-    if (sats !== undefined) return { sats: Number(sats), price: null }
+    if (sats !== undefined) return { priceSats: Number(sats), price: null }
     // The API says what an amount looks like.
-    return { sats: mostOf(form), price: text }
+    return { priceSats: mostOf(form), price: text }
   }
   const amounts = lines.map(line => {
     const at = line.lastIndexOf('=')
-    if (at < 0) throw refused('amounts', `Write a value, = and its price: ${line.trim()}`)
+    if (at < 0) throw invalid('amounts', t`Write a value, = and its price: ${line}`)
     return [line.slice(0, at).trim(), spelled(line.slice(at + 1))] as const
   })
-  const rest = spelled(form.get('else') ?? '')
   return {
-    sats: mostOf(form),
+    priceSats: mostOf(form),
     price: {
-      by: { json: (form.get('by') ?? '').trim() },
+      by: { json: form.text('by') },
       of: Object.fromEntries(amounts),
-      else: rest === '' ? 'refuse' : rest
+      else: spelled(form.text('else')) || 'refuse'
     }
   }
 }
@@ -160,12 +152,8 @@ function spelled(text: string): string {
   return /^\d+$/.test(amount) ? `${amount} sats` : amount
 }
 
-function mostOf(form: URLSearchParams): number {
-  const most = (form.get('most') ?? '').trim()
-  if (!/^[1-9]\d*$/.test(most)) throw refused('most', 'Type the most that a request may cost, in whole satoshis.')
+function mostOf(form: PageRequest['form']): number {
+  const most = form.text('most')
+  if (!/^[1-9]\d*$/.test(most)) throw invalid('most', 'Type the most that a request may cost, in whole satoshis.')
   return Number(most)
-}
-
-function refused(name: string, words: string): ApiRefusal {
-  return new ApiRefusal(422, words, { [name]: words })
 }

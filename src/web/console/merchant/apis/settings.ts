@@ -36,27 +36,16 @@ const PATHS = { rows: 3, maxlength: 50_000 }
 export async function changeSettings({ api, form }: PageRequest, target: string): Promise<void> {
   const now = await api.get<ProxyView>(target)
   expectUnchanged(form, settingsMark(now), 'different')
-  const text = (name: string): string => (form.get(name) ?? '').trim()
-  const lines = (name: string): string[] =>
-    text(name)
-      .split('\n')
-      .map(line => line.trim())
-      .filter(line => line !== '')
-  const validity = text('tokenValiditySeconds')
-  const authValue = form.get('forget') === 'value' ? '' : text('authValue')
-  const isKept = authValue === '' && form.get('forget') !== 'value'
-  await api.send({
-    method: 'PUT',
-    target,
-    body: {
-      name: text('name'),
-      targetBaseUrl: text('targetBaseUrl'),
-      tokenValiditySeconds: /^\d+$/.test(validity) ? Number(validity) : validity,
-      allowedPaths: lines('allowedPaths'),
-      blockedPaths: lines('blockedPaths'),
-      ...(text('authHeader') === '' ? {} : { authHeader: text('authHeader') }),
-      ...(isKept ? {} : { authValue })
-    }
+  const isForgotten = form.get('forget') === 'value'
+  const [authHeader, authValue] = [form.text('authHeader'), isForgotten ? '' : form.text('authValue')]
+  await api.put(target, {
+    name: form.text('name'),
+    targetBaseUrl: form.text('targetBaseUrl'),
+    tokenValiditySeconds: form.number('tokenValiditySeconds'),
+    allowedPaths: form.lines('allowedPaths'),
+    blockedPaths: form.lines('blockedPaths'),
+    ...(authHeader === '' ? {} : { authHeader }),
+    ...(authValue === '' && !isForgotten ? {} : { authValue })
   })
 }
 
