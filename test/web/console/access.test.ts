@@ -2,7 +2,7 @@ import t from 'tap'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
 import { SqlSessionStore } from '../../../src/web/sign-in/store.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
-import { asPerson, sessionOf } from './session.ts'
+import { openConsole, sessionOf } from './session.ts'
 
 t.test('every page of the consoles is for its signed-in users, and all others are sent to sign-in', async t => {
   const gateway = await startGateway(t, {
@@ -56,23 +56,21 @@ t.test('every page of the consoles is for its signed-in users, and all others ar
 })
 
 t.test('a read-only page causes no change, whatever its address says', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, cookie } = await openConsole(t)
   const before = (await gateway.merchantSend('GET', '/api/merchant/api-key-info')).text
   await gateway.send('GET', '/console/settings?do=key', { headers: { cookie, 'sec-fetch-site': 'none' } })
   t.equal((await gateway.merchantSend('GET', '/api/merchant/api-key-info')).text, before)
 })
 
 t.test('a page enters the engine once and looks its session up once; a change looks it up again', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { visit } = await openConsole(t)
   const entered = t.captureFn(Gateway.prototype.handle)
   const found = t.captureFn(SqlSessionStore.prototype.find)
   t.intercept(Gateway.prototype, 'handle', { value: entered })
   t.intercept(SqlSessionStore.prototype, 'find', { value: found })
-  t.equal((await asPerson(gateway, cookie, '/console')).status, 200)
+  t.equal((await visit('/console')).status, 200)
   t.same([entered.calls.length, found.calls.length], [1, 1])
   const form = { do: 'colour', was: '', colour: '#c2410c' }
-  t.equal((await asPerson(gateway, cookie, '/console/settings', form)).status, 303)
+  t.equal((await visit('/console/settings', form)).status, 303)
   t.same([entered.calls.length, found.calls.length], [2, 3])
 })

@@ -3,30 +3,29 @@ import { sell } from '../../selling/sales/fixture.ts'
 import { mailedLinks } from '../sign-in/mails.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
-import { asPerson, cookieOf, sessionOf } from './session.ts'
+import { asPerson, cookieOf, makeApi, openConsole, sessionOf } from './session.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const made = await asPerson(gateway, cookie, '/console/keys', { do: 'make', name: 'Kasse <b>', may: 'read' })
+  const { gateway, visit, read } = await openConsole(t)
+  const made = await visit('/console/keys', { do: 'make', name: 'Kasse <b>', may: 'read' })
   const [key = ''] = /bg_[\w-]+/.exec(made.text.slice(made.text.indexOf('<main'))) ?? []
   const status = async (apiKey: string) =>
     (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
   t.equal(await status(key), 200)
-  t.match((await asPerson(gateway, cookie, '/console/keys')).text, /Kasse &lt;b>/)
+  t.match(await read('/console/keys'), /Kasse &lt;b>/)
   const keyId = key.split('_')[1] ?? ''
-  const replaced = await asPerson(gateway, cookie, '/console/keys', { do: 'rotate', keyId, overlap: '3600' })
+  const replaced = await visit('/console/keys', { do: 'rotate', keyId, overlap: '3600' })
   const [other = ''] = /bg_[\w-]+/.exec(replaced.text.slice(replaced.text.indexOf('<main'))) ?? []
   t.not(other, key)
   t.same([await status(key), await status(other)], [200, 200], 'both work for an hour')
-  const gone = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
+  const gone = await visit('/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
   t.equal(gone.status, 303)
   t.equal(await status(other), 401)
-  const again = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
+  const again = await visit('/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
   t.equal(again.status, 422, 'a second tab learns that it is gone')
-  t.match((await asPerson(gateway, cookie, '/console/keys', { do: 'first' })).text, /fetched already/)
-  const changes = (await asPerson(gateway, cookie, '/console/changes')).text
+  t.match((await visit('/console/keys', { do: 'first' })).text, /fetched already/)
+  const changes = await read('/console/changes')
   t.match(changes, /Removed an API key/)
   t.notMatch(changes, new RegExp(other))
 })
@@ -34,8 +33,7 @@ t.test('a further key is made, works, is replaced with an overlap, and is remove
 t.test(
   'of two operators who change the plan of an account the second gets a conflict, and changes nothing',
   async t => {
-    const gateway = await startGateway(t)
-    const cookie = await sessionOf(gateway, gateway.adminKey)
+    const { gateway, visit } = await openConsole(t, {}, 'operator')
     const { id } = gateway.merchant
     const headers = { 'x-api-key': gateway.adminKey }
     const tier = async () =>
@@ -43,8 +41,8 @@ t.test(
     const was = await tier()
     const [first = '', second = ''] = ['free', 'individual', 'l402'].filter(name => name !== was)
     const path = `/operator/merchants/${id}`
-    t.equal((await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: first })).status, 303)
-    const told = await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: second })
+    t.equal((await visit(path, { do: 'plan', was, planTier: first })).status, 303)
+    const told = await visit(path, { do: 'plan', was, planTier: second })
     t.equal(told.status, 422)
     t.match(told.text, `it is now ${first}`)
     t.equal(await tier(), first)
@@ -54,49 +52,40 @@ t.test(
 t.test(
   'the operator changes the state and the end of a subscription, and the second of two gets a conflict',
   async t => {
-    const gateway = await startGateway(t)
-    const cookie = await sessionOf(gateway, gateway.adminKey)
+    const { gateway, visit, read } = await openConsole(t, {}, 'operator')
     const path = `/operator/merchants/${gateway.merchant.id}`
     const api = `/api/admin/merchants/${gateway.merchant.id}`
     const headers = { 'x-api-key': gateway.adminKey }
     const now = async () => (await gateway.send('GET', api, { headers })).json() as Record<string, unknown>
     const was =
-      /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(
-        (await asPerson(gateway, cookie, path)).text
-      )?.[1] ?? ''
+      /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(await read(path))?.[1] ??
+      ''
     const form = {
       do: 'subscription',
       was,
       subscriptionStatus: 'past_due',
       currentPeriodEnd: '2026-12-31T23:59:59.000Z'
     }
-    t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
+    t.equal((await visit(path, form)).status, 303)
     t.match(await now(), { subscriptionStatus: 'past_due', currentPeriodEnd: '2026-12-31T23:59:59.000Z' })
-    const late = await asPerson(gateway, cookie, path, { ...form, subscriptionStatus: 'active' })
+    const late = await visit(path, { ...form, subscriptionStatus: 'active' })
     t.equal(late.status, 422)
     t.match(late.text, /it is now past_due, until 2026-12-31T23:59:59.000Z/)
     const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
-    const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
+    const wrong = await visit(path, { ...told, currentPeriodEnd: 'soon' })
     t.equal(wrong.status, 422)
     t.match(wrong.text, /value="soon"/, 'the fields keep their values')
-    t.equal((await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: '' })).status, 303)
+    t.equal((await visit(path, { ...told, currentPeriodEnd: '' })).status, 303)
     t.match(await now(), { currentPeriodEnd: null })
-    t.equal((await asPerson(gateway, cookie, path, { do: 'reactivate', was: 'deactivated' })).status, 422)
-    t.equal((await asPerson(gateway, cookie, path, { do: 'deactivate', was: 'active' })).status, 303)
+    t.equal((await visit(path, { do: 'reactivate', was: 'deactivated' })).status, 422)
+    t.equal((await visit(path, { do: 'deactivate', was: 'active' })).status, 303)
     t.match(await now(), { isActive: false })
   }
 )
 
 t.test('of two tabs that change the same thing the second gets a conflict, and changes nothing', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const { proxyId } = (
-    await gateway.merchantSend('POST', '/api/proxy', {
-      name: 'Weather',
-      targetBaseUrl: 'https://api.example.com',
-      defaultPriceSats: 5
-    })
-  ).json() as { proxyId: string }
+  const { gateway, visit, get } = await openConsole(t)
+  const proxyId = await makeApi(gateway)
   for (const [path, first, second] of [
     ['/console/settings', { do: 'colour', was: '', colour: '#c2410c' }, { do: 'colour', was: '', colour: '#000000' }],
     [
@@ -106,12 +95,12 @@ t.test('of two tabs that change the same thing the second gets a conflict, and c
     ],
     [`/console/apis/${proxyId}`, { do: 'price', was: '5', price: '6' }, { do: 'price', was: '5', price: '7' }]
   ] as const) {
-    t.ok((await asPerson(gateway, cookie, path, first)).status < 400, path)
-    const told = await asPerson(gateway, cookie, path, second)
+    t.ok((await visit(path, first)).status < 400, path)
+    const told = await visit(path, second)
     t.equal(told.status, 422, path)
     t.match(told.text, /This was changed/)
   }
-  t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
+  t.match(await get('/api/merchant/settings'), {
     colour: '#c2410c',
     webhook: { url: 'https://one.example.com/' }
   })
@@ -126,44 +115,37 @@ function wasOfForm(page: string, does: string) {
 t.test(
   'a concurrent pause, creation or new key shows a conflict to the second of two tabs, also where one key replaced another',
   async t => {
-    const gateway = await startGateway(t)
-    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    const { gateway, visit, read, get, make } = await openConsole(t)
     await gateway.database.sql`update merchants set plan_tier = 'individual'`
-    const { proxyId } = (
-      await gateway.merchantSend('POST', '/api/proxy', {
-        name: 'Weather',
-        targetBaseUrl: 'https://api.example.com',
-        defaultPriceSats: 5
-      })
-    ).json() as { proxyId: string }
-    const { endpointId } = (
-      await gateway.merchantSend('POST', '/api/merchant/webhooks/endpoints', { url: 'https://books.example.com/' })
-    ).json() as { endpointId: string }
-    const settings = async () => (await asPerson(gateway, cookie, '/console/settings')).text
+    const proxyId = await makeApi(gateway)
+    const { endpointId } = (await make('/api/merchant/webhooks/endpoints', { url: 'https://books.example.com/' })) as {
+      endpointId: string
+    }
+    const settings = async () => await read('/console/settings')
     const isTold = async (path: string, form: Readonly<Record<string, string>>) => {
-      const told = await asPerson(gateway, cookie, path, form)
+      const told = await visit(path, form)
       t.equal(told.status, 422, `${path} ${form['do']}`)
       t.match(told.text, /This was changed/)
     }
     for (const path of [`/console/apis/${proxyId}`, `/console/webhooks/${endpointId}`]) {
-      const pause = { do: 'pause', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'pause') }
-      t.equal((await asPerson(gateway, cookie, path, pause)).status, 303, path)
+      const pause = { do: 'pause', was: wasOfForm(await read(path), 'pause') }
+      t.equal((await visit(path, pause)).status, 303, path)
       await isTold(path, pause)
-      const resume = { do: 'resume', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'resume') }
-      t.equal((await asPerson(gateway, cookie, path, resume)).status, 303, path)
+      const resume = { do: 'resume', was: wasOfForm(await read(path), 'resume') }
+      t.equal((await visit(path, resume)).status, 303, path)
       await isTold(path, resume)
     }
     const first = await settings()
     const save = { do: 'provider', slot: 'primary', was: wasOfForm(first, 'provider') }
     const remove = { do: 'remove', slot: 'primary', was: wasOfForm(first, 'remove') }
-    t.equal((await asPerson(gateway, cookie, '/console/settings', { ...save, key: 'sandbox-one' })).status, 200)
+    t.equal((await visit('/console/settings', { ...save, key: 'sandbox-one' })).status, 200)
     await isTold('/console/settings', { ...save, key: 'sandbox-two' })
     await isTold('/console/settings', remove)
     const again = { ...save, was: wasOfForm(await settings(), 'provider') }
-    t.equal((await asPerson(gateway, cookie, '/console/settings', { ...again, key: 'sandbox-one' })).status, 200)
+    t.equal((await visit('/console/settings', { ...again, key: 'sandbox-one' })).status, 200)
     await isTold('/console/settings', { ...again, key: 'sandbox-one' })
     t.notMatch(await settings(), /sandbox-one/)
-    t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
+    t.match(await get('/api/merchant/settings'), {
       providers: [{ slot: 'primary', hasKey: true }]
     })
   }
@@ -172,25 +154,17 @@ t.test(
 t.test(
   'an API whose price is in dollars or by request gets one in satoshis, and the page says truly which',
   async t => {
-    const gateway = await startGateway(t)
-    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-    const { proxyId } = (
-      await gateway.merchantSend('POST', '/api/proxy', {
-        name: 'Weather',
-        targetBaseUrl: 'https://api.example.com',
-        defaultPriceSats: 1000,
-        defaultPrice: '$0.002'
-      })
-    ).json() as { proxyId: string }
+    const { gateway, visit, read, get } = await openConsole(t)
+    const proxyId = await makeApi(gateway, { defaultPriceSats: 1000, defaultPrice: '$0.002' })
     const path = `/console/apis/${proxyId}`
-    const proxy = async () => (await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as object
-    const inDollars = (await asPerson(gateway, cookie, path)).text
+    const proxy = async () => (await get(`/api/proxy/${proxyId}`)) as object
+    const inDollars = await read(path)
     t.match(inDollars, /USD 0\.002, never more than 1,000 sats/)
     t.notMatch(inDollars, /name="price" value="1000"/, 'the cap is not shown as the price')
     const set = { do: 'price', was: wasOfForm(inDollars, 'price'), price: '500' }
-    t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
+    t.equal((await visit(path, set)).status, 303)
     t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: undefined })
-    t.match((await asPerson(gateway, cookie, path)).text, /value="500"/)
+    t.match(await read(path), /value="500"/)
 
     const byModel = (price: string) => ({ by: { query: 'model' }, of: { small: price }, else: 'USD 0.001' })
     const change = async (defaultPrice: unknown) =>
@@ -203,16 +177,16 @@ t.test(
         price
       )
     await changeEndpoints('USD 0.0001')
-    const was = wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
+    const was = wasOfForm(await read(path), 'endpoint')
     await changeEndpoints('USD 0.0002')
     const removal = { do: 'endpoint-remove', was, method: '', pathPattern: '/chat' }
-    t.equal((await asPerson(gateway, cookie, path, removal)).status, 422, 'so is one of an address')
+    t.equal((await visit(path, removal)).status, 422, 'so is one of an address')
     await change(byModel('USD 0.0001'))
-    const byRequest = (await asPerson(gateway, cookie, path)).text
+    const byRequest = await read(path)
     t.match(byRequest, /by request, never more than 500 sats/)
     const late = { do: 'price', was: wasOfForm(byRequest, 'price'), price: '9' }
     await change(byModel('USD 0.0002'))
-    const told = await asPerson(gateway, cookie, path, late)
+    const told = await visit(path, late)
     t.equal(told.status, 422, 'another table of prices is another price')
     t.match(told.text, /it is now by request, never more than 500 sats/)
     t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: byModel('USD 0.0002') })
@@ -220,43 +194,36 @@ t.test(
 )
 
 t.test('addresses of an API get a price of their own, and what else their entries say stays', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, visit, read, get } = await openConsole(t)
   const meter = { unit: 'token', usage: 'openai', inputMsat: 2, outputMsat: 8, estimate: 100 }
-  const { proxyId } = (
-    await gateway.merchantSend('POST', '/api/proxy', {
-      name: 'Weather',
-      targetBaseUrl: 'https://api.example.com',
-      defaultPriceSats: 5,
-      endpoints: [
-        {
-          pathPattern: '/in-dollars',
-          priceSats: 1000,
-          price: '$0.002',
-          description: 'Maps',
-          tokenValiditySeconds: 600
-        },
-        { method: 'POST', pathPattern: '/chat', priceSats: 2000, meter }
-      ]
-    })
-  ).json() as { proxyId: string }
-  const endpoints = async () =>
-    ((await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as { endpoints: object[] }).endpoints
+  const proxyId = await makeApi(gateway, {
+    endpoints: [
+      {
+        pathPattern: '/in-dollars',
+        priceSats: 1000,
+        price: '$0.002',
+        description: 'Maps',
+        tokenValiditySeconds: 600
+      },
+      { method: 'POST', pathPattern: '/chat', priceSats: 2000, meter }
+    ]
+  })
+  const endpoints = async () => ((await get(`/api/proxy/${proxyId}`)) as { endpoints: object[] }).endpoints
   const path = `/console/apis/${proxyId}`
-  const wasOf = async () => wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
+  const wasOf = async () => wasOfForm(await read(path), 'endpoint')
   const before = await endpoints()
   const was = await wasOf()
   const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', price: '40' }
-  t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
+  t.equal((await visit(path, set)).status, 303)
   t.match(await endpoints(), [...before, { method: 'GET', pathPattern: '/reports/*', priceSats: 40 }])
-  const late = await asPerson(gateway, cookie, path, { ...set, price: '41' })
+  const late = await visit(path, { ...set, price: '41' })
   t.equal(late.status, 422)
   t.match(late.text, /This was changed/)
-  const bad = await asPerson(gateway, cookie, path, { ...set, was: await wasOf(), pathPattern: 're ports' })
+  const bad = await visit(path, { ...set, was: await wasOf(), pathPattern: 're ports' })
   t.equal(bad.status, 422)
   t.match(bad.text, /Must begin with \//)
   t.match(bad.text, /value="re ports"/, 'the fields keep their values')
-  await asPerson(gateway, cookie, path, {
+  await visit(path, {
     ...set,
     was: await wasOf(),
     method: 'POST',
@@ -264,7 +231,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
     price: '3000'
   })
   t.match(await endpoints(), [before[0], { ...before[1], priceSats: 3000 }, { pathPattern: '/reports/*' }])
-  await asPerson(gateway, cookie, path, {
+  await visit(path, {
     ...set,
     was: await wasOf(),
     method: '',
@@ -273,7 +240,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   })
   const { price: _price, ...first } = before[0] as { price: string }
   t.same((await endpoints())[0], { ...first, priceSats: 7 }, 'in satoshis from now on')
-  await asPerson(gateway, cookie, path, {
+  await visit(path, {
     do: 'endpoint-remove',
     was: await wasOf(),
     method: 'POST',
@@ -284,54 +251,44 @@ t.test('addresses of an API get a price of their own, and what else their entrie
 })
 
 t.test('a further webhook endpoint: of two tabs the second gets a conflict, and its secret is replaced', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, visit, get } = await openConsole(t)
   await gateway.database.sql`update merchants set plan_tier = 'free'`
   const add = { do: 'add', url: 'https://ledger.example.com/' }
-  const refused = await asPerson(gateway, cookie, '/console/webhooks', add)
+  const refused = await visit('/console/webhooks', add)
   t.equal(refused.status, 422)
   t.match(refused.text, /This plan allows 1 webhook endpoint;/)
   t.match(refused.text, /value="https:\/\/ledger.example.com\/"/, 'the fields keep their values')
   await gateway.database.sql`update merchants set plan_tier = 'individual'`
-  t.match((await asPerson(gateway, cookie, '/console/webhooks', add)).text, /whsec_/)
-  const [{ endpointId }] = (await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json() as [
-    { endpointId: string }
-  ]
+  t.match((await visit('/console/webhooks', add)).text, /whsec_/)
+  const [{ endpointId }] = (await get('/api/merchant/webhooks/endpoints')) as [{ endpointId: string }]
   const path = `/console/webhooks/${endpointId}`
   const change = { do: 'change', was: 'https://ledger.example.com/: *', url: 'https://books.example.com/' }
-  t.equal((await asPerson(gateway, cookie, path, { ...change, events: 'payment.paid' })).status, 303)
-  const told = await asPerson(gateway, cookie, path, change)
+  t.equal((await visit(path, { ...change, events: 'payment.paid' })).status, 303)
+  const told = await visit(path, change)
   t.equal(told.status, 422)
   t.match(told.text, /This was changed/)
-  t.match((await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json(), [
+  t.match(await get('/api/merchant/webhooks/endpoints'), [
     { url: 'https://books.example.com/', events: ['payment.paid'] }
   ])
-  t.match((await asPerson(gateway, cookie, path, { do: 'rotate' })).text, /whsec_/)
-  t.equal((await asPerson(gateway, cookie, '/console/webhooks/first')).status, 404)
-  t.equal((await asPerson(gateway, cookie, '/console/webhooks/nothing', change)).status, 404)
+  t.match((await visit(path, { do: 'rotate' })).text, /whsec_/)
+  t.equal((await visit('/console/webhooks/first')).status, 404)
+  t.equal((await visit('/console/webhooks/nothing', change)).status, 404)
 })
 
 t.test('settings say which provider makes the invoices, why, and what its key needs; a key is removed', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const shown = (await asPerson(gateway, cookie, '/console/settings')).text
+  const { visit, read } = await openConsole(t)
+  const shown = await read('/console/settings')
   t.match(shown, /Active provider: \w+, because/)
   const was = wasOfForm(shown, 'remove')
-  await asPerson(gateway, cookie, '/console/settings', { do: 'remove', was, slot: 'primary' })
-  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /No key is saved yet/)
+  await visit('/console/settings', { do: 'remove', was, slot: 'primary' })
+  t.match(await read('/console/settings'), /No key is saved yet/)
 })
 
 t.test('a viewer sees every page and no form that changes something, and is refused one that is made up', async t => {
   const gateway = await startGateway(t)
   const email = 'viewer@example.com'
   await gateway.merchantSend('POST', '/api/merchant/members', { email, role: 'viewer' })
-  const { proxyId } = (
-    await gateway.merchantSend('POST', '/api/proxy', {
-      name: 'Weather',
-      targetBaseUrl: 'https://api.example.com',
-      defaultPriceSats: 5
-    })
-  ).json() as { proxyId: string }
+  const proxyId = await makeApi(gateway)
   const [link = ''] = await mailedLinks(gateway.data, email, 1)
   const cookie = cookieOf(await gateway.send('POST', new URL(link).pathname))
   const paths = gateway.operations
@@ -354,16 +311,9 @@ t.test('a viewer sees every page and no form that changes something, and is refu
 })
 
 t.test('the pages of APIs show earnings and requests, over a day and over 30, with the figures as a table', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const { proxyId } = (
-    await gateway.merchantSend('POST', '/api/proxy', {
-      name: 'Weather',
-      targetBaseUrl: 'https://api.example.com',
-      defaultPriceSats: 5
-    })
-  ).json() as { proxyId: string }
-  t.match((await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text, /No requests in this period/)
+  const { gateway, visit, read } = await openConsole(t)
+  const proxyId = await makeApi(gateway)
+  t.match(await read(`/console/apis/${proxyId}`), /No requests in this period/)
   const at = Date.now() - 3_600_000
   await new TrafficStore(gateway.database).write({
     process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
@@ -387,19 +337,16 @@ t.test('the pages of APIs show earnings and requests, over a day and over 30, wi
   const proxy = { source: 'proxy', merchantId: String(gateway.merchant.id) } as const
   await sell(gateway.database, now, { ...proxy, proxyId, amountSats: 1234321 })
   await sell(gateway.database, now, { ...proxy, proxyId: 'other-1', amountSats: 17 })
-  const own = (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text
+  const own = await read(`/console/apis/${proxyId}`)
   t.match(own, /1,234,321 sats/, 'its earnings')
   t.match(own, /Satoshis earned by day/)
   t.notMatch(own, /1,234,338/, 'and not what others did')
-  t.match(
-    (await asPerson(gateway, cookie, '/console/apis')).text,
-    /data-label="Earnings \(30 days\)"[^>]*>1,234,321 sats/
-  )
+  t.match(await read('/console/apis'), /data-label="Earnings \(30 days\)"[^>]*>1,234,321 sats/)
   for (let other = 0; other < 20; other++)
     await sell(gateway.database, now, { ...proxy, proxyId: `more-${other}`, amountSats: 2_000_000 })
-  t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days\)"[^>]*>less than the top 20/)
-  t.match((await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text, /1,234,321 sats/, 'its own page says it')
-  const chosen = (await asPerson(gateway, cookie, `/console/apis/${proxyId}?over=month&by=hour`)).text
+  t.match(await read('/console/apis'), /30 days\)"[^>]*>less than the top 20/)
+  t.match(await read(`/console/apis/${proxyId}`), /1,234,321 sats/, 'its own page says it')
+  const chosen = await read(`/console/apis/${proxyId}?over=month&by=hour`)
   const form = (heading: string) =>
     /<form method="get".*?<\/form>/s.exec(chosen.slice(chosen.indexOf(`id="${heading}"`)))?.[0] ?? ''
   t.match(form('traffic'), /<input type="hidden" name="by" value="hour"/, 'one form keeps what the other chose')
@@ -407,7 +354,7 @@ t.test('the pages of APIs show earnings and requests, over a day and over 30, wi
   const mixed = await gateway.merchantSend('GET', `/api/merchant/earnings?of=scheme&proxyId=${proxyId}`)
   t.equal(mixed.status, 400)
   for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {
-    const { text } = await asPerson(gateway, cookie, path)
+    const { text } = await visit(path)
     t.match(text, /1,234/, path)
     t.match(text, /p99 [\d.]+ ms/, path)
     t.match(text, path.endsWith('month') ? /Requests by day/ : /Requests by hour/, path)

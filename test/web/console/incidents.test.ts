@@ -5,8 +5,8 @@ import { ProviderUnavailable } from '../../../src/lightning/provider-calls/error
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { freePort } from '../../support/free-port.ts'
-import { defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
-import { asPerson, sessionOf } from './session.ts'
+import { defaultYaml, type TestGateway } from '../../support/gateway.ts'
+import { asPerson, openConsole } from './session.ts'
 
 /** The notice of the overview: its tone, and its words. */
 async function noticeOf(gateway: TestGateway, cookie: string) {
@@ -29,8 +29,7 @@ await t.test('the overview is red in each incident that is staged, and green aft
     ]
   })
   const database = await openTestDatabase(t)
-  const gateway = await startGateway(t, { database, yaml })
-  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const { gateway, cookie } = await openConsole(t, { database, yaml }, 'operator')
   const isRed = async (t: T, ...words: RegExp[]) => {
     const notice = await noticeOf(gateway, cookie)
     t.equal(notice.tone, 'bad', notice.words)

@@ -1,15 +1,13 @@
 import t from 'tap'
 import { startGateway } from '../../support/gateway.ts'
-import { asPerson, sessionOf } from './session.ts'
+import { asPerson, openConsole, sessionOf } from './session.ts'
 
 t.test('a member is invited, gets another role and is removed; the second tab gets a conflict', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const send = async (form: Readonly<Record<string, string>>) =>
-    (await asPerson(gateway, cookie, '/console/members', form)).status
+  const { gateway, visit, get } = await openConsole(t)
+  const send = async (form: Readonly<Record<string, string>>) => (await visit('/console/members', form)).status
   t.equal(await send({ do: 'invite', email: 'ed@example.com', role: 'viewer' }), 303)
   t.equal(await send({ do: 'invite', email: 'no address', role: 'viewer' }), 422)
-  const members = (await gateway.merchantSend('GET', '/api/merchant/members')).json() as Array<{
+  const members = (await get('/api/merchant/members')) as Array<{
     memberId: number
     email: string
   }>
@@ -22,18 +20,16 @@ t.test('a member is invited, gets another role and is removed; the second tab ge
 })
 
 t.test('a signed-in owner gives the account its address', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const was = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { email: string }
-  const send = async (email: string) =>
-    await asPerson(gateway, cookie, '/console/settings', { do: 'email', was: was.email, email })
+  const { gateway, visit, get } = await openConsole(t)
+  const was = (await get('/api/merchant/me')) as { email: string }
+  const send = async (email: string) => await visit('/console/settings', { do: 'email', was: was.email, email })
   t.match((await send('new@example.com')).text, /Invite this address as an owner first/)
   await gateway.merchantSend('POST', '/api/merchant/members', { email: 'new@example.com', role: 'owner' })
   t.equal((await send('new@example.com')).status, 422, 'its mail is unread')
   await gateway.database.sql`
     update members set joined_at = now() from people p where p.id = person_id and p.email = 'new@example.com'`
   t.equal((await send(' New@example.com ')).status, 303)
-  t.match((await gateway.merchantSend('GET', '/api/merchant/me')).json(), { email: 'new@example.com' })
+  t.match(await get('/api/merchant/me'), { email: 'new@example.com' })
   t.equal((await send('new@example.com')).headers.location?.includes('sign-in'), true, 'everyone is signed out')
   const again = await sessionOf(gateway, gateway.merchant.apiKey)
   t.match((await asPerson(gateway, again, '/console/changes')).text, /Changed the email address of the account/)

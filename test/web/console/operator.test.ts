@@ -3,9 +3,9 @@ import type { Database } from '../../../src/platform/database/database.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/gateway-process.ts'
-import { defaultYaml, startGateway } from '../../support/gateway.ts'
+import { defaultYaml } from '../../support/gateway.ts'
 import { fillTraffic } from '../../accounts/traffic/fixture.ts'
-import { asPerson, sessionOf } from './session.ts'
+import { asPerson, openConsole, sessionOf } from './session.ts'
 
 const ROUTES = (upstream: string) => `
   - { name: weather, match: { path: /weather/* }, price: 7 sats, description: "Weather <b>", chain: paid, upstream: { url: "${upstream}", headers: { X-Key: SECRET-header } } }
@@ -16,15 +16,10 @@ function yamlWith(routes: string) {
   return defaultYaml({ replace: [['routes:', `routes:${routes}`]] })
 }
 
+/** The operator's console; `page` reads a page or sends a form. */
 async function opened(t: T, database: Database, yaml = yamlWith(ROUTES('http://127.0.0.1:9'))) {
-  const gateway = await startGateway(t, { database, yaml })
-  const cookie = await sessionOf(gateway, gateway.adminKey)
-  const page = async (path: string, form?: Readonly<Record<string, string>>) =>
-    await asPerson(gateway, cookie, path, form)
-  const get = async <A>(path: string) =>
-    // The test says what it asks for.
-    (await gateway.send('GET', path, { headers: { 'x-api-key': gateway.adminKey } })).json() as A
-  return { gateway, cookie, page, get }
+  const { visit: page, ...others } = await openConsole(t, { database, yaml }, 'operator')
+  return { ...others, page }
 }
 
 await eachDatabase(
@@ -222,14 +217,13 @@ await eachDatabase(
 )
 
 t.test('operator: limits of one account replace those of its plan, and an empty field brings them back', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const { gateway, visit, get } = await openConsole(t, {}, 'operator')
   const page = `/operator/merchants/${gateway.merchant.id}`
-  const usage = async () => (await gateway.merchantSend('GET', '/api/merchant/usage')).json()
+  const usage = async () => await get('/api/merchant/usage')
   const save = async (limits: object) => {
-    const { text } = await asPerson(gateway, cookie, page)
+    const { text } = await visit(page)
     const [, was = ''] = /value="limits"[^>]*><input type="hidden" name="was" value="([^"]*)"/.exec(text) ?? []
-    return { was, answer: await asPerson(gateway, cookie, page, { do: 'limits', was, ...limits }) }
+    return { was, answer: await visit(page, { do: 'limits', was, ...limits }) }
   }
   const first = await save({ webhookEndpoints: '7', maxPriceSats: '0' })
   t.equal(first.answer.status, 303)
@@ -238,11 +232,11 @@ t.test('operator: limits of one account replace those of its plan, and an empty 
     maxPriceSats: 0,
     ownLimits: { webhookEndpoints: 7, maxPriceSats: 0 }
   })
-  const subscription = (await gateway.merchantSend('GET', '/api/merchant/subscription')).json()
+  const subscription = await get('/api/merchant/subscription')
   t.match(subscription, { limits: { maxWebhookEndpoints: 7 } })
   const api = { name: 'Dear', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }
   t.equal((await gateway.merchantSend('POST', '/api/proxy', api)).status, 402)
-  t.equal((await asPerson(gateway, cookie, page, { do: 'limits', was: first.was })).status, 422, 'another tab')
+  t.equal((await visit(page, { do: 'limits', was: first.was })).status, 422, 'another tab')
   for (const wrong of ['-1', 'many', '99999999999'])
     t.equal((await save({ endpoints: wrong })).answer.status, 422, wrong)
   t.equal((await save({ endpoints: '', maxPriceSats: ' ' })).answer.status, 303)

@@ -3,7 +3,7 @@ import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
 import { sell } from '../../selling/sales/fixture.ts'
 import { startGateway, type TestGateway } from '../../support/gateway.ts'
-import { asPerson, sessionOf } from './session.ts'
+import { asPerson, openConsole, sessionOf } from './session.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 /** A section of the overview by its heading's id, as words; null where it is not there. */
@@ -35,8 +35,7 @@ async function payment(gateway: TestGateway, orderId: string) {
 }
 
 t.test('the overview shows the conversion of 402 responses', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, cookie } = await openConsole(t)
   t.equal(await words(gateway, cookie, 'asked'), null, 'not before a 402 was sent')
   const proxyId = await proxy(gateway)
   await measured(gateway, proxyId, { requests: 1_300, asked: 1_200, paidRequests: 90 })
@@ -50,8 +49,7 @@ t.test('the overview shows the conversion of 402 responses', async t => {
 })
 
 t.test('an account without trouble has no to-dos', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, cookie } = await openConsole(t)
   t.match(await words(gateway, cookie, 'next'), /Set a webhook URL/)
   await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: 'https://shop.example.com/' })
   const invoiceId = await payment(gateway, 'one')
@@ -135,8 +133,7 @@ t.test('new sales and payments appear while the overview and the lists are open'
 })
 
 t.test('a refresh requests the live parts alone, and gets 304 when they are unchanged', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, cookie } = await openConsole(t)
   const ask = t.captureFn(Gateway.prototype.ask)
   t.intercept(Gateway.prototype, 'ask', { value: ask })
   const renew = async (headers: Readonly<Record<string, string>>) =>

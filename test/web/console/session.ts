@@ -1,4 +1,5 @@
-import type { Answer, TestGateway } from '../../support/gateway.ts'
+import type { Test as T } from 'tap'
+import { startGateway, type Answer, type TestGateway } from '../../support/gateway.ts'
 
 /** The cookie of a session that a key opens. */
 export async function sessionOf(gateway: TestGateway, key: string): Promise<string> {
@@ -30,4 +31,37 @@ export async function asPerson(
     },
     ...(form === undefined ? {} : { body: String(new URLSearchParams(form)) })
   })
+}
+
+/** A signed-in reader of a console. */
+export async function readerOf(gateway: TestGateway, key: string = gateway.merchant.apiKey) {
+  const cookie = await sessionOf(gateway, key)
+  /** Reads a page, or sends one of its forms. */
+  const visit = (path: string, form?: Readonly<Record<string, string>>) => asPerson(gateway, cookie, path, form)
+  return { cookie, visit, read: async (path: string) => (await visit(path)).text }
+}
+
+/** A gateway, its merchant or operator signed in to the console, and the API with the same rights. */
+export async function openConsole(
+  t: T,
+  options: Parameters<typeof startGateway>[1] = {},
+  as: 'merchant' | 'operator' = 'merchant'
+) {
+  const gateway = await startGateway(t, options)
+  const key = as === 'merchant' ? gateway.merchant.apiKey : gateway.adminKey
+  const headers = { 'x-api-key': key }
+  return {
+    gateway,
+    ...(await readerOf(gateway, key)),
+    /** What an operation of the API reads; the test says its type. */
+    get: async <A>(path: string) => (await gateway.send('GET', path, { headers })).json() as A,
+    /** Makes something by the API; the test says what is answered. */
+    make: async <A>(path: string, body: object) => (await gateway.send('POST', path, { headers, body })).json() as A
+  }
+}
+
+/** Makes an API of the account and answers its id. */
+export async function makeApi({ merchantSend }: TestGateway, more: object = {}): Promise<string> {
+  const body = { name: 'Weather', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 5, ...more }
+  return ((await merchantSend('POST', '/api/proxy', body)).json() as { proxyId: string }).proxyId
 }

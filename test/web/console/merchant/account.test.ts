@@ -2,15 +2,14 @@
 import t from 'tap'
 import { sell } from '../../../selling/sales/fixture.ts'
 import { startGateway } from '../../../support/gateway.ts'
-import { asPerson, sessionOf } from '../session.ts'
+import { openConsole } from '../session.ts'
 
 async function setUp(t: Parameters<typeof startGateway>[0]) {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, visit, read } = await openConsole(t)
   return {
     gateway,
-    page: async (path: string) => (await asPerson(gateway, cookie, `/console${path}`)).text,
-    send: (path: string, form: Record<string, string>) => asPerson(gateway, cookie, `/console${path}`, form)
+    page: async (path: string) => await read(`/console${path}`),
+    send: (path: string, form: Record<string, string>) => visit(`/console${path}`, form)
   }
 }
 

@@ -1,7 +1,7 @@
 /** Customers and refunds as lists with count and sum. */
 import t from 'tap'
 import { startGateway } from '../../../support/gateway.ts'
-import { asPerson, sessionOf } from '../session.ts'
+import { asPerson, openConsole, sessionOf } from '../session.ts'
 
 t.test('customers: payments of an address or a name are one row, with count, sum and a link', async t => {
   const gateway = await startGateway(t)
@@ -51,27 +51,24 @@ t.test('customers: payments of an address or a name are one row, with count, sum
 })
 
 t.test('settings: an owner renames the account, and two tabs do not overwrite each other', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const save = (was: string, name: string) => asPerson(gateway, cookie, '/console/settings', { do: 'name', was, name })
-  const { name } = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { name: string }
+  const { gateway, visit, read, get } = await openConsole(t)
+  const save = (was: string, name: string) => visit('/console/settings', { do: 'name', was, name })
+  const { name } = (await get('/api/merchant/me')) as { name: string }
   t.equal((await save(name, 'Tea & <b>Cake</b>')).status, 303)
-  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /value="Tea &amp; &lt;b>Cake&lt;\/b>"/)
+  t.match(await read('/console/settings'), /value="Tea &amp; &lt;b>Cake&lt;\/b>"/)
   t.equal((await save(name, 'Late')).status, 422)
   for (const wrong of ['', '  ', 'a\nb', 'x'.repeat(201)])
     t.equal((await gateway.merchantSend('PUT', '/api/merchant/name', { name: wrong })).status, 400)
 })
 
 t.test('settings: seller details are saved, shown, and one line', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const save = (was: string, receipt: string) =>
-    asPerson(gateway, cookie, '/console/settings', { do: 'receipt', was, receipt })
+  const { gateway, visit, read, get } = await openConsole(t)
+  const save = (was: string, receipt: string) => visit('/console/settings', { do: 'receipt', was, receipt })
   t.equal((await save('', 'Tea Ltd, VAT <GB1>')).status, 303)
-  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /value="Tea Ltd, VAT &lt;GB1>"/)
+  t.match(await read('/console/settings'), /value="Tea Ltd, VAT &lt;GB1>"/)
   t.equal((await save('', 'Late')).status, 422)
   for (const wrong of ['a\nb', 'x'.repeat(501)])
     t.equal((await gateway.merchantSend('PUT', '/api/merchant/receipt-note', { note: wrong })).status, 400)
   await save('Tea Ltd, VAT <GB1>', ' ')
-  t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), { receiptNote: null })
+  t.match(await get('/api/merchant/settings'), { receiptNote: null })
 })

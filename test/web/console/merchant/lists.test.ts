@@ -1,15 +1,13 @@
 /** What lists of payments and sales sum up and compare, search, and the page of one payment. */
 import t from 'tap'
-import { startGateway } from '../../../support/gateway.ts'
-import { asPerson, sessionOf } from '../session.ts'
+import { openConsole } from '../session.ts'
 
 const DAY = 86_400_000
 
 t.test('lists: a filtered list has its count and sum beside the period before, and one search finds all', async t => {
-  const gateway = await startGateway(t)
+  const { gateway, read, get } = await openConsole(t)
   await gateway.database.sql`update merchants set refunds_enabled = true`
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const page = async (path: string) => (await asPerson(gateway, cookie, `/console/${path}`)).text
+  const page = async (path: string) => await read(`/console/${path}`)
   const ids: string[] = []
   for (const [nth, amount] of ['0.00010000', '0.00020000', '0.00040000'].entries()) {
     const made = await gateway.merchantSend('POST', '/api/payments', {
@@ -29,10 +27,12 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
   const [first = ''] = ids
   await gateway.database.sql`
     update payments set created_at = created_at - make_interval(days => 8) where invoice_id = ${first}`
-  const get = async (query: string) => (await gateway.merchantSend('GET', `/api/payments${query}`)).json()
-  t.match(await get('?sum=true&limit=1'), { total: { count: 3, sats: 30_000 }, payments: [{ provider: 'sandbox' }] })
-  t.match(await get('?sum=true&status=unpaid'), { total: { count: 1, sats: 0 } })
-  t.notOk('total' in ((await get('')) as object))
+  t.match(await get('/api/payments?sum=true&limit=1'), {
+    total: { count: 3, sats: 30_000 },
+    payments: [{ provider: 'sandbox' }]
+  })
+  t.match(await get('/api/payments?sum=true&status=unpaid'), { total: { count: 1, sats: 0 } })
+  t.notOk('total' in ((await get('/api/payments')) as object))
   t.match((await gateway.merchantSend('GET', '/api/merchant/sales?sum=true')).json(), { total: { count: 0, sats: 0 } })
 
   const from = new Date(Date.now() - 7 * DAY).toISOString()
@@ -67,8 +67,7 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
 })
 
 t.test('lists: the page of a payment shows its own webhooks', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, visit } = await openConsole(t)
   await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: 'https://shop.example.com/hooks' })
   const ids: string[] = []
   for (const orderId of ['a', 'b']) {
@@ -78,7 +77,7 @@ t.test('lists: the page of a payment shows its own webhooks', async t => {
     await gateway.pay(lightningInvoice)
     await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)
   }
-  const { text } = await asPerson(gateway, cookie, `/console/payments/${ids[0]}`)
+  const { text } = await visit(`/console/payments/${ids[0]}`)
   const webhooks = text.slice(text.indexOf('id="webhooks"'), text.indexOf('id="refunds"'))
   t.match(webhooks, /payment\.paid[^]*shop\.example\.com/)
   t.notMatch(webhooks, new RegExp(ids[1] ?? 'none'))

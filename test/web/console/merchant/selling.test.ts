@@ -1,7 +1,7 @@
 /** What the console says of an account or an API that cannot sell. */
 import t from 'tap'
 import { defaultYaml, startGateway, type TestGateway } from '../../../support/gateway.ts'
-import { asPerson, sessionOf } from '../session.ts'
+import { asPerson, makeApi, openConsole, sessionOf } from '../session.ts'
 
 const KEY = 'a-good-sandbox-key'
 
@@ -35,20 +35,17 @@ t.test('provider keys: a key whose form is wrong is 400 and keeps the saved key,
 })
 
 t.test('provider keys: a refused key is a red problem on overview and settings until a call succeeds', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, read, get } = await openConsole(t)
   const pay = (orderId: string) =>
     gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.0001', currency: 'BTC' })
   const failing = async () => {
-    const { paymentProvider } = (await gateway.merchantSend('GET', '/api/merchant/settings')).json() as {
+    const { paymentProvider } = (await get('/api/merchant/settings')) as {
       paymentProvider: { failing: { reason: string; since: string } | null }
     }
     return paymentProvider.failing
   }
   const isRed = async () => {
-    const texts = await Promise.all(
-      ['/console', '/console/settings'].map(async path => (await asPerson(gateway, cookie, path)).text)
-    )
+    const texts = await Promise.all(['/console', '/console/settings'].map(async path => await read(path)))
     return texts.map(text => /class="notice bad"[^<]*(<[^>]*>\s*)*[^<]*(<[^>]*>)*[^<]*refuses its key/.test(text))
   }
   t.equal((await savedKey(gateway, KEY)).status, 200)
@@ -61,7 +58,7 @@ t.test('provider keys: a refused key is a red problem on overview and settings u
   t.same(await isRed(), [true, true])
   t.equal((await pay('two')).status, 502)
   t.same(await failing(), first, 'since the first failure')
-  t.match((await asPerson(gateway, cookie, '/console/apis')).text, /No APIs yet/)
+  t.match(await read('/console/apis'), /No APIs yet/)
   t.equal((await savedKey(gateway, KEY)).status, 200)
   t.equal(await failing(), null, 'a new key has not failed')
   t.same(await isRed(), [false, false])
@@ -71,42 +68,34 @@ t.test('provider keys: a refused key is a red problem on overview and settings u
 })
 
 t.test('apis: the page says why an API cannot be sold, and tests the target when it is made', async t => {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { gateway, visit, read, get } = await openConsole(t)
   await gateway.database.sql`update merchants set primary_key = null, alternate_key = null`
   const form = { do: 'make', name: 'Weather', targetBaseUrl: 'http://127.0.0.1:1024/v1', defaultPriceSats: '5' }
-  const made = await asPerson(gateway, cookie, '/console/apis', form)
+  const made = await visit('/console/apis', form)
   t.equal(made.status, 303)
   const path = `/console/apis/${/apis\/([a-z0-9-]+)/.exec(String(made.headers['location']))?.[1] ?? ''}`
-  t.match((await asPerson(gateway, cookie, '/console/apis')).text, /cannot be sold: no provider key/)
-  t.match((await asPerson(gateway, cookie, path)).text, /href="[^"]*console\/settings"/)
+  t.match(await read('/console/apis'), /cannot be sold: no provider key/)
+  t.match(await read(path), /href="[^"]*console\/settings"/)
   await savedKey(gateway, KEY)
-  const list = (await asPerson(gateway, cookie, '/console/apis')).text
+  const list = await read('/console/apis')
   t.match(list, /cannot be sold: the target could not be reached \(ECONNREFUSED\)/i)
   t.notMatch(list, />active</)
-  const [api] = (await gateway.merchantSend('GET', '/api/proxy')).json() as Array<{ proxyId: string; problem: string }>
+  const [api] = (await get('/api/proxy')) as Array<{ proxyId: string; problem: string }>
   t.match(api?.problem, /could not be reached/)
   const moved = { targetBaseUrl: gateway.url }
   t.match((await gateway.merchantSend('PUT', `/api/proxy/${api?.proxyId}`, moved)).json(), { problem: null })
   await gateway.merchantSend('POST', `/api/proxy/${api?.proxyId}/test`)
-  t.match((await asPerson(gateway, cookie, path)).text, />active</)
+  t.match(await read(path), />active</)
 })
 
 t.test(
   'apis: name, target, paths and the header of the target are changed on the page; its value is never shown',
   async t => {
-    const gateway = await startGateway(t)
-    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-    const { proxyId } = (
-      await gateway.merchantSend('POST', '/api/proxy', {
-        name: 'Weather',
-        targetBaseUrl: 'https://api.example.com',
-        defaultPriceSats: 5
-      })
-    ).json() as { proxyId: string }
+    const { gateway, visit, read, get } = await openConsole(t)
+    const proxyId = await makeApi(gateway)
     const path = `/console/apis/${proxyId}`
-    const page = async () => (await asPerson(gateway, cookie, path)).text
-    const proxy = async () => (await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as object
+    const page = async () => await read(path)
+    const proxy = async () => (await get(`/api/proxy/${proxyId}`)) as object
     const mark = (text: string, does: string) =>
       / name="was" value="([^"]*)"/.exec(text.slice(text.indexOf(`name="do" value="${does}"`)))?.[1] ?? ''
     const form = async (more: Record<string, string>) => ({
@@ -123,7 +112,7 @@ t.test(
     })
     const secret = 'Bearer sk-very-secret'
     const first = await form({ authValue: secret })
-    t.equal((await asPerson(gateway, cookie, path, first)).status, 303)
+    t.equal((await visit(path, first)).status, 303)
     t.match(await proxy(), {
       name: 'Wetter <b>',
       targetBaseUrl: 'https://api.example.org/v1',
@@ -133,11 +122,11 @@ t.test(
       blockedPaths: ['/v1/secret']
     })
     t.notMatch(await page(), /sk-very-secret/)
-    t.notMatch((await asPerson(gateway, cookie, '/console/changes')).text, /sk-very-secret/)
-    const late = await asPerson(gateway, cookie, path, { ...first, name: 'Other' })
+    t.notMatch(await read('/console/changes'), /sk-very-secret/)
+    const late = await visit(path, { ...first, name: 'Other' })
     t.equal(late.status, 422, 'a second tab gets a conflict')
     t.notMatch(late.text, /sk-very-secret/, 'the submitted secret is not shown again')
-    t.equal((await asPerson(gateway, cookie, path, await form({}))).status, 303)
+    t.equal((await visit(path, await form({}))).status, 303)
     t.match(await proxy(), { hasAuthValue: true }, 'an empty value keeps the saved one')
     for (const [name, value] of [
       ['targetBaseUrl', 'http://169.254.169.254/latest'],
@@ -146,18 +135,18 @@ t.test(
       ['authHeader', 'Host'],
       ['blockedPaths', 'no slash']
     ] as const) {
-      const refused = await asPerson(gateway, cookie, path, await form({ [name]: value }))
+      const refused = await visit(path, await form({ [name]: value }))
       t.equal(refused.status, 422, value)
       t.ok(refused.text.includes(value), `${value} stays in the form`)
       const notice = /<div class="notice bad".*?<\/div>/s.exec(refused.text)?.[0]
       t.match(notice, /<strong>[A-Z][^<]+:<\/strong>/, 'errors name the field by its label')
       t.notMatch(notice, /targetBaseUrl|tokenValidity|authHeader|blockedPaths/)
     }
-    t.equal((await asPerson(gateway, cookie, path, await form({ forget: 'value' }))).status, 303)
+    t.equal((await visit(path, await form({ forget: 'value' }))).status, 303)
     t.match(await proxy(), { hasAuthValue: false, name: 'Wetter <b>' })
 
     const price = async (more: Record<string, string>) =>
-      await asPerson(gateway, cookie, path, { do: 'price', was: mark(await page(), 'price'), price: '', ...more })
+      await visit(path, { do: 'price', was: mark(await page(), 'price'), price: '', ...more })
     const amounts = 'gpt-4o = $0.01\r\nsmall=2'
     for (const wrong of [
       { price: '$0.01' },

@@ -1,13 +1,12 @@
 /** Taking payments on the console: the till, payment links, and the list of refunds. */
 import t from 'tap'
 import { startGateway, type TestGateway } from '../../../support/gateway.ts'
-import { asPerson, sessionOf } from '../session.ts'
+import { asPerson, openConsole, sessionOf } from '../session.ts'
 
 async function setUp(t: Parameters<typeof startGateway>[0]) {
-  const gateway = await startGateway(t)
-  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
-  const page = async (path: string) => (await asPerson(gateway, cookie, `/console/${path}`)).text
-  const send = (form: Record<string, string>, path = 'till') => asPerson(gateway, cookie, `/console/${path}`, form)
+  const { gateway, visit, read } = await openConsole(t)
+  const page = async (path: string) => await read(`/console/${path}`)
+  const send = (form: Record<string, string>, path = 'till') => visit(`/console/${path}`, form)
   const keyIn = (text: string) => /name="key" value="([^"]+)"/.exec(text)?.[1] ?? ''
   return { gateway, page, send, keyIn }
 }
