@@ -1,7 +1,7 @@
 import { t } from '../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { planNames } from '../accounts/merchants/plans.ts'
-import { PageAssets, type AssetNames } from '../web/kit/assets.ts'
+import { assetNames } from '../web/kit/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../web/kit/document.ts'
 import { isLive } from './store.ts'
 import { planPricesUsd } from './plans.ts'
@@ -15,7 +15,7 @@ export const BILLING_PAGE_HEADERS: readonly string[] = Object.freeze(
 
 /** The pages of checkouts by card: where they end, and those of the sandbox. */
 export class BillingPages {
-  readonly #assets: AssetNames = new PageAssets().names
+  readonly #assets = assetNames()
 
   end(end: 'done' | 'canceled'): string {
     return end === 'done'

@@ -1,4 +1,4 @@
-import type { AdminStore } from '../web/admin/store.ts'
+import type { SqlAdminStore } from '../web/admin/store.ts'
 import type { Merchants } from '../accounts/merchants/service.ts'
 import type { SubscriptionFacts, Merchant } from '../accounts/merchants/schema.ts'
 import type { Clock } from '../platform/system/clock.ts'
@@ -19,7 +19,7 @@ interface CardSubscriptionsOptions {
   readonly database: Pick<Database, 'transaction'>
   readonly store: CardSubscriptionStore
   readonly merchants: Merchants
-  readonly pending: Pick<AdminStore, 'insert'>
+  readonly pending: Pick<SqlAdminStore, 'insert'>
   readonly clock: Clock
   readonly log: Log
 }

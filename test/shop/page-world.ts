@@ -10,7 +10,7 @@ import { openApiDocument } from '../../src/engine/openapi/openapi.ts'
 import type { Services } from '../../src/engine/pipeline/plugin.ts'
 import { defaultLimits } from '../../src/engine/listener/deadlines.ts'
 import { createListener } from '../../src/engine/listener/listener.ts'
-import { PageAssets } from '../../src/web/kit/assets.ts'
+import { assetOperations } from '../../src/web/kit/assets.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import { UnsealError } from '../../src/platform/keys/secrets.ts'
 import { freshId } from '../../src/platform/system/ids.ts'
@@ -277,7 +277,7 @@ export interface ServedPages {
 /** Serves them until the test ends, by the engine and listener that the gateway has. */
 export async function servePages(t: T, world: PageWorld): Promise<ServedPages> {
   const config = await loadConfigText('gateway.yaml', YAML, {}, { plugins: builtInPlugins, internals: ['api'] })
-  const operations = [...storefrontPageOperations(world.parts), ...new PageAssets().operations()]
+  const operations = [...storefrontPageOperations(world.parts), ...assetOperations()]
   // The plugins of this chain use no other service.
   const services = { clock: systemClock, log: silentLog } as unknown as Services
   const gateway = new Gateway(

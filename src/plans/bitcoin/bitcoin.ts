@@ -1,4 +1,4 @@
-import type { AdminStore } from '../../web/admin/store.ts'
+import type { SqlAdminStore } from '../../web/admin/store.ts'
 import type { ApprovedSubscription } from '../../web/admin/schema.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
@@ -29,7 +29,7 @@ interface BitcoinPlansOptions {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
   /** Holds a subscription without an account until an administrator approves it. */
-  readonly pending: Pick<AdminStore, 'insert'>
+  readonly pending: Pick<SqlAdminStore, 'insert'>
   readonly database: Database
   readonly merchants: Merchants
   readonly prices: Quotes

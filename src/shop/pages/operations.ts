@@ -4,7 +4,7 @@ import { UNSUPPORTED_MEDIA_TYPE } from '../../engine/operations/error-kinds.ts'
 import { foreseen, GatewayError, LongError, Unavailable, ValidationError } from '../../engine/operations/errors.ts'
 import { HeaderList, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { PageAssets } from '../../web/kit/assets.ts'
+import { assetNames } from '../../web/kit/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../../web/kit/document.ts'
 import {
   checkForm,
@@ -94,7 +94,7 @@ const NO_HEADERS: ReadonlyHeaders = new HeaderList()
 
 /** A store's page, and the page where buyers claim and follow a paid order (decision 134). */
 export function storefrontPageOperations(options: StorefrontPageOptions): AnyOperation[] {
-  const assets = new PageAssets().names
+  const assets = assetNames()
   const missing = (): Result => ({
     status: 404,
     // Without links to other languages, which would repeat the query.

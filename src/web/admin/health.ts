@@ -5,7 +5,7 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { integer, moment, optional, records, text } from '../../platform/database/rows.ts'
 import { freeBytes } from '../../platform/database/write-probe.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { allAddressesOf } from '../../engine/sections/upstream.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
@@ -106,7 +106,7 @@ export async function checkHealth(
     { ...facts, upstreams, providers: shown, reload, traffic: recent, work, queues, processes },
     firstSeen
   )
-  return { at: new Date(now).toISOString(), ready: serving() && isThere, checks }
+  return { at: iso(now), ready: serving() && isThere, checks }
 }
 
 async function known<T>(part: () => Promise<T>): Promise<T | null> {

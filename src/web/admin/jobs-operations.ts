@@ -65,8 +65,8 @@ function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): 
   return {
     ...job,
     data: JSON.stringify(data ?? null),
-    createdAt: new Date(createdAt).toISOString(),
-    dueAt: new Date(dueAt).toISOString(),
+    createdAt: iso(createdAt),
+    dueAt: iso(dueAt),
     startedAt: iso(startedAt),
     endedAt: iso(endedAt)
   }

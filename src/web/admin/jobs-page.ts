@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { PageAssets } from '../kit/assets.ts'
+import { assetNames } from '../kit/assets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { JobParams, JOBS_PAGE, jobsFilter } from './jobs-operations.ts'
 
@@ -199,7 +199,7 @@ export function dashboardOperations({
   readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>
   readonly clock: Clock
 }): AnyOperation[] {
-  const style = new PageAssets().jobsStyle
+  const { jobsStyle: style } = assetNames()
   return [
     defineOperation({
       id: 'getJobsDashboard',

@@ -4,7 +4,7 @@ import { Type, type Static } from 'typebox'
 import { effective, needsRestart, type ConfigurationChange } from '../../engine/config/effective.ts'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { FaultSum } from '../../platform/telemetry/tallies.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
@@ -173,7 +173,7 @@ export function configurationOperations({
               reload === null
                 ? null
                 : {
-                    at: new Date(reload.at).toISOString(),
+                    at: iso(reload.at),
                     isUsed: reload.problem === null,
                     problem: reload.problem,
                     changes: [...reload.changes]
@@ -216,8 +216,8 @@ function routeView(
         status,
         message,
         times,
-        firstAt: new Date(firstAt).toISOString(),
-        lastAt: new Date(lastAt).toISOString(),
+        firstAt: iso(firstAt),
+        lastAt: iso(lastAt),
         correlationId
       }))
   }

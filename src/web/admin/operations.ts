@@ -256,10 +256,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
         400: 'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.',
         404: pendingMissing
       },
-      handle: async ({ params, body }) => {
-        const outcome = await administration.approve(params.id, body)
-        return { status: 200, body: 'created' in outcome ? outcome.created : outcome.linked }
-      }
+      handle: async ({ params, body }) => ({ status: 200, body: await administration.approve(params.id, body) })
     }),
     defineOperation({
       ...common,

@@ -2,7 +2,7 @@ import { nullableInteger, nullableText } from '../../engine/formats/text-pattern
 import { Type, type Static } from 'typebox'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, records } from '../../platform/database/rows.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { TrafficView, trafficView } from '../../accounts/traffic/operations.ts'
@@ -114,7 +114,7 @@ export async function overview({
   ])
   const many = (name: OpenWorkName): number => work[name].count
   return {
-    at: new Date(now).toISOString(),
+    at: iso(now),
     // A select of aggregates returns one row.
     merchants: counts!,
     earned: { today: ofToday, thirtyDays },

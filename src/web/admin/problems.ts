@@ -4,7 +4,7 @@ import type { TrafficProcess } from '../../accounts/traffic/store.ts'
 import type { UpstreamTrouble } from '../../engine/upstream/breakers.ts'
 import { t } from '../../engine/formats/language.ts'
 import { isDown } from '../../lightning/providers/open.ts'
-import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { QueueView } from '../../platform/jobs/jobs.ts'
 import {
   bad,
@@ -99,7 +99,7 @@ export function judge(
     const before = firstSeen.get(name)
     const seen = before?.state === state ? before : { state, at: facts.now }
     firstSeen.set(name, seen)
-    const since = new Date(Number.isFinite(finding.since) ? Number(finding.since) : seen.at).toISOString()
+    const since = iso(Number.isFinite(finding.since) ? Number(finding.since) : seen.at)
     const effect = name === 'database' && state === 'warning' ? t('None on sales so far.') : t(EFFECTS[name])
     return [{ name, state, says, since, effect, wayOut }]
   })

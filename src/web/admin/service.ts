@@ -1,7 +1,7 @@
 import { isRowId } from '../../platform/database/rows.ts'
 import { INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { isWritable, readIsoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isWritable, readIsoTime } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import { accountHead, type AccountView } from '../../accounts/merchants/account.ts'
 import { parseTier, planFeatures } from '../../accounts/merchants/plans.ts'
@@ -27,11 +27,10 @@ import {
   type PendingSubscriptionView,
   type RegeneratedKey
 } from './schema.ts'
-import type { AdminStore } from './store.ts'
+import type { SqlAdminStore } from './store.ts'
 import {
   linkMessage,
   pendingView,
-  time,
   type GivenSettings,
   type AccountSettings,
   writeSettings,
@@ -41,7 +40,7 @@ import {
 
 export interface AdministrationDependencies {
   readonly database: Database
-  readonly store: AdminStore
+  readonly store: SqlAdminStore
   readonly merchants: Merchants
   readonly clock: Clock
   /** Callback addresses have stricter rules in production (decision 162). */
@@ -51,9 +50,6 @@ export interface AdministrationDependencies {
   /** See `OnApproved`; left out, an approval has no further effect. */
   readonly approved?: OnApproved
 }
-
-/** What an approval came to. */
-export type ApprovalOutcome = { readonly created: CreatedMerchant } | { readonly linked: LinkedMerchant }
 
 /** Administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each action is one transaction. */
 export class Administration {
@@ -110,7 +106,7 @@ export class Administration {
       hasAlternateKey: merchant.alternateKey !== null,
       hasPrimaryKey: merchant.primaryKey !== null,
       hasWebhookUrl: merchant.webhookUrl !== null,
-      currentPeriodEnd: merchant.currentPeriodEnd === null ? null : time(merchant.currentPeriodEnd),
+      currentPeriodEnd: iso(merchant.currentPeriodEnd),
       billingCustomerId: merchant.billingCustomerId,
       billingSubscriptionId: merchant.billingSubscriptionId
     }
@@ -167,7 +163,7 @@ export class Administration {
     return {
       merchantId: merchant.id,
       apiKey: apiKey.reveal(),
-      regeneratedAt: time(merchant.keyRotatedAt ?? this.#dependencies.clock.now())
+      regeneratedAt: iso(merchant.keyRotatedAt ?? this.#dependencies.clock.now())
     }
   }
 
@@ -204,15 +200,15 @@ export class Administration {
    * customer must not redirect an old one's money.
    * @throws ShortError 404, 400 when already processed, for a blank provider key or a refused callback URL
    */
-  async approve(idText: string, approval: Approval): Promise<ApprovalOutcome> {
+  async approve(idText: string, approval: Approval): Promise<CreatedMerchant | LinkedMerchant> {
     const id = knownPending(idOf(idText))
     const settings = this.#settings(approval)
-    const approved = await this.#dependencies.database.transaction(async tx => {
+    const account = await this.#dependencies.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
-      const created = await this.#openFor(tx, subscription, approval.merchantName, settings)
-      const outcome: ApprovalOutcome =
-        created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
-      const merchantId = 'created' in outcome ? outcome.created.merchantId : outcome.linked.merchantId
+      const made =
+        (await this.#openFor(tx, subscription, approval.merchantName, settings)) ??
+        (await this.#link(tx, subscription, settings))
+      const { merchantId } = made
       const reviewed = await this.#dependencies.store.review(tx, id, {
         state: 'approved',
         at: this.#dependencies.clock.now(),
@@ -220,12 +216,12 @@ export class Administration {
       })
       if (this.#dependencies.approved !== undefined) {
         const merchant = known(await this.#dependencies.merchants.within(tx).byId(merchantId))
-        await this.#dependencies.approved(tx, { merchant, subscription: reviewed, linked: created === null })
+        await this.#dependencies.approved(tx, { merchant, subscription: reviewed, linked: 'linked' in made })
       }
-      return { outcome, merchantId }
+      return made
     })
-    await this.#keysSaved(approved.merchantId, settings)
-    return approved.outcome
+    await this.#keysSaved(account.merchantId, settings)
+    return account
   }
 
   /** @throws ShortError 404, 400 when already processed */
@@ -277,7 +273,7 @@ export class Administration {
       name: merchant.name,
       email: merchant.email,
       apiKey: apiKey.reveal(),
-      createdAt: time(merchant.createdAt),
+      createdAt: iso(merchant.createdAt),
       ...made
     }
   }

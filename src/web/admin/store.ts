@@ -33,25 +33,6 @@ export interface MerchantFilter {
   readonly tier: PlanTier | null
 }
 
-export interface AdminStore {
-  /** Newest first, without sealed columns: all, or at most `limit` after the account `after`. */
-  merchants(filter: MerchantFilter, page?: MerchantPage): Promise<HeadFields[]>
-  countMerchants(filter: MerchantFilter): Promise<number>
-  /**
-   * Stores a subscription bought without an account, once per `billingSubscriptionId`: billing reports repeatedly. A
-   * later report updates status and period end until the review. Returns the stored row. `sql`: the caller's
-   * transaction.
-   */
-  insert(subscription: NewPendingSubscription, now: number, sql?: Sql): Promise<PendingSubscription>
-  /** Newest first; reviewed ones only with `processed`. */
-  list(processed: boolean): Promise<PendingSubscription[]>
-  byId(id: number): Promise<PendingSubscription | null>
-  /** Locks the row, which serializes reviews. */
-  lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null>
-  /** Writes the review of a row locked as pending; returns the row. */
-  review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
-}
-
 const listedRows: Records<HeadFields> = records(headColumns)
 
 const pendingRows: Records<PendingSubscription> = records({
@@ -70,7 +51,7 @@ const pendingRows: Records<PendingSubscription> = records({
   linkedMerchantId: optional(integer())
 })
 
-export class SqlAdminStore implements AdminStore {
+export class SqlAdminStore {
   readonly #sql: Sql
 
   constructor(database: Pick<Database, 'sql'>) {
@@ -82,6 +63,7 @@ export class SqlAdminStore implements AdminStore {
     return Number(row?.count ?? 0n)
   }
 
+  /** Newest first, without sealed columns: all, or at most `limit` after the account `after`. */
   async merchants(filter: MerchantFilter, page?: MerchantPage): Promise<HeadFields[]> {
     const sql = this.#sql
     const following =
@@ -110,6 +92,11 @@ export class SqlAdminStore implements AdminStore {
       }`
   }
 
+  /**
+   * Stores a subscription bought without an account, once per `billingSubscriptionId`: billing reports repeatedly. A
+   * later report updates status and period end until the review. Returns the stored row. `sql`: the caller's
+   * transaction.
+   */
   async insert(subscription: NewPendingSubscription, now: number, sql: Sql = this.#sql): Promise<PendingSubscription> {
     const [row] = await sql`
       insert into pending_subscriptions as held (
@@ -125,6 +112,7 @@ export class SqlAdminStore implements AdminStore {
     return pendingRows.read(row!)
   }
 
+  /** Newest first; reviewed ones only with `processed`. */
   async list(processed: boolean): Promise<PendingSubscription[]> {
     const sql = this.#sql
     return await pendingRows.all(sql`
@@ -135,10 +123,12 @@ export class SqlAdminStore implements AdminStore {
     return await pendingRows.one(this.#sql`select * from pending_subscriptions where id = ${id}`)
   }
 
+  /** Locks the row, which serializes reviews. */
   async lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null> {
     return await pendingRows.one(sql`select * from pending_subscriptions where id = ${id} for update`)
   }
 
+  /** Writes the review of a row locked as pending; returns the row. */
   async review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription> {
     const [merchantId, reason] = review.state === 'approved' ? [review.merchantId, null] : [null, review.reason]
     const [row] = await sql`

@@ -1,6 +1,7 @@
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { PendingSubscription, PendingSubscriptionView, MerchantChange } from './schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
+import { iso } from '../../engine/formats/iso-time.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
@@ -23,17 +24,13 @@ export function pendingView(subscription: PendingSubscription): PendingSubscript
     billingSubscriptionId: subscription.billingSubscriptionId,
     planTier: subscription.planTier,
     subscriptionStatus: subscription.subscriptionStatus,
-    createdAt: time(subscription.createdAt),
+    createdAt: iso(subscription.createdAt),
     isApproved: subscription.state === 'approved',
     isRejected: subscription.state === 'rejected',
-    reviewedAt: subscription.reviewedAt === null ? null : time(subscription.reviewedAt),
+    reviewedAt: iso(subscription.reviewedAt),
     rejectionReason: subscription.rejectionReason,
     linkedMerchantId: subscription.linkedMerchantId
   }
-}
-
-export function time(at: number): string {
-  return new Date(at).toISOString()
 }
 
 export type GivenSettings = Pick<MerchantChange, 'primaryApiKey' | 'alternateApiKey' | 'callbackUrl' | 'webhookSecret'>

@@ -7,7 +7,7 @@ import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { readersWorth } from '../kit/reader-money.ts'
 import type { AskApi } from './api.ts'
-import { PageAssets } from '../kit/assets.ts'
+import { assetNames } from '../kit/assets.ts'
 import { formToken } from '../sign-in/cookie.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
 import { apiPage, apisPage } from './merchant/apis.ts'
@@ -104,7 +104,7 @@ export function openConsole(dependencies: OpenConsoleDependencies) {
       ? null
       : { kind: 'merchant', id, merchant, role: 'viewer', by: { kind: 'member', email: by.id } }
   }
-  const { consoleStyle: style, consoleScript: script } = new PageAssets()
+  const { consoleStyle: style, consoleScript: script } = assetNames()
   const known = {
     ask: dependencies.ask,
     worth: (satoshis: number, languages: string) => readersWorth(dependencies, satoshis, languages),

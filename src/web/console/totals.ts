@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { ListTotal } from '../../engine/operations/keyset.ts'
@@ -13,12 +14,11 @@ const DAY = 86_400_000
 /** Common periods in UTC, by name with their first moment. */
 function periods(now: number): ReadonlyArray<readonly [name: string, from: string]> {
   const today = Math.floor(now / DAY) * DAY
-  const month = new Date(now).toISOString().slice(0, 8)
-  const since = (at: number): string => new Date(at).toISOString()
+  const month = iso(now).slice(0, 8)
   return [
-    ['Today', since(today)],
-    ['7 days', since(today - 6 * DAY)],
-    ['30 days', since(today - 29 * DAY)],
+    ['Today', iso(today)],
+    ['7 days', iso(today - 6 * DAY)],
+    ['30 days', iso(today - 29 * DAY)],
     ['This month', `${month}01T00:00:00.000Z`]
   ]
 }
@@ -49,7 +49,7 @@ export async function totals(
   }
   const from = Date.parse(filter['from'] ?? '')
   const to = filter['to'] ? Date.parse(filter['to']) : ctx.now
-  const before = from < to ? { from: new Date(2 * from - to).toISOString(), to: new Date(from).toISOString() } : null
+  const before = from < to ? { from: iso(2 * from - to), to: iso(from) } : null
   const [now, then] = await Promise.all([of({}), before === null ? null : of(before)])
   const beside = (one: number, other: number | undefined): string | null =>
     other === undefined

@@ -48,3 +48,8 @@ export function momentText(time: number): string {
 export function dayText(time: number): string {
   return new Intl.DateTimeFormat(currentLanguage(), { dateStyle: 'long', timeZone: 'UTC' }).format(time)
 }
+
+/** Removes bidirectional controls, which could reorder the surrounding text. */
+export function withoutTurns(text: string): string {
+  return text.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
+}

@@ -5,19 +5,46 @@ import { Type } from 'typebox'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 
+/** Files of the folder `assets` of which each style and script consists, shared parts first. */
+const PARTS = {
+  style: ['css', 'tokens', 'base', 'pay'],
+  shopStyle: ['css', 'tokens', 'base', 'shop'],
+  jobsStyle: ['css', 'tokens', 'jobs'],
+  consoleStyle: ['css', 'tokens', 'console'],
+  script: ['js', 'invoice', 'pay'],
+  shopScript: ['js', 'shop'],
+  consoleScript: ['js', 'passkeys', 'console'],
+  passkeyScript: ['js', 'passkeys']
+} as const satisfies Record<string, readonly ['css' | 'js', ...string[]]>
+
 /** File names under `/assets/` with content hashes, so that caches never go stale. */
-export interface AssetNames {
-  readonly style: string
-  readonly script: string
-  readonly shopStyle: string
-  readonly shopScript: string
+export type AssetNames = Readonly<Record<keyof typeof PARTS, string>>
+
+let texts: ReadonlyMap<string, string> | null = null
+let names: AssetNames | null = null
+
+/** Read once, at the first call. */
+export function assetNames(): AssetNames {
+  if (names !== null) return names
+  const found = Object.entries(PARTS).map(([key, [ending, ...files]]) => {
+    const text = assetText(ending, ...files)
+    return [
+      key,
+      `${files.at(-1)}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}.${ending}`,
+      text
+    ] as const
+  })
+  texts = new Map(found.map(([, name, text]) => [name, text]))
+  // Its keys are those of PARTS.
+  return (names = Object.fromEntries(found) as AssetNames)
 }
 
-interface Asset {
-  /** Without the extension. */
-  readonly stem: string
-  readonly name: string
-  readonly text: string
+/** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for unknown names. */
+export function assetOperations(): AnyOperation[] {
+  return [
+    assetOperation('css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
+    assetOperation('js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
+  ]
 }
 
 const HEADERS: readonly string[] = Object.freeze([
@@ -26,63 +53,6 @@ const HEADERS: readonly string[] = Object.freeze([
   'X-Content-Type-Options',
   'nosniff'
 ])
-
-/** Styles and scripts of the pages, read from the folder `assets` at construction. */
-export class PageAssets {
-  readonly #style = readAsset('css', 'tokens', 'base', 'pay')
-  readonly #shopStyle = readAsset('css', 'tokens', 'base', 'shop')
-  readonly #jobsStyle = readAsset('css', 'tokens', 'jobs')
-  readonly #script = readAsset('js', 'invoice', 'pay')
-  readonly #shopScript = readAsset('js', 'shop')
-  readonly #consoleStyle = readAsset('css', 'tokens', 'console')
-  readonly #consoleScript = readAsset('js', 'passkeys', 'console')
-  readonly #passkeyScript = readAsset('js', 'passkeys')
-
-  get names(): AssetNames {
-    return {
-      style: this.#style.name,
-      script: this.#script.name,
-      shopStyle: this.#shopStyle.name,
-      shopScript: this.#shopScript.name
-    }
-  }
-
-  get jobsStyle(): string {
-    return this.#jobsStyle.name
-  }
-
-  get consoleStyle(): string {
-    return this.#consoleStyle.name
-  }
-
-  get consoleScript(): string {
-    return this.#consoleScript.name
-  }
-
-  get passkeyScript(): string {
-    return this.#passkeyScript.name
-  }
-
-  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for unknown names. */
-  operations(): AnyOperation[] {
-    return [
-      assetOperation(
-        [this.#style, this.#shopStyle, this.#jobsStyle, this.#consoleStyle],
-        'css',
-        'text/css; charset=utf-8',
-        'getPageStyle',
-        'The style of the pages'
-      ),
-      assetOperation(
-        [this.#script, this.#shopScript, this.#consoleScript, this.#passkeyScript],
-        'js',
-        'text/javascript; charset=utf-8',
-        'getPageScript',
-        'The program of the pages'
-      )
-    ]
-  }
-}
 
 const scriptMessages = new Set<string>()
 
@@ -103,19 +73,7 @@ export function assetText(ending: 'css' | 'js', ...files: readonly string[]): st
   return parts.map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
 }
 
-function readAsset(ending: 'css' | 'js', ...files: readonly string[]): Asset {
-  const text = assetText(ending, ...files)
-  const stem = `${files.at(-1)}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
-  return { stem, name: `${stem}.${ending}`, text }
-}
-
-function assetOperation(
-  assets: readonly Asset[],
-  ending: string,
-  mediaType: string,
-  id: string,
-  summary: string
-): AnyOperation {
+function assetOperation(ending: 'css' | 'js', mediaType: string, id: string, summary: string): AnyOperation {
   return defineOperation({
     id,
     method: 'GET',
@@ -130,9 +88,10 @@ function assetOperation(
       200: { description: 'The file. Cacheable forever, because its name changes with its content.', mediaType }
     },
     handle({ params }) {
-      const asset = assets.find(({ stem }) => stem === params.name)
-      if (asset === undefined) throw notFound()
-      return { status: 200, body: asset.text, headers: HEADERS }
+      assetNames()
+      const body = texts?.get(`${params.name}.${ending}`)
+      if (body === undefined) throw notFound()
+      return { status: 200, body, headers: HEADERS }
     }
   })
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import { queue, type JobDeclaration, type Jobs, type JsonObject } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
+import { withoutTurns } from '../kit/amounts.ts'
 import { MailFailed, type Mail, type Mailer } from './mail.ts'
 import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
 
@@ -90,8 +91,7 @@ function placeOf(id: string): SealedPlace {
 
 /** Removes line ends, which could forge lines, and bidirectional controls. */
 export function oneLine(text: string): string {
-  return text
-    .replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
+  return withoutTurns(text)
     .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim()
 }

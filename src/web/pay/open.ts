@@ -9,15 +9,9 @@ import { PaymentStatusView, type Payment } from '../../payments/payments/schema.
 import { asOf, statusAt } from '../../payments/payments/changes.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { PageAssets } from '../kit/assets.ts'
+import { assetNames, assetOperations } from '../kit/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
-import {
-  missingPage,
-  payPage,
-  paymentStatusAddress,
-  linkPageOperations,
-  type LinkPageDependencies
-} from './pay-page.ts'
+import { missingPage, payPage, paymentStatusAddress, linkPageOperations, type PaymentLinkPages } from './pay-page.ts'
 import { isFinalStatus } from './pay-view.ts'
 import { paymentEvents } from './payment-events.ts'
 
@@ -40,7 +34,7 @@ export interface PayPageDependencies {
     /** Null for an unknown token. */
     byPayToken(token: string): Promise<Payment | null>
   }
-  readonly links: LinkPageDependencies['links']
+  readonly links: PaymentLinkPages
   readonly others?: readonly PayableSource[]
   readonly watch: {
     /** Calls `changed` after each change of the invoice's payable, until unsubscribed. */
@@ -61,10 +55,16 @@ const PayToken = Type.Object({ payToken: Type.String() })
 /** Hosted checkout page, its events and assets. The address is the only authorization. */
 export function pageOperations(dependencies: PayPageDependencies): AnyOperation[] {
   const { watch, clock, log } = dependencies
-  const assets = new PageAssets()
-  const missing = () => ({ status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS })
+  const assets = assetNames()
+  const missing = () => ({ status: 404, body: missingPage(assets), headers: PAGE_HEADERS })
   const find = (token: string): Promise<Shown | null> =>
     TOKEN.test(token) ? shownBy(dependencies, token) : Promise.resolve(null)
+  const notFound = () => new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
+  const known = async (token: string): Promise<Shown> => {
+    const found = await find(token)
+    if (found === null) throw notFound()
+    return found
+  }
   return [
     defineOperation({
       id: 'getPayPage',
@@ -104,7 +104,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
               sandboxAction,
               statusAddress: found.statusAddress
             },
-            assets.names
+            assets
           ),
           headers: sandboxAction === null ? PAGE_HEADERS : FORM_PAGE_HEADERS
         }
@@ -129,9 +129,8 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
         404: 'There is no such payment.'
       },
       async handle({ params }) {
-        const found = await find(params.payToken)
-        if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
-        const body = paymentEvents(found.payable, {
+        const { payable } = await known(params.payToken)
+        const body = paymentEvents(payable, {
           byPayToken: async token => (await find(token))?.payable ?? null,
           watch: (id, changed) => watch.watch(id, changed),
           clock,
@@ -154,10 +153,9 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
         404: 'There is no such payment.'
       },
-      async handle({ params }) {
-        const found = await find(params.payToken)
-        if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
-        return { status: 200, body: { status: statusAt(found.payable, clock.now()) } }
+      handle: async ({ params }) => {
+        const { payable } = await known(params.payToken)
+        return { status: 200, body: { status: statusAt(payable, clock.now()) } }
       }
     }),
     defineOperation({
@@ -178,18 +176,17 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
         404: 'There is no such payment, or the sandbox did not make its invoice.'
       },
       async handle({ ctx, params }) {
-        const found = await find(params.payToken)
-        if (found === null || dependencies.sandbox === null || found.payable.kind !== 'sandbox')
-          throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
-        if (!dependencies.sandbox.mayPay(ctx))
+        const { payable } = await known(params.payToken)
+        const { sandbox } = dependencies
+        if (sandbox === null || payable.kind !== 'sandbox') throw notFound()
+        if (!sandbox.mayPay(ctx))
           throw new LongError(FORBIDDEN, 'Forbidden', "The button pays from the gateway's own machine alone.")
-        const status = statusAt(found.payable, clock.now())
-        if (!isFinalStatus(status)) await dependencies.sandbox.pay(found.payable.invoice)
+        if (!isFinalStatus(statusAt(payable, clock.now()))) await sandbox.pay(payable.invoice)
         return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
       }
     }),
-    ...linkPageOperations({ links: dependencies.links, assets: assets.names }),
-    ...assets.operations()
+    ...linkPageOperations(dependencies.links, assets),
+    ...assetOperations()
   ]
 }
 

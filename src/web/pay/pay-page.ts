@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import { document, html, FORM_PAGE_HEADERS, HTML_TYPE } from '../kit/document.ts'
@@ -6,7 +7,7 @@ import type { AssetNames } from '../kit/assets.ts'
 import { merchantLine, pictures } from '../kit/pictures.ts'
 import { momentText, amountText, bitcoinAmount } from '../kit/amounts.ts'
 import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.ts'
-import { codeToScan, copyField, timeLeft, waiting, walletLink } from './payable.ts'
+import { codeToScan, copyField, sandboxNotice, timeLeft, waiting, walletLink } from './payable.ts'
 import { bitcoinUri, qrContent } from '../kit/qr-code.ts'
 import { randomUUID } from 'node:crypto'
 import { Type } from 'typebox'
@@ -92,7 +93,7 @@ function scrolls(description: string): boolean {
 }
 
 function due(view: PayView): VNode {
-  const { payment, demo, heading, words } = view
+  const { payment, demo, heading, words, sandboxAction = null } = view
   return html`
     <section class="panel" aria-labelledby="state">
       ${waiting(heading, demo ? null : timeLeft({ ...payment, now: view.now }))}
@@ -113,19 +114,8 @@ function due(view: PayView): VNode {
         ${copyField(t('Or pay on-chain to this Bitcoin address'), payment.onchainAddress ?? '')}
         <p class="more"><a href=${bitcoinUri(payment)}>Open in on-chain wallet</a></p>`
       }
-      ${sandboxNotice(view)}
+      ${sandboxNotice(view.sandboxCommand, sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in sandbox</button></form>`)}
     </section>`
-}
-
-/** How to pay in the sandbox: a button where allowed, else the command. */
-function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode | null {
-  if (sandboxCommand === null) return null
-  return html`
-    <div class="notice">
-      <p><strong>Sandbox: no real money.</strong> ${sandboxAction === null ? t('Pay from a terminal on the gateway’s machine:') : t('Pay here, or from a terminal on the gateway’s machine:')}</p>
-      ${sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in sandbox</button></form>`}
-      ${copyField(t('Command'), sandboxCommand)}
-    </div>`
 }
 
 function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
@@ -135,7 +125,7 @@ function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode 
       ${pictures[status]()}
       <h2 id="state" class="result-heading" tabindex="-1">${heading}</h2>
       <p class="result-words">${words}</p>
-      ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${momentText(payment.paidAt)}</time></p>`}
+      ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${iso(payment.paidAt)}>${momentText(payment.paidAt)}</time></p>`}
       ${
         successUrl === null
           ? null
@@ -159,19 +149,16 @@ function rest({ payment, restSats }: PayView): VNode | null {
     ${copyField(t('Bitcoin address'), payment.onchainAddress ?? '')}`
 }
 
-export interface LinkPageDependencies {
-  readonly links: {
-    find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null>
-    pay(merchant: Merchant, link: PaymentLink, amount: string, key: string, client: string): Promise<Payment>
-  }
-  readonly assets: AssetNames
+export interface PaymentLinkPages {
+  find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null>
+  pay(merchant: Merchant, link: PaymentLink, amount: string, key: string, client: string): Promise<Payment>
 }
 
 const ROOT = '../../'
 const MOST_FORM = 2048
 
 /** Public page of a payment link, and its form, which makes the payer's own payment. */
-export function linkPageOperations({ links, assets }: LinkPageDependencies): AnyOperation[] {
+export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames): AnyOperation[] {
   const common = {
     path: '/pay/to/:linkId',
     tag: 'pages',
@@ -229,7 +216,7 @@ export function linkPageOperations({ links, assets }: LinkPageDependencies): Any
         if (found === null) return missing()
         const { link, merchant } = found
         const form = await sentForm(ctx, MOST_FORM)
-        const typed = (form.get('amount') ?? '').trim()
+        const typed = form.text('amount')
         // Payers think in satoshis.
         const amount = link.currency === 'BTC' && /^\d{1,16}$/.test(typed) ? bitcoinAmount(Number(typed)) : typed
         if (link.amount === null && link.currency === 'BTC' && amount === typed)
@@ -290,5 +277,3 @@ function linkPage(link: PaymentLink, payee: string, typed: string, problem: stri
       </main>`
   })
 }
-
-/** Shared parts of pages with an invoice; `assets/invoice.js` animates them. */

@@ -1,7 +1,7 @@
 import { t } from '../../engine/formats/language.ts'
 import type { PaymentStatus } from '../../payments/payments/schema.ts'
 import { isUnresolved } from '../../payments/payments/changes.ts'
-import { amountText, satoshisText } from '../kit/amounts.ts'
+import { amountText, satoshisText, withoutTurns } from '../kit/amounts.ts'
 import { webAddress } from '../kit/document.ts'
 import type { Payable } from './payable.ts'
 
@@ -45,8 +45,7 @@ export function isFinalStatus(status: PaymentStatus): boolean {
 
 export function payView(facts: PayFacts): PayView {
   const { payment } = facts
-  // Bidirectional controls in a name could reorder the surrounding text.
-  const merchantName = facts.merchantName.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
+  const merchantName = withoutTurns(facts.merchantName)
   const demo = payment.kind === 'demo'
   const amount = amountText(payment.amount, payment.currency)
   const satoshis = payment.amountSats === null ? null : satoshisText(payment.amountSats)

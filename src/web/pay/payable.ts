@@ -45,6 +45,17 @@ export function sandboxPayCommand(publicUrl: string, invoice: string): string {
   return `curl ${publicUrl}/sandbox/pay -H 'Content-Type: application/json' -d '{"invoice":"${invoice}"}'`
 }
 
+/** How to pay in the sandbox, by `button` where the reader may, else by a command; null for another provider. */
+export function sandboxNotice(command: string | null, button: VNode | null): VNode | null {
+  if (command === null) return null
+  return html`
+    <div class="notice">
+      <p><strong>Sandbox: no real money.</strong> ${button === null ? t('Pay from a terminal on the gateway’s machine:') : t('Pay here, or from a terminal on the gateway’s machine:')}</p>
+      ${button}
+      ${copyField(t('Command'), command)}
+    </div>`
+}
+
 /** Heading with a pulsing dot while the page waits. `beside` is at its end. */
 export function waiting(heading: string, beside: VNode | null): VNode {
   return html`

@@ -6,13 +6,13 @@ import { type Quotes, fiatOf } from '../../lightning/money/prices.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { speaking, t } from '../../engine/formats/language.ts'
 import { accentStyle } from '../kit/accent.ts'
-import { amountText, satoshisText } from '../kit/amounts.ts'
+import { amountText, satoshisText, withoutTurns } from '../kit/amounts.ts'
 import { assetText } from '../kit/assets.ts'
 import { HTML_TYPE, inlinePageHeaders, type InlineAssets, document, html } from '../kit/document.ts'
 import { readersWorth } from '../kit/reader-money.ts'
 import type { SandboxWallet } from '../../lightning/providers/open.ts'
 import type { VNode } from 'preact'
-import { codeToScan, copyField, sandboxPayCommand, timeLeft, waiting, walletLink } from './payable.ts'
+import { codeToScan, copyField, sandboxNotice, sandboxPayCommand, timeLeft, waiting, walletLink } from './payable.ts'
 import { merchantLine, pictures } from '../kit/pictures.ts'
 import { qrContent } from '../kit/qr-code.ts'
 import { randomUUID } from 'node:crypto'
@@ -64,7 +64,7 @@ function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
           <button class="button second" type="button" id="browser-wallet" data-invoice=${facts.invoice} hidden>Pay with browser wallet</button>
           ${copyField(t('Lightning invoice'), facts.invoice)}
           <a class="button second" id="paid-link" href="">I have paid</a>
-          ${sandbox(facts)}
+          ${sandboxNotice(facts.sandboxCommand, facts.paysInSandbox ? html`<button class="button" type="button" id="sandbox-wallet" hidden>Pay in sandbox</button>` : null)}
         </section>
         <template id="paid">
           <section class="panel result paid" aria-labelledby="state">
@@ -79,11 +79,6 @@ function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
         </template>
       </main>`
   })
-}
-
-/** Removes bidirectional controls, which could reorder the surrounding text. */
-function withoutTurns(name: string): string {
-  return name.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
 }
 
 function summary({ amount, alsoAmount, description, address, balance, keys }: PaywallFacts, seller: string): VNode {
@@ -107,16 +102,6 @@ function notice({ again, isStillUnpaid }: PaywallFacts): VNode | null {
   return isStillUnpaid
     ? html`<p class="notice" role="status"><strong>Payment not received yet.</strong> It can take a few seconds. Do not pay twice.</p>`
     : null
-}
-
-function sandbox({ sandboxCommand, paysInSandbox }: PaywallFacts): VNode | null {
-  if (sandboxCommand === null) return null
-  return html`
-    <div class="notice">
-      <p><strong>Sandbox: no real money.</strong> ${paysInSandbox ? t('Pay here, or from a terminal on the gateway’s machine:') : t('Pay from a terminal on the gateway’s machine:')}</p>
-      ${paysInSandbox ? html`<button class="button" type="button" id="sandbox-wallet" hidden>Pay in sandbox</button>` : null}
-      ${copyField(t('Command'), sandboxCommand)}
-    </div>`
 }
 
 /** Opens the payment pages that browsers get in place of a bare 402. */

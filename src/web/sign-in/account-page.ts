@@ -2,9 +2,9 @@ import { Type, type TProperties } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { HTML_TYPE } from '../kit/document.ts'
-import { FORM_TYPE, sentForm } from '../kit/form.ts'
+import { FORM_TYPE, sentForm, type SentForm } from '../kit/form.ts'
 import { formToken, isFormOf, keepCookie, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
-import type { SignInPages } from './pages.ts'
+import * as pages from './pages.ts'
 import type { SignInRecord } from './record.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -16,12 +16,10 @@ const MOST_FORM = 4096
 export function accountPageOperations({
   go,
   isSecure,
-  pages,
   record,
   sessions,
   shown
 }: {
-  readonly pages: SignInPages
   readonly record: SignInRecord
   readonly sessions: Sessions
   go(where: string, ...headers: string[]): Result
@@ -37,10 +35,7 @@ export function accountPageOperations({
       ...members
     })
   })
-  const submitted = async (
-    ctx: Context,
-    act: (token: string, form: URLSearchParams) => Promise<Result>
-  ): Promise<Result> => {
+  const submitted = async (ctx: Context, act: (token: string, form: SentForm) => Promise<Result>): Promise<Result> => {
     const token = sessionToken(ctx, isSecure())
     // Nothing to change: a forged link does no harm.
     if (token === null) return go('account')
@@ -83,7 +78,7 @@ export function accountPageOperations({
       },
       handle: ({ ctx }) =>
         submitted(ctx, async (token, sent) => {
-          const named = sent.get('merchantId') ?? ''
+          const named = sent.text('merchantId')
           const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
           if (opened === null) return shown(404, pages.notMember())
           const next = opened.token.reveal()

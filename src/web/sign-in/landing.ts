@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { CONFLICT } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
@@ -134,7 +134,7 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
         const issued = await firstKeys.take(merchantOf(ctx))
         if (issued === null) throw new ShortError(CONFLICT, 'The first key was fetched already')
         const { merchant, apiKey } = issued
-        const regeneratedAt = new Date(merchant.keyRotatedAt ?? merchant.keyCreatedAt).toISOString()
+        const regeneratedAt = iso(merchant.keyRotatedAt ?? merchant.keyCreatedAt)
         return {
           status: 200,
           body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt }

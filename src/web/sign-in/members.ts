@@ -11,7 +11,7 @@ import { LINK_LIFE } from './cookie.ts'
 import type { SignIns } from './service.ts'
 import type { SqlSignInStore } from './store.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { ADDRESS } from '../mail/mail.ts'
 
@@ -313,8 +313,8 @@ function memberView({ id, email, role, createdAt, joinedAt }: AccountMember): St
     memberId: id,
     email,
     role,
-    createdAt: new Date(createdAt).toISOString(),
-    joinedAt: joinedAt === null ? null : new Date(joinedAt).toISOString()
+    createdAt: iso(createdAt),
+    joinedAt: iso(joinedAt)
   }
 }
 

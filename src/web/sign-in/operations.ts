@@ -9,7 +9,6 @@ import type { Context } from '../../engine/message/context.ts'
 import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { PageAssets } from '../kit/assets.ts'
 import { HTML_TYPE } from '../kit/document.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { ADDRESS, isMailAddress } from '../mail/mail.ts'
@@ -17,7 +16,8 @@ import { asciiEmail } from '../../engine/formats/text-patterns.ts'
 import { accountPageOperations } from './account-page.ts'
 import { isFromHere, sessionToken } from './cookie.ts'
 import { landing, wantedCookie, wantedPage, type FirstKeys } from './landing.ts'
-import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
+import * as pages from './pages.ts'
+import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, type Asking } from './pages.ts'
 import { LinkSent, LinkInput } from './schema.ts'
 import type { Passkeys } from './passkeys/service.ts'
 import type { SignInRecord } from './record.ts'
@@ -43,7 +43,6 @@ export function signInOperations(dependencies: {
   publicUrl(): string
 }): AnyOperation[] {
   const { authThrottle, passkeys, record, sessions, signIns } = dependencies
-  const pages = new SignInPages(new PageAssets())
   const isSecure = (): boolean => dependencies.publicUrl().startsWith('https:')
   const browserOf = (ctx: Context): Browser => ({
     name: ctx.headers.get('user-agent') ?? '',
@@ -137,7 +136,7 @@ export function signInOperations(dependencies: {
         400: page('The page again: the address is none.')
       },
       async handle({ ctx }) {
-        const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
+        const email = asciiEmail((await sentForm(ctx, MOST_FORM)).text('email'))
         if (!isMailAddress(email))
           return asking(ctx, 400, { email: t('Enter an email address like name@example.com.') }, email.slice(0, 254))
         await signIns.request(email)
@@ -184,7 +183,7 @@ export function signInOperations(dependencies: {
         if (!dependencies.config().pages.signUp) throw notFound()
         if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
         const form = await sentForm(ctx, MOST_FORM)
-        const typed = { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
+        const typed = { name: form.text('name'), email: form.text('email') }
         const email = asciiEmail(typed.email)
         const wrong = {
           ...(typed.name === '' || typed.name.length > 200 ? { name: t('A name has 1 to 200 characters.') } : {}),
@@ -215,10 +214,7 @@ export function signInOperations(dependencies: {
       async handle({ ctx }) {
         if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
         await authThrottle.admit(ctx)
-        const signedIn = await sessions.openWithKey(
-          ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
-          browserOf(ctx)
-        )
+        const signedIn = await sessions.openWithKey((await sentForm(ctx, MOST_FORM)).text('key'), browserOf(ctx))
         if (signedIn?.isImpersonated === true) {
           // Not awaited: the database is down.
           void record.principal(ctx, 'signInWithKey', { kind: 'admin', id: 'admin' }, 303)
@@ -270,7 +266,7 @@ export function signInOperations(dependencies: {
         return shown(404, pages.stale())
       }
     }),
-    ...accountPageOperations({ go, isSecure, pages, record, sessions, shown })
+    ...accountPageOperations({ go, isSecure, record, sessions, shown })
   ]
 }
 

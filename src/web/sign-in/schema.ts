@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { shownStatus } from '../../accounts/merchants/account.ts'
 import { ROLES } from '../../engine/operations/operation.ts'
 import { ADDRESS } from '../mail/mail.ts'
@@ -60,6 +60,6 @@ export function sessionView(
     signedInAs: person?.email ?? null,
     isOperator: operator !== null,
     accounts,
-    expiresAt: new Date(expiresAt).toISOString()
+    expiresAt: iso(expiresAt)
   }
 }

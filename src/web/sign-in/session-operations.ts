@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { sessionCookie } from './cookie.ts'
 import type { SignInRecord } from './record.ts'
@@ -73,9 +73,9 @@ export function sessionOperations({
         const list = (await sessions.list(token)).map(({ id, browser, createdAt, seenAt, expiresAt, isCurrent }) => ({
           sessionId: id,
           browser,
-          createdAt: new Date(createdAt).toISOString(),
-          seenAt: new Date(seenAt).toISOString(),
-          expiresAt: new Date(expiresAt).toISOString(),
+          createdAt: iso(createdAt),
+          seenAt: iso(seenAt),
+          expiresAt: iso(expiresAt),
           isCurrent
         }))
         return { status: 200, body: list }

@@ -19,11 +19,10 @@ import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
 import { noSessionCookie, sessionCookie, sessionToken, SESSION_LIFE, digestOf, isSignInToken } from './cookie.ts'
-import { SIGN_IN_HEADERS, SignInPages } from './pages.ts'
+import { away, SIGN_IN_HEADERS } from './pages.ts'
 import { mayActByCookie } from './signed-in.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './store.ts'
 import { STAND_IN_LIFE, Impersonations } from './stand-in.ts'
-import { PageAssets } from '../kit/assets.ts'
 import { HTML_TYPE } from '../kit/document.ts'
 
 export interface SessionsDependencies {
@@ -85,7 +84,6 @@ export class Sessions implements BrowserSessions {
   readonly #impersonations: Impersonations
   /** Principals that the database has not proven. */
   readonly #unproven = new WeakSet<object>()
-  #pages: SignInPages | null = null
 
   constructor(dependencies: SessionsDependencies) {
     this.#dependencies = dependencies
@@ -181,13 +179,12 @@ export class Sessions implements BrowserSessions {
   }
 
   awayPage({ path, headers }: Pick<Context, 'path' | 'headers'>): Reply {
-    const pages = (this.#pages ??= new SignInPages(new PageAssets()))
     const language = readerLanguage(headers)
     const root = '../'.repeat(path.split('/').length - 2) || './'
     return {
       status: 503,
       headers: ['Content-Type', HTML_TYPE, 'Content-Language', language, 'Retry-After', '5', ...SIGN_IN_HEADERS],
-      body: speaking(language, () => pages.away(root, path.startsWith('/operator')))
+      body: speaking(language, () => away(root, path.startsWith('/operator')))
     }
   }
 

@@ -10,7 +10,7 @@ import { createListener } from '../../../src/engine/listener/listener.ts'
 import { dashboardOperations } from '../../../src/web/admin/jobs-page.ts'
 import { AdminKey } from '../../../src/accounts/merchants/admin-key.ts'
 import { AuthThrottle } from '../../../src/accounts/merchants/auth-throttle.ts'
-import { PageAssets } from '../../../src/web/kit/assets.ts'
+import { assetOperations } from '../../../src/web/kit/assets.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { freshId } from '../../../src/platform/system/ids.ts'
 import type { Jobs } from '../../../src/platform/jobs/jobs.ts'
@@ -72,7 +72,7 @@ export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer>
     sessions: { tokenOf: () => null } as unknown as Services['sessions'],
     signInRecord: { principal: async () => {}, failed: async () => {} } as unknown as Services['signInRecord']
   }
-  const api = new InternalUpstream([...dashboardOperations({ jobs, clock }), ...new PageAssets().operations()])
+  const api = new InternalUpstream([...dashboardOperations({ jobs, clock }), ...assetOperations()])
   // The plugins of these chains use no other service.
   const snapshot = await compile(config, {
     services: services as unknown as Services,

@@ -1,3 +1,4 @@
+import { iso } from '../../../engine/formats/iso-time.ts'
 import { t } from '../../../engine/formats/language.ts'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
 import type { SalePage, SaleView, EarningsView } from '../../../selling/sales/operations.ts'
@@ -28,7 +29,7 @@ const SOLD_BY_APIS: ReadonlySet<string | null> = new Set(['proxy', 'bundle'])
 
 /** Conversion of 402 responses by day; null without any. */
 async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | null> {
-  const from = new Date(ctx.now - (DAYS - 1) * DAY).toISOString()
+  const from = iso(ctx.now - (DAYS - 1) * DAY)
   const [traffic, earned] = await Promise.all([
     api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ from, step: '1d' })}`),
     api.get<EarningsView>(`/api/merchant/earnings${queryOf({ from, by: 'day', of: 'source' })}`)
@@ -201,7 +202,7 @@ async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
 }
 
 async function underpaid({ api, ctx, link }: PageRequest): Promise<readonly VNode[]> {
-  const from = new Date(ctx.now - LOOK_BACK).toISOString()
+  const from = iso(ctx.now - LOOK_BACK)
   const { payments } = await api.get<PaymentPage>(`/api/payments${queryOf({ status: 'underpaid', from, limit: 5 })}`)
   return payments.map(
     ({ invoiceId, orderId, receivedSats }) =>
@@ -210,7 +211,7 @@ async function underpaid({ api, ctx, link }: PageRequest): Promise<readonly VNod
 }
 
 async function undelivered({ api, ctx, link }: PageRequest): Promise<readonly VNode[]> {
-  const since = new Date(ctx.now - LOOK_BACK).toISOString()
+  const since = iso(ctx.now - LOOK_BACK)
   const { total, deliveries } = await api.get<DeliveryPage>(
     `/api/merchant/webhooks/deliveries${queryOf({ status: 'failed', since, limit: 1 })}`
   )

@@ -1,3 +1,4 @@
+import { iso } from '../../../engine/formats/iso-time.ts'
 import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { ProxyTrafficView, RequestPage } from '../../../accounts/traffic/operations.ts'
@@ -19,7 +20,7 @@ const STEPS = { '1h': 'hour', '1d': 'day' } as const
  */
 export async function apiTraffic({ api, ctx, query }: PageRequest, proxyId: string | null): Promise<ProxyTrafficView> {
   const isMonth = query.get('over') === 'month'
-  const period = isMonth ? { from: new Date(ctx.now - 29 * DAY).toISOString(), step: '1d' } : { step: '1h' }
+  const period = isMonth ? { from: iso(ctx.now - 29 * DAY), step: '1d' } : { step: '1h' }
   return await api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
 }
 

@@ -1,3 +1,4 @@
+import { iso } from '../../../engine/formats/iso-time.ts'
 import { Type, type Static } from 'typebox'
 import type { Context } from '../../../engine/message/context.ts'
 import { FORBIDDEN, NOT_SIGNED_IN, RESOURCE_NOT_FOUND } from '../../../engine/operations/error-kinds.ts'
@@ -308,8 +309,8 @@ function passkeyView(
     passkeyId: id,
     name,
     isSynced,
-    createdAt: new Date(createdAt).toISOString(),
-    usedAt: usedAt === null ? null : new Date(usedAt).toISOString(),
+    createdAt: iso(createdAt),
+    usedAt: iso(usedAt),
     isCurrent: id === current
   }
 }

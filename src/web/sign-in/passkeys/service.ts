@@ -14,6 +14,8 @@ import type { Person, SqlSignInStore } from '../store.ts'
 import { CEREMONY_LIFE, digestOf, isSignInToken } from '../cookie.ts'
 import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
 import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
+import type { Static } from 'typebox'
+import type { CreationOptionsView, RequestOptionsView } from './schema.ts'
 import { defineError } from '../../../platform/system/errors.ts'
 import type { Mail } from '../../mail/mail.ts'
 
@@ -44,7 +46,7 @@ export interface PasskeyDependencies {
   operators(): readonly string[]
 }
 
-export interface Ceremony<Options> {
+interface Ceremony<Options> {
   /** Binds the ceremony to the browser; only its digest is stored. */
   readonly token: Secret<string>
   /** Input of `parseCreationOptionsFromJSON` or `parseRequestOptionsFromJSON`. */
@@ -82,7 +84,7 @@ export class Passkeys {
    * Starts a registration.
    * @throws LongError 409 where passkeys are unsupported, Unavailable
    */
-  async beginAdding(person: Person): Promise<Ceremony<CreationOptions>> {
+  async beginAdding(person: Person): Promise<Ceremony<Static<typeof CreationOptionsView>>> {
     const { store } = this.#dependencies
     const [handle, known, begun] = [
       await store.handleOf(person.id),
@@ -150,7 +152,7 @@ export class Passkeys {
    * Starts a sign-in.
    * @throws LongError 409 where passkeys are unsupported, Unavailable
    */
-  async beginSignIn(): Promise<Ceremony<RequestOptions>> {
+  async beginSignIn(): Promise<Ceremony<Static<typeof RequestOptionsView>>> {
     const { token, expected } = await this.#begin(null)
     return {
       token,
@@ -239,33 +241,6 @@ export class Passkeys {
       return null
     }
   }
-}
-
-export interface CreationOptions {
-  readonly challenge: string
-  readonly rp: { readonly id: string; readonly name: string }
-  readonly user: { readonly id: string; readonly name: string; readonly displayName: string }
-  readonly pubKeyCredParams: ReadonlyArray<{ readonly type: 'public-key'; readonly alg: number }>
-  readonly timeout: number
-  readonly excludeCredentials: ReadonlyArray<{
-    readonly type: 'public-key'
-    readonly id: string
-    readonly transports: string[]
-  }>
-  readonly authenticatorSelection: {
-    readonly residentKey: 'required'
-    readonly requireResidentKey: true
-    readonly userVerification: 'required'
-  }
-  readonly attestation: 'none'
-}
-
-export interface RequestOptions {
-  readonly challenge: string
-  readonly rpId: string
-  readonly timeout: number
-  readonly userVerification: 'required'
-  readonly allowCredentials: readonly []
 }
 
 function handleText(uuid: string): string {
