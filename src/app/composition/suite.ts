@@ -88,6 +88,7 @@ export async function openSuite(core: Core, opened: Open) {
   opened(
     openConsole({
       clock,
+      jobs: core.jobs,
       prices: core.prices,
       ask: async ctx => {
         if (running.gateway === null) throw new TypeError('a page is requested before there are routes')

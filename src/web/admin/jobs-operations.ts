@@ -4,7 +4,7 @@ import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull, iso } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import type { Jobs, JobView } from '../../platform/jobs/jobs.ts'
+import type { Jobs, JobState, JobView } from '../../platform/jobs/jobs.ts'
 
 export const jobsFilter = {
   queue: Type.Optional(Type.String({ maxLength: 100, description: 'Only jobs of this queue.' })),
@@ -21,7 +21,7 @@ export const JobParams = Type.Object({
   id: Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' })
 })
 
-export const JOBS_PAGE = 50
+const JOBS_PAGE = 50
 
 const JobsView = Type.Object(
   {
@@ -61,6 +61,27 @@ const JobsView = Type.Object(
 
 export type JobsReport = Static<typeof JobsView>
 
+/** A page of jobs with all queues, as `/api/admin/jobs` and the pages show them. */
+export async function jobsReport(
+  jobs: Pick<Jobs, 'queues' | 'list'>,
+  { page = 1, ...filter }: { queue?: string | undefined; state?: JobState | undefined; page?: number | undefined }
+): Promise<JobsReport> {
+  const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ ...filter, page, size: JOBS_PAGE })])
+  return {
+    queues: queues.map(({ lastDone, lastFailed: _lastFailed, overdue: _overdue, ...one }) => ({
+      ...one,
+      lastDone: iso(lastDone)
+    })),
+    jobs: list.jobs.map(view),
+    hasMore: list.more
+  }
+}
+
+/** @throws ShortError 404 for a job that has not failed */
+export async function retryJob(jobs: Pick<Jobs, 'retry'>, { id, queue }: Static<typeof JobParams>): Promise<void> {
+  if (!(await jobs.retry(queue, id))) throw new ShortError(RESOURCE_NOT_FOUND, 'Failed job not found')
+}
+
 function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): JobsReport['jobs'][number] {
   return {
     ...job,
@@ -85,20 +106,7 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
       description: 'What went well is kept for a day, failures for 14 days. The same for people is at /operator/jobs.',
       query: Type.Object(jobsFilter),
       responses: { 200: { description: 'Queues with counts, and 50 jobs.', schema: JobsView } },
-      handle: async ({ query: { queue, state, page = 1 } }) => {
-        const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ queue, state, page, size: JOBS_PAGE })])
-        return {
-          status: 200,
-          body: {
-            queues: queues.map(({ lastDone, lastFailed: _lastFailed, overdue: _overdue, ...one }) => ({
-              ...one,
-              lastDone: iso(lastDone)
-            })),
-            jobs: list.jobs.map(view),
-            hasMore: list.more
-          }
-        }
-      }
+      handle: async ({ query }) => ({ status: 200, body: await jobsReport(jobs, query) })
     }),
     defineOperation({
       ...common,
@@ -112,8 +120,8 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
         204: { description: 'It waits for its run.' },
         404: 'No job of the queue with this id has failed.'
       },
-      handle: async ({ params: { queue, id } }) => {
-        if (!(await jobs.retry(queue, id))) throw new ShortError(RESOURCE_NOT_FOUND, 'Failed job not found')
+      handle: async ({ params }) => {
+        await retryJob(jobs, params)
         return { status: 204, body: null }
       }
     })

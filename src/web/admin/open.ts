@@ -11,7 +11,6 @@ import { openWork, type OpenWork, type OpenWorkName, adminHealthOperations, type
 import { configurationOperations } from './live.ts'
 import type { RunningConfiguration, OnApproved } from './schema.ts'
 import { jobsOperations } from './jobs-operations.ts'
-import { dashboardOperations } from './jobs-page.ts'
 import { adminOperations } from './operations.ts'
 import { overviewOperations, type OverviewDependencies } from './overview.ts'
 import { SqlAdminStore } from './store.ts'
@@ -34,24 +33,8 @@ export interface OpenAdminDependencies
   generation(): number
 }
 
-export function openAdmin({
-  approved,
-  clock,
-  config,
-  database,
-  earnedSince,
-  jobs,
-  merchants,
-  metrics,
-  generation,
-  production,
-  providers,
-  running,
-  serving,
-  state,
-  traffic,
-  upstreams
-}: OpenAdminDependencies) {
+export function openAdmin(dependencies: OpenAdminDependencies) {
+  const { approved, clock, config, database, jobs, metrics } = dependencies
   const byKind = (valueOf: (work: OpenWork[OpenWorkName]) => number) => async () =>
     Object.entries(await openWork(database.sql, clock.now())).map(([kind, one]) => ({
       labels: { kind },
@@ -71,27 +54,13 @@ export function openAdmin({
   )
   return {
     operations: [
-      ...dashboardOperations({ jobs, clock }),
       ...jobsOperations(jobs),
-      ...adminHealthOperations({
-        clock,
-        database,
-        jobs,
-        providers,
-        running,
-        serving,
-        state,
-        traffic,
-        upstreams
-      }),
-      ...overviewOperations({ clock, database, earnedSince, providers, traffic }),
-      ...configurationOperations({ generation, running, traffic }),
+      ...adminHealthOperations(dependencies),
+      ...overviewOperations(dependencies),
+      ...configurationOperations(dependencies),
       ...adminOperations({
-        database,
+        ...dependencies,
         store: new SqlAdminStore(database),
-        merchants,
-        clock,
-        production,
         approved: async (sql, approval) => {
           for (const tell of approved) await tell(sql, approval)
         },

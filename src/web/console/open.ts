@@ -4,6 +4,7 @@ import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { Trail } from '../../engine/operations/trail.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
+import type { Jobs } from '../../platform/jobs/jobs.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { readersWorth } from '../kit/reader-money.ts'
 import type { AskApi } from './api.ts'
@@ -28,6 +29,7 @@ import { tokenPage, tokensPage } from './merchant/tokens.ts'
 import { webhookPage, webhooksPage, deliveryPage } from './merchant/webhooks.ts'
 import { operatorConfiguration } from './operator/configuration.ts'
 import { operatorHealth, operatorProviders } from './operator/providers.ts'
+import { dashboardOperations } from './operator/jobs-dashboard.ts'
 import { operatorJobs } from './operator/jobs.ts'
 import { operatorOrders } from './operator/orders.ts'
 import { OPERATOR_PAGES } from './operator/pages.ts'
@@ -80,6 +82,7 @@ export interface OpenConsoleDependencies {
   /** Calls the gateway's API in-process. */
   readonly ask: AskApi
   readonly clock: Clock
+  readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>
   readonly prices: Pick<Quotes, 'quote'>
   readonly merchants: Pick<Merchants, 'byId'>
   readonly sessions: Pick<Sessions, 'impersonationCookie' | 'tokenOf'>
@@ -115,7 +118,11 @@ export function openConsole(dependencies: OpenConsoleDependencies) {
     assets: { style, script }
   }
   return {
-    operations: [...consoleOperations(known, PAGES), ...viewAsOperations(known, PAGES)],
+    operations: [
+      ...consoleOperations(known, PAGES),
+      ...viewAsOperations(known, PAGES),
+      ...dashboardOperations(dependencies.jobs)
+    ],
     jobs: [],
     close: () => {}
   }

@@ -9,7 +9,6 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 const PARTS = {
   style: ['css', 'tokens', 'base', 'pay'],
   shopStyle: ['css', 'tokens', 'base', 'shop'],
-  jobsStyle: ['css', 'tokens', 'jobs'],
   consoleStyle: ['css', 'tokens', 'console'],
   script: ['js', 'invoice', 'pay'],
   shopScript: ['js', 'shop'],

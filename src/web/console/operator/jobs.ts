@@ -1,10 +1,11 @@
+import type { VNode } from 'preact'
+import { currentLanguage, t } from '../../../engine/formats/language.ts'
 import type { JobsReport } from '../../admin/jobs-operations.ts'
-import { t } from '../../../engine/formats/language.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
-import { filterChoice, numberedPager, pageOf, viewForm, viewOf } from '../lists.ts'
-import type { ConsolePage } from '../page.ts'
-import { action, badge, choice, table, type Tone } from '../parts.ts'
+import { filterChoice, numberedPager, pageOf, viewForm, type Filter } from '../lists.ts'
+import type { ConsolePage, PageRequest } from '../page.ts'
+import { action, badge, table, type Tone } from '../parts.ts'
 import { count, timeOf } from '../words.ts'
 
 type JobItem = JobsReport['jobs'][number]
@@ -19,66 +20,97 @@ const STATES = [
 
 const TONES: Readonly<Record<string, Tone>> = { failed: 'bad', waiting: 'wait', running: 'wait', done: 'quiet' }
 
+/** Failed jobs, unless the query says which. */
+export function jobFilter({ query }: Pick<PageRequest, 'query'>) {
+  const state = STATES.find(([name]) => name === query.get('state'))?.[0]
+  const queue = query.get('queue') || undefined
+  return { queue, state: query.has('state') || queue !== undefined ? state : 'failed' } as const
+}
+
+/** Jobs and queues; `retry` is the form of a failed one. */
+export function jobLists(
+  asked: Pick<PageRequest, 'link' | 'query'>,
+  { hasMore, jobs, queues }: JobsReport,
+  retry: (job: JobItem) => VNode
+): VNode {
+  const filter: Filter = jobFilter(asked)
+  return html`
+    ${viewForm(html`${filterChoice(
+      'queue',
+      'Queue',
+      queues.map(({ name, title }) => [name, title] as const),
+      filter['queue']
+    )}
+      ${filterChoice('state', 'Status', STATES, filter['state'])}`)}
+    ${table(
+      'Jobs',
+      [
+        {
+          title: 'Queue',
+          cell: (job: JobItem) =>
+            html`<bdi>${job.queue}</bdi>${job.group === null ? null : html`<span class="soft"> ${job.group}</span>`}`
+        },
+        { title: 'Status', cell: job => badge(job.state, TONES[job.state] ?? 'quiet') },
+        { title: 'When', cell: job => timeOf(job.endedAt ?? job.startedAt ?? job.dueAt) },
+        { title: 'Runs', cell: job => count(job.runs), isNumber: true },
+        { title: 'Reason', cell: job => html`<span class="error">${job.reason ?? '–'}</span>` },
+        { title: 'Data', cell: job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`) },
+        { title: 'Retry', cell: job => (job.state === 'failed' ? retry(job) : '–') }
+      ],
+      jobs,
+      filter['state'] === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
+    )}
+    ${numberedPager(asked, 'jobs', filter, hasMore)}
+    <section aria-labelledby="queues"><h2 id="queues">Queues</h2>
+      ${table(
+        'Queues',
+        [
+          {
+            title: 'Queue',
+            cell: (one: QueueItem) =>
+              html`<a href=${asked.link(`jobs${queryOf({ queue: one.name })}`)}>${t(one.title)}</a>${one.every === null ? null : html`<span class="soft"> ${every(one.every)}</span>`}`
+          },
+          { title: 'Failed', cell: one => count(one.failed), isNumber: true },
+          {
+            title: 'Waiting',
+            cell: one =>
+              html`${count(one.waiting)}${one.later === 0 ? null : html`<span class="soft"> ${t`${count(one.later)} later`}</span>`}`,
+            isNumber: true
+          },
+          { title: 'Running', cell: one => count(one.running), isNumber: true },
+          { title: 'Done', cell: one => count(one.done), isNumber: true },
+          { title: 'Last completed', cell: one => timeOf(one.lastDone) }
+        ],
+        queues,
+        html`<p>No process runs jobs.</p>`
+      )}
+      <p class="soft">Completed jobs are kept for a day, failed ones for 14 days.</p>
+    </section>`
+}
+
+/** `every 5 min`, in the largest unit without a remainder. */
+function every(ms: number): string {
+  const units = [
+    ['day', 86_400_000],
+    ['hour', 3_600_000],
+    ['minute', 60_000]
+  ] as const
+  const [unit, size] = units.find(([, of]) => ms >= of && ms % of === 0) ?? (['second', 1_000] as const)
+  const span = (ms / size).toLocaleString(currentLanguage(), { style: 'unit', unit, unitDisplay: 'short' })
+  return t`every ${span}`
+}
+
 export const operatorJobs: ConsolePage = {
   id: 'getOperatorJobs',
   console: 'operator',
   path: 'jobs',
   summary: 'Background jobs by state, and retrying failed ones',
   async show(asked) {
-    const { api, link, query } = asked
-    const filter = { queue: query.get('queue') ?? '', state: viewOf(asked, 'state', STATES) }
-    const { queue, state } = filter
-    const page = pageOf(asked)
-    const { hasMore, jobs, queues } = await api.get<JobsReport>(`/api/admin/jobs${queryOf({ ...filter, page })}`)
+    const parameters = { ...jobFilter(asked), page: pageOf(asked) }
+    const report = await asked.api.get<JobsReport>(`/api/admin/jobs${queryOf(parameters)}`)
     return {
       title: 'Jobs',
-      content: html`
-        ${viewForm(html`${filterChoice(
-          'queue',
-          'Queue',
-          queues.map(({ name, title }) => [name, title] as const),
-          queue
-        )}
-          ${choice('state', 'Status', STATES, state)}`)}
-        ${table(
-          'Jobs',
-          [
-            { title: 'Queue', cell: (job: JobItem) => html`<bdi>${job.queue}</bdi>` },
-            { title: 'Status', cell: job => badge(job.state, TONES[job.state] ?? 'quiet') },
-            { title: 'When', cell: job => timeOf(job.endedAt ?? job.startedAt ?? job.dueAt) },
-            { title: 'Runs', cell: job => count(job.runs), isNumber: true },
-            { title: 'Reason', cell: job => html`<span class="error">${job.reason ?? '–'}</span>` },
-            { title: 'Data', cell: job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`) },
-            {
-              title: 'Retry',
-              cell: job =>
-                job.state === 'failed' ? action('Retry', { queue: job.queue, id: job.id }, { what: job.id }) : '–'
-            }
-          ],
-          jobs,
-          state === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
-        )}
-        ${numberedPager(asked, 'jobs', filter, hasMore)}
-        <section aria-labelledby="queues"><h2 id="queues">Queues</h2>
-          ${table(
-            'Queues',
-            [
-              {
-                title: 'Queue',
-                cell: (one: QueueItem) =>
-                  html`<a href=${link(`jobs${queryOf({ queue: one.name, state })}`)}>${t(one.title)}</a>`
-              },
-              { title: 'Failed', cell: one => count(one.failed), isNumber: true },
-              { title: 'Waiting', cell: one => count(one.waiting), isNumber: true },
-              { title: 'Running', cell: one => count(one.running), isNumber: true },
-              { title: 'Done', cell: one => count(one.done), isNumber: true },
-              { title: 'Last completed', cell: one => timeOf(one.lastDone) }
-            ],
-            queues,
-            html`<p>No process runs jobs.</p>`
-          )}
-          <p class="soft">Completed jobs are kept for a day, failed ones for 14 days.</p>
-        </section>`
+      content: jobLists(asked, report, ({ id, queue }) => action('Retry', { queue, id }, { what: id }))
     }
   },
   async act({ api, form }) {
