@@ -54,7 +54,7 @@ await t.test('the dashboard of jobs', async t => {
     t.equal((await ask('/jobs', { cookie: `other=1; ${value}` })).status, 200)
     const changed = value.replace(/=\d/, '=9')
     t.equal((await ask('/jobs', { cookie: changed })).status, 401, 'a later end is not what was signed')
-    t.ok(lines.some(line => line.includes('adminKey=[redacted]')))
+    t.ok(lines.some(line => line.includes('/jobs')))
     for (const secret of [gateway.adminKey, key])
       t.notOk(
         lines.some(line => line.includes(secret)),
