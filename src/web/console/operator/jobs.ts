@@ -71,12 +71,7 @@ export function jobLists(
               html`<a href=${asked.link(`jobs${queryOf({ queue: one.name })}`)}>${t(one.title)}</a>${one.every === null ? null : html`<span class="soft"> ${every(one.every)}</span>`}`
           },
           { title: 'Failed', cell: one => count(one.failed), isNumber: true },
-          {
-            title: 'Waiting',
-            cell: one =>
-              html`${count(one.waiting)}${one.later === 0 ? null : html`<span class="soft"> ${t`${count(one.later)} later`}</span>`}`,
-            isNumber: true
-          },
+          { title: 'Waiting', cell: waiting, isNumber: true },
           { title: 'Running', cell: one => count(one.running), isNumber: true },
           { title: 'Done', cell: one => count(one.done), isNumber: true },
           { title: 'Last completed', cell: one => timeOf(one.lastDone) }
@@ -86,6 +81,10 @@ export function jobLists(
       )}
       <p class="soft">Completed jobs are kept for a day, failed ones for 14 days.</p>
     </section>`
+}
+
+function waiting({ every: period, later, waiting: all }: QueueItem): string {
+  return period !== null || later === 0 ? count(all) : t`${count(all)}, ${count(later)} later`
 }
 
 /** `every 5 min`, in the largest unit without a remainder. */
