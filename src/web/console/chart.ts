@@ -43,7 +43,7 @@ export function timesOf(step: ChartStep, { from, to }: { readonly from: string; 
 }
 
 /** Makes lines of points; `without` stands for missing ones. */
-export function linesOf<P extends { readonly at: string }>(points: readonly P[], times: readonly number[]) {
+export function chartLines<P extends { readonly at: string }>(points: readonly P[], times: readonly number[]) {
   const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
   return (name: string, of: (point: P) => number | null, without: number | null = 0) => ({
     name,

@@ -4,7 +4,7 @@ import { defineOperation, type AnyOperation, type Result } from '../../engine/op
 import { HTML_TYPE } from '../kit/document.ts'
 import { FORM_TYPE, sentForm, type SentForm } from '../kit/form.ts'
 import { formToken, isFormOf, keepCookie, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
-import * as pages from './pages.ts'
+import { accountPage, forgedPage, notMemberPage, signedOutPage } from './pages.ts'
 import type { SignInRecord } from './record.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -40,7 +40,7 @@ export function accountPageOperations({
     // Nothing to change: a forged link does no harm.
     if (token === null) return go('account')
     const sent = await sentForm(ctx, MOST_FORM)
-    return isFormOf(token, sent.get('form')) ? await act(token, sent) : shown(403, pages.forged())
+    return isFormOf(token, sent.get('form')) ? await act(token, sent) : shown(403, forgedPage())
   }
   return [
     defineOperation({
@@ -56,8 +56,8 @@ export function accountPageOperations({
         const token = sessionToken(ctx, isSecure())
         const session = await sessions.current(token)
         return session === null || token === null
-          ? shown(401, pages.signedOut())
-          : shown(200, pages.account(session, await sessions.accounts(token), formToken(token)))
+          ? shown(401, signedOutPage())
+          : shown(200, accountPage(session, await sessions.accounts(token), formToken(token)))
       }
     }),
     defineOperation({
@@ -80,7 +80,7 @@ export function accountPageOperations({
         submitted(ctx, async (token, sent) => {
           const named = sent.text('merchantId')
           const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
-          if (opened === null) return shown(404, pages.notMember())
+          if (opened === null) return shown(404, notMemberPage())
           const next = opened.token.reveal()
           await record.session(ctx, 'submitAccountPage', await sessions.current(next), 303)
           return go('../console', 'Set-Cookie', sessionCookie(next, isSecure()))

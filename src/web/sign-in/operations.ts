@@ -16,8 +16,18 @@ import { asciiEmail } from '../../engine/formats/text-patterns.ts'
 import { accountPageOperations } from './account-page.ts'
 import { isFromHere, sessionToken } from './cookie.ts'
 import { landing, wantedCookie, wantedPage, type FirstKeys } from './landing.ts'
-import * as pages from './pages.ts'
-import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, type Asking } from './pages.ts'
+import {
+  ASKING_HEADERS,
+  LINK_SENT,
+  SIGN_IN_HEADERS,
+  type Asking,
+  askPage,
+  forgedPage,
+  linkSentPage,
+  mailedLinkPage,
+  signUpPage,
+  stalePage
+} from './pages.ts'
 import { LinkSent, LinkInput } from './schema.ts'
 import type { Passkeys } from './passkeys/service.ts'
 import type { SignInRecord } from './record.ts'
@@ -56,11 +66,11 @@ export function signInOperations(dependencies: {
   const asking = (ctx: Context, status: number, ...[wrong, typed, root]: Asking): Result => {
     const hasPasskeys = passkeys.areAvailable
     const headers = hasPasskeys ? ASKING_HEADERS : SIGN_IN_HEADERS
-    const { data, mode, pages: settings } = dependencies.config()
+    const { data, mode, pages } = dependencies.config()
     const keysFile = mode === 'development' && isLocalCaller(ctx) ? keysPath(data) : null
     return {
       status,
-      body: pages.ask({ hasPasskeys, canSignUp: settings.signUp, keysFile }, wrong, typed, root),
+      body: askPage({ hasPasskeys, canSignUp: pages.signUp, keysFile }, wrong, typed, root),
       headers
     }
   }
@@ -140,7 +150,7 @@ export function signInOperations(dependencies: {
         if (!isMailAddress(email))
           return asking(ctx, 400, { email: t('Enter an email address like name@example.com.') }, email.slice(0, 254))
         await signIns.request(email)
-        return shown(200, pages.asked())
+        return shown(200, linkSentPage())
       }
     }),
     defineOperation({
@@ -154,7 +164,7 @@ export function signInOperations(dependencies: {
       responses: { 200: page('The page.'), 404: 'Accounts are not open to everyone.' },
       handle() {
         if (!dependencies.config().pages.signUp) throw notFound()
-        return shown(200, pages.signUp())
+        return shown(200, signUpPage())
       }
     }),
     defineOperation({
@@ -181,7 +191,7 @@ export function signInOperations(dependencies: {
       },
       async handle({ ctx }) {
         if (!dependencies.config().pages.signUp) throw notFound()
-        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
+        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, forgedPage())
         const form = await sentForm(ctx, MOST_FORM)
         const typed = { name: form.text('name'), email: form.text('email') }
         const email = asciiEmail(typed.email)
@@ -190,10 +200,10 @@ export function signInOperations(dependencies: {
           ...(isMailAddress(email) ? {} : { email: t('Enter an email address like name@example.com.') })
         }
         if (Object.keys(wrong).length > 0)
-          return shown(400, pages.signUp(wrong, { name: typed.name.slice(0, 200), email: typed.email.slice(0, 254) }))
+          return shown(400, signUpPage(wrong, { name: typed.name.slice(0, 200), email: typed.email.slice(0, 254) }))
         await openAccount(dependencies, typed.name, email)
         await signIns.request(email)
-        return shown(200, pages.asked())
+        return shown(200, linkSentPage())
       }
     }),
     defineOperation({
@@ -212,7 +222,7 @@ export function signInOperations(dependencies: {
         403: page('The form came from another site.')
       },
       async handle({ ctx }) {
-        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
+        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, forgedPage())
         await authThrottle.admit(ctx)
         const signedIn = await sessions.openWithKey((await sentForm(ctx, MOST_FORM)).text('key'), browserOf(ctx))
         if (signedIn?.isImpersonated === true) {
@@ -240,7 +250,7 @@ export function signInOperations(dependencies: {
         404: page('It cannot.')
       },
       handle: async ({ params }) =>
-        (await signIns.isGood(params.token)) ? shown(200, pages.link()) : shown(404, pages.stale())
+        (await signIns.isGood(params.token)) ? shown(200, mailedLinkPage()) : shown(404, stalePage())
     }),
     defineOperation({
       ...common,
@@ -259,11 +269,11 @@ export function signInOperations(dependencies: {
         404: page('The link was used already, is over, or is none.')
       },
       async handle({ ctx, params }) {
-        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, pages.forged())
+        if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, forgedPage())
         const signedIn = await signIns.signIn(params.token, browserOf(ctx))
         if (signedIn !== null) return await land(ctx, 'useSignInLink', signedIn)
         await record.failed(ctx, 'useSignInLink', 404)
-        return shown(404, pages.stale())
+        return shown(404, stalePage())
       }
     }),
     ...accountPageOperations({ go, isSecure, record, sessions, shown })

@@ -46,7 +46,7 @@ export type Asking = readonly [
  * Sign-in form at `/sign-in`. `wrong`: field errors. `root`: path to the folder of `/sign-in`. The script shows the
  * passkey button.
  */
-export function ask(
+export function askPage(
   { hasPasskeys, canSignUp = false, keysFile = null }: AskFacts,
   ...[wrong = {}, typed = '', root = './']: Asking
 ): string {
@@ -80,7 +80,7 @@ export function ask(
   )
 }
 
-export function signUp(
+export function signUpPage(
   wrong: { readonly name?: string; readonly email?: string } = {},
   typed = { name: '', email: '' }
 ): string {
@@ -101,7 +101,7 @@ export function signUp(
   )
 }
 
-export function asked(): string {
+export function linkSentPage(): string {
   return page(
     t('Check your email'),
     './',
@@ -114,7 +114,7 @@ export function asked(): string {
 }
 
 /** Page of a valid link. Only its button consumes it, since mail scanners open pages. */
-export function link(): string {
+export function mailedLinkPage(): string {
   return page(
     t('Sign in'),
     '../',
@@ -127,7 +127,7 @@ export function link(): string {
   )
 }
 
-export function stale(): string {
+export function stalePage(): string {
   return page(
     t('Link not valid'),
     '../',
@@ -140,7 +140,7 @@ export function stale(): string {
   )
 }
 
-export function signedOut(): string {
+export function signedOutPage(): string {
   return page(
     t('Signed out'),
     '../',
@@ -154,7 +154,7 @@ export function signedOut(): string {
 }
 
 /** A form failed the origin check; at `/sign-in/…`. */
-export function forged(): string {
+export function forgedPage(): string {
   return page(
     t('Request blocked'),
     '../',
@@ -167,7 +167,7 @@ export function forged(): string {
 }
 
 /** At `/sign-in/…`. */
-export function notMember(): string {
+export function notMemberPage(): string {
   return page(
     t('No access'),
     '../',
@@ -181,7 +181,7 @@ export function notMember(): string {
 }
 
 /** In place of a page that needs the database. */
-export function away(root: string, isOperator: boolean): string {
+export function awayPage(root: string, isOperator: boolean): string {
   return page(
     t('Unavailable'),
     root,
@@ -195,7 +195,7 @@ export function away(root: string, isOperator: boolean): string {
 }
 
 /** Account page at `/sign-in/account`. `accounts`: all accessible ones; `form`: CSRF token. */
-export function account(
+export function accountPage(
   { account, person, expiresAt, operator }: CurrentSession,
   accounts: readonly Membership[],
   form: string

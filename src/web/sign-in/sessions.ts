@@ -19,7 +19,7 @@ import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
 import { noSessionCookie, sessionCookie, sessionToken, SESSION_LIFE, digestOf, isSignInToken } from './cookie.ts'
-import { away, SIGN_IN_HEADERS } from './pages.ts'
+import { awayPage, SIGN_IN_HEADERS } from './pages.ts'
 import { mayActByCookie } from './signed-in.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './store.ts'
 import { STAND_IN_LIFE, Impersonations } from './stand-in.ts'
@@ -184,7 +184,7 @@ export class Sessions implements BrowserSessions {
     return {
       status: 503,
       headers: ['Content-Type', HTML_TYPE, 'Content-Language', language, 'Retry-After', '5', ...SIGN_IN_HEADERS],
-      body: speaking(language, () => away(root, path.startsWith('/operator')))
+      body: speaking(language, () => awayPage(root, path.startsWith('/operator')))
     }
   }
 

@@ -12,7 +12,7 @@ import { paymentColumns } from './payments.ts'
 import type { VNode, ComponentChildren } from 'preact'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
 import { queryOf } from '../api.ts'
-import { lineChart, linesOf, timesOf } from '../chart.ts'
+import { lineChart, chartLines, timesOf } from '../chart.ts'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
@@ -54,8 +54,8 @@ async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | n
         times,
         format: count,
         series: [
-          linesOf(traffic.points, times)(t('402 responses'), point => point.asked),
-          linesOf(days, times)(t('Paid'), point => point.sales)
+          chartLines(traffic.points, times)(t('402 responses'), point => point.asked),
+          chartLines(days, times)(t('Paid'), point => point.sales)
         ]
       })}
     </section>`

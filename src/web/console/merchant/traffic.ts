@@ -4,7 +4,7 @@ import type { VNode } from 'preact'
 import type { ProxyTrafficView, RequestPage } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
-import { lineChart, linesOf, timesOf } from '../chart.ts'
+import { lineChart, chartLines, timesOf } from '../chart.ts'
 import { csvLink, filterChoice, oneOf, pager, searchForm, viewForm } from '../lists.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
 import { choice, figure, kept, badge, field, live, table, type Tone } from '../parts.ts'
@@ -30,7 +30,7 @@ export function apiTrafficSection(
 ): VNode {
   const name = STEPS[period.step]
   const times = timesOf(name, period)
-  const line = linesOf(points, times)
+  const line = chartLines(points, times)
   const proxyId = id('proxyId')
   const chart = { step: name, times, format: count } as const
   return html`

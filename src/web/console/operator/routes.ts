@@ -6,7 +6,7 @@ import type { ConsolePage, PageRequest } from '../page.ts'
 import { badge, choice, facts, table, type Tone, figure } from '../parts.ts'
 import { count, latency, percent, timeOf, sats } from '../words.ts'
 import type { MetricsView, TrafficView } from '../../../accounts/traffic/operations.ts'
-import { lineChart, linesOf, timesOf } from '../chart.ts'
+import { lineChart, chartLines, timesOf } from '../chart.ts'
 import { numberedPager, pageOf, viewForm, viewOf } from '../lists.ts'
 
 const VIEWS = [
@@ -125,7 +125,7 @@ function ownRoutes(routes: readonly LiveRoute[]): VNode {
 export async function trafficSection({ api }: PageRequest, now: TrafficView): Promise<VNode> {
   const { total, points = [], ...period } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
   const times = timesOf('hour', period)
-  const line = linesOf(points, times)
+  const line = chartLines(points, times)
   const chart = { step: 'hour', times, format: count } as const
   const bad = (item: TrafficView): number => item.serverErrors + item.unfinished
   return html`
