@@ -159,21 +159,6 @@ t.test('the merchant side of the shop', async t => {
     }
   )
 
-  await t.test(
-    'POST /api/merchant/storefront: a second store and a slug that is taken are 409 (decision 143)',
-    async t => {
-      const merchant = await opened(gateway)
-      const again = await merchant.send('POST', PATH, { slug: unique(), storefrontDomain: 'books.example.com' })
-      t.equal(again.status, 409)
-      t.match(again.json(), { error: 'Store exists' })
-      const taken = await (
-        await account(gateway)
-      ).send('POST', PATH, { slug: merchant.slug, storefrontDomain: 'books.example.com' })
-      t.equal(taken.status, 409)
-      t.match(taken.json(), { error: 'Slug taken' })
-    }
-  )
-
   await t.test('POST /api/merchant/storefront: what is not right is 400, and says where', async t => {
     const merchant = await account(gateway)
     const good = { slug: 'books', storefrontDomain: 'books.example.com' }

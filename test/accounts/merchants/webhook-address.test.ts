@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { ShortError } from '../../../src/engine/operations/errors.ts'
-import { checkWebhookSecret, webhookAddress } from '../../../src/accounts/merchants/webhook-address.ts'
+import { webhookAddress } from '../../../src/accounts/merchants/webhook-address.ts'
 
 const production = { production: true }
 const development = { production: false }
@@ -118,19 +118,4 @@ t.test('whatever is sent, the answer is an address that reads the same again, or
       }
     })
   )
-})
-
-t.test('a secret has 16 to 200 characters (decision 67)', async t => {
-  for (const length of [1, 15, 201]) {
-    t.throws(
-      () => {
-        checkWebhookSecret('s'.repeat(length))
-      },
-      { status: 400, errors: { WebhookSecret: ['Must be 16 to 200 characters long.'] } }
-    )
-  }
-  for (const length of [16, 200])
-    t.doesNotThrow(() => {
-      checkWebhookSecret('s'.repeat(length))
-    })
 })

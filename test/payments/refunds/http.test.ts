@@ -1,7 +1,7 @@
 import t from 'tap'
 import { JobTable } from '../../../src/platform/jobs/table.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { startGateway, type Answer } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { addressOf, type Json } from './fixture.ts'
@@ -157,69 +157,6 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
   })
 
   await t.test(
-    '400 | invoice not refundable: a demo payment, before and after it confirmed itself (decision 43)',
-    async t => {
-      const demo = await unpaid('0')
-      for (const wait of [0, 60_000]) {
-        clock.advance(wait)
-        t.match(
-          json(
-            await gateway.merchantSend('POST', '/api/refunds', {
-              invoiceId: demo['invoiceId'],
-              refundAddress,
-              amountSatoshis: 1
-            }),
-            400
-          ),
-          { error: /demo payment/ }
-        )
-      }
-    }
-  )
-
-  await t.test(
-    'Create refund | 401, 403 | bad key; refunds not enabled, before the body is read (decision 62)',
-    async t => {
-      t.equal((await gateway.send('POST', '/api/refunds', { body: {} })).status, 401)
-      t.equal((await gateway.send('POST', '/api/refunds', { headers: { 'x-api-key': 'wrong' }, body: {} })).status, 401)
-      const [held] = await database.sql`select refunds_enabled from merchants where id = ${gateway.merchant.id}`
-      t.equal(held?.['refunds_enabled'], true)
-      await database.sql`update merchants set refunds_enabled = false where id = ${gateway.merchant.id}`
-      t.match(json(await gateway.merchantSend('POST', '/api/refunds', {}), 403), {
-        error: 'Feature not available',
-        action_required: 'contact_support',
-        required_plan: null,
-        feature: 'refunds'
-      })
-      await database.sql`update merchants set refunds_enabled = true where id = ${gateway.merchant.id}`
-      t.equal((await gateway.merchantSend('POST', '/api/refunds', {})).status, 400)
-    }
-  )
-
-  await t.test('400 | every failure, never 404; get, sync and list-by-invoice: 404 {error}', async t => {
-    t.match(
-      json(
-        await gateway.merchantSend('POST', '/api/refunds', {
-          invoiceId: '123456789012345',
-          refundAddress,
-          amountSatoshis: 1
-        }),
-        400
-      ),
-      { error: 'Invoice not found' }
-    )
-    for (const [method, path] of [
-      ['GET', '/api/refunds/123456789012345'],
-      ['GET', '/api/refunds/x'],
-      ['POST', '/api/refunds/123456789012345/sync'],
-      ['GET', '/api/refunds/invoice/123456789012345'],
-      ['GET', '/api/refunds/invoice/x']
-    ] as const) {
-      t.same(Object.keys(json(await gateway.merchantSend(method, path), 404)), ['error'], path)
-    }
-  })
-
-  await t.test(
     'a provider key that may not send is 400 {error} that names the scope: try it with sandbox-no-payout',
     async t => {
       const invoiceId = await paid()
@@ -244,56 +181,4 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
       )
     }
   )
-
-  await t.test(
-    'amountSatoshis optional only on the alternate provider with chain, whichever provider is chosen now',
-    async t => {
-      const onPrimary = await paid()
-      await gateway.merchantSend('PUT', '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-anything' })
-      t.equal(
-        (await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: 'alternate' })).status,
-        200
-      )
-      const onAlternate = await paid()
-      t.match(json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId: onPrimary, refundAddress }), 400), {
-        error: /required for refunds on the primary provider/
-      })
-      t.match(
-        json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId: onAlternate, refundAddress }), 201),
-        { amountSatoshis: 1000 }
-      )
-      await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: 'primary' })
-    }
-  )
-
-  await t.test('200 concurrent partial refunds through the gateway: the sum never exceeds what was paid', async t => {
-    const invoiceId = await paid()
-    const answers = await Promise.all(
-      Array.from({ length: 200 }, () =>
-        gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 7 })
-      )
-    )
-    t.same([...new Set(answers.map(answer => answer.status))].sort(), [201, 400])
-    t.equal(answers.filter(answer => answer.status === 201).length, 142)
-    const rows = (await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json() as Array<{
-      amountSatoshis: number
-    }>
-    t.equal(
-      rows.reduce((sum, row) => sum + row.amountSatoshis, 0),
-      994
-    )
-    const [paidOut] =
-      await database.sql`select sum(amount_sats)::int as sum from sandbox_payouts where reference in (select refund_id from refunds where invoice_id = ${invoiceId})`
-    t.equal(paidOut?.['sum'], 994)
-  })
-})
-
-t.test('POST /api/payments and POST /api/refunds share the 10 of Payment Create (decision 32)', async t => {
-  const gateway = await startGateway(t, {
-    yaml: defaultYaml({ policies: '  global: { limit: 100000, window: 1m }' }),
-    clock: new ManualClock()
-  })
-  for (let index = 0; index < 5; index++) await gateway.merchantSend('POST', '/api/payments', {})
-  for (let index = 0; index < 5; index++) t.equal((await gateway.merchantSend('POST', '/api/refunds', {})).status, 400)
-  t.match(await gateway.merchantSend('POST', '/api/refunds', {}), { status: 429, headers: { 'retry-after': '60' } })
 })
