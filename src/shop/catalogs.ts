@@ -2,17 +2,16 @@ import { LRUCache } from 'lru-cache'
 import { Unavailable } from '../engine/operations/errors.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Log } from '../platform/telemetry/log.ts'
-import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform } from './platform.ts'
+import { StorePlatformError, type Catalog, type StorePlatform } from './platform.ts'
 import type { Integration } from './schema.ts'
+import type { Storefronts } from './stores/integrations.ts'
 import { STORE_UNAVAILABLE } from './store-errors.ts'
 
 interface CatalogsOptions {
   readonly platform: Pick<StorePlatform, 'catalog'>
   readonly clock: Clock
   readonly log: Log
-  access(integration: Integration): StoreAccess
-  /** Milliseconds for which a catalog is cached. */
-  ttl(): number
+  readonly stores: Pick<Storefronts, 'access'>
 }
 
 /** A catalog, the time of its request, and that request's generation. */
@@ -34,6 +33,8 @@ interface Entry {
   asking: { readonly generation: number; readonly answer: Promise<Read> } | null
 }
 
+/** Milliseconds for which a catalog is cached. */
+export const CATALOG_TTL = 300_000
 /** Catalogs kept in memory; the least recently requested is evicted. */
 const MOST_STORES = 500
 /** Maximum age of prices that are sold, however long the platform is unreachable. */
@@ -49,10 +50,6 @@ export class Catalogs {
 
   constructor(options: CatalogsOptions) {
     this.#options = options
-  }
-
-  get ttl(): number {
-    return this.#options.ttl()
   }
 
   /**
@@ -73,7 +70,7 @@ export class Catalogs {
     const { generation } = entry
     const read = await this.#newest(integration, entry)
     const now = this.#options.clock.now()
-    if (read.generation < generation || now - read.at > SOLD_FROM + this.ttl)
+    if (read.generation < generation || now - read.at > SOLD_FROM + CATALOG_TTL)
       throw unavailable((entry.freshUntil - now) / 1000)
     return read.catalog
   }
@@ -109,14 +106,14 @@ export class Catalogs {
   }
 
   async #ask(integration: Integration, entry: Entry, generation: number): Promise<Read> {
-    const { platform, clock, log } = this.#options
+    const { platform, stores, clock, log } = this.#options
     // The caller must store this promise before it can settle.
     await Promise.resolve()
     const at = clock.now()
     try {
-      const read = { catalog: await platform.catalog(this.#options.access(integration)), at, generation }
+      const read = { catalog: await platform.catalog(stores.access(integration)), at, generation }
       if (entry.last === null || generation >= entry.last.generation) entry.last = read
-      if (entry.generation === generation) entry.freshUntil = clock.now() + this.ttl
+      if (entry.generation === generation) entry.freshUntil = clock.now() + CATALOG_TTL
       return read
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error

@@ -34,6 +34,7 @@ import { newOrderId, type OrderStore, type OrderRecord } from './orders/store.ts
 import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
+import type { Storefronts } from './stores/integrations.ts'
 import {
   credentialRefused,
   notSelling,
@@ -74,10 +75,7 @@ export interface CheckoutOptions {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  invoiceExpiry(): number
-  access(integration: Integration): StoreAccess
-  /** Inactive ones too. */
-  store(slug: string): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'access' | 'bySlug'>
   standing(integration: Integration): Promise<StoreStatus>
 }
 
@@ -92,6 +90,8 @@ interface Priced {
 }
 
 const DAY = 86_400_000
+/** In which the invoice of a checkout can be paid (contract, Limits). */
+const INVOICE_EXPIRY_SECONDS = 600
 const CENT_PLACES = 2
 
 /**
@@ -113,7 +113,7 @@ export class Checkout {
    */
   async run(ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
-    const integration = await this.#options.store(slug)
+    const integration = await this.#options.stores.bySlug(slug)
     if (integration === null) throw storeNotFound()
     const credential = await this.#options.credentials.read(ctx.headers, integration, 'checkout')
     switch (credential.kind) {
@@ -133,7 +133,7 @@ export class Checkout {
    */
   async order(ctx: Context, slug: string, input: StoreCheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
-    const integration = await this.#options.store(slug)
+    const integration = await this.#options.stores.bySlug(slug)
     if (integration === null) throw storeNotFound()
     return await this.#sell(ctx, integration, input, location)
   }
@@ -252,7 +252,7 @@ export class Checkout {
     failure: (cause: StorePlatformError) => Error
   ): Promise<T> {
     try {
-      return await ask(this.#options.access(integration))
+      return await ask(this.#options.stores.access(integration))
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
       this.#options.log.warn(
@@ -345,7 +345,7 @@ export class Checkout {
       // Only compared, so a digest is enough; it contains an email address.
       query: hash('sha256', wish, 'base64url'),
       tokenValiditySeconds: (integration.claimWindowDays * DAY) / 1000,
-      invoiceExpirySeconds: Math.max(1, Math.floor(this.#options.invoiceExpiry() / 1000)),
+      invoiceExpirySeconds: INVOICE_EXPIRY_SECONDS,
       description: `Order at ${oneLine(integration.shopName ?? slug)}`,
       payee: 'merchant',
       ...UNROUTED

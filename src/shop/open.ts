@@ -13,7 +13,7 @@ import { type Random, randomToken } from '../platform/system/ids.ts'
 import { periodic, type Jobs } from '../platform/jobs/jobs.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
-import { UnsealError, type Sealer } from '../platform/keys/secrets.ts'
+import type { Sealer } from '../platform/keys/secrets.ts'
 import { readDestination } from '../payments/refunds/destination.ts'
 import { isGivenBack } from '../payments/refunds/store.ts'
 import { storefrontAdminOperations, storefrontMerchantOperations } from './merchant-operations.ts'
@@ -31,7 +31,7 @@ import { OrderStore } from './orders/store.ts'
 import { Orders } from './orders/orders.ts'
 import { storefrontPageOperations } from './pages/operations.ts'
 import { PaidOrders } from './orders/paid-orders.ts'
-import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
+import { CALL_TIMEOUT, type StorePlatform } from './platform.ts'
 import { storefrontPublicOperations } from './public-operations.ts'
 import { openSandboxShop } from './sandbox/sandbox.ts'
 import type { Integration, Order } from './schema.ts'
@@ -56,7 +56,6 @@ interface OpenStorefrontOptions
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  config(): Pick<GatewayConfig, 'storefront'>
   publicUrl(): string
 }
 
@@ -65,12 +64,6 @@ export type Storefront = ReturnType<typeof openStorefront>
 const SECOND = 1_000
 /** Shopify supports a version for a year; the queries are checked against this one. */
 const SHOPIFY_VERSION = '2026-10'
-/** Milliseconds for one call to the platform. */
-const CALL_TIMEOUT = 10 * SECOND
-/** Milliseconds for which a catalog is cached. */
-const CATALOG_TTL = 300 * SECOND
-/** Milliseconds in which the invoice of a checkout can be paid (contract, Limits). */
-const INVOICE_EXPIRY = 600 * SECOND
 
 export function openPlatform(
   { storefront }: Pick<GatewayConfig, 'storefront'>,
@@ -85,34 +78,17 @@ export function openPlatform(
 }
 
 export function openStorefront(options: OpenStorefrontOptions) {
-  const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = options
-  const storefronts = new Storefronts({
-    store: new IntegrationStore(database),
-    sealer,
-    clock,
-    platform,
-    jobs,
-    publicUrl
-  })
-  const access = (integration: Integration): StoreAccess => {
-    try {
-      return storefronts.access(integration)
-    } catch (error) {
-      if (!(error instanceof UnsealError)) throw error
-      throw new StorePlatformError('credentials', 'the credentials of the store cannot be opened', { cause: error })
-    }
-  }
-  const bySlug = (slug: string) => storefronts.bySlug(slug)
-  const byId = (id: number) => storefronts.byId(id)
+  const { gate, merchants, database, clock } = options
+  const stores = new Storefronts({ ...options, store: new IntegrationStore(database) })
+  const around = { ...options, stores, orders: new OrderStore(database) }
   const standing = async (integration: Integration): Promise<StoreStatus> => {
     const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
     if (merchant === null || !merchant.isActive) return 'closed'
     return (await gate.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'
   }
 
-  const store = new OrderStore(database)
   const claimStore = new ClaimStore(database)
-  const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => CATALOG_TTL })
+  const catalogs = new Catalogs(around)
   const credentials = new ShopCredentials(options)
   const failures = options.metrics.counter(
     'boltgate_store_orders_failed_total',
@@ -125,69 +101,26 @@ export function openStorefront(options: OpenStorefrontOptions) {
     failures.inc({ reason: order.failure.reason })
   }
   const paid = new PaidOrders({
-    store,
-    database,
-    clock,
-    random,
-    sealer,
-    log,
-    outbox: options.outbox,
-    integration: byId,
-    publicUrl,
+    ...around,
     sold: order => {
       options.counters.payment('storefront', 'invoice', order.totalSats)
     }
   })
-  const placement = new OrderPlacement({
-    orders: store,
-    claims: claimStore,
-    database,
-    platform,
-    sealer,
-    clock,
-    random,
-    log,
-    access,
-    isGivenBack,
-    onFailed,
-    integration: byId,
-    timeout: () => CALL_TIMEOUT
-  })
-  const claims = new OrderClaims({ orders: store, paid, placement, credentials, clock, store: bySlug })
-  const orders = new Orders({ store, claims: claimStore, placement, paid, clock, bySlug, byId })
-  const checkout = new Checkout({
-    challengeStore: options.challengeStore,
-    minting: options.minting,
-    credentials,
-    catalogs,
-    orders: store,
-    paid,
-    platform,
-    prices: options.prices,
-    database,
-    clock,
-    random,
-    log,
-    access,
-    standing,
-    store: bySlug,
-    invoiceExpiry: () => INVOICE_EXPIRY
-  })
-  const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
-
-  const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
+  const placement = new OrderPlacement({ ...around, claims: claimStore, isGivenBack, onFailed })
+  const claims = new OrderClaims({ ...around, paid, placement, credentials })
+  const orders = new Orders({ ...around, claims: claimStore, placement, paid })
+  const checkout = new Checkout({ ...around, credentials, catalogs, paid, standing })
+  const fulfilments = new Fulfilments(around)
+  const holds = new OrderHolds(around)
 
   options.settlements.onSettled('storefront', paid.settled)
   /** Null for a closed store; the goods of one whose merchant has lapsed are still shown. */
   const open = async (slug: string): Promise<Integration | null> => {
-    const integration = await bySlug(slug)
+    const integration = await stores.bySlug(slug)
     return integration !== null && (await standing(integration)) !== 'closed' ? integration : null
   }
   const refundRequests = new RefundRequests({
-    database,
-    clock,
-    orders: store,
-    store: bySlug,
+    ...around,
     readAddress: async (text, order, now) => {
       const challenge = await options.claims.find(order.paymentHash)
       if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
@@ -195,49 +128,19 @@ export function openStorefront(options: OpenStorefrontOptions) {
       return { type, ...readDestination(type, text, decodeInvoice(challenge.invoice).network, now) }
     }
   })
-  const refundSources = new OrderSources({ database, clock, placement })
+  const services = { ...options, catalogs, checkout, claims, orders, fulfilments, refundRequests, selling: open }
   const operations: AnyOperation[] = [
-    ...storefrontPublicOperations({
-      catalogs,
-      checkout,
-      claims,
-      orders,
-      fulfilments,
-      refundRequests,
-      settings: options.settings,
-      clock,
-      selling: open,
-      publicUrl
-    }),
-    ...storefrontMerchantOperations({ storefronts, orders }),
-    ...storefrontPageOperations({
-      orders,
-      claims,
-      refundRequests,
-      storefronts: { bySlug: open },
-      catalogs,
-      publicUrl,
-      buying: {
-        checkout,
-        orders: {
-          byPaymentHash: paymentHash => store.byPaymentHash(paymentHash),
-          claimPageUrl: (integration, order) => paid.claimPageUrl(integration, order)
-        },
-        sealer,
-        clock,
-        store: bySlug,
-        challenge: paymentHash => options.claims.find(paymentHash),
-        publicUrl
-      }
-    }),
+    ...storefrontPublicOperations(services),
+    ...storefrontMerchantOperations({ storefronts: stores, orders }),
+    ...storefrontPageOperations({ ...services, buying: { ...around, checkout, paid, challenges: options.claims } }),
     ...storefrontAdminOperations(orders)
   ]
   return {
-    refundSources,
+    refundSources: new OrderSources({ database, clock, placement }),
     listed: async () =>
-      (await storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),
+      (await stores.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),
     holds,
-    storefronts,
+    storefronts: stores,
     catalogs,
     checkout,
     claims,
@@ -246,7 +149,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
     fulfilments,
     operations,
     jobs: [
-      ...storefronts.jobs,
+      ...stores.jobs,
       periodic(
         'storefront-holds',
         20 * SECOND,

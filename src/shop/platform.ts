@@ -122,6 +122,9 @@ export type StorePlatformFault =
   /** Rejected, such as for stock; no effect. */
   | 'refused'
 
+/** Milliseconds for one call to the platform. */
+export const CALL_TIMEOUT = 10_000
+
 /** The message is for merchants and logs: the call and its result, without secrets. */
 export class StorePlatformError extends Error {
   override name = 'StorePlatformError'

@@ -4,7 +4,7 @@ import type { ChallengeSettings } from '../selling/offers/settings.ts'
 import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { encodeReceipt } from '../lightning/payment-scheme/payment-credential.ts'
 import type { Clock } from '../platform/system/clock.ts'
-import type { Catalogs } from './catalogs.ts'
+import { CATALOG_TTL, type Catalogs } from './catalogs.ts'
 import type { Checkout } from './checkout.ts'
 import type { OrderClaims } from './orders/claims.ts'
 import type { Fulfilments } from './orders/fulfilments.ts'
@@ -30,7 +30,7 @@ import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
 interface StorefrontPublicOptions {
-  readonly catalogs: Pick<Catalogs, 'get' | 'ttl'>
+  readonly catalogs: Pick<Catalogs, 'get'>
   readonly checkout: Pick<Checkout, 'run'>
   readonly claims: Pick<OrderClaims, 'claim'>
   readonly orders: Pick<Orders, 'status' | 'claimPageUrl'>
@@ -122,7 +122,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicOptions): An
         return {
           status: 200,
           body: text,
-          headers: ['Cache-Control', `public, max-age=${Math.floor(catalogs.ttl / 1000)}`]
+          headers: ['Cache-Control', `public, max-age=${Math.floor(CATALOG_TTL / 1000)}`]
         }
       }
     })

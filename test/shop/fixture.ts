@@ -228,11 +228,6 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
           mails.push(mail)
         }
       },
-      config: () => ({
-        storefront: {
-          kind: 'sandbox'
-        }
-      }),
       publicUrl: () => PUBLIC_URL
     })
     jobs.declare(storefront.jobs)

@@ -87,7 +87,7 @@ t.test("merchants' stores", async t => {
               ? null
               : { ...made.adminApiToken, place: { ...made.adminApiToken.place, row: String(other.id) } }
         }),
-      { name: 'UnsealError' }
+      { name: 'StorePlatformError', fault: 'credentials', cause: { name: 'UnsealError' } }
     )
   })
 
@@ -375,8 +375,7 @@ t.test("merchants' stores", async t => {
       const catalogs = new Catalogs({
         clock,
         log: silentLog,
-        ttl: () => 300_000,
-        access: integration => storefronts.access(integration),
+        stores: storefronts,
         platform: {
           catalog: store => {
             read++

@@ -16,11 +16,7 @@ import { UnsealError } from '../../src/platform/keys/secrets.ts'
 import { freshId } from '../../src/platform/system/ids.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { builtInPlugins } from '../../src/app/plugins.ts'
-import {
-  storefrontPageOperations,
-  type FoundOrder,
-  type StorefrontPageOptions
-} from '../../src/shop/pages/operations.ts'
+import { storefrontPageOperations, type StorefrontPageOptions } from '../../src/shop/pages/operations.ts'
 import type { Catalog } from '../../src/shop/platform.ts'
 import type { Integration, Order } from '../../src/shop/schema.ts'
 import { sender, type Answer, type Send } from '../support/gateway.ts'
@@ -201,7 +197,8 @@ export class PageWorld {
           throw new Unavailable('Service unavailable', 'Not in this world.')
         }
       },
-      orders: { byPaymentHash: async () => null, claimPageUrl: () => null },
+      orders: { byPaymentHash: async () => null },
+      paid: { claimPageUrl: () => null },
       sealer: {
         seal: text => text,
         open: () => {
@@ -209,8 +206,8 @@ export class PageWorld {
         }
       },
       clock: systemClock,
-      store: async () => this.integration,
-      challenge: async () => null,
+      stores: { bySlug: async () => this.integration },
+      challenges: { find: async () => null },
       publicUrl: () => 'https://gateway.example'
     },
     orders: {
@@ -238,7 +235,7 @@ export class PageWorld {
           platformOrderId: 'p1',
           email: input.email
         })
-        return { order: this.order(token), integration: this.integration }
+        return { order: this.order(token), integration: this.integration, challengeId: null }
       }
     },
     refundRequests: {
@@ -246,9 +243,10 @@ export class PageWorld {
         if (this.refusal !== null) throw this.refusal
         if (this.#find(slug, token) === null) throw new LongError(404, 'Order not found', 'There is none.')
         this.change(token, { refundRequest: { address, type: 'chain', at: PAID_AT } })
+        return this.order(token)
       }
     },
-    storefronts: { bySlug: async slug => (slug === this.integration.slug ? this.integration : null) },
+    selling: async slug => (slug === this.integration.slug ? this.integration : null),
     catalogs: {
       get: async () => {
         if (this.catalog instanceof Error) throw this.catalog
@@ -258,7 +256,7 @@ export class PageWorld {
     publicUrl: () => 'https://gateway.example'
   }
 
-  #find(slug: string, token: string): FoundOrder | null {
+  #find(slug: string, token: string) {
     const order = this.#orders.get(token)
     return order === undefined || slug !== this.integration.slug ? null : { order, integration: this.integration }
   }

@@ -11,6 +11,7 @@ import { alreadyClaimed, missingProof, type ClaimDetails, type OrderPlacement } 
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { PaidOrders } from './paid-orders.ts'
 import { type Integration, type Order, type ShippingAddress, storable } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import { credentialRefused, orderNotFound, storeNotFound, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { hash } from 'node:crypto'
@@ -43,8 +44,7 @@ interface OrderClaimsOptions {
   readonly placement: Pick<OrderPlacement, 'make'>
   readonly credentials: Pick<ShopCredentials, 'read'>
   readonly clock: Clock
-  /** Inactive ones too. */
-  store(slug: string): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'bySlug'>
 }
 
 /** Claims of paid orders (contract, Storefront order; decisions 133 to 135, 140 and 146). */
@@ -62,7 +62,7 @@ export class OrderClaims {
    *   token stays usable and the address is kept; Unavailable 503 without a database
    */
   async claim(slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
-    const integration = await this.#options.store(slug)
+    const integration = await this.#options.stores.bySlug(slug)
     if (integration === null) throw storeNotFound()
     const { order, isProven, challengeId } = await this.#find(integration, input.claimToken, authorization)
     if (order.claimedAt !== null) throw alreadyClaimed()

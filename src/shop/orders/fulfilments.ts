@@ -5,9 +5,10 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
-import { StorePlatformError, type Fulfilment, type StoreAccess, type StorePlatform } from '../platform.ts'
+import { StorePlatformError, type Fulfilment, type StorePlatform } from '../platform.ts'
 import { FIRST_CHECK } from './placement.ts'
 import type { Integration, Order } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import { storeNotFound } from '../store-errors.ts'
 
 interface FulfilmentsOptions {
@@ -16,9 +17,7 @@ interface FulfilmentsOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  access(integration: Integration): StoreAccess
-  bySlug(slug: string): Promise<Integration | null>
-  byId(storefrontId: number): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'access' | 'bySlug' | 'byId'>
 }
 
 const DUE_AT_ONCE = 200
@@ -45,7 +44,7 @@ export class Fulfilments {
    *   503 when it cannot be stored, so that the platform retries
    */
   async receive(slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
-    const integration = await this.#options.bySlug(slug)
+    const integration = await this.#options.stores.bySlug(slug)
     if (integration === null) throw storeNotFound()
     const seen = this.#read(integration, headers, body)
     if (seen !== null) await this.#apply(integration.id, seen)
@@ -66,7 +65,8 @@ export class Fulfilments {
     for (let at = 0; at + 1 < headers.pairs.length; at += 2)
       named.set((headers.pairs[at] ?? '').toLowerCase(), headers.pairs[at + 1] ?? '')
     try {
-      return this.#options.platform.readNotification(this.#options.access(integration), named, body)
+      const { platform, stores } = this.#options
+      return platform.readNotification(stores.access(integration), named, body)
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
       this.#options.log.warn(
@@ -87,13 +87,13 @@ export class Fulfilments {
   }
 
   async #ask(storefrontId: number, due: readonly OrderRecord[]): Promise<number> {
-    const { platform, orders, clock, log } = this.#options
-    const integration = await this.#options.byId(storefrontId)
+    const { platform, stores, orders, clock, log } = this.#options
+    const integration = await stores.byId(storefrontId)
     if (integration === null) return 0
     const ids = due.flatMap(order => order.platformOrderId ?? [])
     let seen: readonly Fulfilment[]
     try {
-      seen = await platform.fulfilments(this.#options.access(integration), ids)
+      seen = await platform.fulfilments(stores.access(integration), ids)
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
       // Retried after the pause.

@@ -2,15 +2,14 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
-import type { Integration } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 
 interface OrderHoldsOptions {
   readonly orders: Pick<OrderStore, 'takeToHold' | 'held' | 'unasked' | 'takeToRelease'>
   readonly platform: Pick<StorePlatform, 'hold' | 'release'>
   readonly clock: Clock
   readonly log: Log
-  access(integration: Integration): StoreAccess
-  integration(storefrontId: number): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'access' | 'byId'>
 }
 
 const AT_ONCE = 50
@@ -76,7 +75,8 @@ export class OrderHolds {
   }
 
   async #access(order: OrderRecord): Promise<StoreAccess | null> {
-    const integration = await this.#options.integration(order.storefrontId)
-    return integration === null ? null : this.#options.access(integration)
+    const { stores } = this.#options
+    const integration = await stores.byId(order.storefrontId)
+    return integration === null ? null : stores.access(integration)
   }
 }

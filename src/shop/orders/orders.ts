@@ -8,6 +8,7 @@ import { isOrderId, type OrderRecord, type OrderStore, type OrderSums } from './
 import type { OrderPlacement } from './placement.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import { orderNotFound } from '../store-errors.ts'
 
 interface OrderQuery {
@@ -24,14 +25,12 @@ export interface StoreStats extends OrderSums {
 }
 
 interface OrdersOptions {
-  readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
+  readonly orders: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
   readonly claims: Pick<ClaimStore, 'details'>
   readonly placement: Pick<OrderPlacement, 'make'>
   readonly paid: Pick<PaidOrders, 'claimPageUrl'>
   readonly clock: Clock
-  /** Inactive ones too. */
-  bySlug(slug: string): Promise<Integration | null>
-  byId(storefrontId: number): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'bySlug' | 'byId'>
 }
 
 const PURGE_BATCH = 500
@@ -58,10 +57,10 @@ export class Orders {
     slug: string,
     claimToken: string
   ): Promise<{ readonly order: Order; readonly integration: Integration } | null> {
-    const integration = await this.#options.bySlug(slug)
+    const integration = await this.#options.stores.bySlug(slug)
     if (integration === null) return null
     const digest = claimDigest(claimToken)
-    const order = await this.#options.store.byClaimDigest(integration.id, digest)
+    const order = await this.#options.orders.byClaimDigest(integration.id, digest)
     // The index compared digests, which reveals nothing of the token; this guards against a changed query.
     if (order === null || order.claimDigest === null || !equalBytes(order.claimDigest, digest)) return null
     return isReadable(order, this.#options.clock.now()) ? { order, integration } : null
@@ -74,15 +73,15 @@ export class Orders {
 
   list(merchantId: number, query: OrderQuery): Promise<Order[]> {
     const page = { limit: query.pageSize, offset: (query.page - 1) * query.pageSize }
-    return this.#options.store.list(merchantId, query.status, page, query.text)
+    return this.#options.orders.list(merchantId, query.status, page, query.text)
   }
 
   troubled(page: PageRange): Promise<Order[]> {
-    return this.#options.store.listTroubled({ limit: page.take, offset: page.skip })
+    return this.#options.orders.listTroubled({ limit: page.take, offset: page.skip })
   }
 
   async stats(merchantId: number): Promise<StoreStats> {
-    const sums = await this.#options.store.sums(merchantId)
+    const sums = await this.#options.orders.sums(merchantId)
     const { totalCheckouts, paidOrders } = sums
     const conversionRate = totalCheckouts === 0 ? 0 : Math.round((paidOrders * 10_000) / totalCheckouts) / 10_000
     return { ...sums, conversionRate }
@@ -93,12 +92,12 @@ export class Orders {
    * @throws LongError 404 for an unknown order, 400 when there is nothing to retry, 502 when it fails again
    */
   async retry(orderId: string): Promise<Order> {
-    const order: OrderRecord | null = isOrderId(orderId) ? await this.#options.store.get(orderId) : null
+    const order: OrderRecord | null = isOrderId(orderId) ? await this.#options.orders.get(orderId) : null
     if (order === null) throw orderNotFound()
     if (order.claimedAt !== null) throw new LongError(INVALID_STATE, 'Nothing to retry', 'The store has this order.')
     if ((await this.#options.claims.details(orderId)) === null)
       throw new LongError(INVALID_STATE, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
-    const integration = await this.#options.byId(order.storefrontId)
+    const integration = await this.#options.stores.byId(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${orderId} names a store that does not exist`)
     return await this.#options.placement.make(integration, orderId, null)
   }
@@ -113,7 +112,7 @@ export class Orders {
     const limits = { unclaimedBefore: now, begunBefore: now - READ_WINDOW, claimedBefore: now - READ_WINDOW }
     let purged = 0
     for (;;) {
-      const gone = await this.#options.store.purge(limits, PURGE_BATCH)
+      const gone = await this.#options.orders.purge(limits, PURGE_BATCH)
       purged += gone
       if (gone < PURGE_BATCH) return purged
     }

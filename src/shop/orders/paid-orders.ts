@@ -9,16 +9,17 @@ import { claimMail } from './claim-mail.ts'
 import { newClaimToken } from './claims.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 
 interface PaidOrdersOptions {
-  readonly store: Pick<OrderStore, 'byPaymentHash' | 'lock' | 'markPaid' | 'markMailed'>
+  readonly orders: Pick<OrderStore, 'byPaymentHash' | 'lock' | 'markPaid' | 'markMailed'>
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
   readonly sealer: Sealer
   readonly log: Log
   readonly outbox: Pick<Outbox, 'queue'>
-  integration(storefrontId: number): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'byId'>
   publicUrl(): string
   /** Called once for each paid order, after the commit; for metrics. Must not throw. */
   readonly sold?: (order: Order) => void
@@ -51,14 +52,14 @@ export class PaidOrders {
 
   /** For `Challenges.onSettled`: the provider reports the invoice as paid. Idempotent. */
   readonly settled = async (challenge: Challenge): Promise<void> => {
-    const { store, log } = this.#options
-    const order = await store.byPaymentHash(challenge.paymentHash)
+    const { orders, log } = this.#options
+    const order = await orders.byPaymentHash(challenge.paymentHash)
     if (order === null) {
       log.warn({ paymentHash: challenge.paymentHash }, 'a payment came for an order that is no longer kept')
       return
     }
     // Read before the transaction, which holds the embedded database's only connection.
-    const integration = await this.#options.integration(order.storefrontId)
+    const integration = await this.#options.stores.byId(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${order.id} names a store that does not exist`)
     await this.#paid(order.id, integration, true)
   }
@@ -83,14 +84,14 @@ export class PaidOrders {
   async #paid(orderId: string, integration: Integration, isReported: boolean): Promise<OrderRecord | null> {
     let isNew = false
     const paid = await this.#options.database.transaction(async tx => {
-      const { store, clock } = this.#options
-      let order = await store.lock(tx, orderId)
+      const { orders, clock } = this.#options
+      let order = await orders.lock(tx, orderId)
       if (order === null) return null
       isNew = order.status === 'PendingPayment'
       if (isNew) {
         const { digest, ciphertext } = newClaimToken(orderId, this.#options.sealer, this.#options.random)
-        await store.markPaid(tx, orderId, { paidAt: clock.now(), claimDigest: digest, claimToken: ciphertext })
-        order = await store.lock(tx, orderId)
+        await orders.markPaid(tx, orderId, { paidAt: clock.now(), claimDigest: digest, claimToken: ciphertext })
+        order = await orders.lock(tx, orderId)
         if (order === null) throw new TypeError('a locked order has gone')
       }
       if (isReported) await this.#mail(tx, order, integration)
@@ -101,7 +102,7 @@ export class PaidOrders {
   }
 
   async #mail(tx: TransactionSql, order: OrderRecord, integration: Integration): Promise<void> {
-    const { store, clock, outbox } = this.#options
+    const { orders, clock, outbox } = this.#options
     if (order.mailedAt !== null || order.email === null) return
     const url = this.claimPageUrl(integration, order)
     const mail =
@@ -115,6 +116,6 @@ export class PaidOrders {
           })
     if (mail === null) return
     await outbox.queue(tx, mail, `claim page of order ${order.id}`)
-    await store.markMailed(tx, order.id, clock.now())
+    await orders.markMailed(tx, order.id, clock.now())
   }
 }

@@ -8,6 +8,7 @@ import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
 import type { ClaimStore, HeldClaim } from './claims.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import {
+  CALL_TIMEOUT,
   StorePlatformError,
   type NewPlatformOrder,
   type StoreAccess,
@@ -15,6 +16,7 @@ import {
   type StorePlatform
 } from '../platform.ts'
 import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import { orderNotFound, retryAfterOf, STORE_FAILED, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
 export interface ClaimDetails {
@@ -37,10 +39,7 @@ interface OrderPlacementOptions {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Milliseconds for one platform call. */
-  timeout(): number
-  access(integration: Integration): StoreAccess
-  integration(storefrontId: number): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'access' | 'byId'>
 }
 
 /**
@@ -48,6 +47,8 @@ interface OrderPlacementOptions {
  * is none.
  */
 const SEARCH_LAG = 30_000
+/** Milliseconds; longer than a call may take: token, call, retry after a throttle, and the search before it. */
+const LEASE = 60_000 + 6 * CALL_TIMEOUT
 /** Milliseconds after an order's creation until it is first polled. */
 export const FIRST_CHECK = 20_000
 /** Milliseconds for which an order of uncertain outcome is looked for, and the shortest pause between two searches. */
@@ -98,10 +99,10 @@ export class OrderPlacement {
     let found = 0
     for (const orderId of await claims.takeUnsure(now - LOOKUP_WINDOW, now, LOOK_PAUSE, MAX_LOOKUPS)) {
       const order = await orders.get(orderId)
-      const integration = order === null ? null : await this.#options.integration(order.storefrontId)
+      const integration = order === null ? null : await this.#options.stores.byId(order.storefrontId)
       if (integration === null) continue
       try {
-        const made = await platform.findOrder(this.#options.access(integration), orderId)
+        const made = await platform.findOrder(this.#options.stores.access(integration), orderId)
         if (made === null) continue
         await this.#write(orderId, made)
         found++
@@ -120,7 +121,7 @@ export class OrderPlacement {
     let askedAt = claim.askedAt
     try {
       const known = this.#open(orderId, claim.details)
-      const access = this.#options.access(integration)
+      const access = this.#options.stores.access(integration)
       const before = claim.askedAt === null ? null : await this.#options.platform.findOrder(access, orderId)
       if (before !== null) return await this.#write(orderId, before)
       if (claim.askedAt !== null && clock.now() - claim.askedAt < SEARCH_LAG)
@@ -172,10 +173,10 @@ export class OrderPlacement {
     const now = clock.now()
     const askedAt = await claims.doubt(orderId, now)
     const order = askedAt === null ? null : await orders.get(orderId)
-    const integration = order === null ? null : await this.#options.integration(order.storefrontId)
+    const integration = order === null ? null : await this.#options.stores.byId(order.storefrontId)
     if (askedAt === null || integration === null) return
     try {
-      const made = await platform.findOrder(this.#options.access(integration), orderId)
+      const made = await platform.findOrder(this.#options.stores.access(integration), orderId)
       if (made !== null) await this.#write(orderId, made)
       else if (now - askedAt >= SEARCH_LAG) await claims.cleared(orderId, askedAt, clock.now())
     } catch (error) {
@@ -211,15 +212,10 @@ export class OrderPlacement {
       if (await this.#options.isGivenBack(tx, orderId)) throw givenBack()
       const now = clock.now()
       const sealed = details === null ? null : sealer.seal(JSON.stringify(details), placeOf(orderId))
-      const claim = await claims.take(tx, orderId, randomToken(16, random), now + this.#lease(), now, sealed)
+      const claim = await claims.take(tx, orderId, randomToken(16, random), now + LEASE, now, sealed)
       if (claim === null) throw beingClaimed()
       return { order, claim }
     })
-  }
-
-  /** Longer than a call may take: token, call, retry after a throttle, and the search before it. */
-  #lease(): number {
-    return 60_000 + 6 * this.#options.timeout()
   }
 
   async #ask(

@@ -10,7 +10,8 @@ import { INVALID_STATE, VALIDATION } from '../../engine/operations/error-kinds.t
 import { LongError } from '../../engine/operations/errors.ts'
 import { claimDigest } from './claims.ts'
 import { isReadable } from './paid-orders.ts'
-import type { Integration, Order, RefundRequest } from '../schema.ts'
+import type { Order, RefundRequest } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import { orderNotFound, storeNotFound } from '../store-errors.ts'
 
 interface Row {
@@ -127,8 +128,7 @@ interface RefundRequestsOptions {
   readonly orders: Pick<OrderStore, 'byClaimDigest' | 'lock' | 'markRefundRequest'>
   /** @throws ShortError 400 for an address of another network, or an expired invoice */
   readAddress(text: string, order: Order, now: number): Promise<RefundAddress>
-  /** Inactive ones too. */
-  store(slug: string): Promise<Integration | null>
+  readonly stores: Pick<Storefronts, 'bySlug'>
 }
 
 /**
@@ -148,8 +148,8 @@ export class RefundRequests {
    *   invoice exceeds the payment or is the order's own; ShortError 400 for an invalid address
    */
   async ask(slug: string, claimToken: string, given: string): Promise<Order> {
-    const { orders, clock, database } = this.#options
-    const integration = await this.#options.store(slug)
+    const { orders, stores, clock, database } = this.#options
+    const integration = await stores.bySlug(slug)
     if (integration === null) throw storeNotFound()
     const known = await orders.byClaimDigest(integration.id, claimDigest(claimToken))
     const now = clock.now()

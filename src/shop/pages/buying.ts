@@ -1,10 +1,10 @@
 import { t } from '../../engine/formats/language.ts'
 import { Type } from 'typebox'
-import type { Context } from '../../engine/message/context.ts'
 import { LongError, type GatewayError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { UnsealError, type Sealer } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import type { Claims } from '../../selling/holding/claims.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { dollarsText, satoshisText } from '../../web/kit/amounts.ts'
 import { assetText } from '../../web/kit/assets.ts'
@@ -13,33 +13,26 @@ import { pictures } from '../../web/kit/pictures.ts'
 import { qrContent } from '../../web/kit/qr-code.ts'
 import { codeToScan, copyField, timeLeft, waiting, walletLink } from '../../web/pay/payable.ts'
 import { sandboxPayCommand } from '../../web/pay/payable.ts'
+import type { Checkout } from '../checkout.ts'
+import type { OrderStore } from '../orders/store.ts'
+import type { PaidOrders } from '../orders/paid-orders.ts'
 import type { CartLine, StoreCheckoutInput } from '../cart.ts'
 import { countryCode } from '../countries.ts'
 import type { BuyerLocation, Integration, Order } from '../schema.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import { shopNameOf } from './claim-page.ts'
 
 /** Seconds until the page looks for the payment again without scripts. */
 const REFRESH = '10'
 
 export interface BuyingOptions {
-  readonly checkout: {
-    /** @throws GatewayError as the checkout of the API */
-    order(
-      ctx: Context,
-      slug: string,
-      input: StoreCheckoutInput,
-      location: BuyerLocation
-    ): Promise<{ readonly order: Order }>
-  }
-  readonly orders: {
-    byPaymentHash(paymentHash: string): Promise<Order | null>
-    claimPageUrl(integration: Integration, order: Order): string | null
-  }
+  readonly checkout: Pick<Checkout, 'order'>
+  readonly orders: Pick<OrderStore, 'byPaymentHash'>
+  readonly paid: Pick<PaidOrders, 'claimPageUrl'>
+  readonly challenges: Pick<Claims, 'find'>
+  readonly stores: Pick<Storefronts, 'bySlug'>
   readonly sealer: Pick<Sealer, 'seal' | 'open'>
   readonly clock: Clock
-  /** Also one that stopped selling. */
-  store(slug: string): Promise<Integration | null>
-  challenge(paymentHash: string): Promise<Challenge | null>
   publicUrl(): string
 }
 
@@ -125,12 +118,12 @@ export function buyingOperations(options: BuyingOptions): AnyOperation[] {
       },
       async handle({ params: { slug }, query: { order: sealed = '' } }) {
         const paymentHash = openOrder(options.sealer, sealed)
-        const integration = paymentHash === null ? null : await options.store(slug)
+        const integration = paymentHash === null ? null : await options.stores.bySlug(slug)
         if (paymentHash === null || integration === null) return missing()
         const order = await options.orders.byPaymentHash(paymentHash)
         if (order?.storefrontId !== integration.id) return missing()
         if (order.status !== 'PendingPayment') {
-          const url = options.orders.claimPageUrl(integration, order)
+          const url = options.paid.claimPageUrl(integration, order)
           // Relative, since a prefix may precede the path.
           return url === null
             ? missing()
@@ -140,7 +133,7 @@ export function buyingOperations(options: BuyingOptions): AnyOperation[] {
                 headers: ['Location', url.slice(url.lastIndexOf('/') + 1), 'Cache-Control', 'no-store']
               }
         }
-        const challenge = await options.challenge(paymentHash)
+        const challenge = await options.challenges.find(paymentHash)
         if (challenge === null) return missing()
         const now = options.clock.now()
         const body = invoicePage({ order, integration, challenge, now, publicUrl: options.publicUrl() }, assets)

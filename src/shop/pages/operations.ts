@@ -13,7 +13,6 @@ import {
   MAXIMA,
   readForm,
   readRefundForm,
-  type ClaimFormDetails,
   type FormErrors,
   LONGEST_ADDRESS
 } from './claim-form.ts'
@@ -38,38 +37,20 @@ import {
   type ClaimPageFacts
 } from './claim-page.ts'
 import { ALREADY_CLAIMED } from '../orders/placement.ts'
-import type { Catalog } from '../platform.ts'
+import type { Catalogs } from '../catalogs.ts'
+import type { OrderClaims } from '../orders/claims.ts'
+import type { Orders } from '../orders/orders.ts'
+import type { RefundRequests } from '../orders/refunds.ts'
 import type { Integration, Order } from '../schema.ts'
 import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'
 
-export interface FoundOrder {
-  readonly order: Order
-  readonly integration: Integration
-}
-
 export interface StorefrontPageOptions {
-  readonly orders: {
-    /** Null where the order's status is 404. */
-    byClaimToken(slug: string, claimToken: string): Promise<FoundOrder | null>
-  }
-  readonly claims: {
-    claim(
-      slug: string,
-      input: ClaimFormDetails & { readonly claimToken: string | null },
-      authorization: ReadonlyHeaders
-    ): Promise<FoundOrder>
-  }
-  readonly refundRequests: {
-    ask(slug: string, claimToken: string, address: string): Promise<unknown>
-  }
-  readonly storefronts: {
-    /** Inactive ones too. */
-    bySlug(slug: string): Promise<Integration | null>
-  }
-  readonly catalogs: {
-    /** Throws Unavailable without any catalog. */
-    get(integration: Integration): Promise<Catalog>
-  }
+  readonly orders: Pick<Orders, 'byClaimToken'>
+  readonly claims: Pick<OrderClaims, 'claim'>
+  readonly refundRequests: Pick<RefundRequests, 'ask'>
+  readonly catalogs: Pick<Catalogs, 'get'>
+  /** Null for an unknown or closed store. */
+  selling(slug: string): Promise<Integration | null>
   readonly buying: BuyingOptions
   publicUrl(): string
 }
@@ -144,7 +125,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         }
       },
       async handle({ params: { slug } }) {
-        const integration = await options.storefronts.bySlug(slug)
+        const integration = await options.selling(slug)
         if (integration === null || !integration.isActive)
           return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
         try {
@@ -189,7 +170,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       async handle({ params: { slug }, ctx }) {
         requireForm(ctx.headers)
         const cart = readCart(await ctx.body.bytes())
-        const integration = await options.storefronts.bySlug(slug)
+        const integration = await options.selling(slug)
         if (integration === null || !integration.isActive)
           return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
         const wanted = orderOf(cart)

@@ -4,11 +4,11 @@ import { LongError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { queue, type JobDeclaration, type Jobs } from '../../platform/jobs/jobs.ts'
-import { Secret, type Sealer } from '../../platform/keys/secrets.ts'
+import { Secret, UnsealError, type SealedValue, type Sealer } from '../../platform/keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
 import { hasCredentials, type IntegrationChange, type IntegrationInput } from './integration-schema.ts'
 import { SlugTaken, StoreExists, type Also, type IntegrationStore } from './integration-store.ts'
-import type { ShopInfo, StoreAccess, StorePlatform } from '../platform.ts'
+import { StorePlatformError, type ShopInfo, type StoreAccess, type StorePlatform } from '../platform.ts'
 import { type Integration, type ShippingRules, type StoreCredentials, centsOf } from '../schema.ts'
 import { platformFailure, slugTaken, STORE_NOT_CONNECTED, storeExists } from '../store-errors.ts'
 
@@ -71,17 +71,21 @@ export class Storefronts {
     return this.#options.store.ofMerchant(merchantId)
   }
 
-  /** @throws UnsealError */
+  /** @throws StorePlatformError `credentials` when they cannot be opened */
   access(integration: Integration): StoreAccess {
-    const { clientSecret, adminApiToken } = integration
-    return {
-      storefrontId: integration.id,
-      domain: integration.storefrontDomain,
-      clientId: integration.clientId,
-      clientSecret:
-        clientSecret === null ? null : this.#options.sealer.open(clientSecret.ciphertext, clientSecret.place),
-      adminApiToken:
-        adminApiToken === null ? null : this.#options.sealer.open(adminApiToken.ciphertext, adminApiToken.place)
+    const { sealer } = this.#options
+    const opened = (value: SealedValue | null) => (value === null ? null : sealer.open(value.ciphertext, value.place))
+    try {
+      return {
+        storefrontId: integration.id,
+        domain: integration.storefrontDomain,
+        clientId: integration.clientId,
+        clientSecret: opened(integration.clientSecret),
+        adminApiToken: opened(integration.adminApiToken)
+      }
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      throw new StorePlatformError('credentials', 'the credentials of the store cannot be opened', { cause: error })
     }
   }
 
