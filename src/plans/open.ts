@@ -29,7 +29,7 @@ import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
 interface OpenBillingOptions {
-  readonly challengeStore: Pick<ChallengeStore, 'insert'>
+  readonly challengeStore: ChallengeStore
   readonly clock: Clock
   readonly counters: ChallengeCounters
   readonly database: Database
@@ -42,7 +42,7 @@ interface OpenBillingOptions {
   readonly prices: Quotes
   readonly production: boolean
   readonly random: Random
-  readonly minting: Pick<Minting, 'mint'>
+  readonly minting: Minting
   readonly settlements: Settlements
   config(): GatewayConfig
   publicUrl(): string

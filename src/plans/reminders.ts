@@ -15,7 +15,7 @@ import { payUrl } from './bitcoin/bitcoin.ts'
 
 interface RemindersOptions {
   readonly store: BitcoinStore
-  readonly invoices: Pick<PlanInvoices, 'make'>
+  readonly invoices: PlanInvoices
   readonly outbox: Pick<Outbox, 'queue'>
   readonly merchants: Merchants
   readonly database: Database

@@ -39,10 +39,10 @@ const BILLING_UNAVAILABLE = defineError('BG_BILLING_UNAVAILABLE', {
 interface BillingOptions {
   /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
-  readonly subscriptions: Pick<CardSubscriptions, 'refresh'> | null
-  readonly prices: Pick<PriceCheck, 'look' | 'agree'> | null
-  readonly database: Pick<Database, 'sql'>
-  readonly jobs: Pick<Jobs, 'enqueue'>
+  readonly subscriptions: CardSubscriptions | null
+  readonly prices: PriceCheck | null
+  readonly database: Database
+  readonly jobs: Jobs
   readonly log: Log
   /** Requires https for the addresses that buyers are redirected to. */
   readonly production: boolean

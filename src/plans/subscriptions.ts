@@ -16,10 +16,10 @@ import { LRUCache } from 'lru-cache'
 
 interface CardSubscriptionsOptions {
   readonly provider: Pick<BillingProvider, 'subscription'>
-  readonly database: Pick<Database, 'transaction'>
+  readonly database: Database
   readonly store: CardSubscriptionStore
   readonly merchants: Merchants
-  readonly pending: Pick<SqlAdminStore, 'insert'>
+  readonly pending: SqlAdminStore
   readonly clock: Clock
   readonly log: Log
 }
@@ -168,8 +168,8 @@ function factsOf({
 }
 
 interface RecheckOptions {
-  readonly subscriptions: Pick<CardSubscriptions, 'refresh'>
-  readonly store: Pick<CardSubscriptionStore, 'ofMerchant'>
+  readonly subscriptions: CardSubscriptions
+  readonly store: CardSubscriptionStore
   readonly merchants: { byId(id: number): Promise<Merchant | null> }
   readonly clock: Clock
   readonly log: Log

@@ -11,7 +11,7 @@ interface CatalogsOptions {
   readonly platform: Pick<StorePlatform, 'catalog'>
   readonly clock: Clock
   readonly log: Log
-  readonly stores: Pick<Storefronts, 'access'>
+  readonly stores: Storefronts
 }
 
 /** A catalog, the time of its request, and that request's generation. */

@@ -63,19 +63,19 @@ type CheckedOut =
 export type StoreStatus = 'selling' | 'lapsed' | 'closed'
 
 export interface CheckoutOptions {
-  readonly challengeStore: Pick<ChallengeStore, 'insert'>
-  readonly minting: Pick<Minting, 'mint'>
-  readonly credentials: Pick<ShopCredentials, 'read'>
-  readonly catalogs: Pick<Catalogs, 'forSale' | 'invalidate'>
-  readonly orders: Pick<OrderStore, 'insert' | 'byPaymentHash'>
-  readonly paid: Pick<PaidOrders, 'byCredential'>
-  readonly platform: Pick<StorePlatform, 'available' | 'calculate'>
+  readonly challengeStore: ChallengeStore
+  readonly minting: Minting
+  readonly credentials: ShopCredentials
+  readonly catalogs: Catalogs
+  readonly orders: OrderStore
+  readonly paid: PaidOrders
+  readonly platform: StorePlatform
   readonly prices: Pick<Quotes, 'quote'>
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  readonly stores: Pick<Storefronts, 'access' | 'bySlug'>
+  readonly stores: Storefronts
   standing(integration: Integration): Promise<StoreStatus>
 }
 

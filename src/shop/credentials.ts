@@ -41,10 +41,10 @@ export function tokenPathOf(slug: string): string {
 }
 
 export interface ShopCredentialsOptions {
-  readonly claims: Pick<Claims, 'find'>
+  readonly claims: Claims
   readonly clock: Clock
-  readonly counters: Pick<ChallengeCounters, 'verified'>
-  readonly revocations: Pick<Revocations, 'covers'>
+  readonly counters: ChallengeCounters
+  readonly revocations: Revocations
   readonly verifier: Verifier
   settings(): ChallengeSettings
 }

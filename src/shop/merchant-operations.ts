@@ -22,7 +22,7 @@ import { OrderNotMade } from './public-schema.ts'
 
 interface StorefrontMerchantOptions {
   readonly storefronts: Storefronts
-  readonly orders: Pick<Orders, 'list' | 'stats'>
+  readonly orders: Orders
 }
 
 const common = { tag: 'Storefront', access: 'merchant' } as const

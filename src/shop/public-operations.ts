@@ -30,12 +30,12 @@ import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
 interface StorefrontPublicOptions {
-  readonly catalogs: Pick<Catalogs, 'get'>
-  readonly checkout: Pick<Checkout, 'run'>
-  readonly claims: Pick<OrderClaims, 'claim'>
-  readonly orders: Pick<Orders, 'status' | 'claimPageUrl'>
-  readonly refundRequests: Pick<RefundRequests, 'ask'>
-  readonly fulfilments: Pick<Fulfilments, 'receive'>
+  readonly catalogs: Catalogs
+  readonly checkout: Checkout
+  readonly claims: OrderClaims
+  readonly orders: Orders
+  readonly refundRequests: RefundRequests
+  readonly fulfilments: Fulfilments
   readonly clock: Clock
   /** Null for an unknown or inactive store, and for one of an inactive merchant. */
   selling(slug: string): Promise<Integration | null>

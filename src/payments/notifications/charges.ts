@@ -28,9 +28,9 @@ interface SettledAccount {
 }
 
 interface ChargesDependencies {
-  readonly ofPayments: Pick<PaymentCharges, 'byCharge'>
-  readonly ofChallenges: Pick<ChallengeCharges, 'byCharge'>
-  readonly payments: Pick<Payments, 'observe'>
+  readonly ofPayments: PaymentCharges
+  readonly ofChallenges: ChallengeCharges
+  readonly payments: Payments
   readonly settlements: Pick<Settlements, 'settled'>
 }
 

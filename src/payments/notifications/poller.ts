@@ -25,10 +25,10 @@ interface PollerDependencies {
   readonly memory: PollMemory
   readonly clock: Clock
   readonly log: Log
-  readonly payees: Pick<Payees, 'key'>
-  readonly charges: Pick<Charges, 'observe' | 'observeSettled'>
-  readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
-  readonly payments: Pick<Payments, 'answered' | 'unaskable'>
+  readonly payees: Payees
+  readonly charges: Charges
+  readonly ofPayments: PaymentCharges
+  readonly payments: Payments
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
   readonly streams?: { want(accounts: readonly string[]): void }
   merchant(id: number): Promise<ProviderAccount | null>

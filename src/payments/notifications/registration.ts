@@ -18,7 +18,7 @@ interface RegisteredSeat {
 
 interface RegistrationDependencies {
   readonly store: SubscriptionStore
-  readonly payees: Pick<Payees, 'provider' | 'key'>
+  readonly payees: Payees
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random

@@ -21,9 +21,9 @@ interface NotificationsDependencies {
   readonly random: Random
   readonly log: Log
   readonly jobs: Pick<Jobs, 'enqueue'>
-  readonly payees: Pick<Payees, 'inOrder' | 'key'>
-  readonly charges: Pick<Charges, 'find' | 'observe'>
-  readonly registration: Pick<Registration, 'secretOf'>
+  readonly payees: Payees
+  readonly charges: Charges
+  readonly registration: Registration
   merchant(id: number): Promise<ProviderAccount | null>
 }
 

@@ -16,8 +16,8 @@ interface StreamsDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  readonly payees: Pick<Payees, 'key'>
-  readonly charges: Pick<Charges, 'observeSettled'>
+  readonly payees: Payees
+  readonly charges: Charges
   merchant(id: number): Promise<ProviderAccount | null>
 }
 

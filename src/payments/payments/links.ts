@@ -42,7 +42,7 @@ interface PaymentLinkDependencies {
   readonly clock: Clock
   readonly database: Database
   readonly gate: SubscriptionGate
-  readonly payments: Pick<Payments, 'createOnce'>
+  readonly payments: Payments
   readonly random: Random
   merchant(id: number): Promise<Merchant | null>
 }

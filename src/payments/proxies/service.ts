@@ -40,7 +40,7 @@ export interface ProxyServiceDependencies {
   caps(merchant: Merchant): PlanCaps
   readonly probe: Probe
   /** Keeps failed tests of targets. */
-  readonly state: Pick<State, 'get' | 'set' | 'delete'>
+  readonly state: State
   /** Applies a change to this process before the response; other processes are notified. Must not throw. */
   changed?(proxyId: string): Promise<void>
 }

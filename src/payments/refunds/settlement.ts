@@ -134,7 +134,7 @@ export interface PayoutDependencies {
   readonly log: Log
   /** Called in the transaction that confirms a refund. Use only the given handle. */
   readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
-  readonly payees: Pick<Payees, 'maker' | 'inOrder'>
+  readonly payees: Payees
   readonly sources: RefundSources
 }
 

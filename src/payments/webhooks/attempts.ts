@@ -53,10 +53,10 @@ export type OnDeliveryFailed = (
 interface AttemptDependencies {
   readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore
-  readonly endpoints: Pick<WebhookEndpoints, 'find'>
+  readonly endpoints: WebhookEndpoints
   readonly database: Database
-  readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll' | 'setPace'>
-  readonly merchants: Pick<Merchants, 'byId'>
+  readonly jobs: Jobs
+  readonly merchants: Merchants
   readonly sender: WebhookSender
   readonly clock: Clock
   readonly log: Log

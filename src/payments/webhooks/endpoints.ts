@@ -40,7 +40,7 @@ type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
 
 export interface WebhookEndpointsDependencies {
   readonly database: Database
-  readonly store: Pick<WebhookStore, 'abandon'>
+  readonly store: WebhookStore
   readonly merchants: Pick<Merchants, 'caps'>
   readonly sealer: Sealer
   readonly clock: Clock

@@ -38,10 +38,10 @@ const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
 export interface WebhooksDependencies {
   readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore
-  readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
+  readonly endpoints: WebhookEndpoints
   readonly database: Database
-  readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll' | 'setPace'>
-  readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
+  readonly jobs: Jobs
+  readonly merchants: Merchants
   readonly call: OutboundCall
   readonly clock: Clock
   readonly random: Random

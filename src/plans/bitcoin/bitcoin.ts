@@ -27,9 +27,9 @@ import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
 
 interface BitcoinPlansOptions {
   readonly store: BitcoinStore
-  readonly invoices: Pick<PlanInvoices, 'make'>
+  readonly invoices: PlanInvoices
   /** Holds a subscription without an account until an administrator approves it. */
-  readonly pending: Pick<SqlAdminStore, 'insert'>
+  readonly pending: SqlAdminStore
   readonly database: Database
   readonly merchants: Merchants
   readonly prices: Quotes

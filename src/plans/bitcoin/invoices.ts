@@ -15,8 +15,8 @@ import type { BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
 interface PlanInvoicesOptions {
-  readonly challengeStore: Pick<ChallengeStore, 'insert'>
-  readonly minting: Pick<Minting, 'mint'>
+  readonly challengeStore: ChallengeStore
+  readonly minting: Minting
   readonly store: BitcoinStore
   readonly database: Database
   readonly prices: Quotes

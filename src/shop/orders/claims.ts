@@ -39,12 +39,12 @@ interface Found {
 }
 
 interface OrderClaimsOptions {
-  readonly orders: Pick<OrderStore, 'byPaymentHash' | 'byClaimDigest'>
-  readonly paid: Pick<PaidOrders, 'byCredential'>
-  readonly placement: Pick<OrderPlacement, 'make'>
-  readonly credentials: Pick<ShopCredentials, 'read'>
+  readonly orders: OrderStore
+  readonly paid: PaidOrders
+  readonly placement: OrderPlacement
+  readonly credentials: ShopCredentials
   readonly clock: Clock
-  readonly stores: Pick<Storefronts, 'bySlug'>
+  readonly stores: Storefronts
 }
 
 /** Claims of paid orders (contract, Storefront order; decisions 133 to 135, 140 and 146). */

@@ -12,12 +12,12 @@ import type { Storefronts } from '../stores/integrations.ts'
 import { storeNotFound } from '../store-errors.ts'
 
 interface FulfilmentsOptions {
-  readonly orders: Pick<OrderStore, 'lockPlatformOrder' | 'markProgress' | 'takeDue' | 'checkAt'>
-  readonly platform: Pick<StorePlatform, 'fulfilments' | 'readNotification'>
+  readonly orders: OrderStore
+  readonly platform: StorePlatform
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  readonly stores: Pick<Storefronts, 'access' | 'bySlug' | 'byId'>
+  readonly stores: Storefronts
 }
 
 const DUE_AT_ONCE = 200

@@ -5,11 +5,11 @@ import { StorePlatformError, type StoreAccess, type StorePlatform } from '../pla
 import type { Storefronts } from '../stores/integrations.ts'
 
 interface OrderHoldsOptions {
-  readonly orders: Pick<OrderStore, 'takeToHold' | 'held' | 'unasked' | 'takeToRelease'>
-  readonly platform: Pick<StorePlatform, 'hold' | 'release'>
+  readonly orders: OrderStore
+  readonly platform: StorePlatform
   readonly clock: Clock
   readonly log: Log
-  readonly stores: Pick<Storefronts, 'access' | 'byId'>
+  readonly stores: Storefronts
 }
 
 const AT_ONCE = 50

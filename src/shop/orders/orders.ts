@@ -25,12 +25,12 @@ export interface StoreStats extends OrderSums {
 }
 
 interface OrdersOptions {
-  readonly orders: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
-  readonly claims: Pick<ClaimStore, 'details'>
-  readonly placement: Pick<OrderPlacement, 'make'>
-  readonly paid: Pick<PaidOrders, 'claimPageUrl'>
+  readonly orders: OrderStore
+  readonly claims: ClaimStore
+  readonly placement: OrderPlacement
+  readonly paid: PaidOrders
   readonly clock: Clock
-  readonly stores: Pick<Storefronts, 'bySlug' | 'byId'>
+  readonly stores: Storefronts
 }
 
 const PURGE_BATCH = 500

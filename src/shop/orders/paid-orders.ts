@@ -12,14 +12,14 @@ import type { Integration, Order } from '../schema.ts'
 import type { Storefronts } from '../stores/integrations.ts'
 
 interface PaidOrdersOptions {
-  readonly orders: Pick<OrderStore, 'byPaymentHash' | 'lock' | 'markPaid' | 'markMailed'>
+  readonly orders: OrderStore
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
   readonly sealer: Sealer
   readonly log: Log
   readonly outbox: Pick<Outbox, 'queue'>
-  readonly stores: Pick<Storefronts, 'byId'>
+  readonly stores: Storefronts
   publicUrl(): string
   /** Called once for each paid order, after the commit; for metrics. Must not throw. */
   readonly sold?: (order: Order) => void

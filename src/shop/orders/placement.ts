@@ -27,19 +27,19 @@ export interface ClaimDetails {
 }
 
 interface OrderPlacementOptions {
-  readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed' | 'markFailed'>
+  readonly orders: OrderStore
   /** Whether the order is being refunded, or was; its row is locked. */
   isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
   /** Called in the writing transaction when a shop fails a paid order for a new reason. Use only the given handle. */
   onFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly claims: ClaimStore
   readonly database: Database
-  readonly platform: Pick<StorePlatform, 'createOrder' | 'findOrder'>
+  readonly platform: StorePlatform
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  readonly stores: Pick<Storefronts, 'access' | 'byId'>
+  readonly stores: Storefronts
 }
 
 /**

@@ -32,7 +32,7 @@ interface Row {
 interface OrderSourcesOptions {
   readonly database: Database
   readonly clock: Clock
-  readonly placement: Pick<OrderPlacement, 'resolve'>
+  readonly placement: OrderPlacement
 }
 
 /**
@@ -125,10 +125,10 @@ export interface RefundAddress {
 interface RefundRequestsOptions {
   readonly database: Database
   readonly clock: Clock
-  readonly orders: Pick<OrderStore, 'byClaimDigest' | 'lock' | 'markRefundRequest'>
+  readonly orders: OrderStore
   /** @throws ShortError 400 for an address of another network, or an expired invoice */
   readAddress(text: string, order: Order, now: number): Promise<RefundAddress>
-  readonly stores: Pick<Storefronts, 'bySlug'>
+  readonly stores: Storefronts
 }
 
 /**
