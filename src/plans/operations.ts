@@ -150,7 +150,7 @@ function endPages(): AnyOperation[] {
 }
 
 /** Plans paid in bitcoin (contract, Billing and checkout; decisions 165 and 167). */
-export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create' | 'invoices'>): AnyOperation[] {
+export function bitcoinOperations(plans: BitcoinPlans): AnyOperation[] {
   return [
     defineOperation({
       id: 'getBitcoinPricing',

@@ -27,9 +27,9 @@ const pendingRows = records({ merchantId: optional(integer('linked_merchant_id')
  * taken. So every write is newer than the one before it, regardless of latency and process.
  */
 export class CardSubscriptionStore {
-  readonly #database: Pick<Database, 'sql'>
+  readonly #database: Database
 
-  constructor(database: Pick<Database, 'sql'>) {
+  constructor(database: Database) {
     this.#database = database
   }
 

@@ -195,7 +195,7 @@ function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperati
 const OrderId = Type.Object({ orderId: Type.String() })
 
 /** Orders for the administrator: lists those in trouble and retries failed ones (decision 146). */
-export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
+export function storefrontAdminOperations(orders: Orders): AnyOperation[] {
   return [
     defineOperation({
       id: 'adminListTroubledOrders',

@@ -154,9 +154,9 @@ interface AuditFilter extends TimeSpan {
 }
 
 export class AuditStore {
-  readonly #database: Pick<Database, 'sql'>
+  readonly #database: Database
 
-  constructor(database: Pick<Database, 'sql'>) {
+  constructor(database: Database) {
     this.#database = database
   }
 

@@ -38,9 +38,9 @@ const rows: Records<KeptRequest> = records({
 })
 
 export class RequestLogStore {
-  readonly #database: Pick<Database, 'sql'>
+  readonly #database: Database
 
-  constructor(database: Pick<Database, 'sql'>) {
+  constructor(database: Database) {
     this.#database = database
   }
 

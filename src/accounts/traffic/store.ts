@@ -210,9 +210,9 @@ function sentRow(row: MeasuredStep) {
 }
 
 export class TrafficStore {
-  readonly #database: Pick<Database, 'sql'>
+  readonly #database: Database
 
-  constructor(database: Pick<Database, 'sql'>) {
+  constructor(database: Database) {
     this.#database = database
   }
 

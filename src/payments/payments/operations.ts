@@ -174,7 +174,7 @@ const CheckoutSessionView = Type.Object(
 )
 
 /** Checkout sessions: payments by hosted page (contract, Billing and checkout; decision 168). */
-export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view'>): AnyOperation[] {
+export function checkoutOperations(payments: Payments): AnyOperation[] {
   return [
     defineOperation({
       id: 'createCheckoutSession',

@@ -118,17 +118,14 @@ function reason(error: unknown): string {
 const MOST = 200
 
 /** Merchants' APIs that are published: those that their merchants list, and that can be sold. */
-export async function listedApis(
-  store: Pick<ProxyStore, 'listed'>,
-  merchants: Pick<Merchants, 'byIds'>
-): Promise<PricedRoute[]> {
+export async function listedApis(store: ProxyStore, merchants: Merchants): Promise<PricedRoute[]> {
   const rows = await store.listed(MOST)
   const sold = await soldOf(rows, merchants)
   return sold.map(published)
 }
 
 /** Those whose merchants can sell. */
-async function soldOf(rows: readonly ProxyRow[], merchants: Pick<Merchants, 'byIds'>): Promise<readonly ProxyRow[]> {
+async function soldOf(rows: readonly ProxyRow[], merchants: Merchants): Promise<readonly ProxyRow[]> {
   if (rows.length === 0) return []
   const sellers = await merchants.byIds([...new Set(rows.map(row => row.merchantId))])
   return rows.filter(({ merchantId }) => {
@@ -163,11 +160,7 @@ export interface PublishedApi {
 }
 
 /** Null for one that is not listed, or cannot be sold. */
-async function publishedApi(
-  store: Pick<ProxyStore, 'listedApi'>,
-  merchants: Pick<Merchants, 'byIds'>,
-  proxyId: string
-): Promise<PublishedApi | null> {
+async function publishedApi(store: ProxyStore, merchants: Merchants, proxyId: string): Promise<PublishedApi | null> {
   const found = isProxyId(proxyId) ? await store.listedApi(proxyId) : null
   const [row] = found === null ? [] : await soldOf([found.row], merchants)
   if (found === null || row === undefined) return null

@@ -234,7 +234,7 @@ function requireRefundable({ refusal }: RefundSource): void {
 }
 
 /** Error when another kind is in the payment's slot: it is another account (decision 54). */
-function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>): ShortError {
+function providerChanged(source: RefundSource, payees: Payees): ShortError {
   return new ShortError(
     REFUND_UNSUPPORTED,
     `The payment was made through ${source.kind}, and the ${source.slot} provider is ${namesIn(payees, source.slot)} now.`

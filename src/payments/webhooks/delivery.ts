@@ -78,16 +78,16 @@ export interface Verdict extends Sent {
 
 /** Sends signed requests to merchants' servers. */
 export class WebhookSender {
-  readonly #endpoints: Pick<WebhookEndpoints, 'secretOf'>
-  readonly #merchants: Pick<Merchants, 'webhookSecret'>
+  readonly #endpoints: WebhookEndpoints
+  readonly #merchants: Merchants
   readonly #call: OutboundCall
   readonly #clock: Clock
   readonly #log: Log
   readonly #timeout: number
 
   constructor(
-    endpoints: Pick<WebhookEndpoints, 'secretOf'>,
-    merchants: Pick<Merchants, 'webhookSecret'>,
+    endpoints: WebhookEndpoints,
+    merchants: Merchants,
     call: OutboundCall,
     clock: Clock,
     log: Log,

@@ -29,9 +29,9 @@ const LOCK = 7_301_325_013
 
 /** Stores plans paid in bitcoin. Methods that take a transaction belong to it. */
 export class BitcoinStore {
-  readonly #database: Pick<Database, 'sql' | 'transaction'>
+  readonly #database: Database
 
-  constructor(database: Pick<Database, 'sql' | 'transaction'>) {
+  constructor(database: Database) {
     this.#database = database
   }
 
