@@ -1,5 +1,6 @@
 import { t } from '../../engine/formats/language.ts'
 import { Type } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
 import { LongError, type GatewayError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { UnsealError, type Sealer } from '../../platform/keys/secrets.ts'
@@ -13,7 +14,6 @@ import { pictures } from '../../web/kit/pictures.ts'
 import { qrContent } from '../../web/kit/qr-code.ts'
 import { codeToScan, copyField, timeLeft, waiting, walletLink } from '../../web/pay/payable.ts'
 import { sandboxPayCommand } from '../../web/pay/payable.ts'
-import type { Checkout } from '../checkout.ts'
 import type { OrderStore } from '../orders/store.ts'
 import type { PaidOrders } from '../orders/paid-orders.ts'
 import type { CartLine, StoreCheckoutInput } from '../cart.ts'
@@ -26,7 +26,15 @@ import { shopNameOf } from './claim-page.ts'
 const REFRESH = '10'
 
 export interface BuyingOptions {
-  readonly checkout: Pick<Checkout, 'order'>
+  readonly checkout: {
+    /** @throws GatewayError as the checkout of the API */
+    order(
+      ctx: Context,
+      slug: string,
+      input: StoreCheckoutInput,
+      location: BuyerLocation
+    ): Promise<{ readonly order: Order }>
+  }
   readonly orders: Pick<OrderStore, 'byPaymentHash'>
   readonly paid: Pick<PaidOrders, 'claimPageUrl'>
   readonly challenges: Pick<Claims, 'find'>

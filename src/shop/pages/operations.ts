@@ -37,10 +37,10 @@ import {
   type ClaimPageFacts
 } from './claim-page.ts'
 import { ALREADY_CLAIMED } from '../orders/placement.ts'
-import type { Catalogs } from '../catalogs.ts'
 import type { OrderClaims } from '../orders/claims.ts'
 import type { Orders } from '../orders/orders.ts'
 import type { RefundRequests } from '../orders/refunds.ts'
+import type { Catalog } from '../platform.ts'
 import type { Integration, Order } from '../schema.ts'
 import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'
 
@@ -48,7 +48,10 @@ export interface StorefrontPageOptions {
   readonly orders: Pick<Orders, 'byClaimToken'>
   readonly claims: Pick<OrderClaims, 'claim'>
   readonly refundRequests: Pick<RefundRequests, 'ask'>
-  readonly catalogs: Pick<Catalogs, 'get'>
+  readonly catalogs: {
+    /** Throws Unavailable without any catalog. */
+    get(integration: Integration): Promise<Catalog>
+  }
   /** Null for an unknown or closed store. */
   selling(slug: string): Promise<Integration | null>
   readonly buying: BuyingOptions
