@@ -1,6 +1,6 @@
 import { constants, type ServerHttp2Stream } from 'node:http2'
-import { sizeKept } from '../listener/allowance.ts'
 import type { BodySource } from '../listener/request-body.ts'
+import { Pieces, sizeKept } from '../message/pieces.ts'
 
 const { NGHTTP2_ENHANCE_YOUR_CALM } = constants
 const { NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE, NGHTTP2_STREAM_STATE_CLOSED } = constants
@@ -31,10 +31,13 @@ export class UnreadUploads {
   }
 
   read(source: StreamSource, size: number): void {
-    const left = (this.#held.get(source) ?? size) - size
-    if (!this.#held.delete(source)) return
-    this.used -= size
-    if (left > 0) this.#held.set(source, left)
+    const held = this.#held.get(source)
+    if (held === undefined) return
+    this.closed(source)
+    if (held > size) {
+      this.#held.set(source, held - size)
+      this.used += held - size
+    }
   }
 
   closed(source: StreamSource): void {
@@ -50,16 +53,34 @@ export class StreamSource implements BodySource {
   #reader: ((piece: Buffer) => void) | null = null
   /** Size of the pieces that the reader has and cannot pass on. */
   #kept = 0
+  /** Arrived while nothing is read. Node would keep each piece: a window of 64 KiB in pieces of one byte takes 6 MiB. */
+  readonly #waiting = new Pieces()
 
   constructor(stream: ServerHttp2Stream, unread: UnreadUploads) {
     this.#stream = stream
     this.#unread = unread
-    // Node reports nothing that arrives while it is not read. In pieces of one byte, a window of 64 KiB takes 6 MiB.
+    const waiting = this.#waiting
     const push = stream.push.bind(stream)
+    const read = stream.read.bind(stream)
+    const early = pieceWithHead(stream)
+    if (early > 0) unread.arrived(this, sizeKept(early))
+    const deliver = (): void => {
+      for (let piece = waiting.shift(); piece !== null; piece = waiting.shift()) push(piece)
+    }
+    // Node reports nothing that arrives while it is not read.
     stream.push = (piece: Buffer | null) => {
-      if (piece === null || stream.closed) return push(piece)
-      unread.arrived(this, sizeKept(piece.byteLength))
-      return push(piece)
+      if (piece === null || stream.closed) {
+        deliver()
+        return push(piece)
+      }
+      const isRead = stream.readableFlowing === true && stream.readableLength === 0 && waiting.size === 0
+      unread.arrived(this, isRead ? sizeKept(piece.byteLength) : waiting.add(piece))
+      return isRead && push(piece)
+    }
+    // Size 0 asks the session for more and takes nothing.
+    stream.read = (size?: number): unknown => {
+      if (size !== 0) deliver()
+      return read(size)
     }
     stream.on('close', () => {
       unread.closed(this)
@@ -116,4 +137,14 @@ export class StreamSource implements BodySource {
     if (this.#kept > 0) this.#unread.read(this, this.#kept)
     this.#kept = 0
   }
+}
+
+/**
+ * Joins the pieces that came with the head, before anything here saw them; returns their size. By Node's own buffer,
+ * since a `read` would change how the stream closes.
+ */
+function pieceWithHead(stream: ServerHttp2Stream): number {
+  const { readableBuffer } = stream as unknown as { readonly readableBuffer: Buffer[] } // Not in its types.
+  if (readableBuffer.length > 1) readableBuffer.splice(0, readableBuffer.length, Buffer.concat(readableBuffer))
+  return stream.readableLength
 }

@@ -1,3 +1,5 @@
+import { sizeKept } from '../message/pieces.ts'
+
 /** Memory budget shared by many connections; one that finds it used up does without. */
 export class Allowance {
   used = 0
@@ -36,13 +38,6 @@ export class ClientCounts {
     if (left === 0) this.#counts.delete(network)
     else this.#counts.set(network, left)
   }
-}
-
-/** Overhead of a piece in bytes. Without it, a body in pieces of one byte would take hundreds of times its size. */
-const PER_PIECE = 512
-
-export function sizeKept(bytes: number): number {
-  return bytes + PER_PIECE
 }
 
 export interface Keeping {

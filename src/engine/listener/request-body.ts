@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { RequestBody } from '../message/context.ts'
 import { ClientGone, PayloadTooLarge, Unavailable } from '../operations/errors.ts'
-import { keepFor, type Keeping, sizeKept } from './allowance.ts'
+import { keepFor, type Keeping } from './allowance.ts'
 import { Pieces } from '../message/pieces.ts'
 
 const EMPTY = new Uint8Array(0)
@@ -248,8 +248,8 @@ export class IncomingBody implements WireBody {
       this.#reject = reject
       this.#begin(
         chunk => {
-          chunks.add(chunk)
-          if (this.isAnonymous) this.#countShared(sizeKept(chunk.byteLength))
+          const size = chunks.add(chunk)
+          if (this.isAnonymous) this.#countShared(size)
         },
         () => {
           this.collected = chunks.joined()

@@ -225,6 +225,26 @@ t.test('bodies of anonymous clients hold no more memory together than is allowed
   t.equal(wires.length, 20)
 })
 
+t.test(
+  'a body of an anonymous client in pieces of one byte takes no more of what all may hold than its bytes',
+  async t => {
+    const bodies: Array<Promise<Uint8Array>> = []
+    const door = await openDoor(t, {
+      limits: { buffers: 200 * KIB },
+      handle(ctx, wire) {
+        ctx.body.isAnonymous = true
+        watchWire(wire)
+        bodies.push(ctx.body.bytes())
+      }
+    })
+    const client = await door.connect()
+    client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
+    await until(() => bodies.length === 1)
+    client.send(`${'1\r\nx\r\n'.repeat(50_000)}0\r\n\r\n`)
+    t.equal((await bodies[0])?.byteLength, 50_000)
+  }
+)
+
 t.test('a client that reads or sends in a trickle is ended after the window of the slowest speed', async t => {
   const clock = new ManualClock()
   const wires: Wire[] = []
