@@ -29,7 +29,11 @@ export default definePlugin({
     return {
       request(ctx): HookResult {
         const begun = balances.begin(ctx)
-        return begun instanceof Promise ? begun.then(later => taken(ctx, later)) : taken(ctx, begun)
+        if (!(begun instanceof Promise)) return taken(ctx, begun)
+        return begun.then(
+          later => taken(ctx, later),
+          (error: unknown) => balances.refusalOf(ctx, error)
+        )
       },
       // Observed requests use no balance.
       observe() {},

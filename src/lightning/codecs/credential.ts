@@ -91,18 +91,14 @@ function conflict(message: string): Credential {
   return { kind: 'malformed', profile: 'request', status: 400, message }
 }
 
+export const UNREADABLE_KEY = 'The key cannot be read: copy the whole of it, from bg_ to its end'
+
 /** Null for what is no paid key. */
 function readKey(value: string): Credential | null {
   const key = paidKey(value)
   if (key === null) return null
   const read = key.length > MAX_CREDENTIAL_CHARS ? null : decodePaidKey(key)
-  if (read === null)
-    return {
-      kind: 'malformed',
-      profile: 'classic',
-      status: 400,
-      message: 'The key cannot be read: copy the whole of it, from bg_ to its end'
-    }
+  if (read === null) return { kind: 'malformed', profile: 'classic', status: 400, message: UNREADABLE_KEY }
   return { kind: 'classic', macaroon: read.macaroon, encoding: 'base64', preimage: read.proof, isKey: true }
 }
 

@@ -38,7 +38,7 @@ declare module '../../engine/pipeline/plugin.ts' {
 export interface BalancesDependencies {
   readonly store: BalanceStore
   readonly ledger: Ledger
-  readonly challenges: Pick<Challenges, 'answer' | 'refuseKey'>
+  readonly challenges: Pick<Challenges, 'answer' | 'refuseKey' | 'refusalOf'>
   readonly claims: Pick<Claims, 'find'>
   readonly offers: Pick<Offers, 'inSatoshis'>
   readonly quotes: Quotes
@@ -89,6 +89,11 @@ export class Balances {
     return metering instanceof Promise
       ? metering.then(later => this.#reserve(ctx, payment, meter, later))
       : this.#reserve(ctx, payment, meter, metering)
+  }
+
+  /** See `Challenges.refusalOf`. */
+  refusalOf(ctx: Context, error: unknown): Reply {
+    return this.#dependencies.challenges.refusalOf(ctx, error)
   }
 
   /** Reserves from the budgets of a narrowed key too. */

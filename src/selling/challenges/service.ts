@@ -1,5 +1,6 @@
 import type { RouteConfig } from '../../engine/config/schema.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
 import { hasPaidKey } from '../../engine/message/payment-headers.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import { largeHead } from '../../lightning/codecs/challenge-size.ts'
@@ -123,6 +124,19 @@ export class Challenges {
 
   refuseKey(ctx: Context, offer: Offer, detail: string): Reply {
     return this.#inShape(ctx, offer, classicRefused(limitRefused(detail)), `${detail}.`, 'insufficient_quota')
+  }
+
+  /**
+   * A refusal in the shape that clients with a paid key can show.
+   * @throws the error itself for other clients, and faults of the gateway
+   */
+  refusalOf(ctx: Context, error: unknown): Reply {
+    const { offer } = ctx
+    if (offer === null || !(error instanceof LongError) || error.status >= 500) throw error
+    const { status, headers, message } = error
+    const reply = this.#inShape(ctx, offer, { status, headers, body: null }, message)
+    if (reply.body === null) throw error
+    return reply
   }
 
   #topUpWords({ host, secure }: Context): string {
@@ -264,7 +278,8 @@ const TYPES: Readonly<Record<number, string>> = {
   400: 'invalid_request_error',
   401: 'authentication_error',
   402: 'insufficient_quota',
-  403: 'permission_error'
+  403: 'permission_error',
+  429: 'rate_limit_error'
 }
 
 /**

@@ -1,5 +1,5 @@
 import { checkGrant, checkGrantTimes, readGrant, type CaveatFailure, type Grant } from '../../lightning/l402/caveats.ts'
-import type { Credential } from '../../lightning/codecs/credential.ts'
+import { UNREADABLE_KEY, type Credential } from '../../lightning/codecs/credential.ts'
 import {
   decodeIdentifier,
   decodeMacaroonBase64,
@@ -76,7 +76,10 @@ export class ClassicTokens {
       identifier = decodeIdentifier(macaroon.identifier)
     } catch (error) {
       if (error instanceof MacaroonError)
-        return invalidToken('macaroon', `The macaroon cannot be read: ${error.message}`)
+        return invalidToken(
+          'macaroon',
+          credential.isKey === true ? UNREADABLE_KEY : `The macaroon cannot be read: ${error.message}`
+        )
       throw error
     }
     const isPreimage = preimageMatches(credential.preimage, identifier.paymentHash)

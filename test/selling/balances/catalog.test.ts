@@ -51,12 +51,12 @@ t.test("a price list: charges are the provider's formula and the markup, to the 
   t.equal(cost('gemini/gemini-2.5-flash', { input: 0, output: 100, audioOutput: 40 }), 250, 'speech as other output')
 })
 
-async function shop(t: T, prices: string, upstream = '{}', usage = 'openai', path = '/v1/*') {
+async function shop(t: T, prices: string, upstream = '{}', usage = 'openai', path = '/v1/*', keys = false) {
   const server = createServer((request, response) => {
     request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end(upstream))
   })
   const port = await serve(t, server)
-  const route = `routes:\n  - match: { path: "${path}" }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: ${usage}, prices: ${prices}, estimate: { else: 50 } }\n`
+  const route = `routes:\n  - match: { path: "${path}" }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: ${usage}, prices: ${prices}, estimate: { else: 50 } }\n    keys: ${keys}\n`
   return await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
 }
 
@@ -145,6 +145,25 @@ t.test('tools that the provider charges for are refused, those without a fee pas
     { tools: [{ name: 'a', input_schema: { properties: { type: { enum: ['web_search'] } } } }] }
   ])
     t.equal((await send(body)).status, 200, JSON.stringify(body))
+})
+
+t.test('keys: a refusal has the shape of the API, so that tools show its words; others get the contract’s', async t => {
+  const gateway = await shop(t, `{ catalog: "${LIST}", models: [ gpt-5-mini ] }`, '{}', 'openai', '/v1/*', true)
+  const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body: { amount: 9 } }), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
+  const { key } = bought.json() as { key: string }
+  const send = (headers: Record<string, string>, body: object) =>
+    gateway.send('POST', '/v1/responses', { headers, body: { model: 'gpt-5-mini', ...body } })
+  for (const [body, words] of [
+    [{ tools: [{ type: 'web_search' }] }, /charges for "web_search"/],
+    [{ model: 'other' }, /must be one of "gpt-5-mini"/]
+  ] as const) {
+    const refused = await send({ authorization: `Bearer ${key}` }, body)
+    t.equal(refused.status, 400)
+    t.match(refused.json(), { error: { type: 'invalid_request_error', message: words } })
+    t.match((await send({ authorization }, body)).json(), { error: 'Price unknown', message: words })
+  }
 })
 
 t.test('Gemini: tools are members in two spellings, and grounding is refused', async t => {

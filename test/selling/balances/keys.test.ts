@@ -307,6 +307,8 @@ for (const api of ['openai', 'anthropic'])
     t.ok(usedUp.headers['www-authenticate'], 'with its challenges')
     t.match((await ask({ 'x-api-key': `${key.slice(0, -2)}AA` })).json(), { error: { type: 'authentication_error' } })
     t.match((await ask({})).json(), { error: 'Payment Required' }, "others get the contract's body")
+    const cut = (await ask({ 'x-api-key': key.slice(0, 200) })).json()
+    t.match(cut, { error: { message: /copy the whole of it/ } }, 'a key that was copied in part')
 
     const topUp = await gateway.send('POST', '/l402/keys/self/top-ups', {
       body: { amount: 2 },
