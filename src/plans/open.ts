@@ -72,21 +72,16 @@ interface WithPending extends OpenBillingOptions {
 }
 
 async function openCards(options: WithPending) {
-  const { clock, config, database, jobs, log, merchants, metrics, pending, production, publicUrl } = options
+  const { config } = options
   const { provider, sandbox } = await openBillingProvider(config(), options)
-  const store = new CardSubscriptionStore(database)
-  const subscriptions =
-    provider === null ? null : new CardSubscriptions({ provider, database, store, merchants, pending, clock, log })
-  const recheck = subscriptions === null ? null : new Recheck({ subscriptions, store, merchants, clock, log })
+  const store = new CardSubscriptionStore(options.database)
+  const subscriptions = provider === null ? null : new CardSubscriptions({ ...options, provider, store })
+  const recheck = subscriptions === null ? null : new Recheck({ ...options, subscriptions, store })
   const billing = new Billing({
+    ...options,
     provider,
-    prices: provider === null ? null : new PriceCheck({ provider, clock, log, metrics }),
+    prices: provider === null ? null : new PriceCheck({ ...options, provider }),
     subscriptions,
-    database,
-    jobs,
-    log,
-    production,
-    publicUrl,
     settings: config
   })
   return {
@@ -100,40 +95,19 @@ async function openCards(options: WithPending) {
 }
 
 function openBitcoin(options: WithPending) {
-  const { clock, config, database, log, merchants, outbox, pending, prices, publicUrl, random } = options
-  const store = new BitcoinStore(database)
+  const { config } = options
+  const store = new BitcoinStore(options.database)
   const invoices = new PlanInvoices({ ...options, store })
-  const payee = (): string => config().payment.serviceName
+  const around = { ...options, store, invoices, payee: () => config().payment.serviceName }
   const plans = new BitcoinPlans({
-    store,
-    invoices,
-    pending,
-    database,
-    merchants,
-    prices,
-    clock,
-    random,
-    log,
-    publicUrl,
-    payee,
+    ...around,
     caps: () => config().plans,
     sold: amountSats => {
       options.counters.payment('subscription', 'invoice', amountSats)
     }
   })
   options.settlements.onSettled('subscription', challenge => plans.settled(challenge))
-  const reminders = new PlanReminders({
-    store,
-    invoices,
-    outbox,
-    merchants,
-    database,
-    clock,
-    log,
-    publicUrl,
-    payee
-  })
-  return { plans, reminders }
+  return { plans, reminders: new PlanReminders(around) }
 }
 
 interface OpenedBillingProvider {

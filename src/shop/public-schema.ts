@@ -1,12 +1,12 @@
 import { nullableText } from '../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime } from '../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../engine/formats/iso-time.ts'
 import type { SentChallenge } from '../selling/holding/challenge.ts'
 import type { RawJson } from '../lightning/money/decimal.ts'
 import { CART_LIMITS, LOCATION_HEADER } from './cart.ts'
 import { OrderView } from './orders/views.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from './platform.ts'
-import { dollars, isoOf, ORDER_STATUSES, type Integration, type Order, usd } from './schema.ts'
+import { dollars, ORDER_STATUSES, type Integration, type Order, usd } from './schema.ts'
 import { oneLine } from '../web/mail/outbox.ts'
 import { dollarsText } from '../web/kit/amounts.ts'
 
@@ -138,11 +138,11 @@ export function challengeView(order: Order, challenge: SentChallenge): Static<ty
     taxNote: null,
     totalUsd: usd(order.totalCents),
     totalSats: order.totalSats,
-    claimExpiresAt: isoOf(order.claimExpiresAt),
+    claimExpiresAt: iso(order.claimExpiresAt),
     invoice: challenge.invoice,
     macaroonBase64: challenge.macaroon,
     paymentHash: challenge.paymentHash,
-    invoiceExpiresAt: isoOf(challenge.expiresAt)
+    invoiceExpiresAt: iso(challenge.expiresAt)
   }
 }
 

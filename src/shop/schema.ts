@@ -180,10 +180,6 @@ export type Tracking = Order['tracking']
 export const dollars = (description = 'A number of US dollars.') =>
   Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 
-export function isoOf(ms: number): string {
-  return new Date(ms).toISOString()
-}
-
 /** Exact dollars for JSON: 1999 is `19.99`. Under an open schema (see jsonNumber). */
 export function usd(cents: number): RawJson {
   const sign = cents < 0 ? '-' : ''

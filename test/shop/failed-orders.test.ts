@@ -44,7 +44,7 @@ async function refunding(shop: Shop): Promise<{
     log: silentLog,
     sources: shop.storefront.refundSources,
     payees: new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer),
-    merchant: async () => merchant,
+    merchants: { byId: async () => merchant },
     onConfirmed: async () => {},
     invoiceFor: async () => {
       throw new Error('no Lightning address is asked here')

@@ -2,7 +2,7 @@ import { nullableInteger } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import {
   keysetQuery,
   nextPage,
@@ -58,7 +58,7 @@ type Query = Static<typeof query>
 const responses = { 200: { description: 'A page, newest first.', schema: Page, also: CSV } }
 
 const columns: CsvColumns<AuditEntry> = {
-  at: ({ at }) => new Date(at).toISOString(),
+  at: ({ at }) => iso(at),
   merchantId: ({ merchantId }) => merchantId,
   by: ({ actorKind }) => actorKind,
   name: ({ actor }) => actor,
@@ -120,7 +120,7 @@ export function auditOperations(store: AuditStore): AnyOperation[] {
 
 function view({ id, at, merchantId, actorKind, actor, operation, target, change, status }: AuditEntry): object {
   const by = { kind: actorKind, name: actor }
-  return { id, at: new Date(at).toISOString(), merchantId, by, operation, target, change, status }
+  return { id, at: iso(at), merchantId, by, operation, target, change, status }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import type { ProxyCounts } from './holdings.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { planCaps, planFeatures, planNames, subscriptionLimits } from './plans.ts'
 import type { RecordOf } from '../../platform/database/rows.ts'
@@ -59,7 +59,7 @@ export function accountHead(merchant: HeadFields): Static<typeof AccountHead> {
     planTier: merchant.tier,
     subscriptionStatus: shownStatus(merchant),
     isActive: merchant.isActive,
-    createdAt: time(merchant.createdAt)
+    createdAt: iso(merchant.createdAt)
   }
 }
 
@@ -186,12 +186,8 @@ export function subscriptionView(merchant: Merchant, plans: GatewayConfig['plans
 
 export function keyInfoView(merchant: Merchant): KeyInfoView {
   return {
-    createdAt: time(merchant.keyCreatedAt),
-    lastRotatedAt: merchant.keyRotatedAt === null ? null : time(merchant.keyRotatedAt),
+    createdAt: iso(merchant.keyCreatedAt),
+    lastRotatedAt: iso(merchant.keyRotatedAt),
     keyHint: merchant.keyId
   }
-}
-
-function time(at: number): string {
-  return new Date(at).toISOString()
 }

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { MAX_KEYS, MAX_OVERLAP, type ApiKeyFacts, type ApiKeys, type IssuedKey } from './api-keys.ts'
 import { merchantOf } from './principal.ts'
@@ -24,10 +24,8 @@ const NewKey = Type.Object(
 const missing = 'The account has no such key.'
 const full = `The account has ${MAX_KEYS} further keys already.`
 const byKey = Type.Object({ keyId: Type.String() })
-const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
-
 function view({ createdAt, usedAt, endsAt, ...key }: ApiKeyFacts) {
-  return { ...key, createdAt: new Date(createdAt).toISOString(), lastUsedAt: iso(usedAt), endsAt: iso(endsAt) }
+  return { ...key, createdAt: iso(createdAt), lastUsedAt: iso(usedAt), endsAt: iso(endsAt) }
 }
 
 const issued = ({ key, apiKey }: IssuedKey) => ({ ...view(key), apiKey: apiKey.reveal() })

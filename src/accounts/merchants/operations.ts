@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { LINE, nullableText } from '../../engine/formats/text-patterns.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
@@ -344,7 +344,7 @@ function regenerateOperation(dependencies: MerchantOperationDependencies): AnyOp
       const at = merchant.keyRotatedAt ?? merchant.keyCreatedAt
       return {
         status: 200,
-        body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: new Date(at).toISOString() }
+        body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: iso(at) }
       }
     }
   })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { resolveProvider, type ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KeyScope } from '../../lightning/kinds/kind.ts'
@@ -81,7 +81,7 @@ async function merchantSettings(merchant: Merchant, { slotFacts, failure }: Sett
   const isPaid = tier !== 'free' && billingSubscriptionId !== null
   return {
     plan: {
-      paidUntil: tier === 'free' || currentPeriodEnd === null ? null : new Date(currentPeriodEnd).toISOString(),
+      paidUntil: tier === 'free' ? null : iso(currentPeriodEnd),
       paidBy: isPaid ? (billingSubscriptionId.startsWith(BITCOIN_PREFIX) ? 'bitcoin' : 'card') : null
     } satisfies SettingsView['plan'],
     webhook: { url: merchant.webhookUrl, hasSecret: merchant.webhookSecret !== null },
@@ -92,7 +92,7 @@ async function merchantSettings(merchant: Merchant, { slotFacts, failure }: Sett
       chosenBy:
         providerChoice !== null ? 'choice' : keyed.primary !== keyed.alternate ? 'only-key' : ('default' as const),
       isReady: keyed[slot],
-      failing: failing === null ? null : { ...failing, since: new Date(failing.since).toISOString() }
+      failing: failing === null ? null : { ...failing, since: iso(failing.since) }
     },
     providers: (['primary', 'alternate'] as const).flatMap(each =>
       slotFacts(each).map(({ kind, scopes, keyHint }) => ({

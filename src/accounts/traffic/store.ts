@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { Database } from '../../platform/database/database.ts'
 import {
   amount,
@@ -186,8 +187,6 @@ const WRITE = `
 
 const WRITE_PARTS = WRITE.split('\0')
 const WRITE_TEMPLATE: TemplateStringsArray = Object.assign(WRITE_PARTS, { raw: WRITE_PARTS })
-
-const iso = (at: number): string => new Date(at).toISOString()
 
 function sentRow(row: MeasuredStep) {
   const buckets = [...row.latencies.keys()].sort((a, b) => a - b)

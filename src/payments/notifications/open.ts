@@ -35,18 +35,8 @@ export function openNotifications(dependencies: {
   readonly settlements: Settlements
   publicUrl(): string
 }) {
-  const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } =
-    dependencies
-  const { random, sealer } = dependencies
-  const registration = new Registration({
-    store: new SubscriptionStore(database),
-    payees,
-    sealer,
-    clock,
-    random,
-    log,
-    publicUrl
-  })
+  const { clock, database, events, jobs, log, metrics, payees } = dependencies
+  const registration = new Registration({ ...dependencies, store: new SubscriptionStore(database) })
   const memories = (['primary', 'alternate'] as const).flatMap(slot =>
     payees
       .inOrder(slot)
@@ -90,39 +80,14 @@ export function openNotifications(dependencies: {
   })
   const ofPayments = new PaymentCharges(database)
   const ofChallenges = new ChallengeCharges(database)
-  const charges = new Charges({ ofPayments, ofChallenges, payments, settlements })
-  const merchant = (id: number): ReturnType<Merchants['byId']> => merchants.byId(id)
-  const notifications = new Notifications({
-    database,
-    clock,
-    random,
-    log,
-    jobs,
-    payees,
-    charges,
-    registration,
-    merchant
-  })
+  const charges = new Charges({ ...dependencies, ofPayments, ofChallenges })
+  const notifications = new Notifications({ ...dependencies, charges, registration })
   const polls = memories.map(({ slot, seat: { name, provider }, polling, memory }) => {
     const sharers = memories.filter(({ seat }) => seat.provider.kind === provider.kind).length
     const rules = pollRules(provider, polling, sharers)
-    const streams = new Streams({ slot, kind: name, provider, database, clock, log, payees, charges, merchant })
-    const poller = new Poller({
-      slot,
-      kind: name,
-      provider,
-      rules,
-      memory,
-      clock,
-      log,
-      payees,
-      charges,
-      payments,
-      ofPayments,
-      ofChallenges,
-      streams,
-      merchant
-    })
+    const seat = { ...dependencies, slot, kind: name, provider, charges }
+    const streams = new Streams(seat)
+    const poller = new Poller({ ...seat, rules, memory, ofPayments, ofChallenges, streams })
     // A single provider keeps its old job name.
     const job = payees.inOrder(slot).length === 1 ? `poll-${slot}` : `poll-${slot}-${name}`
     return { slot, name, poller, streams, job, rules }

@@ -1,3 +1,4 @@
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { ChallengeCharges, OpenChallenges } from '../../selling/minting/charges.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
@@ -6,7 +7,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { isConnectionFault } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
-import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/slot-keys.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import { OversizedResponse } from '../../lightning/provider-calls/provider-call.ts'
@@ -14,7 +15,7 @@ import type { KindName, Provider, SettledList } from '../../lightning/provider-c
 import { lookedUp, type Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollMemory } from './poll-store.ts'
-import { accountName, ownerOfName, type Owner } from './registration.ts'
+import { accountName, keyOf, ownerOfName, type Owner } from './registration.ts'
 import type { Polling } from '../../lightning/kinds/kind.ts'
 
 interface PollerDependencies {
@@ -31,7 +32,7 @@ interface PollerDependencies {
   readonly payments: Payments
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
   readonly streams?: { want(accounts: readonly string[]): void }
-  merchant(id: number): Promise<ProviderAccount | null>
+  readonly merchants: Pick<Merchants, 'byId'>
 }
 
 /** Concurrent polls of one run: on a shared host, and where each account has its own. */
@@ -147,13 +148,12 @@ export class Poller {
   }
 
   async #ask(provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
-    const { slot, kind, clock, log, payees } = this.#dependencies
+    const { slot, kind, clock, log } = this.#dependencies
     const owner = ownerOfName(poll.account)
     if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
     let key: Secret<string> | null = null
     try {
-      const account = owner === null ? null : await this.#dependencies.merchant(owner)
-      key = owner !== null && account === null ? null : payees.key(account, slot, kind)
+      key = await keyOf(owner, this.#dependencies, this.#dependencies)
       if (key === null) {
         if (owner !== null) await this.#dependencies.payments.unaskable(owner, slot, kind)
         return { type: 'failed', fault: 'refused' }

@@ -1,3 +1,4 @@
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { ChargedAccount } from '../../lightning/providers/events.ts'
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -10,6 +11,19 @@ import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Provider, KindName } from '../../lightning/provider-calls/provider.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, optional, records, text, moment, type RecordOf } from '../../platform/database/rows.ts'
+
+/**
+ * The key of an account, null without one; or of the operator.
+ * @throws UnsealError
+ */
+export async function keyOf(
+  owner: Owner,
+  { slot, kind }: RegisteredSeat,
+  { merchants, payees }: { readonly merchants: Pick<Merchants, 'byId'>; readonly payees: Payees }
+): Promise<Secret<string> | null> {
+  const account = owner === null ? null : await merchants.byId(owner)
+  return owner !== null && account === null ? null : payees.key(account, slot, kind)
+}
 
 interface RegisteredSeat {
   readonly slot: ProviderSlot

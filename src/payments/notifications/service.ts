@@ -1,3 +1,4 @@
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import { UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError, notFound } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
@@ -7,13 +8,13 @@ import { randomToken, type Random } from '../../platform/system/ids.ts'
 import { queue, type JobDeclaration, type JsonObject, type Jobs } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Secret, UnsealError } from '../../platform/keys/secrets.ts'
-import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/slot-keys.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import { ProviderNotificationError, ProviderRefused } from '../../lightning/provider-calls/errors.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { SeatView } from '../../lightning/providers/payee.ts'
 import type { KindName, ProviderNotification } from '../../lightning/provider-calls/provider.ts'
 import type { Charged, Charges } from './charges.ts'
-import { type Registration, accountName, ownerOfName, type Owner } from './registration.ts'
+import { type Registration, accountName, keyOf, ownerOfName, type Owner } from './registration.ts'
 
 interface NotificationsDependencies {
   readonly database: Database
@@ -24,7 +25,7 @@ interface NotificationsDependencies {
   readonly payees: Payees
   readonly charges: Charges
   readonly registration: Registration
-  merchant(id: number): Promise<ProviderAccount | null>
+  readonly merchants: Pick<Merchants, 'byId'>
 }
 
 interface CalledReceiver {
@@ -171,7 +172,7 @@ export class Notifications {
   async #secretOf(owner: Owner, { slot, name, provider }: SeatView): Promise<Secret<string> | null> {
     try {
       return provider.subscribe === undefined
-        ? await this.#keyOf(owner, slot, name)
+        ? await keyOf(owner, { slot, kind: name }, this.#dependencies)
         : await this.#dependencies.registration.secretOf(owner, slot, name)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
@@ -181,11 +182,6 @@ export class Notifications {
       )
       return null
     }
-  }
-
-  async #keyOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
-    const account = owner === null ? null : await this.#dependencies.merchant(owner)
-    return owner !== null && account === null ? null : this.#dependencies.payees.key(account, slot, kind)
   }
 
   /** Errors that it throws are retried by the queue; permanent ones are logged. */
@@ -212,7 +208,7 @@ export class Notifications {
 
   async #look({ provider, slot, name }: SeatView, charged: Charged): Promise<void> {
     const { charges, log } = this.#dependencies
-    const key = await this.#keyOf(charged.owner, slot, name)
+    const key = await keyOf(charged.owner, { slot, kind: name }, this.#dependencies)
     const askedAt = this.#dependencies.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
     if (seen !== null) await charges.observe(charged, seen, askedAt)

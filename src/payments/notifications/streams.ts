@@ -1,13 +1,14 @@
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { freshId } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/slot-keys.ts'
+import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
 import { lookedUp, type Charges } from './charges.ts'
-import { ownerOfName, type Owner } from './registration.ts'
+import { keyOf, ownerOfName, type Owner } from './registration.ts'
 
 interface StreamsDependencies {
   readonly slot: ProviderSlot
@@ -18,7 +19,7 @@ interface StreamsDependencies {
   readonly log: Log
   readonly payees: Payees
   readonly charges: Charges
-  merchant(id: number): Promise<ProviderAccount | null>
+  readonly merchants: Pick<Merchants, 'byId'>
 }
 
 interface Followed {
@@ -86,7 +87,7 @@ export class Streams {
       while (!end.signal.aborted && followed.wantedUntil > clock.now() && (await this.#lease(account))) {
         const since = clock.monotonic()
         try {
-          const key = await this.#key(owner)
+          const key = await keyOf(owner, this.#dependencies, this.#dependencies)
           if (key === null) break
           await this.#follow(account, followed, key)
         } catch (error) {
@@ -166,13 +167,10 @@ export class Streams {
   /** Whether the account is wanted, its key unchanged and its lease renewed. */
   async #isHeld(account: string, { owner, wantedUntil }: Followed, key: Secret<string>): Promise<boolean> {
     if (wantedUntil <= this.#dependencies.clock.now()) return false
-    return (await this.#key(owner))?.reveal() === key.reveal() && (await this.#lease(account))
-  }
-
-  async #key(owner: Owner): Promise<Secret<string> | null> {
-    const { slot, kind, payees, merchant } = this.#dependencies
-    const account = owner === null ? null : await merchant(owner)
-    return owner !== null && account === null ? null : payees.key(account, slot, kind)
+    return (
+      (await keyOf(owner, this.#dependencies, this.#dependencies))?.reveal() === key.reveal() &&
+      (await this.#lease(account))
+    )
   }
 
   async #lease(account: string): Promise<boolean> {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { SubscriptionGate } from '../../accounts/merchants/gate.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import {
   RATE_LIMITED,
   REQUEST_IN_PROGRESS,
@@ -44,7 +45,7 @@ interface PaymentLinkDependencies {
   readonly gate: SubscriptionGate
   readonly payments: Payments
   readonly random: Random
-  merchant(id: number): Promise<Merchant | null>
+  readonly merchants: Pick<Merchants, 'byId'>
 }
 
 const MOST_LINKS = 100
@@ -114,7 +115,7 @@ export class PaymentLinks {
   async find(linkId: string): Promise<{ readonly link: PaymentLink; readonly merchant: Merchant } | null> {
     const { clock, database, gate } = this.#dependencies
     const link = await linkRows.one(database.sql`select * from payment_links where link_id = ${storable(linkId)}`)
-    const merchant = link === null ? null : await this.#dependencies.merchant(link.merchantId)
+    const merchant = link === null ? null : await this.#dependencies.merchants.byId(link.merchantId)
     if (link === null || merchant === null) return null
     return (await gate.refusal(merchant, null, clock.now())) === null ? { link, merchant } : null
   }

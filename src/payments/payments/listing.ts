@@ -182,7 +182,7 @@ export function customerOperations(database: Database): AnyOperation[] {
             group by coalesce(lower(customer_email), customer_name), customer_email is null
             order by last_at desc, 2, 1 limit ${take} offset ${skip}`)
         )
-        return { status: 200, body: rows.map(row => ({ ...row, lastAt: new Date(row.lastAt).toISOString() })) }
+        return { status: 200, body: rows.map(row => ({ ...row, lastAt: iso(row.lastAt) })) }
       }
     })
   ]

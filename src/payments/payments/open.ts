@@ -26,7 +26,7 @@ export function openPayments(
     sold(amountSats: number): void
   }
 ) {
-  const { changed, clock, config, database, events, gate, log, merchants, payees, sold } = dependencies
+  const { changed, clock, config, database, events, gate, log, payees, sold } = dependencies
   const polled = (['primary', 'alternate'] as const).flatMap(slot =>
     payees
       .inOrder(slot)
@@ -38,7 +38,6 @@ export function openPayments(
     store,
     demo: openDemoInvoices(config().data, clock),
     watch: new PaymentWatch(database, log),
-    merchant: id => merchants.byId(id),
     refusal: (merchant, feature, now) => gate.refusal(merchant, feature, now),
     polled: () => polled,
     paid: payment => {
@@ -53,7 +52,7 @@ export function openPayments(
   })
   const settled = (paymentHash: string): Promise<void> => payments.settled(paymentHash)
   events.listen({ paid: settled, changed: settled })
-  const links = new PaymentLinks({ ...dependencies, payments, merchant: id => merchants.byId(id) })
+  const links = new PaymentLinks({ ...dependencies, payments })
   return {
     payments,
     links,

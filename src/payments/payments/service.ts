@@ -5,6 +5,7 @@ import { once, type Idempotency } from '../../engine/message/idempotency.ts'
 import type { KeysetPage, ListTotal } from '../../engine/operations/keyset.ts'
 import { isHex32 } from '../../lightning/codecs/hmac.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { ChargeState, KindName } from '../../lightning/provider-calls/provider.ts'
@@ -26,8 +27,7 @@ import type { PaymentWatch } from './watch.ts'
 export interface PaymentsDependencies extends ChangeDependencies, CreatorDependencies {
   readonly watch: PaymentWatch
   publicUrl(): string
-  /** The account of a payment without a request; null when it is gone. */
-  merchant(id: number): Promise<Merchant | null>
+  readonly merchants: Pick<Merchants, 'byId'>
   readonly polled?: () => readonly ProviderSeatName[]
   /** Called for each stored payment with a provider's invoice. Must not block or throw. */
   readonly created?: (merchant: Merchant, payment: Payment) => void
@@ -176,7 +176,7 @@ export class Payments {
     try {
       const payment = await this.#dependencies.store.byPaymentHash(paymentHash)
       if (payment === null || payment.kind === 'demo') return
-      const merchant = await this.#dependencies.merchant(payment.merchantId)
+      const merchant = await this.#dependencies.merchants.byId(payment.merchantId)
       if (merchant !== null) await this.#lookUp(merchant, payment)
     } catch (error) {
       this.#dependencies.log.warn({ paymentHash, err: error }, 'a settled payment could not be looked up')
@@ -219,7 +219,7 @@ export class Payments {
   async refundable(merchantId: number, invoiceId: string): Promise<Payment | null> {
     const payment = isInvoiceId(invoiceId) ? await this.#dependencies.store.get(merchantId, invoiceId) : null
     if (payment === null || payment.kind === 'demo' || payment.status !== 'unpaid') return payment
-    const merchant = await this.#dependencies.merchant(merchantId)
+    const merchant = await this.#dependencies.merchants.byId(merchantId)
     return merchant === null ? payment : await this.#lookUp(merchant, payment)
   }
 
@@ -296,8 +296,8 @@ export class Payments {
   }
 
   async #asked(key: PaymentKey): Promise<void> {
-    const { merchant: find, store, payees } = this.#dependencies
-    const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
+    const { merchants, store, payees } = this.#dependencies
+    const [merchant, payment] = [await merchants.byId(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
     if (merchant === null || payment === null) return
     if (payees.isKeyed(merchant, payment.slot, payment.kind)) await this.#lookUp(merchant, payment)
   }

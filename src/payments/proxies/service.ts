@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { countEndpoints, isProxyId, proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { newProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -260,8 +261,8 @@ export class ProxyService {
       isListed: row.isListed,
       examples: [...row.examples],
       problem,
-      createdAt: new Date(row.createdAt).toISOString(),
-      updatedAt: new Date(row.updatedAt).toISOString()
+      createdAt: iso(row.createdAt),
+      updatedAt: iso(row.updatedAt)
     }
   }
 }

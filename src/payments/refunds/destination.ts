@@ -1,3 +1,5 @@
+import type { Payments } from '../payments/service.ts'
+import type { PaymentStore } from '../payments/store-sql.ts'
 import { AddressError, readAddress } from '../../lightning/codecs/address.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import { readLnurlKey } from '../../lightning/kinds/lnurl/key.ts'
@@ -12,7 +14,7 @@ import type { Idempotency } from '../../engine/message/idempotency.ts'
 import { defineError } from '../../platform/system/errors.ts'
 import type { Refund } from './schema.ts'
 import { canBecome, statusAt } from '../payments/changes.ts'
-import { REFUNDABLE_STATUSES, type Payment, type PaymentStatus } from '../payments/schema.ts'
+import { REFUNDABLE_STATUSES, type Payment } from '../payments/schema.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 
@@ -214,26 +216,15 @@ export function allSources(...all: readonly RefundSources[]): RefundSources {
   }
 }
 
-interface RefundedPayments {
-  /** The merchant's payment, or null. An unpaid one was looked up at its provider first. */
-  refundable(merchantId: number, invoiceId: string): Promise<Payment | null>
-  /** The same with a row lock until the transaction ends. */
-  lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
-  applyChange(
-    sql: TransactionSql,
-    payment: Payment,
-    to: PaymentStatus,
-    facts: Readonly<Record<string, never>>,
-    tellMerchant: boolean
-  ): Promise<unknown>
-}
-
-export function paymentSources(payments: RefundedPayments): RefundSources {
+export function paymentSources(
+  payments: Pick<Payments, 'refundable' | 'applyChange'>,
+  store: Pick<PaymentStore, 'lock'>
+): RefundSources {
   return {
     get: async (merchantId, invoiceId, now) => sourceOf(await payments.refundable(merchantId, invoiceId), now),
-    lock: async (sql, merchantId, invoiceId, now) => sourceOf(await payments.lock(sql, merchantId, invoiceId), now),
+    lock: async (sql, merchantId, invoiceId, now) => sourceOf(await store.lock(sql, merchantId, invoiceId), now),
     refunded: async (sql, { merchantId, invoiceId }) => {
-      const payment = await payments.lock(sql, merchantId, invoiceId)
+      const payment = await store.lock(sql, merchantId, invoiceId)
       // It may have expired while processing; its refund is confirmed anyway.
       if (payment !== null && canBecome(payment.status, 'refunded'))
         await payments.applyChange(sql, payment, 'refunded', {}, false)

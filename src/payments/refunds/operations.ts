@@ -13,7 +13,7 @@ import {
   LOOKED_UP_FOR
 } from './schema.ts'
 import type { Refunds } from './service.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
@@ -328,7 +328,7 @@ function view({ refund, settlement }: SettledRefund, now: number): Static<typeof
             settledBy: settlement.settledBy,
             reason: settlement.reason,
             correlationId: settlement.correlationId,
-            settledAt: new Date(settlement.settledAt).toISOString()
+            settledAt: iso(settlement.settledAt)
           }
   }
 }

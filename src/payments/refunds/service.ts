@@ -3,6 +3,7 @@ import { INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/oper
 import { ShortError } from '../../engine/operations/errors.ts'
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
 import { isUniqueViolation } from '../../platform/database/database.ts'
 import { numericId, type Random } from '../../platform/system/ids.ts'
 import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
@@ -34,8 +35,7 @@ const REFUND_UNSUPPORTED = defineError('BG_REFUND_UNSUPPORTED', {
 export interface RefundsDependencies extends PayoutDependencies {
   readonly random: Random
   readonly invoiceFor: InvoiceFor
-  /** The account of a followed-up refund; null when it is gone. */
-  merchant(id: number): Promise<Merchant | null>
+  readonly merchants: Pick<Merchants, 'byId'>
 }
 
 const FOLLOW_UP_LIMIT = 100
@@ -144,7 +144,7 @@ export class Refunds {
     const due = await store.takeDue(now, SEND_WITHIN, LOOKED_UP_FOR, FOLLOW_UP_LIMIT)
     for (const refund of due) {
       try {
-        const merchant = await this.#dependencies.merchant(refund.merchantId)
+        const merchant = await this.#dependencies.merchants.byId(refund.merchantId)
         if (merchant === null) throw new TypeError('the account of a refund is gone')
         const seen = await this.#payouts.lookUp(merchant, refund)
         if (isOpen(seen)) await store.checkAt(seen.refundId, nextCheck(seen, now))

@@ -76,38 +76,31 @@ export interface Verdict extends Sent {
   readonly took: number | null
 }
 
+interface WebhookSenderDependencies {
+  readonly endpoints: WebhookEndpoints
+  readonly merchants: Merchants
+  readonly call: OutboundCall
+  readonly clock: Clock
+  readonly log: Log
+  /** In milliseconds. */
+  readonly timeout: number
+}
+
 /** Sends signed requests to merchants' servers. */
 export class WebhookSender {
-  readonly #endpoints: WebhookEndpoints
-  readonly #merchants: Merchants
-  readonly #call: OutboundCall
-  readonly #clock: Clock
-  readonly #log: Log
-  readonly #timeout: number
+  readonly #dependencies: WebhookSenderDependencies
 
-  constructor(
-    endpoints: WebhookEndpoints,
-    merchants: Merchants,
-    call: OutboundCall,
-    clock: Clock,
-    log: Log,
-    timeout: number
-  ) {
-    this.#endpoints = endpoints
-    this.#merchants = merchants
-    this.#call = call
-    this.#clock = clock
-    this.#log = log
-    this.#timeout = timeout
+  constructor(dependencies: WebhookSenderDependencies) {
+    this.#dependencies = dependencies
   }
 
   first(merchant: Merchant): WebhookTarget | null {
     const { webhookUrl: url } = merchant
-    return url === null ? null : { url, secret: () => this.#merchants.webhookSecret(merchant) }
+    return url === null ? null : { url, secret: () => this.#dependencies.merchants.webhookSecret(merchant) }
   }
 
   further(endpoint: WebhookEndpoint): WebhookTarget {
-    return { url: endpoint.url, secret: () => this.#endpoints.secretOf(endpoint) }
+    return { url: endpoint.url, secret: () => this.#dependencies.endpoints.secretOf(endpoint) }
   }
 
   /**
@@ -119,15 +112,16 @@ export class WebhookSender {
     { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
     signal?: AbortSignal
   ): Promise<Verdict> {
+    const { call, clock, log, timeout } = this.#dependencies
     const bytes = Buffer.from(body, 'utf8')
     let signature: string
     try {
       const secret = read()
       if (secret === null) return given('No webhook secret is set any more.', url, true)
-      signature = signatureHeader(secret, this.#clock.now(), bytes)
+      signature = signatureHeader(secret, clock.now(), bytes)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      this.#log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
+      log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
       return given('The webhook secret cannot be read.', url, false)
     }
     const headers = [
@@ -140,21 +134,21 @@ export class WebhookSender {
       'X-Correlation-Id',
       id
     ]
-    const startedAt = this.#clock.now()
+    const startedAt = clock.now()
     try {
-      const answer = await this.#call({
+      const answer = await call({
         method: 'POST',
         url,
         headers,
         body: bytes,
-        timeout: this.#timeout,
+        timeout,
         keep: KEPT_RESPONSE_BYTES,
         ...(signal === undefined ? {} : { signal })
       })
-      return { ...answered(answer), url, final: false, took: this.#clock.now() - startedAt }
+      return { ...answered(answer), url, final: false, took: clock.now() - startedAt }
     } catch (error) {
       signal?.throwIfAborted()
-      return { ...unanswered(error), url, final: false, took: this.#clock.now() - startedAt }
+      return { ...unanswered(error), url, final: false, took: clock.now() - startedAt }
     }
   }
 }

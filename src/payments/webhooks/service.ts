@@ -67,14 +67,7 @@ export class Webhooks {
 
   constructor(dependencies: WebhooksDependencies) {
     const times = dependencies.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
-    const sender = new WebhookSender(
-      dependencies.endpoints,
-      dependencies.merchants,
-      dependencies.call,
-      dependencies.clock,
-      dependencies.log,
-      times.timeout
-    )
+    const sender = new WebhookSender({ ...dependencies, timeout: times.timeout })
     this.#dependencies = dependencies
     this.#sender = sender
     this.attempts = new WebhookAttempts({ ...dependencies, sender, times })

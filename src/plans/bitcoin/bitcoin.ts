@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { SqlAdminStore } from '../../web/admin/store.ts'
 import type { ApprovedSubscription } from '../../web/admin/schema.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
@@ -66,7 +67,7 @@ export class BitcoinPlans {
   /** The listed plans with their prices in satoshis. @throws Unavailable 503 "Price feed unavailable" */
   async pricing(): Promise<BitcoinPricingView> {
     const { price, expiresAt } = await this.#options.prices.quote('USD')
-    const quoteExpiresAt = new Date(expiresAt).toISOString()
+    const quoteExpiresAt = iso(expiresAt)
     return {
       plans: listedPlans(this.#options.caps(), 0).map(plan => ({
         ...plan,
@@ -112,7 +113,7 @@ export class BitcoinPlans {
       paymentHash: invoice.paymentHash,
       amountSats: invoice.amountSats,
       payUrl: payUrl(this.#options.publicUrl(), invoice),
-      expiresAt: new Date(invoice.expiresAt).toISOString()
+      expiresAt: iso(invoice.expiresAt)
     }
   }
 
@@ -173,9 +174,9 @@ export class BitcoinPlans {
         status: statusOf(invoice, now),
         priceUsd: invoice.priceUsd,
         amountSats: invoice.amountSats,
-        createdAt: new Date(invoice.createdAt).toISOString(),
-        expiresAt: new Date(invoice.expiresAt).toISOString(),
-        paidAt: invoice.paidAt === null ? null : new Date(invoice.paidAt).toISOString(),
+        createdAt: iso(invoice.createdAt),
+        expiresAt: iso(invoice.expiresAt),
+        paidAt: iso(invoice.paidAt),
         payUrl: payUrl(publicUrl(), invoice)
       }))
     }

@@ -1,10 +1,10 @@
 import { nullableText, nullableInteger } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 
 import type { StoreStats } from './orders.ts'
 import { failureWords } from './placement.ts'
-import { dollars, isoOf, ORDER_STATUSES, type Integration, type Order, usd } from '../schema.ts'
+import { dollars, ORDER_STATUSES, type Integration, type Order, usd } from '../schema.ts'
 
 /** Largest page, and its default size (contract, Storefront merchant endpoints). */
 const MOST_ORDERS = 100
@@ -97,7 +97,7 @@ export function orderRow(order: Order): OrderRow {
     paidSats: order.paidAt === null ? null : order.totalSats,
     email: order.email,
     storefrontOrderNumber: order.orderNumber,
-    createdAt: isoOf(order.createdAt),
+    createdAt: iso(order.createdAt),
     ...troubleOf(order)
   }
 }
@@ -106,18 +106,18 @@ function troubleOf({ failure, refundRequest, canceledAt, refundedAt }: Order): P
   return {
     ...(failure === null
       ? {}
-      : { failure: { reason: failure.reason, message: failure.message, failedAt: isoOf(failure.at) } }),
+      : { failure: { reason: failure.reason, message: failure.message, failedAt: iso(failure.at) } }),
     ...(refundRequest === null
       ? {}
       : {
           refundRequest: {
             refundAddress: refundRequest.address,
             refundType: refundRequest.type,
-            requestedAt: isoOf(refundRequest.at)
+            requestedAt: iso(refundRequest.at)
           }
         }),
-    ...(canceledAt === null ? {} : { canceledAt: isoOf(canceledAt) }),
-    ...(refundedAt === null ? {} : { refundedAt: isoOf(refundedAt) })
+    ...(canceledAt === null ? {} : { canceledAt: iso(canceledAt) }),
+    ...(refundedAt === null ? {} : { refundedAt: iso(refundedAt) })
   }
 }
 
@@ -147,8 +147,8 @@ export function orderView(order: Order): OrderView {
     trackingNumber: tracking.number,
     trackingCarrier: tracking.carrier,
     trackingUrl: tracking.url,
-    paidAt: order.paidAt === null ? null : isoOf(order.paidAt),
-    shippedAt: order.shippedAt === null ? null : isoOf(order.shippedAt)
+    paidAt: iso(order.paidAt),
+    shippedAt: iso(order.shippedAt)
   }
 }
 
@@ -183,8 +183,8 @@ export function statsView(merchantId: number, integration: Integration | null, s
   const all = {
     ...counted,
     totalPaidUsd: usd(totalPaidCents),
-    firstOrderAt: firstOrderAt === null ? null : isoOf(firstOrderAt),
-    lastOrderAt: lastOrderAt === null ? null : isoOf(lastOrderAt)
+    firstOrderAt: iso(firstOrderAt),
+    lastOrderAt: iso(lastOrderAt)
   }
   return {
     merchantId,

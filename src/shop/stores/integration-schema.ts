@@ -1,8 +1,8 @@
 import { TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
-import { dollars, isoOf, type Integration, usd } from '../schema.ts'
+import { dollars, type Integration, usd } from '../schema.ts'
 
 const MAX_USD = 1_000_000
 const MAX_SLUG = 63
@@ -191,7 +191,7 @@ export function integrationView(integration: Integration): IntegrationView {
     listInRegistry: integration.listInRegistry,
     registryCategories: integration.registryCategories,
     registryDescription: integration.registryDescription,
-    createdAt: isoOf(integration.createdAt),
-    updatedAt: isoOf(integration.updatedAt)
+    createdAt: iso(integration.createdAt),
+    updatedAt: iso(integration.updatedAt)
   }
 }

@@ -233,7 +233,7 @@ export async function fixture(
     payees,
     charges,
     registration,
-    merchant: id => merchants.byId(id)
+    merchants
   })
   jobs.declare(notifications.jobs)
   const upstream = new InternalUpstream(notificationOperations(notifications))

@@ -64,7 +64,7 @@ async function polling(
         payments,
         ofPayments,
         ofChallenges: looks,
-        merchant: id => merchants.byId(id)
+        merchants
       }),
     minute: async poller => {
       clock.advance(MINUTE)
@@ -412,7 +412,7 @@ void t.test(
     /** The gateway that comes up after a downtime, as it is composed: a poller asks about both slots. */
     const gateway = made.another({
       payees,
-      merchant: id => merchants.byId(id),
+      merchants,
       polled: () => ['primary strike', 'alternate opennode']
     })
 
@@ -428,7 +428,7 @@ void t.test(
         clock.advance(payment.expiresAt + 3 * 3_600_000 - clock.now())
         const after = made.another({
           payees,
-          merchant: id => merchants.byId(id),
+          merchants,
           polled: () => ['primary strike', 'alternate opennode']
         })
         await after.sweep()

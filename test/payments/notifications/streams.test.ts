@@ -65,7 +65,7 @@ async function setUp(t: T, { start, kind }: Kind) {
       log,
       payees,
       charges,
-      merchant: id => merchants.byId(id)
+      merchants
     })
     t.teardown(() => streams.close())
     return streams

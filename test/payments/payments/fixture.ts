@@ -195,7 +195,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
       demo: new DemoInvoices({ nodeKey, clock }),
       watch: new PaymentWatch(database, options.log ?? silentLog),
       publicUrl: () => 'https://pay.example.com',
-      merchant: id => merchants.byId(id),
+      merchants,
       refusal: gate,
       changed: (sql, change) => told.changed(sql, change),
       ...different

@@ -138,7 +138,7 @@ void t.test('reading payments', async t => {
       t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund looks it up first')
       t.same(await everywhere(lost), all('expired'))
       t.same(await everywhere(paid), all('paid'))
-      const keyless = another({ merchant: async () => ({ ...acme, primaryKey: null }) })
+      const keyless = another({ merchants: { byId: async () => ({ ...acme, primaryKey: null }) } })
       const last = await create()
       clock.advance(3_600_000 + ANSWERLESS)
       primary.fault = new ProviderUnavailable('away', 5)

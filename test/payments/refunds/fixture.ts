@@ -91,11 +91,13 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
   const onConfirmed = async (_sql: unknown, refund: Refund) => {
     confirmed.push(refund)
   }
-  const sources = paymentSources({
-    refundable: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
-    lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
-    applyChange: (sql, payment, to, facts, tellMerchant) => paymentChanges.apply(sql, payment, to, facts, tellMerchant)
-  })
+  const sources = paymentSources(
+    {
+      refundable: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
+      applyChange: (...change) => paymentChanges.apply(...change)
+    },
+    payments
+  )
   const addresses: Fixture['addresses'] = {
     invoiceFor: async () => {
       throw new Error('no Lightning address is asked here')
@@ -112,7 +114,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       payees,
       sources,
       invoiceFor: (address, amountSats) => addresses.invoiceFor(address, amountSats),
-      merchant: async id => accounts.get(id) ?? null
+      merchants: { byId: async id => accounts.get(id) ?? null }
     })
   const another = (refundStore: RefundStore = store) => over(refundStore, payees)
   const ofKind = (kind: FakeProvider['kind']) => {
