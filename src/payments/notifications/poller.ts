@@ -15,7 +15,7 @@ import type { KindName, Provider, SettledList } from '../../lightning/provider-c
 import { lookedUp, type Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollMemory } from './poll-store.ts'
-import { accountName, keyOf, ownerOfName, type Owner } from './registration.ts'
+import { accountName, ownerKey, ownerOfName, type Owner } from './registration.ts'
 import type { Polling } from '../../lightning/kinds/kind.ts'
 
 interface PollerDependencies {
@@ -153,7 +153,7 @@ export class Poller {
     if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
     let key: Secret<string> | null = null
     try {
-      key = await keyOf(owner, this.#dependencies, this.#dependencies)
+      key = await ownerKey(owner, this.#dependencies, this.#dependencies)
       if (key === null) {
         if (owner !== null) await this.#dependencies.payments.unaskable(owner, slot, kind)
         return { type: 'failed', fault: 'refused' }

@@ -16,7 +16,7 @@ import { integer, optional, records, text, moment, type RecordOf } from '../../p
  * The key of an account, null without one; or of the operator.
  * @throws UnsealError
  */
-export async function keyOf(
+export async function ownerKey(
   owner: Owner,
   { slot, kind }: RegisteredSeat,
   { merchants, payees }: { readonly merchants: Pick<Merchants, 'byId'>; readonly payees: Payees }

@@ -14,7 +14,7 @@ import type { Payees } from '../../lightning/providers/payees.ts'
 import type { SeatView } from '../../lightning/providers/payee.ts'
 import type { KindName, ProviderNotification } from '../../lightning/provider-calls/provider.ts'
 import type { Charged, Charges } from './charges.ts'
-import { type Registration, accountName, keyOf, ownerOfName, type Owner } from './registration.ts'
+import { type Registration, accountName, ownerKey, ownerOfName, type Owner } from './registration.ts'
 
 interface NotificationsDependencies {
   readonly database: Database
@@ -172,7 +172,7 @@ export class Notifications {
   async #secretOf(owner: Owner, { slot, name, provider }: SeatView): Promise<Secret<string> | null> {
     try {
       return provider.subscribe === undefined
-        ? await keyOf(owner, { slot, kind: name }, this.#dependencies)
+        ? await ownerKey(owner, { slot, kind: name }, this.#dependencies)
         : await this.#dependencies.registration.secretOf(owner, slot, name)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
@@ -208,7 +208,7 @@ export class Notifications {
 
   async #look({ provider, slot, name }: SeatView, charged: Charged): Promise<void> {
     const { charges, log } = this.#dependencies
-    const key = await keyOf(charged.owner, { slot, kind: name }, this.#dependencies)
+    const key = await ownerKey(charged.owner, { slot, kind: name }, this.#dependencies)
     const askedAt = this.#dependencies.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
     if (seen !== null) await charges.observe(charged, seen, askedAt)

@@ -8,7 +8,7 @@ import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
 import { lookedUp, type Charges } from './charges.ts'
-import { keyOf, ownerOfName, type Owner } from './registration.ts'
+import { ownerKey, ownerOfName, type Owner } from './registration.ts'
 
 interface StreamsDependencies {
   readonly slot: ProviderSlot
@@ -87,7 +87,7 @@ export class Streams {
       while (!end.signal.aborted && followed.wantedUntil > clock.now() && (await this.#lease(account))) {
         const since = clock.monotonic()
         try {
-          const key = await keyOf(owner, this.#dependencies, this.#dependencies)
+          const key = await ownerKey(owner, this.#dependencies, this.#dependencies)
           if (key === null) break
           await this.#follow(account, followed, key)
         } catch (error) {
@@ -168,7 +168,7 @@ export class Streams {
   async #isHeld(account: string, { owner, wantedUntil }: Followed, key: Secret<string>): Promise<boolean> {
     if (wantedUntil <= this.#dependencies.clock.now()) return false
     return (
-      (await keyOf(owner, this.#dependencies, this.#dependencies))?.reveal() === key.reveal() &&
+      (await ownerKey(owner, this.#dependencies, this.#dependencies))?.reveal() === key.reveal() &&
       (await this.#lease(account))
     )
   }
