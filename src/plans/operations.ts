@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
-import { merchantOf } from '../accounts/merchants/principal.ts'
+import { merchantOf, settingsRead, settingsWrite } from '../accounts/merchants/principal.ts'
 import { HTML_TYPE } from '../web/kit/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
 import { PlanCheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './plans.ts'
@@ -70,16 +70,15 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       })
     }),
     defineOperation({
+      ...settingsWrite,
       id: 'createCustomerPortal',
       liveOnly: true,
       role: 'owner',
       method: 'POST',
       path: '/api/billing/customer-portal',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Open the page where a merchant manages its card and subscription',
       description: 'The URL is short-lived: create one for each visit, and store none.',
       tag: 'Billing',
-      access: 'merchant',
       body: PortalInput,
       responses: {
         200: {
@@ -200,15 +199,14 @@ export function bitcoinOperations(plans: BitcoinPlans): AnyOperation[] {
       }
     }),
     defineOperation({
+      ...settingsRead,
       id: 'getPlanInvoices',
       method: 'GET',
       path: '/api/merchant/subscription/invoices',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'List the invoices of a plan paid by Lightning',
       description:
         'One per requested month; unpaid ones are deleted some days after they expire. Card invoices are in the customer portal.',
       tag: 'Billing',
-      access: 'merchant',
       responses: {
         200: { description: 'The invoices; none where the plan is paid by card.', schema: PlanInvoicesView }
       },

@@ -2,7 +2,7 @@ import { pageRange, pageQuery } from '../engine/operations/keyset.ts'
 import { nullableInteger } from '../engine/formats/text-patterns.ts'
 import { Type } from 'typebox'
 import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
-import { merchantOf } from '../accounts/merchants/principal.ts'
+import { merchantOf, adminOperation } from '../accounts/merchants/principal.ts'
 import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './stores/integration-schema.ts'
 import type { Storefronts } from './stores/integrations.ts'
 import {
@@ -26,6 +26,8 @@ interface StorefrontMerchantOptions {
 }
 
 const common = { tag: 'Storefront', access: 'merchant' } as const
+const reads = { ...common, mount: { use: 'storefront', chain: 'store-read' } } as const
+const writes = { ...common, mount: { use: 'storefront', chain: 'store-write' } } as const
 const PATH = '/api/merchant/storefront'
 
 const missing = 'The merchant has no store.'
@@ -48,23 +50,21 @@ export function storefrontMerchantOperations(options: StorefrontMerchantOptions)
 function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...reads,
       id: 'getStorefront',
       method: 'GET',
       path: PATH,
-      mount: { use: 'storefront', chain: 'store-read' },
       summary: 'The store, without its credentials',
       description: 'Includes all settings, and whether platform credentials are stored.',
       responses: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
       handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.own(merchantOf(ctx).id)) })
     }),
     defineOperation({
-      ...common,
+      ...writes,
       id: 'createStorefront',
       liveOnly: true,
       method: 'POST',
       path: PATH,
-      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Open a store; a merchant has one',
       description:
         'Verifies the credentials with the platform first. The store sells immediately unless isActive is false.',
@@ -81,11 +81,10 @@ function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...writes,
       id: 'updateStorefront',
       method: 'PUT',
       path: PATH,
-      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Change what is named; slug and domain stay',
       description:
         'Omitted members keep their values. Existing orders keep their prices and claim window; the catalog is read again.',
@@ -108,12 +107,11 @@ function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
 function acts({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...writes,
       id: 'invalidateStorefrontCache',
       unaudited: true,
       method: 'POST',
       path: `${PATH}/invalidate-cache`,
-      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Have the next request read the catalog from the platform',
       description: 'For a change that buyers should see immediately; it appears within minutes anyway.',
       responses: {
@@ -129,12 +127,11 @@ function acts({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...writes,
       id: 'refreshStorefrontShopInfo',
       unaudited: true,
       method: 'POST',
       path: `${PATH}/refresh-shop-info`,
-      mount: { use: 'storefront', chain: 'store-write' },
       summary: "Read the shop's domain, handle, name and country from the platform",
       description: 'For a shop that was renamed or moved. Also verifies the stored credentials.',
       responses: {
@@ -154,11 +151,10 @@ function acts({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
 function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...reads,
       id: 'getStorefrontStats',
       method: 'GET',
       path: `${PATH}/stats`,
-      mount: { use: 'storefront', chain: 'store-read' },
       summary: 'What the store has sold',
       description: 'Counts all orders, including deleted ones.',
       responses: { 200: { description: 'All zero without a store.', schema: StatsView } },
@@ -169,11 +165,10 @@ function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperati
       }
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'listStorefrontOrders',
       method: 'GET',
       path: `${PATH}/orders`,
-      mount: { use: 'storefront', chain: 'store-read' },
       summary: "The store's orders, newest first",
       description:
         'An order with failure was paid but rejected by the shop; one with refundRequest awaits POST /api/refunds with its orderId.',
@@ -198,27 +193,23 @@ const OrderId = Type.Object({ orderId: Type.String() })
 export function storefrontAdminOperations(orders: Orders): AnyOperation[] {
   return [
     defineOperation({
+      ...adminOperation,
       id: 'adminListTroubledOrders',
       method: 'GET',
       path: '/api/admin/storefront/orders',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Paid orders of all stores that their shop did not make, or whose buyer wants the money back',
       description: 'The buyers paid and have neither goods nor money: retry the order, or have its merchant refund it.',
-      tag: 'Admin',
-      access: 'admin',
       query: Type.Object(pageQuery),
       responses: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
       handle: async ({ query }) => ({ status: 200, body: (await orders.troubled(pageRange(query))).map(adminOrderRow) })
     }),
     defineOperation({
+      ...adminOperation,
       id: 'adminRetryStorefrontOrder',
       method: 'POST',
       path: '/api/admin/storefront/orders/:orderId/retry',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: "Make the store's order of what the buyer gave at a claim that failed",
       description: 'Never creates an order twice: one whose response was lost is found by its id.',
-      tag: 'Admin',
-      access: 'admin',
       params: OrderId,
       responses: {
         200: { description: 'The order, which the store has taken.', schema: OrderView },

@@ -13,7 +13,7 @@ import {
   type TimeSpan
 } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../merchants/principal.ts'
+import { merchantOf, adminOperation, settingsRead } from '../merchants/principal.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, json, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 
@@ -83,12 +83,10 @@ export function auditOperations(store: AuditStore): AnyOperation[] {
   }
   return [
     defineOperation({
+      ...settingsRead,
       id: 'listAudit',
       method: 'GET',
       path: '/api/merchant/audit',
-      tag: 'Merchant',
-      access: 'merchant',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: "List the account's audit log, as JSON pages or CSV",
       description:
         'Every request to change the account, by its keys, its members and the operator, those that were refused too; also sign-ins and sign-outs; not its sales. Kept for a year.',
@@ -98,12 +96,10 @@ export function auditOperations(store: AuditStore): AnyOperation[] {
       handle: ({ ctx, query: asked }) => page(ctx, merchantOf(ctx).id, asked)
     }),
     defineOperation({
+      ...adminOperation,
       id: 'adminListAudit',
       method: 'GET',
       path: '/api/admin/audit',
-      tag: 'Admin',
-      access: 'admin',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: 'List the audit log of all accounts or one, as JSON pages or CSV',
       description:
         'What merchants and operators asked to change, and sign-ins, sign-outs and failed sign-ins. A failed one names no account, so it is in this list alone: one entry for each client network and minute, with the number of attempts. Kept for a year.',

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { MAX_KEYS, MAX_OVERLAP, type ApiKeyFacts, type ApiKeys, type IssuedKey } from './api-keys.ts'
-import { merchantOf } from './principal.ts'
+import { merchantOf, settingsRead, settingsWrite } from './principal.ts'
 
 const KeyView = Type.Object(
   {
@@ -32,15 +32,13 @@ const issued = ({ key, apiKey }: IssuedKey) => ({ ...view(key), apiKey: apiKey.r
 
 /** API keys of an account: the contract's first, and further ones. Read-only keys may list them. */
 export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
-  const common = { tag: 'Merchant', access: 'merchant' } as const
-  const write = { ...common, role: 'owner', mount: { use: 'merchant-api', chain: 'settings-write' } } as const
+  const write = { ...settingsWrite, role: 'owner' } as const
   return [
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'listApiKeys',
       method: 'GET',
       path: '/api/merchant/keys',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'List the API keys of the account with their last use, without the keys themselves',
       description: 'Their last use shows which keys are still needed.',
       responses: { 200: { description: 'A bare array, the first key first.', schema: Type.Array(KeyView) } },

@@ -16,7 +16,7 @@ import {
   SubscriptionView,
   subscriptionView
 } from './account.ts'
-import { merchantOf } from './principal.ts'
+import { merchantOf, settingsRead, settingsWrite } from './principal.ts'
 import { quickstart, QuickstartView } from './quickstart.ts'
 import type { ProxyCounts } from './holdings.ts'
 import type { Merchants } from './service.ts'
@@ -44,8 +44,6 @@ const TestAccount = Type.Object(
   { title: 'TestAccount' }
 )
 export const gone = 'The account is not there any more.'
-const common = { tag: 'Merchant', access: 'merchant' } as const
-
 /**
  * `/api/merchant` (contract, Merchant self-service; decisions 64 to 74). Without a subscription gate, so that an
  * account can be repaired (decision 36).
@@ -64,11 +62,10 @@ export function merchantOperations(dependencies: MerchantOperationDependencies):
 function accountReads(dependencies: MerchantOperationDependencies): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'getMerchant',
       method: 'GET',
       path: '/api/merchant/me',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The account, without its keys',
       description:
         'Also of accounts that are inactive or behind with their subscription: what an account is repaired with is not gated.',
@@ -82,11 +79,10 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       }
     }),
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'getLicense',
       method: 'GET',
       path: '/api/merchant/l402-status',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Whether the account may sell requests',
       description:
         'l402Enabled is whether proxies and the producer API sell; it is false whenever the account is inactive.',
@@ -94,22 +90,20 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       handle: ({ ctx }) => ({ status: 200, body: licenseView(merchantOf(ctx)) })
     }),
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'getSubscription',
       method: 'GET',
       path: '/api/merchant/subscription',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The plan and the state of its subscription',
       description: 'Retired names of plans read as those of now. On the free plan the status is always active.',
       responses: { 200: { description: 'The subscription.', schema: SubscriptionView } },
       handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), dependencies.plans()) })
     }),
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'getApiKeyInfo',
       method: 'GET',
       path: '/api/merchant/api-key-info',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'When the API key was created and last regenerated',
       description:
         'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
@@ -117,12 +111,11 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       handle: ({ ctx }) => ({ status: 200, body: keyInfoView(merchantOf(ctx)) })
     }),
     defineOperation({
-      ...common,
+      ...settingsWrite,
       id: 'createTestAccount',
       role: 'owner',
       method: 'POST',
       path: '/api/merchant/test-account',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Create the test account, whose payments move no money',
       description:
         'An account beside yours with keys, payments, APIs and webhooks of its own. The sandbox makes its invoices, in production too, and what is paid there counts nowhere else. Called again, it returns the account without a key.',
@@ -140,11 +133,10 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
       }
     }),
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'getQuickstart',
       method: 'GET',
       path: '/api/merchant/quickstart',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The steps to the first payment, and which are complete',
       description:
         'Each step with a call that can be pasted into a shell. A demo payment, of the amount 0, counts for the first payment.',
@@ -168,11 +160,10 @@ function accountReads(dependencies: MerchantOperationDependencies): AnyOperation
 /** `PUT …/colour`: color of the merchant's payment pages. */
 function colourOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: 'setColour',
     method: 'PUT',
     path: '/api/merchant/colour',
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Set the color of the payment pages',
     description:
       'A browser that opens a paid address of a proxy gets a page to pay on, with the name of the account and this colour.',
@@ -194,12 +185,11 @@ function colourOperation(dependencies: MerchantOperationDependencies): AnyOperat
 
 function nameOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: 'setName',
     role: 'owner',
     method: 'PUT',
     path: '/api/merchant/name',
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Rename the account',
     description: 'Customers see the name on payment pages, receipts and invoices.',
     body: Type.Object({
@@ -221,11 +211,10 @@ function nameOperation(dependencies: MerchantOperationDependencies): AnyOperatio
 /** What tax law wants on a receipt, in the merchant's words: the gateway computes no taxes. */
 function receiptNoteOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: 'setReceiptNote',
     method: 'PUT',
     path: '/api/merchant/receipt-note',
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Set the seller details on receipts',
     description: 'Printed on each receipt by email: legal name, address, tax number, and which tax a price includes.',
     body: Type.Object({
@@ -261,7 +250,7 @@ const WebhookChange = Type.Object(
 /** `PUT …/webhook-url`: omitted members stay, null or empty clears, and a URL always has a secret (decision 67). */
 function webhookOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: 'setWebhook',
     method: 'PUT',
     path: '/api/merchant/webhook-url',
@@ -322,12 +311,11 @@ function cleared(value: string | null | undefined): value is null | '' {
 
 function regenerateOperation(dependencies: MerchantOperationDependencies): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: 'regenerateKey',
     role: 'owner',
     method: 'POST',
     path: '/api/merchant/regenerate-key',
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Replace the API key; the old one is invalid immediately',
     description:
       'Invalidates the old first key immediately, and every replaced key that is still in its overlap. ' +

@@ -7,7 +7,7 @@ import { Type, type Static } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Sql } from '../../platform/database/database.ts'
 import { countEndpoints, countProxies } from './holdings.ts'
-import { merchantOf } from './principal.ts'
+import { merchantOf, settingsRead } from './principal.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 export type PlanTier = 'free' | 'individual' | 'l402'
@@ -249,14 +249,12 @@ export type UsageView = Static<typeof UsageView>
 export function usageOperation(sql: Sql, caps: (merchant: Merchant) => PlanCaps): AnyOperation[] {
   return [
     defineOperation({
+      ...settingsRead,
       id: 'getUsage',
       method: 'GET',
       path: '/api/merchant/usage',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The limits of the plan, and what is used of them',
       description: 'A request above a limit is refused with 402 or 403, and paying an invoice does not help.',
-      tag: 'Merchant',
-      access: 'merchant',
       responses: { 200: { description: 'As counted now.', schema: UsageView } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)

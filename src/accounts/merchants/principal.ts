@@ -86,3 +86,18 @@ export const NO_SESSIONS: BrowserSessions = Object.freeze({
   tokenOf: () => null,
   principal: async () => null
 })
+
+/** Of operations on a merchant's own settings. */
+export const settingsRead = {
+  tag: 'Merchant',
+  access: 'merchant',
+  mount: { use: 'merchant-api', chain: 'settings-read' }
+} as const
+export const settingsWrite = { ...settingsRead, mount: { use: 'merchant-api', chain: 'settings-write' } } as const
+
+/** Of operations for the administrator. */
+export const adminOperation = {
+  tag: 'Admin',
+  access: 'admin',
+  mount: { use: 'operator-api', chain: 'admin' }
+} as const

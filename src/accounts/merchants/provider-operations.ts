@@ -9,7 +9,7 @@ import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../..
 import type { KeyVerdict } from '../../lightning/provider-calls/provider.ts'
 import type { Merchant } from './schema.ts'
 import type { Merchants } from './service.ts'
-import { merchantOf } from './principal.ts'
+import { merchantOf, settingsWrite } from './principal.ts'
 import { defineError } from '../../platform/system/errors.ts'
 import { Done, done, gone, there } from './operations.ts'
 
@@ -24,8 +24,6 @@ const MAX_KEY_CHARS = 8192
 
 const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
 export type KeyVerdictView = Static<typeof Verdict>
-
-const common = { tag: 'Merchant', access: 'merchant' } as const
 
 const slots: Readonly<
   Record<
@@ -70,7 +68,7 @@ function keyOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot)
     return missing ? new ProviderKeyRequired() : error
   }
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: `set${word}Key`,
     liveOnly: true,
     role: 'owner',
@@ -116,12 +114,11 @@ function keyOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot)
 
 function removalOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: `remove${slots[slot].word}Key`,
     role: 'owner',
     method: 'DELETE',
     path: `/api/merchant/${slot}-key`,
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Remove the key for the ${slot} provider`,
     description:
       'Payments made with the key can no longer be looked up or refunded here. The choice of a provider stays.',
@@ -138,13 +135,12 @@ function removalOperation(dependencies: ProviderKeyDependencies, slot: ProviderS
 
 function providerOperation(dependencies: ProviderKeyDependencies): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: 'setPaymentProvider',
     liveOnly: true,
     role: 'owner',
     method: 'PUT',
     path: '/api/merchant/payment-provider',
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Choose the payment provider for invoices',
     description: 'Earlier payments and their refunds stay with the provider that created them.',
     body: Type.Object({
@@ -164,12 +160,11 @@ function providerOperation(dependencies: ProviderKeyDependencies): AnyOperation 
 /** Always 200; the body has the verdict (contract, Validation rules). */
 function validateOperation(dependencies: ProviderKeyDependencies, slot: ProviderSlot): AnyOperation {
   return defineOperation({
-    ...common,
+    ...settingsWrite,
     id: `validate${slots[slot].word}Key`,
     unaudited: true,
     method: 'POST',
     path: `/api/merchant/validate-${slot}`,
-    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Try the saved key for the ${slot} provider`,
     description:
       'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',

@@ -7,7 +7,7 @@ import { resolveProvider, type ProviderSlot } from '../../lightning/providers/sl
 import type { KeyScope } from '../../lightning/kinds/kind.ts'
 import type { KeyFailure } from '../../lightning/providers/payees.ts'
 import { BITCOIN_PREFIX } from './plans.ts'
-import { merchantOf } from './principal.ts'
+import { merchantOf, settingsRead } from './principal.ts'
 import type { Merchant } from './schema.ts'
 
 interface SlotFacts {
@@ -115,14 +115,12 @@ function versionOf(key: Merchant['primaryKey']): string | null {
 export function settingsOperation(dependencies: SettingsDependencies): AnyOperation[] {
   return [
     defineOperation({
+      ...settingsRead,
       id: 'getSettings',
       method: 'GET',
       path: '/api/merchant/settings',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Settings: webhook URL, payment provider and the reason for it, and the scopes its key needs',
       description: 'Shows whether keys and secrets are set, never their values.',
-      tag: 'Merchant',
-      access: 'merchant',
       responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
       handle: async ({ ctx }) => ({ status: 200, body: await merchantSettings(merchantOf(ctx), dependencies) })
     })

@@ -4,7 +4,7 @@ import { periodOf, keysetQuery, nextPage, listed, listingHeaders } from '../../e
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
 import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
-import { merchantOf } from '../merchants/principal.ts'
+import { merchantOf, adminOperation, settingsRead } from '../merchants/principal.ts'
 import { PROXY_STEPS, type ProxyStep, type ProxyTraffic } from './proxy-traffic.ts'
 import { STATUS_CLASSES, type KeptRequest, type RequestLogStore } from './request-log.ts'
 import { type Measured, percentileMs } from './measured.ts'
@@ -115,15 +115,13 @@ export function routeTrafficView(route: string, sums: Measured): Static<typeof R
 export function trafficOperations(traffic: Traffic): AnyOperation[] {
   return [
     defineOperation({
+      ...adminOperation,
       id: 'adminGetMetrics',
       method: 'GET',
       path: '/api/admin/metrics',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Traffic of all processes in the last 30 days, by time or by route',
       description:
         "Kept by minute for 30 days, from what each process measures of chains that have `metrics`; each writes once a minute, so the last minute is not there yet. Percentiles are those of all requests of the step, known to about a sixth. What was earned to the satoshi is at /api/admin/earnings: a process that is killed takes its last minute's measurements with it.",
-      tag: 'Admin',
-      access: 'admin',
       query: MetricsQuery,
       responses: { 200: { description: 'Sums of whole steps.', schema: MetricsView } },
       async handle({ query }) {
@@ -230,15 +228,13 @@ const REQUEST_COLUMNS: CsvColumns<KeptRequest> = {
 export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLogStore): AnyOperation[] {
   return [
     defineOperation({
+      ...settingsRead,
       id: 'listRequests',
       method: 'GET',
       path: '/api/merchant/requests',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'List the last 1,000 requests of a proxy, newest first, as JSON pages or CSV',
       description:
         'Without bodies, headers, queries and client addresses. Written every five seconds and kept for 30 days; under heavy load some are left out. Empty for a proxy of another account.',
-      tag: 'Merchant',
-      access: 'merchant',
       headers: listingHeaders,
       query: RequestQuery,
       responses: { 200: { description: 'One page, newest first.', schema: RequestPage, also: CSV } },
@@ -255,16 +251,14 @@ export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLog
       }
     }),
     defineOperation({
+      ...settingsRead,
       id: 'getTraffic',
       method: 'GET',
       path: '/api/merchant/traffic',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary:
         "What requests of the account's proxies came to in the last 30 days, by step and by proxy, over all processes",
       description:
         "Kept by hour for seven days and by day for 30, from what each process measures of chains that have `metrics`; each writes once a minute. A request counts with the hour in which its minute began. `serverErrors` are the upstream's own and the gateway's; of these `upstreamFailures` are those where the upstream could not be reached, was late, or broke off. Percentiles are known to about a sixth. What was earned is at /api/merchant/earnings.",
-      tag: 'Merchant',
-      access: 'merchant',
       query: TrafficQuery,
       responses: { 200: { description: 'Sums of whole steps.', schema: ProxyTrafficView } },
       async handle({ ctx, query }) {

@@ -20,7 +20,7 @@ import { checkInput } from './creator.ts'
 import { type Payment, PaymentInput } from './schema.ts'
 import type { Payments } from './service.ts'
 import { Type, type Static } from 'typebox'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { merchantOf, settingsRead, settingsWrite } from '../../accounts/merchants/principal.ts'
 import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -227,14 +227,13 @@ export function linkOperations(links: PaymentLinks, publicUrl: () => string): An
     description,
     createdAt: iso(createdAt)
   })
-  const common = { tag: 'Payments', access: 'merchant' } as const
   return [
     defineOperation({
-      ...common,
+      ...settingsWrite,
+      tag: 'Payments',
       id: 'createPaymentLink',
       method: 'POST',
       path: '/api/merchant/payment-links',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Make a link on which anyone can pay',
       description:
         'Each payer gets a payment of their own, with `metadata.paymentLink`. An account has at most 100 links.',
@@ -247,22 +246,22 @@ export function linkOperations(links: PaymentLinks, publicUrl: () => string): An
       handle: async ({ ctx, body }) => ({ status: 201, body: view(await links.create(merchantOf(ctx), body)) })
     }),
     defineOperation({
-      ...common,
+      ...settingsRead,
+      tag: 'Payments',
       id: 'listPaymentLinks',
       method: 'GET',
       path: '/api/merchant/payment-links',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'All payment links, newest first',
       description: 'Removed ones are not among them.',
       responses: { 200: { description: 'A bare array.', schema: Type.Array(PaymentLinkView) } },
       handle: async ({ ctx }) => ({ status: 200, body: (await links.list(merchantOf(ctx))).map(view) })
     }),
     defineOperation({
-      ...common,
+      ...settingsWrite,
+      tag: 'Payments',
       id: 'deletePaymentLink',
       method: 'DELETE',
       path: '/api/merchant/payment-links/:linkId',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Remove a payment link',
       description: 'Its page answers 404 from then on. Payments made with it stay.',
       params: Type.Object({ linkId: Type.String() }),

@@ -15,7 +15,7 @@ import {
   pageQuery
 } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { merchantOf, adminOperation, settingsRead } from '../../accounts/merchants/principal.ts'
 import { PAYMENT_STATUSES, PaymentView, type Payment } from './schema.ts'
 import type { Payments } from './service.ts'
 import { nullableText, nullableInteger } from '../../engine/formats/text-patterns.ts'
@@ -92,30 +92,27 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
   const page = (schema: TSchema) => ({ 200: { description: 'One page, newest first.', schema, also: CSV } })
   return [
     defineOperation({
+      ...settingsRead,
       id: 'listPayments',
       method: 'GET',
       path: '/api/payments',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Payments, newest first, as a page or as CSV',
       description:
         'Your own alone, also while no subscription is active. A status is as it reads now: what was not paid in time is ' +
         'expired. With `Accept: text/csv` all matches, streamed; amounts as they were sent.',
       tag: 'Payments',
-      access: 'merchant',
       headers: listingHeaders,
       query: PaymentQuery,
       responses: page(PaymentPage),
       handle: ({ ctx, query }) => listed(ctx, query, { ...listing(merchantOf(ctx).id, query), columns, view })
     }),
     defineOperation({
+      ...adminOperation,
       id: 'adminListPayments',
       method: 'GET',
       path: '/api/admin/payments',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Payments of all merchants, newest first, as a page or as CSV',
       description: 'The same over all merchants, or of the one that merchantId names.',
-      tag: 'Admin',
-      access: 'admin',
       headers: listingHeaders,
       query: AdminPaymentQuery,
       responses: page(pageOf(AdminPayment, 'AdminPaymentPage')),
@@ -153,14 +150,13 @@ const customerRows = records({
 export function customerOperations(database: Database): AnyOperation[] {
   return [
     defineOperation({
+      ...settingsRead,
       id: 'listCustomers',
       method: 'GET',
       path: '/api/merchant/customers',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Customers with their payments, the latest first',
       description: `By the email address given with a payment, else by the name. Counts the newest ${MOST_SUMMED} payments.`,
       tag: 'Payments',
-      access: 'merchant',
       query: Type.Object({
         text: Type.Optional(Type.String({ maxLength: 200, description: 'Part of the name or the address.' })),
         ...pageQuery

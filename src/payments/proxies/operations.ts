@@ -12,14 +12,15 @@ const capped = 'A cap of the plan was reached; paying an invoice does not help.'
 
 export function proxyOperations(proxies: ProxyService): AnyOperation[] {
   const common = { tag: 'proxies', access: 'merchant' } as const
+  const reads = { ...common, mount: { use: 'merchant-api', chain: 'proxies-read' } } as const
+  const writes = { ...common, mount: { use: 'merchant-api', chain: 'proxies-write' } } as const
   const merchant = (ctx: Context) => merchantOf(ctx)
   return [
     defineOperation({
-      ...common,
+      ...writes,
       id: 'createProxy',
       method: 'POST',
       path: '/api/proxy',
-      mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Create a proxy',
       description:
         'Puts a price on an API of yours: buyers ask at proxyUrl, pay, and are forwarded to the target. ' +
@@ -32,22 +33,20 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'listProxies',
       method: 'GET',
       path: '/api/proxy',
-      mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: "List the merchant's proxies, newest first",
       description: 'Without deleted ones. The value of authHeader is never shown.',
       responses: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: await proxies.list(merchant(ctx)) })
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'getProxy',
       method: 'GET',
       path: '/api/proxy/:proxyId',
-      mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: 'One proxy',
       description: 'With its current prices and limits, without the value of authHeader.',
       params: ProxyId,
@@ -55,11 +54,10 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.get(merchant(ctx), params.proxyId) })
     }),
     defineOperation({
-      ...common,
+      ...writes,
       id: 'updateProxy',
       method: 'PUT',
       path: '/api/proxy/:proxyId',
-      mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Update the given fields',
       description:
         'What is left out stays; a list that is named replaces the one before. Requests in flight end as they began, and new prices hold within seconds.',
@@ -72,11 +70,10 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       })
     }),
     defineOperation({
-      ...common,
+      ...writes,
       id: 'deleteProxy',
       method: 'DELETE',
       path: '/api/proxy/:proxyId',
-      mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Delete a proxy',
       description:
         "Buyers are answered 404 from then on, those with a token too. It frees its place under the plan's cap.",
@@ -88,12 +85,11 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...writes,
       id: 'testProxy',
       unaudited: true,
       method: 'POST',
       path: '/api/proxy/:proxyId/test',
-      mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Send one GET to the target',
       description:
         "Asks the target as buyers' requests do, with authHeader, without a payment. Nothing is sold and nothing is counted.",

@@ -2,7 +2,7 @@ import { ListTotal, pageQuery } from '../../engine/operations/keyset.ts'
 import { Type, type Static } from 'typebox'
 import { once } from '../../engine/message/idempotency.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { merchantOf, adminOperation } from '../../accounts/merchants/principal.ts'
 import {
   refundDetails,
   RefundDetails,
@@ -27,6 +27,7 @@ const away = 'The payment provider did not report the state of the refund.'
 
 export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
+  const reads = { ...common, mount: { use: 'merchant-api', chain: 'payments-read' } } as const
   return [
     defineOperation({
       ...common,
@@ -68,11 +69,10 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'listRefunds',
       method: 'GET',
       path: '/api/refunds',
-      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: "The merchant's refunds, newest first",
       description:
         'What is pending or processing is looked up at the provider automatically; the list shows what was found last.',
@@ -84,11 +84,10 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       })
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'sumRefunds',
       method: 'GET',
       path: '/api/refunds/total',
-      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'Count and sum of the refunds that match',
       description: 'Takes the filters of the list. Failed refunds count unless `status` leaves them out.',
       query: Type.Object({ status: RefundQuery.properties.status, text: RefundQuery.properties.text }),
@@ -96,11 +95,10 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       handle: async ({ ctx, query }) => ({ status: 200, body: await refunds.sum(merchantOf(ctx), query) })
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'listRefundsOfInvoice',
       method: 'GET',
       path: '/api/refunds/invoice/:invoiceId',
-      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'List the refunds of one payment, newest first',
       description: 'Shows how much of a payment was refunded. Failed refunds do not count.',
       params: InvoiceId,
@@ -114,11 +112,10 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       })
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'getRefund',
       method: 'GET',
       path: '/api/refunds/:refundId',
-      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One refund',
       description: 'The stored state. `message` says what to do about a refund that the provider has not acknowledged.',
       params: RefundId,
@@ -153,7 +150,6 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
   ]
 }
 
-const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 const adminMissing = 'There is no such refund.'
 const visible = 'Must have a visible character.'
 
@@ -236,7 +232,7 @@ export type AdminRefund = Static<typeof AdminRefund>
 export function refundAdminOperations(settlements: RefundSettlements): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminListRefunds',
       method: 'GET',
       path: '/api/admin/refunds',
@@ -256,7 +252,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetRefund',
       method: 'GET',
       path: '/api/admin/refunds/:refundId',
@@ -268,7 +264,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       handle: async ({ ctx, params }) => ({ status: 200, body: view(await settlements.get(params.refundId), ctx.now) })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminSettleRefund',
       method: 'POST',
       path: '/api/admin/refunds/:refundId/settle',

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { merchantOf, settingsRead, settingsWrite } from '../../accounts/merchants/principal.ts'
 import {
   DeliveryPage,
   DeliveryQuery,
@@ -18,14 +18,12 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
 
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
-  const common = { tag: 'Merchant', access: 'merchant' } as const
   return [
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'listWebhookDeliveries',
       method: 'GET',
       path: '/api/merchant/webhooks/deliveries',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'List webhook deliveries of the last 30 days with their outcome, newest first',
       description:
         'Each event is one delivery, however many attempts it took. Look here when a webhook did not arrive: ' +
@@ -41,11 +39,10 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'getWebhookDelivery',
       method: 'GET',
       path: '/api/merchant/webhooks/deliveries/:id',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Get a webhook delivery with its body',
       description: 'The body is the same in every attempt; compare it with what your server read.',
       params: Type.Object({ id: Type.String() }),
@@ -56,11 +53,10 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       handle: async ({ ctx, params }) => ({ status: 200, body: await webhooks.get(merchantOf(ctx), params.id) })
     }),
     defineOperation({
-      ...common,
+      ...settingsWrite,
       id: 'resendWebhookDelivery',
       method: 'POST',
       path: '/api/merchant/webhooks/deliveries/:id/resend',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Resend a webhook now: the same bytes, with a new signature',
       description: 'It goes to the current URL of its endpoint, signed with the current secret.',
       params: Type.Object({ id: Type.String() }),
@@ -76,11 +72,10 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
     }),
     defineOperation({
-      ...common,
+      ...settingsWrite,
       id: 'testWebhook',
       method: 'POST',
       path: '/api/merchant/webhooks/test',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Send a signed test event to the first endpoint, and return its response',
       description:
         'The response comes when your server has answered, after 10 seconds at the latest; further endpoints have an operation of their own. The event is signed with the secret that is set now, ' +
@@ -241,15 +236,12 @@ function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): re
 }
 
 export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
-  const common = { tag: 'Merchant', access: 'merchant' } as const
-  const write = { ...common, mount: { use: 'merchant-api', chain: 'settings-write' } } as const
   return [
     defineOperation({
-      ...common,
+      ...settingsRead,
       id: 'listWebhookEndpoints',
       method: 'GET',
       path: '/api/merchant/webhooks/endpoints',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Webhook endpoints of the account and their events',
       description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while no URL is set.',
       responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
@@ -259,7 +251,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       }
     }),
     defineOperation({
-      ...write,
+      ...settingsWrite,
       id: 'createWebhookEndpoint',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints',
@@ -283,7 +275,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       }
     }),
     defineOperation({
-      ...write,
+      ...settingsWrite,
       id: 'changeWebhookEndpoint',
       method: 'PUT',
       path: '/api/merchant/webhooks/endpoints/:endpointId',
@@ -313,7 +305,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       })
     }),
     defineOperation({
-      ...write,
+      ...settingsWrite,
       id: 'rotateWebhookSecret',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/rotate-secret',
@@ -327,7 +319,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       }
     }),
     defineOperation({
-      ...write,
+      ...settingsWrite,
       id: 'testWebhookEndpoint',
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/test',
@@ -345,7 +337,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       })
     }),
     defineOperation({
-      ...write,
+      ...settingsWrite,
       id: 'removeWebhookEndpoint',
       method: 'DELETE',
       path: '/api/merchant/webhooks/endpoints/:endpointId',

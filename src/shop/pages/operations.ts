@@ -62,6 +62,13 @@ export interface StorefrontPageOptions {
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
 const Slug = Type.Object({ slug: Type.String() })
+/** Of the pages of a store. */
+const storePage = {
+  tag: 'pages',
+  access: 'public',
+  params: Slug,
+  mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' }
+} as const
 const ClaimQuery = Type.Object({
   claimToken: Type.Optional(Type.String({ description: 'The claim token: it alone opens the page.' }))
 })
@@ -107,15 +114,12 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
   })
   return [
     defineOperation({
+      ...storePage,
       id: 'getShopPage',
       method: 'GET',
       path: '/storefront/:slug',
-      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: "A store's catalog as a page",
       description: 'For people who follow a link. Shows how an agent buys; it has no checkout of its own.',
-      tag: 'pages',
-      access: 'public',
-      params: Slug,
       responses: {
         200: { description: 'The page.', mediaType: HTML_TYPE },
         404: {
@@ -140,16 +144,13 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       }
     }),
     defineOperation({
+      ...storePage,
       id: 'buyOnShopPage',
       method: 'POST',
       path: '/storefront/:slug',
-      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: "Take in the cart of a store's page, and show its invoice",
       description:
         'As POST /api/storefront/{slug}/checkout without a credential, for a person. Works without JavaScript.',
-      tag: 'pages',
-      access: 'public',
-      params: Slug,
       form: {
         mediaType: FORM_TYPE,
         schema: Type.Object(
@@ -190,16 +191,13 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
     }),
     ...buyingOperations(options.buying),
     defineOperation({
+      ...storePage,
       id: 'getClaimPage',
       method: 'GET',
       path: '/storefront/:slug/claim',
-      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'The page on which a buyer claims a paid order, and later sees how far it is',
       description:
         'The claim token in the URL is the only authorization: keep the URL secret. Opening it changes nothing.',
-      tag: 'pages',
-      access: 'public',
-      params: Slug,
       query: ClaimQuery,
       responses: {
         200: { description: 'The form, or the order once it is claimed.', mediaType: HTML_TYPE },
@@ -220,15 +218,12 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       }
     }),
     defineOperation({
+      ...storePage,
       id: 'claimOnPage',
       method: 'POST',
       path: '/storefront/:slug/claim',
-      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'Take in the form of the claim page',
       description: 'As POST /api/storefront/{slug}/claim, for a page without JavaScript. Idempotent.',
-      tag: 'pages',
-      access: 'public',
-      params: Slug,
       query: ClaimQuery,
       // Errors are shown next to the fields.
       form: { mediaType: FORM_TYPE, schema: ClaimForm },
@@ -288,15 +283,12 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       }
     }),
     defineOperation({
+      ...storePage,
       id: 'askForRefundOnPage',
       method: 'POST',
       path: '/storefront/:slug/claim-refund',
-      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'Take in the form of the claim page that asks for the money back',
       description: 'As POST /api/storefront/{slug}/refund-request, for a page without JavaScript. Sends no money.',
-      tag: 'pages',
-      access: 'public',
-      params: Slug,
       query: ClaimQuery,
       form: {
         mediaType: FORM_TYPE,
