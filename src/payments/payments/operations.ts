@@ -13,35 +13,43 @@ const correlation = {
     'Returned in the response and logged. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
 }
 
+const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
 const byInvoice = Type.Object({ invoiceId: Type.String({ 'x-judged': true }) })
+const reads = { ...common, mount: { use: 'merchant-api', chain: 'payments-read' } } as const
+const asks = { ...common, mount: { use: 'merchant-api', chain: 'payments-sync' }, params: byInvoice } as const
+const creates = {
+  ...common,
+  unaudited: true,
+  mount: { use: 'merchant-api', chain: 'payments-create' },
+  body: PaymentInput
+} as const
+const notCreated = {
+  400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
+  502: refused,
+  503: 'The payment provider, the price feed or the database is down; nothing was created. Retry-After says when to retry.'
+}
+const idempotent = (made: string) => ({
+  ...correlation,
+  'Idempotency-Key': `At most 256 characters. For 24 hours the same key with the same body returns the first response, and later the current state of the same ${made}, with X-Idempotency-Replayed: true.`,
+  'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
+})
 
 /** Payments of merchants (contract, Endpoints: Payments). */
 export function paymentOperations(payments: Payments): AnyOperation[] {
-  const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
   return [
     defineOperation({
-      ...common,
+      ...creates,
       id: 'createPayment',
-      unaudited: true,
       method: 'POST',
       path: '/api/payments',
-      mount: { use: 'merchant-api', chain: 'payments-create' },
       summary: 'Create a payment with a Lightning invoice and a page to pay it',
       description:
         'The amount is converted to satoshis at the current rate, and stays fixed until the invoice expires. ' +
         'Show lightningInvoice or send the buyer to payUrl. A webhook reports each change of the status.',
-      headers: {
-        ...correlation,
-        'Idempotency-Key':
-          'At most 256 characters. For 24 hours the same key with the same body returns the first response, and later the current state of the same payment, with X-Idempotency-Replayed: true.',
-        'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
-      },
-      body: PaymentInput,
+      headers: idempotent('payment'),
       responses: {
         201: { description: 'The payment.', schema: PaymentView },
-        400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
-        502: refused,
-        503: 'The payment provider, the price feed or the database is down; nothing was created. Retry-After says when to retry.'
+        ...notCreated
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'payment', ctx.idempotency)
@@ -52,18 +60,16 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         }
       }
     }),
-    ...readings(payments, common),
+    ...readings(payments),
     defineOperation({
-      ...common,
+      ...asks,
       id: 'syncPayment',
       unaudited: true,
       method: 'POST',
       path: '/api/payments/:invoiceId/sync',
-      mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Look up a payment at the payment provider',
       description:
         'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
-      params: byInvoice,
       responses: {
         200: { description: 'The current payment.', schema: PaymentView },
         400: 'The key of the provider that made the invoice is no longer saved.',
@@ -77,16 +83,14 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       })
     }),
     defineOperation({
-      ...common,
+      ...asks,
       id: 'cancelPayment',
       method: 'POST',
       path: '/api/payments/:invoiceId/cancel',
-      mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Cancel an unpaid payment before it expires',
       description:
         'The provider is asked first; then the payment is expired, its page says so, and a webhook reports it. A Lightning invoice cannot be withdrawn from a payer who ' +
         'holds it: what is still paid to it makes the payment paid, and can be refunded. The orderId stays taken.',
-      params: byInvoice,
       responses: {
         200: { description: 'The payment, which is now expired.', schema: PaymentView },
         400: 'The key of the provider that made the invoice is no longer saved.',
@@ -103,17 +107,13 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
   ]
 }
 
-function readings(
-  payments: Payments,
-  common: { readonly tag: string; readonly access: 'merchant'; readonly headers: Readonly<Record<string, string>> }
-): AnyOperation[] {
+function readings(payments: Payments): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...reads,
       id: 'getPayment',
       method: 'GET',
       path: '/api/payments/:invoiceId',
-      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment',
       description: 'The stored state; the provider is not called. Fulfill the order when the status is paid.',
       params: byInvoice,
@@ -124,11 +124,10 @@ function readings(
       })
     }),
     defineOperation({
-      ...common,
+      ...reads,
       id: 'getPaymentByOrder',
       method: 'GET',
       path: '/api/payments/order/:orderId',
-      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'Get a payment by your order ID; write a slash as %2F',
       description: 'Recovers a payment after a lost response: the orderId is unique among your payments.',
       params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
@@ -177,33 +176,21 @@ const CheckoutSessionView = Type.Object(
 export function checkoutOperations(payments: Payments): AnyOperation[] {
   return [
     defineOperation({
+      ...creates,
       id: 'createCheckoutSession',
-      unaudited: true,
       method: 'POST',
       path: '/api/checkout/sessions',
-      mount: { use: 'merchant-api', chain: 'payments-create' },
       summary: 'Create a payment and get the URL of its page',
       description:
         'Makes a payment as POST /api/payments does and answers the address of its page: send the buyer there. ' +
         'The payment is read, and reported by webhooks, under its invoiceId.',
-      tag: 'Payments',
-      access: 'merchant',
-      headers: {
-        'X-Correlation-Id':
-          'Returned in the response and logged. 1 to 128 letters, digits, dots, colons, dashes and underscores.',
-        'Idempotency-Key':
-          'At most 256 characters. For 24 hours the same key with the same body returns the first response, and later the current state of the same session, with X-Idempotency-Replayed: true.',
-        'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
-      },
-      body: PaymentInput,
+      headers: idempotent('session'),
       responses: {
         201: {
           description: 'A payment was made, by the same rules as with `POST /api/payments`.',
           schema: CheckoutSessionView
         },
-        400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
-        502: 'The payment provider refused.',
-        503: 'The payment provider, the price feed or the database is down; nothing was created. Retry-After says when to retry.'
+        ...notCreated
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'checkout-session', ctx.idempotency)
