@@ -1,7 +1,7 @@
 import type { SqlAdminStore } from '../web/admin/store.ts'
 import type { Merchants } from '../accounts/merchants/service.ts'
 import type { SubscriptionFacts, Merchant } from '../accounts/merchants/schema.ts'
-import type { Clock } from '../platform/system/clock.ts'
+import { inTime, type Clock } from '../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../platform/database/database.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import {
@@ -204,7 +204,7 @@ export class Recheck {
     if (begun !== undefined) return begun
     if (now - (this.#asked.get(id) ?? -Infinity) < PAUSE) return Promise.resolve(null)
     this.#asked.set(id, now)
-    const asking = this.#inTime(this.#ask(merchant)).finally(() => {
+    const asking = inTime(this.#options.clock, PATIENCE, this.#ask(merchant), null).finally(() => {
       this.#inFlight.delete(id)
     })
     this.#inFlight.set(id, asking)
@@ -228,16 +228,5 @@ export class Recheck {
   async #subscriptionOf({ id, billingSubscriptionId }: Merchant): Promise<string | null> {
     if (billingSubscriptionId !== null && isCardSubscription(billingSubscriptionId)) return billingSubscriptionId
     return (await this.#options.store.ofMerchant(id)).find(({ status }) => isLive(status))?.subscriptionId ?? null
-  }
-
-  #inTime(asking: Promise<Merchant | null>): Promise<Merchant | null> {
-    const { clock } = this.#options
-    const late = Promise.withResolvers<null>()
-    const timer = clock.after(PATIENCE, () => {
-      late.resolve(null)
-    })
-    return Promise.race([asking, late.promise]).finally(() => {
-      timer.cancel()
-    })
   }
 }

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { inTime, type Clock, type Timer } from '../../platform/system/clock.ts'
 import { freshId } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
@@ -90,10 +90,7 @@ export class TrafficRecorder {
     if (this.#timer === null) return
     this.#timer.cancel()
     this.#timer = null
-    const late = Promise.withResolvers<void>()
-    const timer = this.#dependencies.clock.after(LAST_WRITE, late.resolve)
-    await Promise.race([this.#last(), late.promise])
-    timer.cancel()
+    await inTime(this.#dependencies.clock, LAST_WRITE, this.#last(), undefined)
   }
 
   async #last(): Promise<void> {

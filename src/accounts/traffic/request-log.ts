@@ -1,7 +1,7 @@
 import type { Database } from '../../platform/database/database.ts'
 import { amount, flag, integer, moment, records, text, type Records } from '../../platform/database/rows.ts'
 import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
-import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { inTime, type Clock, type Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { LoggedRequest, RecentRequests } from '../../platform/telemetry/tallies.ts'
 
@@ -125,10 +125,7 @@ export class RequestLogWriter {
     if (this.#timer === null) return
     this.#timer.cancel()
     this.#timer = null
-    const late = Promise.withResolvers<void>()
-    const timer = this.#dependencies.clock.after(LAST_WRITE, late.resolve)
-    await Promise.race([this.#writing ?? this.write(), late.promise])
-    timer.cancel()
+    await inTime(this.#dependencies.clock, LAST_WRITE, this.write(), undefined)
   }
 
   async #write(): Promise<void> {

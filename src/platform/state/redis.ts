@@ -1,7 +1,7 @@
 // Before ioredis, which it changes.
 import './fast-strings.ts'
 import { Cluster, Redis } from 'ioredis'
-import type { Clock } from '../system/clock.ts'
+import { inTime, type Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { HeldPermits } from './permits.ts'
 import { scripts } from './scripts.ts'
@@ -112,12 +112,7 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
     () => null,
     (error: unknown) => error
   )
-  const late = Promise.withResolvers<null>()
-  const timer = options.clock.after(connectTimeoutMs, () => {
-    late.resolve(null)
-  })
-  await Promise.race([failed, late.promise])
-  timer.cancel()
+  await inTime(options.clock, connectTimeoutMs, failed, null)
   return new RedisState(redis, options)
 }
 

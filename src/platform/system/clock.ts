@@ -14,6 +14,19 @@ export interface Timer {
   cancel(): void
 }
 
+/** The result of `work`, or `late` once it takes longer than `ms`. */
+export async function inTime<T, L>(clock: Pick<Clock, 'after'>, ms: number, work: Promise<T>, late: L): Promise<T | L> {
+  const over = Promise.withResolvers<L>()
+  const timer = clock.after(ms, () => {
+    over.resolve(late)
+  })
+  try {
+    return await Promise.race([work, over.promise])
+  } finally {
+    timer.cancel()
+  }
+}
+
 /** Node's longest timer; a longer one fires after a millisecond. */
 const LONGEST = 2 ** 31 - 1
 

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics, type Metric } from 'prom-client'
-import { systemClock, type Clock } from '../system/clock.ts'
+import { inTime, systemClock, type Clock } from '../system/clock.ts'
 import { Faults, Tallies } from './tallies.ts'
 import { LATENCY_SPLIT, partOf, type Split } from './latency.ts'
 
@@ -121,10 +121,7 @@ export class Metrics {
             .finally(() => {
               sampling = null
             })
-          const late = Promise.withResolvers<void>()
-          const timer = this.#clock.after(SLOWEST_SAMPLE, late.resolve)
-          await Promise.race([sampling, late.promise])
-          timer.cancel()
+          await inTime(this.#clock, SLOWEST_SAMPLE, sampling, undefined)
         }
       })
       return gauge

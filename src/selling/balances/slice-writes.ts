@@ -1,5 +1,5 @@
 import { isConnectionFault } from '../../platform/database/errors.ts'
-import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { inTime, type Clock, type Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Entries } from './entries.ts'
 import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
@@ -62,10 +62,7 @@ export class SliceWrites {
 
   /** Writes a slice now; resolves when all its earlier charges are stored, or after a second. */
   async flush(slice: Slice): Promise<void> {
-    const late = Promise.withResolvers<void>()
-    const timer = this.#dependencies.clock.after(FLUSH_WITHIN, late.resolve)
-    await Promise.race([this.#flush(slice), late.promise])
-    timer.cancel()
+    await inTime(this.#dependencies.clock, FLUSH_WITHIN, this.#flush(slice), undefined)
   }
 
   async #flush(slice: Slice): Promise<void> {

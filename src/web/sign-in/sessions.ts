@@ -16,7 +16,7 @@ import {
 } from '../../accounts/merchants/principal.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { Clock } from '../../platform/system/clock.ts'
+import { inTime, type Clock } from '../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
 import { noSessionCookie, sessionCookie, sessionToken, SESSION_LIFE, digestOf, isSignInToken } from './cookie.ts'
 import { awayPage, SIGN_IN_HEADERS } from './pages.ts'
@@ -275,17 +275,11 @@ export class Sessions implements BrowserSessions {
 
   /** 'away' when the database is unavailable or too slow for a status page. */
   async #currentIfThere(token: string): Promise<CurrentSession | 'away' | null> {
-    const late = Promise.withResolvers<'away'>()
-    const timer = this.#dependencies.clock.after(PATIENCE, () => {
-      late.resolve('away')
-    })
     try {
-      return await Promise.race([this.current(token), late.promise])
+      return await inTime(this.#dependencies.clock, PATIENCE, this.current(token), 'away' as const)
     } catch (error) {
       if (isAway(error)) return 'away'
       throw error
-    } finally {
-      timer.cancel()
     }
   }
 
